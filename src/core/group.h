@@ -38,7 +38,7 @@ class Group {
 std::unique_ptr<Group> make_single_group();
 // A star of connected stream sockets (socket pairs, or TCP): rank 0 holds fds[1..size-1] (fds[0] is -1), every other rank
 // holds fds[0]. The group owns and closes them.
-std::unique_ptr<Group> make_socket_group(int rank, std::vector<int> fds, const volatile int* abort);
+std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort);
 // A library's own launcher.
 std::unique_ptr<Group> make_module_group(np_bootstrap bootstrap);
 

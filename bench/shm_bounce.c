@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The floor of every shared-memory message: a bare flag handed to and fro between two pinned processes.
+ *
+ * Two layouts: both flags in one cache line (the line itself travels, and an answer is written into the line that
+ * brought the question), and each flag in a line of its own. Each is waited for with 0, 1 and 4 pause instructions
+ * between two looks, because a look that comes too early takes the line away from the one who is about to write it.
+ * Batches of the six are interleaved, so that a change of the machine under the run hits all alike. Printed: one JSON
+ * object with the median one-way time of each in nanoseconds, and "oneway_ns", the lowest of them.
+ *
+ *     shm_bounce [--cpus a,b] [--seconds s] [--bytes n]       n: 1 to 8, the width of the flag
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kRoundTrips = 2000, kWays = 6, kMaxBatches = 20000 };
+
+static const int kPauses[kWays] = {0, 1, 4, 0, 1, 4};
+static const char *const kNames[kWays] = {"one_line", "one_line_pause_1", "one_line_pause_4",
+                                          "two_lines", "two_lines_pause_1", "two_lines_pause_4"};
+
+typedef struct {
+  _Alignas(128) _Atomic uint64_t there; /* lines are fetched in pairs: 128 bytes keep the pairs apart */
+  _Atomic uint64_t back_in_one_line;
+  _Alignas(128) _Atomic uint64_t back_in_two_lines;
+  _Alignas(128) _Atomic uint64_t batch; /* number of the batch; which way it goes is the number modulo kWays */
+} Flags;
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void relax(int times) {
+  for (int i = 0; i < times; i++) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+  }
+}
+
+static void wait_for(_Atomic uint64_t *flag, uint64_t value, uint64_t mask, int pauses) {
+  while ((atomic_load_explicit(flag, memory_order_acquire) & mask) != (value & mask)) relax(pauses);
+}
+
+static _Atomic uint64_t *answer_flag(Flags *flags, int way) {
+  return way < kWays / 2 ? &flags->back_in_one_line : &flags->back_in_two_lines;
+}
+
+static void answer(Flags *flags, uint64_t mask) {
+  uint64_t turn = 0;
+  for (uint64_t batch = 1;; batch++) {
+    while (atomic_load_explicit(&flags->batch, memory_order_acquire) < batch) relax(1);
+    const int way = (int)(batch % kWays);
+    _Atomic uint64_t *back = answer_flag(flags, way);
+    for (int i = 0; i < kRoundTrips; i++) {
+      wait_for(&flags->there, ++turn, mask, kPauses[way]);
+      atomic_store_explicit(back, turn, memory_order_release);
+    }
+  }
+}
+
+/* One batch; the one-way time in nanoseconds. */
+static double ask(Flags *flags, uint64_t batch, uint64_t *turn, uint64_t mask) {
+  const int way = (int)(batch % kWays);
+  _Atomic uint64_t *back = answer_flag(flags, way);
+  atomic_store_explicit(&flags->batch, batch, memory_order_release);
+  const int64_t begin = now_ns();
+  for (int i = 0; i < kRoundTrips; i++) {
+    atomic_store_explicit(&flags->there, ++*turn, memory_order_release);
+    wait_for(back, *turn, mask, kPauses[way]);
+  }
+  return (double)(now_ns() - begin) / (2.0 * kRoundTrips);
+}
+
+static int by_value(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((unsigned)cpu, &set);
+  return sched_setaffinity(0, sizeof set, &set);
+}
+
+static int usage(void) {
+  fputs("usage: shm_bounce [--cpus a,b] [--seconds s] [--bytes 1..8]\n", stderr);
+  return 2;
+}
+
+int main(int argc, char **argv) {
+  int cpus[2] = {0, 1}, bytes = 8;
+  double seconds = 1;
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return usage();
+    if (strcmp(argv[i], "--cpus") == 0) {
+      if (sscanf(argv[i + 1], "%d,%d", &cpus[0], &cpus[1]) != 2) return usage();
+    } else if (strcmp(argv[i], "--seconds") == 0) {
+      if (sscanf(argv[i + 1], "%lf", &seconds) != 1) return usage();
+    } else if (strcmp(argv[i], "--bytes") == 0) {
+      if (sscanf(argv[i + 1], "%d", &bytes) != 1) return usage();
+    } else {
+      return usage();
+    }
+  }
+  if (bytes < 1 || bytes > 8 || !(seconds > 0 && seconds <= 3600) || cpus[0] == cpus[1]) return usage();
+  const uint64_t mask = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;
+
+  Flags *flags = mmap(NULL, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (flags == MAP_FAILED) {
+    perror("shm_bounce: mmap");
+    return 4;
+  }
+  const pid_t child = fork();
+  if (child < 0) {
+    perror("shm_bounce: fork");
+    return 4;
+  }
+  const int rank = child == 0;
+  if (rank == 1) prctl(PR_SET_PDEATHSIG, SIGKILL); /* the answering loop has no end of its own */
+  if (pin(cpus[rank]) != 0) {
+    perror("shm_bounce: cannot pin to the given cpus");
+    if (child > 0) kill(child, SIGKILL);
+    return 3;
+  }
+  if (rank == 1) answer(flags, mask);
+
+  static double ns[kWays][kMaxBatches];
+  uint64_t batch = 0, turn = 0;
+  int rounds = 0;
+  const int64_t end = now_ns() + (int64_t)(seconds * 1e9);
+  while (rounds < kMaxBatches && (rounds < 3 || now_ns() < end)) {
+    for (int i = 0; i < kWays; i++) {
+      ++batch;
+      ns[batch % kWays][rounds] = ask(flags, batch, &turn, mask);
+    }
+    rounds++;
+  }
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+
+  double lowest = 0;
+  printf("{\"bench\":\"shm_bounce\",\"cpus\":[%d,%d],\"bytes\":%d,\"batches\":%d", cpus[0], cpus[1], bytes, rounds);
+  for (int way = 0; way < kWays; way++) {
+    qsort(ns[way], (size_t)rounds, sizeof(double), by_value);
+    const double median = ns[way][rounds / 2];
+    if (way == 0 || median < lowest) lowest = median;
+    printf(",\"%s_ns\":%.2f", kNames[way], median);
+  }
+  printf(",\"oneway_ns\":%.2f}\n", lowest);
+  return 0;
+}

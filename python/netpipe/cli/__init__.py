@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. A command is one file in this folder: NAME.py, or NAME_.py where NAME is a word of Python, with a
+click command named `command` in it. It is found by itself, and loaded when it is asked for. Files that begin with _ are
+no commands.
+
+A command returns its exit code (None is 0) or raises Failure. Sentences for people go to standard error, as
+`netpipe: sentence`; standard output is data.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+import click
+
+from netpipe.cli._config import config_option
+from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
+
+
+class Commands(click.Group):
+    """The files of this folder as commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        found = (module.name for module in pkgutil.iter_modules(__path__))
+        return sorted(name.removesuffix("_") for name in found if not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for name in (cmd_name, cmd_name + "_"):
+            if not cmd_name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
+                return cast(click.Command, importlib.import_module(f"{__name__}.{name}").command)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from netpipe import version
+
+        click.echo(f"netpipe {version()}")
+        ctx.exit()
+
+
+@click.command(
+    cls=Commands,
+    context_settings={
+        "auto_envvar_prefix": "NETPIPE",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+    epilog="First: netpipe run. Options also come from the environment (NETPIPE_RUN_TARGET=1%) and from a TOML "
+    "file (netpipe.toml in this folder, or --config): docs/reference/cli.md.",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
+@config_option
+def group() -> None:
+    """How much of what the hardware can move reaches the application, and which layer loses the rest."""
+
+
+def say(sentence: str) -> None:
+    """A sentence for people."""
+    print(f"netpipe: {sentence}", file=sys.stderr, flush=True)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """One command line, to its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that has no 'µ' shows '?'
+    try:
+        returned: Any = group.main(
+            list(arguments) if arguments is not None else None, prog_name="netpipe", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return returned if isinstance(returned, int) else 0
+    except Failure as failure:
+        say(failure.sentence)
+        return failure.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.ClickException as error:
+        say(_sentence(error))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough (`netpipe list | head`); nothing is left to be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f" {error.filename}:" if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        say(f"{where.strip()} {error.strerror}".strip() + ("; free some space" if full else ""))
+        return FAILED if full or not error.filename else USAGE
+    except ValueError as error:
+        from netpipe.records import NotARun
+
+        if not isinstance(error, NotARun):
+            raise
+        say(str(error))
+        return USAGE
+
+
+def _sentence(error: click.ClickException) -> str:
+    text = error.format_message().strip()
+    text = text[:1].lower() + text[1:]
+    context = getattr(error, "ctx", None)
+    if isinstance(error, click.UsageError) and context is not None:
+        text = f"{text.removesuffix('.')}; see '{context.command_path} --help'"
+    return text
+
+
+def main() -> NoReturn:
+    """The entry point `netpipe`."""
+    sys.exit(run())

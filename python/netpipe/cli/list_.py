@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe list: what can be measured, and with which options. The conformance tests walk its JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.cli._choices import complete_modules
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command
+@click.argument("modules", nargs=-1, metavar="[MODULE]...", shell_complete=complete_modules)
+@click.option("--module", "files", multiple=True, metavar="FILE", help="A module outside the installation; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def command(modules: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
+    """Show modules and patterns; with MODULE, the options of that module."""
+    from netpipe import native
+
+    listing = native.list_([os.path.abspath(file) for file in files])
+    known = {module["name"]: module for module in listing["modules"]}
+    for name in modules:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            raise Failure(USAGE, f"there is no module '{name}'; {hint}")
+    if modules:
+        listing["modules"] = [known[name] for name in modules]
+    if as_json:
+        click.echo(json.dumps(listing))
+        return
+    from netpipe.render.terminal import console
+
+    out = console()
+    if modules:
+        for place, name in enumerate(modules):
+            if place:
+                out.print()
+            print_module(out, known[name])
+    else:
+        print_listing(out, listing)
+
+
+def print_listing(out: Console, listing: dict[str, Any]) -> None:
+    from netpipe.render.terminal import table
+
+    made = table(("module", "left"), ("stands on", "left"), ("what it is", "left"))
+    for module in listing["modules"]:
+        reason = f"not here: {module['reason']}" if not module["available"] else module["summary"]
+        made.add_row(module["name"], module["below"] or "", reason, style="" if module["available"] else "dim")
+    out.print(made, no_wrap=True, crop=True)
+    out.print()
+    made = table(("pattern", "left"), ("what the processes do", "left"))
+    for pattern in listing["patterns"]:
+        made.add_row(pattern["name"], pattern["summary"])
+    out.print(made, no_wrap=True, crop=True)
+    for refused in listing["refused"]:
+        out.print()
+        out.print(f"refused: {refused['path']}: {refused['reason']}", soft_wrap=True, markup=False)
+    out.print()
+    out.print("netpipe list MODULE shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k")
+
+
+def print_module(out: Console, module: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    from netpipe.render.terminal import table
+
+    out.print(Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True)
+    words = [f"binds {module['version']}"]
+    if module["below"]:
+        words.append(f"stands on {module['below']}" + (f" and adds {module['adds']}" if module["adds"] else ""))
+    words.append("crosses hosts" if module["crosses_hosts"] else "stays on one host")
+    words.append(f"patterns: {' '.join(module['patterns']) or 'none'}")
+    out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
+    if not module["available"]:
+        out.print(f"not here: {module['reason']}", soft_wrap=True, markup=False)
+    if not module["options"]:
+        out.print("It has no options.")
+        return
+    out.print()
+    made = table(("option", "left"), ("values", "left"), ("default", "left"), ("", "left"))
+    for option in module["options"]:
+        help_ = option["help"] + ("" if option["tunable"] else " (not tuned)")
+        made.add_row(option["name"], values(option), option["default"], help_)
+    for column in made.columns[:3]:  # only the help may be cut
+        column.min_width = max(len(str(cell)) for cell in [column.header, *column.cells])
+    made.columns[3].no_wrap = False
+    out.print(made)
+
+
+def values(option: dict[str, Any]) -> str:
+    """What an option takes, in words: "block|poll|hybrid", "0 to 4M", "yes or no"."""
+    if option["type"] == "choice":
+        return "|".join(option["choices"])
+    if option["type"] == "bool":
+        return "yes|no"
+    if option["type"] in ("int", "size"):
+        from netpipe.render.units import size_text
+
+        show = size_text if option["type"] == "size" else str
+        least, most = option["min"], option["max"]
+        unit = f" {option['unit']}" if option["unit"] and option["type"] == "int" else ""
+        return f"from {show(least)}{unit}" if most >= 1 << 40 else f"{show(least)} to {show(most)}{unit}"
+    return "text"

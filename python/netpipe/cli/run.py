@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe run: measures. What is measured is for the worker to understand; texts are passed on as they were given."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.cli._choices import complete_patterns, complete_variants
+from netpipe.cli._config import config_option
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.launch.measure import Progress
+    from netpipe.launch.plan import Plan
+    from netpipe.records import Plan as ResolvedPlan
+    from netpipe.records import Run
+    from netpipe.render.live import Display
+
+# Every layer of one host above the one that it stands on; the last two show what waiting does.
+DEFAULT_VARIANTS = ("null", "memcpy", "shm", "pipe", "unix", "tcp", "tcp:wait=poll")
+# What an option becomes where it was not given; `default` is the worker's own.
+PRESETS: dict[str, dict[str, str]] = {
+    "quick": {"schedule": "powers", "target": "2%", "budget": "1"},
+    "default": {},
+    "thorough": {"target": "0.5%", "budget": "20", "launches": "3"},
+}
+# Options whose text goes into the plan as it is: (name, metavar, help); the keys are those of docs/reference/worker.md.
+PASSED_ON = (
+    ("schedule", "KIND", "classic (as NetPIPE), powers of two, or list  [classic]"),
+    ("sizes", "SIZES", "The sizes of the list, with commas: 8,1k,1M."),
+    ("start", "SIZE", "Smallest size  [1]"),
+    ("end", "SIZE", "Largest size  [8M]"),
+    ("perturbation", "BYTES", "Sizes that far below and above are measured too, 0 for none  [3]"),
+    ("buffers", "POLICY", "warm, or cold: each message from and to memory out of the caches  [warm]"),
+    ("send-offset", "BYTES", "Where messages start, from a page boundary  [0]"),
+    ("recv-offset", "BYTES", "Where messages land, from a page boundary  [0]"),
+    ("target", "WIDTH", "Relative half width of the 95 % interval at which a point is done: 1% or 0.01  [1%]"),
+    ("budget", "SECONDS", "Longest time for one curve  [3.5]"),
+    ("timeout", "SECONDS", "Longest time that any wait may last  [10]"),
+    ("seed", "NUMBER", "Of the random order of the sizes  [1]"),
+    ("pin", "CPUS", "Processors, one per rank: 0,1; auto, or none  [auto]"),
+    ("host", "HOST", "The host where netpipe serve runs; without it both ranks are here."),
+    ("port", "PORT", "Of the server  [5002]"),
+    ("token-file", "FILE", "What the server must be told; see netpipe serve."),
+)
+PLAN_KEYS = {"end": "end-size"}
+REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
+
+
+def passed_on(function: Any) -> Any:
+    for name, metavar, text in reversed(PASSED_ON):
+        function = click.option(f"--{name}", metavar=metavar, help=text)(function)
+    return function
+
+
+@click.command
+@click.argument(
+    "variants", nargs=-1, metavar="[VARIANT]...", envvar="NETPIPE_RUN_VARIANTS", shell_complete=complete_variants
+)
+@click.option("--pattern", multiple=True, metavar="NAME", shell_complete=complete_patterns, help="May be repeated  [pingpong]")
+@passed_on
+@click.option("--verify", is_flag=True, help="Check every byte that arrives, outside the timed region.")
+@click.option("--launches", type=click.IntRange(1, 10_000), metavar="N", help="Start everything N times  [1]")
+@click.option("--module", "module", multiple=True, metavar="FILE", help="A module outside the installation; may be repeated.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), default="default", help="What options are where they are not given.")
+@click.option("-o", "--output", default="run.jsonl", metavar="FILE", help="The run file; an older run there is renamed  [run.jsonl]")
+@click.option("--report", metavar="FILE", help="Also make the report: one HTML page.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and how long it will take; measure nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what went wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Records to standard output as they come.")
+@click.option("--strict", is_flag=True, help="Exit with 5 if any point did not reach its target.")
+@config_option
+def command(**given: Any) -> int:
+    """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll.
+
+    Without any: all layers of this host, null memcpy shm pipe unix tcp tcp:wait=poll. netpipe list shows the modules and
+    their options. The records go to the run file as they are measured: an interrupted run is a valid shorter one.
+    """
+    from netpipe import native
+
+    settings = {**PRESETS[given["preset"]], **{key.replace("_", "-"): value for key, value in given.items() if value}}
+    plan = make_plan(settings, given["variants"] or available(DEFAULT_VARIANTS))
+    answer = native.plan(plan.text())
+    if given["dry_run"]:
+        return dry_run(answer, int(settings.get("launches", 1)), given["as_json"])
+    output = Path(given["output"])
+    display = make_display(given["quiet"], resolve(answer))
+    run, code = execute(plan, resolve(answer), output, int(settings.get("launches", 1)), display, given["as_json"], given["strict"])
+    if not given["quiet"]:
+        conclude(run, output, given["as_json"])
+    if given["report"]:
+        make_report(output, Path(given["report"]), given["quiet"])
+    return code
+
+
+def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
+    from netpipe.launch.plan import Plan
+
+    lines = [("variant", variant) for variant in variants]
+    lines += [("pattern", pattern) for pattern in settings.get("pattern", ())]
+    lines += [("module-file", os.path.abspath(file)) for file in settings.get("module", ())]
+    if settings.get("sizes") and not settings.get("schedule"):
+        lines.append(("schedule", "list"))
+    lines += [(PLAN_KEYS.get(name, name), str(settings[name])) for name, _, _ in PASSED_ON if name in settings]
+    if settings.get("verify"):
+        lines.append(("verify", "yes"))
+    return Plan(tuple(lines))
+
+
+def available(variants: tuple[str, ...]) -> tuple[str, ...]:
+    """Those whose module can be used here. What the user names himself is not filtered: it fails with its reason."""
+    from netpipe import native
+
+    here = {module["name"] for module in native.list_()["modules"] if module["available"]}
+    return tuple(variant for variant in variants if variant.partition(":")[0] in here)
+
+
+def resolve(answer: dict[str, Any]) -> ResolvedPlan:
+    import msgspec
+
+    from netpipe.records import Plan
+
+    try:
+        return msgspec.convert(answer, Plan)
+    except msgspec.ValidationError as error:
+        raise Failure(FAILED, f"the worker resolved the plan to what is none ({error}); is it of this version?") from None
+
+
+def dry_run(answer: dict[str, Any], launches: int, as_json: bool) -> int:
+    if as_json:
+        import json
+
+        click.echo(json.dumps({**answer, "launches": launches}))
+        return DONE
+    from netpipe.render.plan import print_plan
+    from netpipe.render.terminal import console
+
+    print_plan(console(), resolve(answer), answer, launches)
+    return DONE
+
+
+def make_display(quiet: bool, plan: ResolvedPlan) -> Display:
+    from netpipe.cli import say
+    from netpipe.render import live
+
+    if quiet:
+        return live.Silent(say)
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from netpipe.render.terminal import console
+
+        return live.LiveTable(console(sys.stderr), plan)
+    return live.Lines(say)
+
+
+def execute(
+    plan: Plan, resolved: ResolvedPlan, output: Path, launches: int, display: Display, as_json: bool, strict: bool
+) -> tuple[Run, int]:
+    """Measures, and puts the first and the last line around it. The run and the exit code."""
+    from netpipe import launch, version
+    from netpipe.cli import say
+    from netpipe.launch.interrupt import Interrupt
+    from netpipe.launch.measure import Measurement
+    from netpipe.records import End, Header
+    from netpipe.run_file import append, make_room, now
+
+    def watch(progress: Progress) -> None:
+        if as_json:
+            sys.stdout.buffer.writelines(line for line, _ in progress.lines)
+            sys.stdout.flush()
+        display.show(progress)
+
+    code = FAILED
+    began = time.monotonic()
+    try:
+        kept = make_room(output)
+        if kept is not None:
+            display.say(f"the run that was in {output} is now in {kept}")
+        append(
+            output,
+            Header(
+                schema=1,
+                run=uuid.uuid4().hex,
+                netpipe=version(),
+                started=now(),
+                host=socket.gethostname(),
+                argv=sys.argv[1:],
+            ),
+        )
+        measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch)
+        try:
+            with Interrupt() as interrupt:
+                code = measurement.measure(interrupt)
+            if code == DONE and strict and any(point.converged is False for point in measurement.run.points):
+                code = UNSTABLE
+        except Failure as failure:
+            code = failure.exit_code
+            raise
+        except BrokenPipeError:
+            code = INTERRUPTED
+            raise
+        finally:
+            seconds = round(time.monotonic() - began, 3)
+            end = End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
+            try:
+                append(output, end)
+            except OSError as error:
+                say(f"{output}: {error.strerror}; what was measured so far is kept, free some space")
+                code = FAILED
+    finally:
+        display.close()
+    measurement.finish()
+    if code == UNSTABLE:
+        loose = sum(point.converged is False for point in measurement.run.points)
+        say(f"{loose} of {len(measurement.run.points)} points did not reach the target; give more --budget, or see netpipe doctor")
+    if code == INTERRUPTED:
+        say(f"interrupted; what was measured until then is in {output}")
+    return measurement.run, code
+
+
+def conclude(run: Run, output: Path, as_json: bool) -> None:
+    from netpipe.render.terminal import console, print_summary
+
+    out = console(sys.stderr if as_json else sys.stdout)
+    print_summary(out, run)
+    out.print()
+    out.print(f"{len(run.points)} points are in {output}; netpipe report {output} makes a page of them.", soft_wrap=True)
+
+
+def make_report(output: Path, report: Path, quiet: bool) -> None:
+    from netpipe.cli import say
+    from netpipe.records import Run
+    from netpipe.render.report import write_report
+
+    write_report(Run.read(output), report)
+    if not quiet:
+        say(f"the report is in {report}")

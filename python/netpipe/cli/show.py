@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe show: what a run file says, on the terminal."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.analysis.curves import Curve
+    from netpipe.records import Run
+
+
+@click.command
+@click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
+@click.option("--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated.")
+@click.option("--pattern", multiple=True, metavar="NAME", help="Only curves of this pattern; may be repeated.")
+@click.option("--points", is_flag=True, help="The points of every curve.")
+@click.option("--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON.")
+def command(run: str, variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool) -> None:
+    """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size."""
+    from netpipe.analysis.curves import curves
+    from netpipe.records import Run
+
+    whole = Run.read(run)
+    found = choose(curves(whole), variant, pattern)
+    if as_json:
+        click.echo(to_json(whole, found, points or bool(variant)))
+        return
+    from netpipe.render.sentences import measured, when
+    from netpipe.render.terminal import console, point_table, print_summary
+
+    out = console()
+    if variant or points:
+        for place, curve in enumerate(found):
+            if place:
+                out.print()
+            out.print(f"{curve.variant}, {curve.pattern}", style="bold", markup=False)
+            out.print(point_table(curve), no_wrap=True, crop=True)
+        return
+    out.print(" ".join(filter(None, [when(whole), measured(whole)])), markup=False)
+    print_summary(out, whole)
+
+
+def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:
+    """Those that were asked for; raises Failure (2) for a name that the run does not have."""
+    for what, asked, there in (
+        ("variant", variants, [curve.variant for curve in found]),
+        ("pattern", patterns, [curve.pattern for curve in found]),
+    ):
+        for name in asked:
+            if name not in there:
+                near = get_close_matches(name, there, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(dict.fromkeys(there))}"
+                raise Failure(USAGE, f"the run has no points of {what} '{name}'; {hint}")
+    return [
+        curve
+        for curve in found
+        if (not variants or curve.variant in variants) and (not patterns or curve.pattern in patterns)
+    ]
+
+
+def to_json(run: Run, found: list[Curve], points: bool) -> str:
+    import msgspec
+
+    from netpipe.analysis.floor import floors
+    from netpipe.analysis.losses import losses
+    from netpipe.analysis.states import states
+    from netpipe.analysis.summary import summarise
+
+    names = {(curve.variant, curve.pattern) for curve in found}
+    answer: dict[str, Any] = {
+        "run": run.header.run if run.header else None,
+        "end": run.end,
+        "summaries": [summarise(curve) for curve in found],
+        "losses": [loss for loss in losses(run) if (loss.variant, loss.pattern) in names],
+        "floors": [floor for floor in floors(run) if (floor.variant, floor.pattern) in names],
+        "states": states(run),
+        "skipped": run.skipped,
+        "errors": run.errors,
+    }
+    if points:
+        answer["points"] = [point for curve in found for spot in curve.spots for point in spot.points]
+    return msgspec.json.encode(answer).decode()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker says on its standard output, one JSON object a line (docs/reference/worker.md)."""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+
+
+class Event(msgspec.Struct, kw_only=True, tag_field="event"):
+    pass
+
+
+class Ready(Event, kw_only=True, tag="ready"):
+    """The plan is good and the variants are open."""
+
+    variants: int | None = None
+    points: int | None = None  # sizes of all curves
+    budget_s: float | None = None  # of all curves
+
+
+class Pass(Event, kw_only=True, tag="pass"):
+    """A pass over the sizes has ended; a paced worker now waits for "go"."""
+
+    number: int = msgspec.field(default=0, name="pass")
+    done: int = 0  # points that need no more samples
+    total: int = 0
+    elapsed_s: float = 0.0
+    left_s: float | None = None
+
+
+class Ended(Event, kw_only=True, tag="end"):
+    exit: int
+
+
+AnyEvent = Union[Ready, Pass, Ended]  # noqa: UP007  (msgspec reads it at run time)
+
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+class _Line(msgspec.Struct):
+    event: str
+
+
+def decode(line: bytes) -> AnyEvent | None:
+    """None for an event that is not known here. Raises msgspec.DecodeError for what is no event."""
+    try:
+        event: AnyEvent = _decoder.decode(line)
+    except msgspec.ValidationError:
+        if msgspec.json.decode(line, type=_Line).event in ("ready", "pass", "end"):
+            raise
+        return None
+    return event

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole run: launches one after the other, workers that take turns, and what is still measured when one is lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, USAGE, Failure
+from netpipe.launch import Job, Registered
+from netpipe.launch.events import AnyEvent
+from netpipe.launch.interrupt import Interrupt
+from netpipe.launch.plan import Plan
+from netpipe.launch.worker import Worker
+from netpipe.records import AnyRecord, Error, Run
+from netpipe.records import Plan as ResolvedPlan
+from netpipe.run_file import Tail, append
+
+SEVERITY = (DONE, UNAVAILABLE, USAGE, FAILED, GATE, INTERRUPTED)  # the worker's own order: wrong bytes are the worst result
+SILENCE_S = 30.0  # beyond three of the worker's own deadlines: it should have spoken itself long before
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known after an event of a worker. `run` is the run up to here; it grows, and is not to be changed."""
+
+    run: Run
+    event: AnyEvent | None  # None: between two workers
+    launch: int  # of the worker
+    launches: int  # that are still to come after it, with those that a loss has added
+    lines: list[tuple[bytes, AnyRecord]]  # of the run file, since the last time
+    note: str | None = None  # a sentence for people
+
+
+@dataclass(slots=True)
+class Measurement:
+    """`plan` as the user gave it, `resolved` as the worker understood it."""
+
+    plan: Plan
+    resolved: ResolvedPlan
+    record: Path
+    launcher: Registered
+    launches: int
+    watch: Callable[[Progress], None]
+    silence_s: float = SILENCE_S
+    run: Run = field(default_factory=Run)
+
+    def measure(self, interrupt: Interrupt) -> int:
+        """The exit code. What was measured is in the file and in `run`. Raises Failure where nothing could be."""
+        tail = Tail(self.record)
+        names = [variant.variant for variant in self.resolved.variants]
+        waiting: deque[tuple[Plan, list[str]]] = deque([(self.plan, names)] * self.launches)
+        worst = DONE
+        number = 0
+        while waiting and interrupt.count == 0:
+            plan, variants = waiting.popleft()
+            job = Job(plan, self.record, number)
+
+            def tell(event: AnyEvent | None, note: str | None = None, launch: int = number) -> None:
+                lines = tail.new()
+                for _, record in lines:
+                    self.run.add(record)
+                self.watch(Progress(self.run, event, launch, len(waiting), lines, note))
+
+            silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
+            worker = Worker(self.launcher.command(job), job.text(), silence_s, interrupt)
+            take_turns([(worker, tell)])
+            tell(None)
+            assert worker.exit_code is not None
+            worst = worse(worst, worker.exit_code)
+            if worker.exit_code in (DONE, INTERRUPTED):
+                pass
+            elif worker.exit_code == USAGE:
+                raise Failure(USAGE, worker.sentence or "the worker refused the plan without a word")
+            else:
+                again = self._after_loss(worker, number, variants)
+                waiting.extendleft((self.plan.with_variants(some), some) for some in reversed(again))
+                left = sum(len(some) for some in again)
+                more = f"; going on with {left} other variant{'s' if left > 1 else ''}" if left else ""
+                tell(None, f"{worker.sentence or 'the measurement failed'}{more}")
+            number += 1
+        return INTERRUPTED if interrupt.count else worst
+
+    def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
+        """Records the loss where the worker could not, and says which variants are measured again, in which groups."""
+        blamed = {error.variant for error in self.run.errors if error.launch == launch and error.variant}
+        recorded = any(error.launch == launch for error in self.run.errors)
+        if not recorded:
+            append(
+                self.record,
+                Error(
+                    launch=launch,
+                    variant=variants[0] if len(variants) == 1 else None,
+                    code=worker.exit_code,
+                    message=worker.sentence or "the worker ended without a word",
+                ),
+            )
+        rest = [name for name in variants if name not in blamed and not self._complete(name, launch)]
+        if blamed:
+            return [rest] if rest else []
+        # Nobody was blamed. A worker that died without a word may do so again, and alone it is known which variant did it;
+        # one that said why (a full disk, a server that is gone) would say it again.
+        if worker.died and len(variants) > 1:
+            return [[name] for name in rest]
+        return []
+
+    def _complete(self, variant: str, launch: int) -> bool:
+        done = {
+            (p.pattern, p.size_bytes) for p in self.run.points if p.variant == variant and p.launch == launch
+        }
+        skipped = {
+            (s.pattern, s.size_bytes) for s in self.run.skipped if s.variant == variant and s.launch == launch
+        }
+        return all(
+            (pattern, size) in done or skipped & {(pattern, size), (pattern, None), (None, None)}
+            for pattern in self.resolved.patterns
+            for size in self.resolved.sizes
+        )
+
+
+def worse(one: int, other: int) -> int:
+    """The more serious of two exit codes. One that is none of ours is a failure."""
+    return max((code if code in SEVERITY else FAILED for code in (one, other)), key=SEVERITY.index)
+
+
+def take_turns(workers: Sequence[tuple[Worker, Callable[[AnyEvent], None]]]) -> None:
+    """Lets each do a pass in turn until all have ended: while one measures, the others wait."""
+    going = list(workers)
+    try:
+        while going:
+            for pair in list(going):
+                worker, on_event = pair
+                worker.turn(on_event)
+                if worker.exit_code is not None:
+                    going.remove(pair)
+    finally:
+        for worker, _ in workers:
+            worker.close()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as its lines. Values are passed through as the user wrote them: the worker checks and explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from netpipe.failure import USAGE, Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    lines: tuple[
+        tuple[str, str], ...
+    ]  # key and value, in their order; `variant` and `pattern` may be repeated
+
+    def __post_init__(self) -> None:
+        for key, value in self.lines:
+            if "\n" in value or "\r" in value or not value.strip():
+                raise Failure(USAGE, f"the value of {key} must be one line and not empty, it is {value!r}")
+
+    def text(self, **more: str) -> str:
+        """As docs/reference/worker.md has it; `more` are lines that the launcher adds."""
+        lines = [("netpipe-plan", "1"), *self.lines, *more.items()]
+        return "".join(f"{key} {value}\n" for key, value in lines) + "end\n"
+
+    def variants(self) -> list[str]:
+        return [value for key, value in self.lines if key == "variant"]
+
+    def with_variants(self, variants: Iterable[str]) -> Plan:
+        """The same plan for other variants."""
+        rest = tuple(line for line in self.lines if line[0] != "variant")
+        return Plan((*(("variant", variant) for variant in variants), *rest))

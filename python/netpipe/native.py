@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds netpipe-worker and asks it. The worker knows the modules, options, patterns and sizes; nothing of that is
+known here a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from netpipe.failure import FAILED, UNAVAILABLE, Failure
+
+WORKER = "netpipe-worker"
+ANSWER_S = 30.0  # every question below is answered in milliseconds; a probe of a library may take seconds
+
+
+def prefixes() -> list[tuple[Path, str]]:
+    """Where the native part may be, the first that is there is taken: a prefix (it has bin/ and lib/netpipe/modules),
+    and in words why it is looked at.
+    """
+    chosen = os.environ.get("NETPIPE_NATIVE")
+    if chosen:
+        return [(Path(chosen), "NETPIPE_NATIVE")]
+    package = Path(__file__).resolve().parent
+    found = [(package / "_native", "the installed package")]
+    source = package.parents[1]
+    if (source / "CMakeLists.txt").is_file():
+        found.append((source / "build", "the source checkout"))
+    return found
+
+
+def worker() -> Path:
+    """The path of netpipe-worker. Raises Failure (3) where there is none."""
+    looked = prefixes()
+    for prefix, _ in looked:
+        path = prefix / "bin" / WORKER
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    places = " nor in ".join(f"{prefix / 'bin'} ({why})" for prefix, why in looked)
+    remedy = (
+        "correct NETPIPE_NATIVE or unset it"
+        if os.environ.get("NETPIPE_NATIVE")
+        else "build it with 'make build', install with 'pip install .', or set NETPIPE_NATIVE to its prefix"
+    )
+    raise Failure(UNAVAILABLE, f"there is no {WORKER} in {places}; {remedy}")
+
+
+def said(stderr: str) -> str:
+    """What a worker said, without its name before it, as one line."""
+    lines = [line.strip().removeprefix(f"{WORKER}:").strip() for line in stderr.splitlines()]
+    return "; ".join(line for line in lines if line)
+
+
+def how_it_ended(returncode: int, stderr: str) -> str:
+    """`returncode` as of subprocess: below 0 it is a signal."""
+    if returncode < 0:
+        try:
+            ended = f"was killed by {signal.Signals(-returncode).name}"
+        except ValueError:
+            ended = f"was killed by signal {-returncode}"
+    else:
+        ended = f"ended with exit code {returncode}"
+    words = said(stderr)
+    return f"{WORKER} {ended}" + (f": {words[-2000:]}" if words else "")
+
+
+def ask(arguments: Sequence[str], text: str = "") -> Any:
+    """One question to the worker, its JSON answer. Raises Failure with the worker's own sentence and exit code."""
+    command = [str(worker()), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            capture_output=True,
+            timeout=ANSWER_S,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(FAILED, f"{WORKER} {arguments[0]} did not answer within {ANSWER_S:.0f} s") from None
+    except OSError as error:
+        raise Failure(UNAVAILABLE, f"{command[0]} cannot be started: {error.strerror}") from None
+    stderr = done.stderr.decode(errors="replace")
+    if done.returncode != 0:
+        words = said(stderr)
+        if 0 < done.returncode <= FAILED and words:
+            raise Failure(done.returncode, words)
+        raise Failure(FAILED, how_it_ended(done.returncode, stderr))
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise Failure(
+            FAILED,
+            f"{WORKER} {arguments[0]} answered what is no JSON: {done.stdout[:80]!r}; is {command[0]} of this version?",
+        ) from None
+
+
+def list_(module_files: Sequence[str] = ()) -> dict[str, Any]:
+    """Modules with their options, those of the files among them, and patterns: `netpipe-worker list`."""
+    answer: dict[str, Any] = ask(["list", *module_files])
+    return answer
+
+
+def plan(text: str) -> dict[str, Any]:
+    """A plan checked and resolved: `netpipe-worker plan`. `text` as in docs/reference/worker.md."""
+    answer: dict[str, Any] = ask(["plan"], text)
+    return answer
+
+
+def environment() -> dict[str, Any]:
+    """What this host is: `netpipe-worker environment`."""
+    answer: dict[str, Any] = ask(["environment"])
+    return answer

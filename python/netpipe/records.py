@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record types of a run file: the only place in Python that knows the format (docs/reference/record.md).
+
+One Struct is one line. Unknown fields and unknown types are ignored, so that an older reader opens a newer
+file; a field whose value is not known is None. Times are nanoseconds (`*_ns`) or seconds (`*_s`), sizes are
+bytes, nothing is scaled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+if TYPE_CHECKING:
+    import polars
+
+SCHEMA = 1  # rises when a field changes its meaning
+
+
+class NotARun(ValueError):  # noqa: N818  (it reads as what it says)
+    """No run file, or one of a newer netpipe. The sentence names the file, the line and what is wrong."""
+
+
+# ----------------------------------------------------------------------------------------------- the parts
+
+
+class PlannedVariant(msgspec.Struct, kw_only=True):
+    variant: str
+    module: str
+    options: dict[str, str] = {}  # defaults included
+
+
+class Schedule(msgspec.Struct, kw_only=True):
+    kind: str
+    start_bytes: int | None = None
+    end_bytes: int | None = None
+    perturbation_bytes: int | None = None
+
+
+class Buffers(msgspec.Struct, kw_only=True):
+    policy: str
+    send_offset_bytes: int = 0
+    recv_offset_bytes: int = 0
+    pool_bytes: int | None = None
+
+
+class Rank(msgspec.Struct, kw_only=True):
+    rank: int
+    host: str | None = None
+    cpu: int | None = None
+    settings: dict[str, str] = {}  # as they really are
+
+
+class Histogram(msgspec.Struct, kw_only=True):
+    resolution: float | None = None  # width of a bucket over its lower edge
+    low_ns: list[float] = []  # lower edges, per operation
+    count: list[int] = []
+
+
+# --------------------------------------------------------------------------------------------- the records
+
+
+class Record(msgspec.Struct, kw_only=True, tag_field="type"):
+    """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        yield flat(self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """The line as a dictionary, without its type."""
+        whole: dict[str, Any] = msgspec.to_builtins(self)
+        del whole["type"]
+        return whole
+
+
+class Header(Record, kw_only=True, tag="run"):
+    """The first line."""
+
+    schema: int
+    run: str  # 32 hex digits
+    netpipe: str | None = None  # the version that measured
+    started: str | None = None  # ISO 8601, UTC
+    host: str | None = None
+    argv: list[str] = []
+
+
+class Plan(Record, kw_only=True, tag="plan"):
+    launch: int = 0
+    hash: str | None = None
+    variants: list[PlannedVariant] = []
+    patterns: list[str] = []
+    schedule: Schedule | None = None
+    sizes: list[int] = []
+    buffers: Buffers | None = None
+    target: float | None = None
+    confidence: float | None = None
+    budget_s: float | None = None
+    verify: bool | None = None
+    timeout_s: float | None = None
+    seed: int | None = None
+    pin: list[int | None] | None = None
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        whole = self.fields()
+        del whole["variants"]
+        whole = flat(whole)
+        for planned in self.variants:
+            yield whole | flat(msgspec.to_builtins(planned))
+
+
+class Environment(Record, kw_only=True, tag="environment"):
+    launch: int = 0
+    rank: int = 0
+    host: str | None = None
+    facts: dict[str, Any] = {}
+
+
+class Variant(Record, kw_only=True, tag="variant"):
+    launch: int = 0
+    variant: str
+    module: str
+    version: str | None = None
+    below: str | None = None
+    adds: str | None = None
+    ranks: list[Rank] = []
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        whole = self.fields()
+        del whole["ranks"]
+        for rank in self.ranks:
+            yield whole | flat(msgspec.to_builtins(rank))
+
+
+class Yardstick(Record, kw_only=True, tag="yardstick"):
+    launch: int = 0
+    at_s: float | None = None
+    state: int | None = None
+    clock_ns: float | None = None
+    clock_resolution_ns: float | None = None
+    bounce_ns: float | None = None
+    copy_bytes_per_s: float | None = None
+    wakeup_ns: float | None = None
+
+
+class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
+    """The timed batches of one visit of a size; `ns` are raw durations of `ops` operations each."""
+
+    launch: int = 0
+    variant: str
+    pattern: str
+    size_bytes: int
+    pass_: int = 0
+    state: int | None = None
+    at_s: float | None = None
+    ops: int
+    ns: list[float] = []
+    dropped_ns: list[float] = []  # warm-up, before `ns`
+    verified_bytes: int | None = None
+
+    exploded: ClassVar[dict[str, Any]] = {"ns": float, "dropped_ns": None, "op_ns": float, "dropped": bool}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        whole = self.fields()
+        del whole["dropped_ns"]
+        for batch_ns, dropped in [(ns, True) for ns in self.dropped_ns] + [(ns, False) for ns in self.ns]:
+            op_ns = batch_ns / self.ops if self.ops else None
+            yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
+
+
+class Point(Record, kw_only=True, tag="point"):
+    """All samples at one size. Every `*_ns` is per operation."""
+
+    launch: int = 0
+    variant: str
+    pattern: str
+    size_bytes: int
+    state: int | None = None
+    samples: int | None = None
+    ops: int | None = None
+    single: bool = False  # every operation was timed by itself
+    median_ns: float
+    low_ns: float | None = None  # interval of the median; None: an imported point has none
+    high_ns: float | None = None
+    half_width: float | None = None  # relative
+    min_ns: float | None = None
+    max_ns: float | None = None
+    mean_ns: float | None = None
+    p90_ns: float | None = None
+    p99_ns: float | None = None
+    p999_ns: float | None = None
+    bytes_per_s: float | None = None  # over the median
+    correlation: float | None = None  # integrated correlation time, in samples
+    converged: bool | None = None  # None: imported, nobody knows
+    stop: str | None = None  # precision, budget, limit, interrupted, error
+    passes: int | None = None
+    dropped: int | None = None
+    leading: int | None = None  # samples that each visit lost at its beginning as warm-up
+    other_states: int | None = None
+    verified_bytes: int | None = None
+    histogram: Histogram | None = None
+
+
+class Counters(Record, kw_only=True, tag="counters"):
+    launch: int = 0
+    variant: str
+    rank: int = 0
+    values: dict[str, str] = {}
+
+
+class Skipped(Record, kw_only=True, tag="skipped"):
+    launch: int = 0
+    variant: str
+    pattern: str | None = None
+    size_bytes: int | None = None
+    reason: str
+
+
+class Error(Record, kw_only=True, tag="error"):
+    launch: int = 0
+    variant: str | None = None
+    pattern: str | None = None
+    size_bytes: int | None = None
+    rank: int | None = None
+    host: str | None = None
+    code: int | None = None  # the exit code that it leads to
+    message: str
+
+
+class Launch(Record, kw_only=True, tag="launch"):
+    """The end of a launch; sizes are the largest over its ranks."""
+
+    launch: int = 0
+    seconds: float | None = None
+    passes: int | None = None
+    rss_bytes: int | None = None
+    buffer_bytes: int | None = None
+    states: int | None = None
+
+
+class End(Record, kw_only=True, tag="end"):
+    """The last line."""
+
+    exit: int
+    reason: str  # done, failed, interrupted, unstable
+    seconds: float | None = None
+
+
+AnyRecord = Union[  # noqa: UP007
+    Header, Plan, Environment, Variant, Yardstick, Sample, Point, Counters, Skipped, Error, Launch, End
+]
+KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyRecord)}
+
+_decoder = msgspec.json.Decoder(AnyRecord)
+_encoder = msgspec.json.Encoder()
+
+
+class _Line(msgspec.Struct):
+    type: str
+
+
+# ----------------------------------------------------------------------------------------- lines and files
+
+
+def encode(record: Record) -> bytes:
+    """One line, with its newline."""
+    return _encoder.encode(record) + b"\n"
+
+
+def decode(line: bytes) -> AnyRecord | None:
+    """The record of one whole line; None where its type is not known. Raises msgspec.DecodeError."""
+    try:
+        record: AnyRecord = _decoder.decode(line)
+    except msgspec.ValidationError:
+        if msgspec.json.decode(line, type=_Line).type in KINDS:
+            raise
+        return None
+    return record
+
+
+def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
+    """The records of a run file in their order; a torn last line is left out. Raises NotARun, OSError."""
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        number = 0
+        for number, line in enumerate(file, start=1):
+            try:
+                record = decode(line)
+            except msgspec.DecodeError as error:
+                if number > 1 and not line.endswith(b"\n"):
+                    return
+                raise NotARun(f"{name} is no run file of netpipe: line {number}: {_said(error)}") from None
+            if number == 1:
+                if not isinstance(record, Header):
+                    raise NotARun(f"{name} is no run file of netpipe: line 1 is not a record of type 'run'")
+                if record.schema > SCHEMA:
+                    raise NotARun(
+                        f"{name} has record schema {record.schema} and this netpipe reads up to {SCHEMA}; "
+                        "use a newer netpipe"
+                    )
+            if record is not None:
+                yield record
+        if number == 0:
+            raise NotARun(f"{name} is no run file of netpipe: it is empty")
+
+
+def _said(error: Exception) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:]
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Run:
+    """A run in memory, every type of record in a list of its own, in the order of the file."""
+
+    _places: ClassVar[Mapping[type[Record], str]] = {
+        Plan: "plans",
+        Environment: "environments",
+        Variant: "variants",
+        Yardstick: "yardsticks",
+        Sample: "samples",
+        Point: "points",
+        Counters: "counters",
+        Skipped: "skipped",
+        Error: "errors",
+        Launch: "launches",
+    }
+
+    def __init__(self, records: Iterable[Record] = (), path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path) if path is not None else None
+        self.header: Header | None = None
+        self.plans: list[Plan] = []
+        self.environments: list[Environment] = []
+        self.variants: list[Variant] = []
+        self.yardsticks: list[Yardstick] = []
+        self.samples: list[Sample] = []
+        self.points: list[Point] = []
+        self.counters: list[Counters] = []
+        self.skipped: list[Skipped] = []
+        self.errors: list[Error] = []
+        self.launches: list[Launch] = []
+        self.end: End | None = None  # None: the run was cut off, or goes on
+        for record in records:
+            self.add(record)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Run:
+        """Raises NotARun, or OSError from the file system."""
+        return cls(read(path), path)
+
+    def add(self, record: Record) -> None:
+        if isinstance(record, Header):
+            self.header = record
+        elif isinstance(record, End):
+            self.end = record
+        else:
+            getattr(self, self._places[type(record)]).append(record)
+
+
+# --------------------------------------------------------------------------------------------- data frames
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested objects as one: {"a": {"b": 1}} is {"a.b": 1}. Lists stay; lists of objects become JSON text."""
+    row: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = prefix + key
+        if isinstance(inner, Mapping):
+            row.update(flat(inner, name + "."))
+        elif isinstance(inner, list) and any(isinstance(item, (Mapping, list)) for item in inner):
+            row[name] = _encoder.encode(inner).decode()
+        else:
+            row[name] = inner
+    return row
+
+
+def load(path: str | os.PathLike[str], kind: str = "point") -> polars.DataFrame:
+    """The records of one kind as a data frame with flat columns (`facts.cpu.model`).
+
+    `kind` is a record type of docs/reference/record.md. `sample` gives a row for each timed batch, `plan` one
+    for each planned variant, `variant` one for each rank. Raises NotARun, OSError, or ValueError for a kind
+    that there is not.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"there is no record type '{kind}'; there are {', '.join(KINDS)}")
+    wanted = KINDS[kind]
+    return frame(wanted, (record for record in read(path) if type(record) is wanted))
+
+
+def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:
+    """Records of one kind as a data frame; columns have the types of the fields, also where all are null."""
+    import polars
+
+    rows = [row for record in records for row in record.rows()]
+    types, nested = _columns(kind, polars)
+    extra = {column: None for row in rows for column in row if column not in types and column not in nested}
+    columns = {column: [row.get(column) for row in rows] for column in [*types, *extra]}
+    return polars.DataFrame(columns, schema_overrides=types, strict=False)
+
+
+def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple[dict[str, Any], set[str]]:
+    """The columns that the fields of a Struct give, with types; and the fields that become several."""
+    plain = {int: polars.Int64, float: polars.Float64, str: polars.String, bool: polars.Boolean}
+    types: dict[str, Any] = {}
+    nested: set[str] = set()
+    shape: dict[str, Any] = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for field_name, field_type in (shape | getattr(kind, "exploded", {})).items():
+        name = prefix + field_name
+        outer: Any = get_origin(field_type)
+        inner = next((t for t in get_args(field_type) or [field_type] if t is not type(None)), None)
+        if outer is list:
+            if inner in plain:
+                types[name] = polars.List(plain[inner])
+        elif isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            below, _ = _columns(inner, polars, name + ".")
+            types |= below
+            nested.add(name)
+        elif inner in plain and outer is not dict:
+            types[name] = plain[inner]
+    return types, nested
+
+
+# -------------------------------------------------------------------------------------------------- schema
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of one line. schema.json is this, committed; a test holds the two together."""
+    whole = msgspec.json.schema(AnyRecord)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A line of a netpipe run file, schema {SCHEMA}",
+    } | whole
+
+
+def schema_text() -> str:
+    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"

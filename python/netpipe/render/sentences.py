@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says, in sentences: the same ones on the terminal, in the report and under the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from netpipe.analysis.curves import curves
+from netpipe.analysis.estimate import Estimate
+from netpipe.analysis.launches import LaunchSpread
+from netpipe.analysis.losses import Loss
+from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
+from netpipe.analysis.summary import Summary
+from netpipe.records import Run
+from netpipe.render.units import percent_text, rate_text, size_text, span_text, time_text, times_text
+
+# --------------------------------------------------------------------------------------------- what was measured
+
+
+def fact(facts: object, path: str) -> str | None:
+    """The fact with this dotted name as text; None where it is not known."""
+    for word in path.split("."):
+        facts = facts.get(word) if isinstance(facts, dict) else None
+    return str(facts) if facts not in (None, "") and not isinstance(facts, (dict, list)) else None
+
+
+def where(run: Run) -> str | None:
+    """The hosts and their processors, "node17, AMD EPYC 9454"; None where the record does not know."""
+    hosts = [e.host for e in run.environments if e.host]
+    if not hosts and run.header and run.header.host:
+        hosts = [run.header.host]
+    models = [model for e in run.environments if (model := fact(e.facts, "cpu.model"))]
+    return ", ".join(dict.fromkeys([*hosts, *models])) or None
+
+
+def when(run: Run) -> str | None:
+    """The start, as "2026-03-01 12:00 UTC"; None where the record does not know."""
+    if run.header is None or not run.header.started:
+        return None
+    try:
+        started = datetime.fromisoformat(run.header.started.replace("Z", "+00:00"))
+    except ValueError:
+        return run.header.started
+    return f"{started:%Y-%m-%d %H:%M} UTC"
+
+
+def measured(run: Run) -> str:
+    """What was measured and where, in one sentence."""
+    found = curves(run)
+    if not found:
+        return "No size was finished: there is nothing to report but what stands below."
+    sizes = sorted({spot.size_bytes for curve in found for spot in curve.spots})
+    patterns = listed(dict.fromkeys(curve.pattern for curve in found))
+    span = (
+        f"at {size_text(sizes[0])}"
+        if len(sizes) == 1
+        else f"at {len(sizes)} sizes from {size_text(sizes[0])} to {size_text(sizes[-1])}"
+    )
+    starts = len({point.launch for point in run.points})
+    ending = f", in {starts} launches" if starts > 1 else ""
+    place = f" on {where(run)}" if where(run) else ""
+    variants = listed(dict.fromkeys(curve.variant for curve in found))
+    took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
+    return f"{variants} by {patterns} {span}{ending}{place}{took}."
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as people list them: a, b and c."""
+    several = list(words)
+    return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
+
+
+# ------------------------------------------------------------------------------------------------------- answers
+
+
+def answer(summary: Summary) -> str:
+    """What a curve comes to, without its name."""
+    parts = []
+    if summary.latency_ns is not None:
+        parts.append(f"{time_text(summary.latency_ns.value)} for {size_text(summary.latency_size_bytes)}")
+    if summary.peak_bytes_per_s is not None:
+        peak = f"up to {rate_text(summary.peak_bytes_per_s.value)}"
+        if summary.points > 1:
+            peak += f" (at {size_text(summary.peak_size_bytes)}; half of it from {size_text(summary.half_size_bytes)})"
+        parts.append(peak)
+    return ", ".join(parts) + "." if parts else "no point that says anything."
+
+
+def interval(estimate: Estimate, text: Callable[[float], str]) -> str:
+    """The limits of an estimate in the words of a units function: "1.05 to 1.07"."""
+    return f"{text(estimate.low)} to {text(estimate.high)}"
+
+
+def loss_sentence(loss: Loss) -> str:
+    """What a layer loses of the one below, without its name: where it is slower, and where it keeps how much."""
+    parts = []
+    if loss.small is not None:
+        what = f"at {size_text(loss.small.size_bytes)} "
+        if not loss.small.seen:
+            what += "no difference seen"
+        else:
+            more = loss.small.added_ns.value
+            what += f"{time_text(abs(more))} {'more' if more > 0 else 'less'} ({times_text(loss.small.times.value)})"
+        parts.append(what)
+    if loss.peak is not None:
+        kept = "no difference seen" if not loss.peak.seen else f"{percent_text(loss.peak.kept.value)} of it kept"
+        parts.append(f"at the peak rate {kept}")
+    text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
+    if loss.waits is not None:
+        text += f" ({loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
+    return text + "."
+
+
+def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
+    """Which layer costs the most: in latency, and in throughput. Nothing where nothing is lost."""
+    sentences = []
+    slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
+    added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
+    if slowest is not None and added > 0 and slowest.small is not None:
+        what = f" ({slowest.adds})" if slowest.adds else ""
+        sentences.append(
+            f"Most latency is added by {slowest.variant}{what}: {time_text(added)} over {slowest.below} "
+            f"at {size_text(slowest.small.size_bytes)}."
+        )
+    narrower = [(loss.peak.kept.value, loss) for loss in losses if loss.peak and loss.peak.seen]
+    kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
+    if narrowest is not None and kept < 1:
+        sentences.append(
+            f"Most throughput is lost by {narrowest.variant}: it keeps {percent_text(kept)} of the peak of "
+            f"{narrowest.below}."
+        )
+    return tuple(sentences)
+
+
+# ------------------------------------------------------------------------------------------- states and launches
+
+
+def state_sentences(states: States) -> tuple[str, ...]:
+    """What the yardsticks say."""
+    if not states.states:
+        return ("No yardstick was taken: nothing says whether the machine changed while it was measured.",)
+    if not states.changes and len(states.states) == 1:
+        return (f"The machine stayed in one state: {_described(states.states[0])}.",)
+    sentences = [_change(change) for change in states.changes]
+    if not states.changes:
+        sentences.append(
+            f"The launches saw the machine in {len(states.states)} states: "
+            + "; ".join(_described(state) for state in states.states)
+            + "."
+        )
+    if states.mixed_points:
+        sentences.append(
+            f"{_count(states.mixed_points, 'point')} had samples from more than one state: {states.left_out_samples} "
+            f"samples from the rarer one were left out and measured again."
+        )
+    used = [state for state in states.states if state.points]
+    if len(used) > 1:
+        shares = listed(f"{state.points} in state {state.number}" for state in used)
+        sentences.append(f"Points stand in {len(used)} states ({shares}) and are compared only within one.")
+    return tuple(sentences)
+
+
+def _described(state: MachineState) -> str:
+    parts = []
+    if state.bounce_ns is not None:
+        parts.append(f"a cache-line bounce took {time_text(state.bounce_ns)}")
+    if state.copy_bytes_per_s is not None:
+        parts.append(f"memory was copied at {rate_text(state.copy_bytes_per_s)}")
+    if state.wakeup_ns is not None:
+        parts.append(f"waking a blocked process took {time_text(state.wakeup_ns)}")
+    return ", ".join(parts) or "nothing of it is known"
+
+
+def _change(change: Change) -> str:
+    before, after = change.before, change.after
+    parts = []
+    if before.bounce_ns and after.bounce_ns and not alike(before.bounce_ns, after.bounce_ns, BOUNCE_TOLERANCE):
+        moved = "apart" if after.bounce_ns > before.bounce_ns else "together"
+        parts.append(
+            f"the cores moved {moved}: a cache-line bounce went from {time_text(before.bounce_ns)} to "
+            f"{time_text(after.bounce_ns)}"
+        )
+    copies = (before.copy_bytes_per_s, after.copy_bytes_per_s)
+    if copies[0] and copies[1] and not alike(copies[0], copies[1], COPY_TOLERANCE):
+        parts.append(f"memory was copied at {rate_text(copies[1])} instead of {rate_text(copies[0])}")
+    text = " and ".join(parts) or f"the machine went from state {before.number} to state {after.number}"
+    place = f" at {change.at_s:.1f} s" if change.at_s is not None else ""
+    launch = f" of launch {change.launch}" if change.launch else ""
+    return f"{text[0].upper()}{text[1:]}{place}{launch}."
+
+
+def launch_sentence(spread: LaunchSpread) -> str:
+    """How far launches lie apart, beside what varies inside one; with the name of the curve."""
+    inside = (
+        f", where a launch itself is sure to ±{percent_text(spread.typical_inside)}"
+        if spread.typical_inside is not None
+        else ""
+    )
+    return (
+        f"{spread.variant}: {spread.launches} launches lie {percent_text(spread.typical_spread - 1)} apart at a "
+        f"typical size{inside}; most at {size_text(spread.worst.size_bytes)}, {percent_text(spread.worst.spread - 1)}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what to distrust
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason to distrust a number. `severity` is severe, warning or note, in the worker's sense."""
+
+    severity: str
+    what: str
+    why: str
+    fix: str
+
+
+SEVERITIES = ("severe", "warning", "note")
+
+
+def doubts(run: Run, summaries: tuple[Summary, ...], losses: tuple[Loss, ...], states: States) -> tuple[Doubt, ...]:
+    """Everything in the record that speaks against its own numbers, the worst first."""
+    found = [*_of_the_ending(run), *_of_the_points(run, summaries), *_of_the_machine(run, losses, states)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda doubt: SEVERITIES.index(doubt.severity)))
+
+
+def _of_the_ending(run: Run) -> list[Doubt]:
+    found = []
+    if run.end is None and run.header is not None and not _imported(run):
+        found.append(Doubt("warning", "The run has no end", "It was cut off, or it is still going on.", ""))
+    elif run.end is not None and run.end.reason == "interrupted":
+        found.append(
+            Doubt("warning", "The run was interrupted", "What was finished until then stands here.", "run it again")
+        )
+    if run.errors:
+        said = listed(dict.fromkeys(error.variant or "the run" for error in run.errors))
+        found.append(
+            Doubt("severe", f"{_count(len(run.errors), 'error')} in {said}", "See the errors below.", "")
+        )
+    return found
+
+
+def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
+    found = []
+    target = next((plan.target for plan in run.plans if plan.target), None)
+    for summary in summaries:
+        loose = summary.points - summary.converged if summary.converged is not None else 0
+        if loose and summary.worst_half_width is not None:
+            goal = f" the target of ±{percent_text(target)}" if target else " their target"
+            found.append(
+                Doubt(
+                    "warning" if loose > summary.points / 10 else "note",
+                    f"{loose} of {_count(summary.points, 'point')} of {summary.variant} ({summary.pattern}) "
+                    f"did not reach{goal}",
+                    f"The widest interval, at {size_text(summary.worst_size_bytes)}, "
+                    f"is ±{percent_text(summary.worst_half_width)}.",
+                    "give it more time (--budget) or a quieter machine (netpipe doctor)",
+                )
+            )
+    if run.points and all(point.low_ns is None for point in run.points):
+        found.append(
+            Doubt("warning", "No point has an interval", "The file that it was imported from has none.", "measure anew")
+        )
+    elif run.points and len({point.launch for point in run.points}) == 1:
+        found.append(
+            Doubt(
+                "note",
+                "There was one launch",
+                "Two starts of the same program can differ more than all that varies inside one.",
+                "--launches 5 shows by how much",
+            )
+        )
+    return found
+
+
+def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[Doubt]:
+    found = []
+    if states.changes or len(states.states) > 1:
+        found.append(
+            Doubt(
+                "warning",
+                "The machine changed while it was measured",
+                " ".join(state_sentences(states)),
+                "see the yardsticks; compare points of one state only",
+            )
+        )
+    elif run.points and not states.states:
+        found.append(Doubt("note", "No yardstick was taken", state_sentences(states)[0], ""))
+    for loss in losses:
+        if loss.waits is not None:
+            found.append(
+                Doubt(
+                    "note",
+                    f"{loss.variant} waits otherwise than {loss.below}",
+                    f"{loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]}: their difference is one of "
+                    "waiting as well as of the layer.",
+                    f"measure {loss.below.split(':')[0]}:wait={loss.waits[0]} too",
+                )
+            )
+        if loss.other_state_sizes:
+            found.append(
+                Doubt(
+                    "note",
+                    f"{loss.variant} and {loss.below} were not compared at {_count(loss.other_state_sizes, 'size')}",
+                    "Their points were taken in different states of the machine.",
+                    "run it again",
+                )
+            )
+    for environment in run.environments:
+        spoilers = environment.facts.get("spoilers")
+        for spoiler in spoilers if isinstance(spoilers, list) else []:
+            if isinstance(spoiler, dict) and spoiler.get("what"):
+                severity = str(spoiler.get("severity"))
+                words = (str(spoiler.get(key) or "") for key in ("what", "why", "fix"))
+                found.append(Doubt(severity if severity in SEVERITIES else "warning", *words))
+    return found
+
+
+def _imported(run: Run) -> bool:
+    """A file that another program measured: it has points and nothing that our worker always writes."""
+    return bool(run.points) and not run.plans and not run.launches
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as people read them. Everywhere inside the numbers are unscaled; only what is shown passes through
+here.
+
+Sizes are binary (KiB, MiB), rates decimal bits (1 Mbps = 10^6 bit/s), times decimal, three significant
+digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+SIZE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
+UNKNOWN = "\u2013"  # an en dash
+_PERTURBATION_BYTES = 16  # a size this near to a round one is written as the round one plus or minus
+
+
+def digits(number: float, significant: int = 3) -> str:
+    """Significant digits without an exponent: 0.0512, 5.12, 51.2, 512, 5120."""
+    if not math.isfinite(number):
+        return UNKNOWN
+    if number == 0:
+        return "0"
+    # Rounded first, or 9.996 would be given two decimals and become 10.00.
+    rounded = float(f"{number:.{significant - 1}e}")
+    places = max(0, significant - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{places}f}"
+
+
+def _stepped(number: float, steps: tuple[tuple[float, str], ...], smallest: str, significant: int) -> str:
+    # The unit is chosen after rounding: 999.6 ns are 1.00 µs, not 1000 ns.
+    rounded = float(f"{number:.{significant - 1}e}") if math.isfinite(number) else number
+    for step, unit in steps:
+        if abs(rounded) >= step:
+            return f"{digits(number / step, significant)} {unit}"
+    return f"{digits(number, significant)} {smallest}"
+
+
+def size_text(size_bytes: float | None) -> str:
+    """1536 -> "1.5 KiB", 65539 -> "64 KiB+3", 13 -> "13 B". A size that is no whole number (n½) is rounded to
+    three digits.
+    """
+    if size_bytes is None:
+        return UNKNOWN
+    for step, unit in SIZE_STEPS:
+        if size_bytes < step - _PERTURBATION_BYTES:
+            continue
+        if size_bytes != int(size_bytes):
+            return f"{digits(size_bytes / step)} {unit}"
+        quarters = round(size_bytes * 4 / step)
+        offset = int(size_bytes) - quarters * step // 4
+        if abs(offset) <= _PERTURBATION_BYTES and quarters:
+            return f"{quarters / 4:g} {unit}" + (f"{offset:+d}" if offset else "")
+        if size_bytes >= step:
+            return f"{digits(size_bytes / step)} {unit}"
+    return f"{size_bytes:g} B" if size_bytes == int(size_bytes) else f"{digits(size_bytes)} B"
+
+
+def time_text(time_ns: float | None, significant: int = 3) -> str:
+    """5020.0 -> "5.02 µs"."""
+    return UNKNOWN if time_ns is None else _stepped(time_ns, TIME_STEPS, "ns", significant)
+
+
+def rate_text(bytes_per_s: float | None, significant: int = 3) -> str:
+    """1.5e9 -> "12.0 Gbps"."""
+    return UNKNOWN if bytes_per_s is None else _stepped(bytes_per_s * 8, RATE_STEPS, "bps", significant)
+
+
+def percent_text(fraction: float | None) -> str:
+    """0.0123 -> "1.2 %": one decimal below 10 %, none above."""
+    if fraction is None or not math.isfinite(fraction):
+        return UNKNOWN
+    percent = fraction * 100
+    return f"{percent:.1f} %" if abs(percent) < 9.95 else f"{percent:.0f} %"
+
+
+def times_text(factor: float | None) -> str:
+    """2.3456 -> "2.35" and a multiplication sign."""
+    return UNKNOWN if factor is None else f"{digits(factor)}\u00d7"
+
+
+def span_text(seconds: float | None) -> str:
+    """A duration that a person waits for: "0.4 s", "12 s", "3 min 20 s"."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which memory each message starts from and lands in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/result.h"
+#include "netpipe/module.h"
+
+namespace netpipe {
+
+struct BufferPolicy {
+  bool cold = false;  // each message from and to a new place in main memory; else always the same one, warm in cache
+  std::uint64_t send_offset_bytes = 0;  // from a page boundary
+  std::uint64_t recv_offset_bytes = 0;
+};
+
+// The places of one direction, taken in turn. A value type without logic worth a call: it is used in the timed region.
+class Slots {
+ public:
+  Slots() = default;
+  Slots(char* base, std::size_t stride, std::uint32_t count) : base_(base), stride_(stride), count_(count) {}
+  char* take() noexcept {
+    char* place = base_ + stride_ * next_;
+    if (++next_ >= count_) next_ = 0;
+    return place;
+  }
+  [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] char* base() const noexcept { return base_; }
+  void rewind(std::uint32_t to = 0) noexcept { next_ = count_ == 0 ? 0 : to % count_; }
+  [[nodiscard]] std::uint32_t next() const noexcept { return next_; }
+
+ private:
+  char* base_ = nullptr;
+  std::size_t stride_ = 0;
+  std::uint32_t count_ = 1;
+  std::uint32_t next_ = 0;
+};
+
+// Behind every message lie this many bytes of its place, to see a message that is longer than it says.
+inline constexpr std::size_t guard_bytes = 64;
+inline constexpr char guard_byte = 0x5a;
+
+// The memory of one endpoint: outgoing and incoming halves, from the module's alloc where it has one.
+class BufferPool {
+ public:
+  // Bytes that each half needs for messages up to max_bytes, for a plan's dry run and for the bound of a server.
+  static std::uint64_t half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify);
+
+  static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint, const BufferPolicy& policy,
+                                                  std::uint64_t max_bytes, bool verify);
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // Warm: one place. Cold: as many as fit, continued from where the last visit of this pool stopped. many: at least this
+  // number of distinct places (for verification) as far as they fit.
+  Slots outgoing(std::uint64_t size_bytes, std::uint32_t many = 1);
+  Slots incoming(std::uint64_t size_bytes, std::uint32_t many = 1);
+  // Pushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
+  static void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages);
+
+  [[nodiscard]] char* incoming_base() const { return incoming_; }
+  [[nodiscard]] std::uint64_t bytes() const { return 2 * half_bytes_; }
+
+ private:
+  BufferPool() = default;
+  Slots slots(char* half, std::uint64_t offset, std::uint64_t size_bytes, std::uint32_t many);
+
+  const np_module* module_ = nullptr;
+  np_endpoint* endpoint_ = nullptr;
+  BufferPolicy policy_;
+  std::uint64_t half_bytes_ = 0;
+  char* outgoing_ = nullptr;
+  char* incoming_ = nullptr;
+  bool own_ = false;
+  std::uint32_t turn_ = 0;
+};
+
+// Largest cache of this host that one processor can reach, in bytes; 32 MiB when the system does not say.
+std::uint64_t last_level_cache_bytes();
+
+}  // namespace netpipe

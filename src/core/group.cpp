@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace netpipe {
+namespace {
+
+constexpr std::uint32_t longest_text = 1U << 20;
+
+class SingleGroup final : public Group {
+ public:
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  Outcome send(int, const void*, std::size_t) override { return failed("rank 0 is alone and has nobody to send to"); }
+  Outcome recv(int, void*, std::size_t) override { return failed("rank 0 is alone and has nobody to receive from"); }
+  [[nodiscard]] bool peer_gone() const noexcept override { return false; }
+};
+
+class SocketGroup final : public Group {
+ public:
+  SocketGroup(int rank, int size, std::vector<int> fds, const volatile int* abort)
+      : rank_(rank), size_(size), fds_(std::move(fds)), abort_(abort) {}
+  ~SocketGroup() override {
+    for (const int fd : fds_) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  SocketGroup(const SocketGroup&) = delete;
+  SocketGroup& operator=(const SocketGroup&) = delete;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+
+  Outcome send(int peer, const void* data, std::size_t bytes) override {
+    const char* at = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = ::send(fd(peer), at, bytes, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) {
+        if (*abort_ != 0) return gave_up(peer);
+        continue;
+      }
+      if (n < 0) return lost(peer);
+      at += n;
+      bytes -= static_cast<std::size_t>(n);
+    }
+    return ok();
+  }
+
+  Outcome recv(int peer, void* data, std::size_t bytes) override {
+    char* at = static_cast<char*>(data);
+    // A short spin first: the answer usually comes within microseconds, and a processor that has slept measures differently.
+    for (int spin = 0; bytes > 0;) {
+      const bool wait = ++spin > 200;
+      if (wait) {
+        pollfd p{fd(peer), POLLIN, 0};
+        if (poll(&p, 1, 100) < 0 && errno != EINTR) return lost(peer);
+        if (*abort_ != 0) return gave_up(peer);
+      }
+      const ssize_t n = ::recv(fd(peer), at, bytes, MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (n <= 0) return lost(peer);
+      at += n;
+      bytes -= static_cast<std::size_t>(n);
+    }
+    return ok();
+  }
+
+  // During a measurement the only thing that arrives here unasked is a report or a command whose first word is not 0 (see
+  // commands.h), or the end of the connection.
+  [[nodiscard]] bool peer_gone() const noexcept override {
+    for (const int one : fds_) {
+      if (one < 0) continue;
+      std::int32_t word = 0;
+      const ssize_t n = ::recv(one, &word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return true;
+      if (n == sizeof word && word != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  [[nodiscard]] int fd(int peer) const { return fds_[static_cast<std::size_t>(peer)]; }
+  static Failure lost(int peer) {
+    return failed("rank " + std::to_string(peer) + " has gone: its process ended or the connection to its host broke");
+  }
+  static Failure gave_up(int peer) {
+    return failed("gave up waiting for rank " + std::to_string(peer) + ": it is silent, or the run was interrupted");
+  }
+
+  int rank_;
+  int size_;
+  std::vector<int> fds_;
+  const volatile int* abort_;
+};
+
+class ModuleGroup final : public Group {
+ public:
+  explicit ModuleGroup(np_bootstrap bootstrap) : b_(bootstrap) {}
+  [[nodiscard]] int rank() const override { return b_.rank; }
+  [[nodiscard]] int size() const override { return b_.nranks; }
+  Outcome send(int peer, const void* data, std::size_t bytes) override {
+    return said(b_.send(b_.state, peer, data, bytes), peer);
+  }
+  Outcome recv(int peer, void* data, std::size_t bytes) override { return said(b_.recv(b_.state, peer, data, bytes), peer); }
+  // Libraries with a launcher end all ranks when one dies.
+  [[nodiscard]] bool peer_gone() const noexcept override { return false; }
+
+ private:
+  static Outcome said(np_status status, int peer) {
+    if (status == NP_OK) return ok();
+    return failed("rank " + std::to_string(peer) + " cannot be reached through the library's own bootstrap (status " +
+                  std::to_string(status) + ")");
+  }
+  np_bootstrap b_;
+};
+
+}  // namespace
+
+Outcome Group::bcast(void* data, std::size_t bytes) {
+  if (rank() != 0) return recv(0, data, bytes);
+  for (int peer = 1; peer < size(); ++peer) {
+    if (Outcome sent = send(peer, data, bytes); !sent) return sent;
+  }
+  return ok();
+}
+
+Outcome Group::barrier() {
+  char token = 0;
+  if (rank() != 0) {
+    if (Outcome sent = send(0, &token, 1); !sent) return sent;
+    return recv(0, &token, 1);
+  }
+  for (int peer = 1; peer < size(); ++peer) {
+    if (Outcome got = recv(peer, &token, 1); !got) return got;
+  }
+  return bcast(&token, 1);
+}
+
+namespace {
+
+Outcome send_text(Group& group, int peer, const std::string& text) {
+  const auto length = static_cast<std::uint32_t>(text.size());
+  if (Outcome sent = group.send(peer, &length, sizeof length); !sent) return sent;
+  return group.send(peer, text.data(), text.size());
+}
+
+Outcome recv_text(Group& group, int peer, std::string& text) {
+  std::uint32_t length = 0;
+  if (Outcome got = group.recv(peer, &length, sizeof length); !got) return got;
+  if (length > longest_text) {
+    return failed("rank " + std::to_string(peer) + " announces a text of " + std::to_string(length) + " bytes; at most " +
+                  std::to_string(longest_text) + " are allowed, so this is no netpipe of this version");
+  }
+  text.resize(length);
+  return group.recv(peer, text.data(), length);
+}
+
+}  // namespace
+
+Outcome Group::bcast_text(std::string& text) {
+  if (rank() != 0) return recv_text(*this, 0, text);
+  for (int peer = 1; peer < size(); ++peer) {
+    if (Outcome sent = send_text(*this, peer, text); !sent) return sent;
+  }
+  return ok();
+}
+
+Result<std::vector<std::string>> Group::gather_text(const std::string& text) {
+  std::vector<std::string> all;
+  if (rank() != 0) {
+    if (Outcome sent = send_text(*this, 0, text); !sent) return sent.failure();
+    return all;
+  }
+  all.resize(static_cast<std::size_t>(size()));
+  all[0] = text;
+  for (int peer = 1; peer < size(); ++peer) {
+    if (Outcome got = recv_text(*this, peer, all[static_cast<std::size_t>(peer)]); !got) return got.failure();
+  }
+  return all;
+}
+
+Result<std::vector<std::string>> Group::exchange_text(const std::string& text) {
+  Result<std::vector<std::string>> all = gather_text(text);
+  if (!all) return all.failure();
+  all->resize(static_cast<std::size_t>(size()));
+  for (std::string& one : *all) {
+    if (Outcome sent = bcast_text(one); !sent) return sent.failure();
+  }
+  return all;
+}
+
+std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
+
+std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort) {
+  return std::make_unique<SocketGroup>(rank, size, std::move(fds), abort);
+}
+
+std::unique_ptr<Group> make_module_group(np_bootstrap bootstrap) { return std::make_unique<ModuleGroup>(bootstrap); }
+
+}  // namespace netpipe

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log-bucketed histogram of durations: relative error below 1/128, in the manner of HdrHistogram. METHOD rule 2.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace netpipe {
+
+class Histogram {
+ public:
+  static constexpr int sub_bits = 7;                          // buckets per octave: 128
+  static constexpr double resolution = 1.0 / (1 << sub_bits);  // width of a bucket over its lower edge
+
+  void add(double ns, std::uint64_t count = 1);
+  // Lower edge of a bucket, in ns.
+  static double lower_ns(int bucket);
+  static int bucket_of(double ns);
+  [[nodiscard]] const std::map<int, std::uint64_t>& counts() const { return counts_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+
+ private:
+  std::map<int, std::uint64_t> counts_;  // sparse: a point fills a few dozen of thousands of buckets
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace netpipe

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "core/json.h"
+#include "core/sha256.h"
+#include "core/statistics.h"
+#include "core/text.h"
+
+namespace netpipe {
+namespace {
+
+using Setter = std::function<Outcome(Plan&, std::string_view)>;
+
+struct Key {
+  std::string name;
+  Setter set;
+};
+
+// Setters for the kinds of value that a plan has. Each says nothing of the key: parse_plan puts it in front.
+Setter text_into(std::string Plan::*field) {
+  return [field](Plan& plan, std::string_view value) -> Outcome {
+    plan.*field = std::string(value);
+    return ok();
+  };
+}
+
+Setter append_to(std::vector<std::string> Plan::*field) {
+  return [field](Plan& plan, std::string_view value) -> Outcome {
+    (plan.*field).emplace_back(value);
+    return ok();
+  };
+}
+
+Setter size_into(const std::function<std::uint64_t&(Plan&)>& field) {
+  return [field](Plan& plan, std::string_view value) -> Outcome {
+    const Result<std::uint64_t> size = parse_size(value);
+    if (!size) return size.failure();
+    field(plan) = *size;
+    return ok();
+  };
+}
+
+Setter yes_into(bool Plan::*field) {
+  return [field](Plan& plan, std::string_view value) -> Outcome {
+    const Result<bool> yes = parse_yes_no(value);
+    if (!yes) return yes.failure();
+    plan.*field = *yes;
+    return ok();
+  };
+}
+
+Setter real_into(double Plan::*field, double least, double most) {
+  return [=](Plan& plan, std::string_view value) -> Outcome {
+    const Result<double> real = parse_real(value);
+    if (!real) return real.failure();
+    if (*real < least || *real > most) {
+      Json range;
+      range.value(least);
+      Json until;
+      until.value(most);
+      return usage(std::string(value) + " is outside " + range.text() + " to " + until.text());
+    }
+    plan.*field = *real;
+    return ok();
+  };
+}
+
+Setter integer_into(const std::function<void(Plan&, std::int64_t)>& put, std::int64_t least, std::int64_t most) {
+  return [=](Plan& plan, std::string_view value) -> Outcome {
+    const Result<std::int64_t> number = parse_integer(value);
+    if (!number) return number.failure();
+    if (*number < least || *number > most) {
+      return usage(std::string(value) + " is outside " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    put(plan, *number);
+    return ok();
+  };
+}
+
+Outcome set_schedule(Plan& plan, std::string_view value) {
+  const std::vector<std::string> kinds = {"classic", "powers", "list"};
+  const auto at = std::find(kinds.begin(), kinds.end(), value);
+  if (at == kinds.end()) return usage("there is no schedule '" + std::string(value) + "'" + did_you_mean(value, kinds));
+  plan.schedule.kind = static_cast<Schedule::Kind>(at - kinds.begin());
+  return ok();
+}
+
+Outcome set_sizes(Plan& plan, std::string_view value) {
+  plan.schedule.list.clear();
+  for (const std::string& one : split(value, ',')) {
+    const Result<std::uint64_t> size = parse_size(one);
+    if (!size) return size.failure();
+    plan.schedule.list.push_back(*size);
+  }
+  return ok();
+}
+
+Outcome set_buffers(Plan& plan, std::string_view value) {
+  if (value != "warm" && value != "cold") {
+    return usage("there is no buffer policy '" + std::string(value) + "'" + did_you_mean(value, {"warm", "cold"}));
+  }
+  plan.buffers.cold = value == "cold";
+  return ok();
+}
+
+Outcome set_pin(Plan& plan, std::string_view value) {
+  plan.pin.cpus.clear();
+  if (value == "auto" || value == "none") {
+    plan.pin.kind = value == "auto" ? Pinning::Kind::automatic : Pinning::Kind::none;
+    return ok();
+  }
+  plan.pin.kind = Pinning::Kind::list;
+  for (const std::string& one : split(value, ',')) {
+    const Result<std::int64_t> cpu = parse_integer(one);
+    if (!cpu || *cpu < 0 || *cpu > 65535) {
+      return usage("'" + std::string(value) + "' is no pinning; write auto, none, or one processor number per rank such as 0,1");
+    }
+    plan.pin.cpus.push_back(static_cast<int>(*cpu));
+  }
+  return ok();
+}
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = {
+      {"record", text_into(&Plan::record)},
+      {"launch", integer_into([](Plan& p, std::int64_t v) { p.launch = static_cast<int>(v); }, 0, 1'000'000)},
+      {"variant", append_to(&Plan::variants)},
+      {"pattern", append_to(&Plan::patterns)},
+      {"module-file", append_to(&Plan::module_files)},
+      {"schedule", set_schedule},
+      {"sizes", set_sizes},
+      {"start", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.start_bytes; })},
+      {"end-size", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.end_bytes; })},
+      {"perturbation", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.perturbation_bytes; })},
+      {"buffers", set_buffers},
+      {"send-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.send_offset_bytes; })},
+      {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; })},
+      {"target", real_into(&Plan::target, 1e-5, 1)},
+      {"budget", real_into(&Plan::budget_s, 0.01, 86400)},
+      {"timeout", real_into(&Plan::timeout_s, 0.1, 3600)},
+      {"verify", yes_into(&Plan::verify)},
+      {"paced", yes_into(&Plan::paced)},
+      {"seed", integer_into([](Plan& p, std::int64_t v) { p.seed = static_cast<std::uint64_t>(v); }, 0, INT64_MAX)},
+      {"pin", set_pin},
+      {"host", text_into(&Plan::host)},
+      {"port", integer_into([](Plan& p, std::int64_t v) { p.port = static_cast<int>(v); }, 1, 65535)},
+      {"token-file", text_into(&Plan::token_file)},
+  };
+  return table;
+}
+
+std::string number_text(double value) {
+  Json json;
+  json.value(value);
+  return json.take();
+}
+
+std::string joined(const std::vector<std::uint64_t>& sizes) {
+  std::string text;
+  for (const std::uint64_t size : sizes) text += (text.empty() ? "" : ",") + std::to_string(size);
+  return text;
+}
+
+constexpr std::array<const char*, 3> schedule_names = {"classic", "powers", "list"};
+
+}  // namespace
+
+Result<Plan> parse_plan(std::string_view text) {
+  Plan plan;
+  bool first = true;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.empty()) continue;
+    if (line == "end") break;
+    const auto blank = line.find(' ');
+    const std::string name = line.substr(0, blank);
+    const std::string_view value = blank == std::string::npos ? std::string_view{} : trim(std::string_view(line).substr(blank));
+    if (first) {
+      if (name != "netpipe-plan" || value != "1") {
+        return usage("the plan begins with '" + line + "' instead of 'netpipe-plan 1': another version wrote it");
+      }
+      first = false;
+      continue;
+    }
+    const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& k) { return k.name == name; });
+    if (key == keys().end()) {
+      std::vector<std::string> names;
+      for (const Key& k : keys()) names.push_back(k.name);
+      return usage("the plan has an unknown key '" + name + "'" + did_you_mean(name, names));
+    }
+    if (const Outcome set = key->set(plan, value); !set) {
+      return Failure{set.failure().exit, name + ": " + set.failure().sentence};
+    }
+  }
+  if (first) return usage("the plan is empty; its first line is 'netpipe-plan 1'");
+  if (plan.patterns.empty()) plan.patterns.emplace_back("pingpong");
+  if (plan.variants.empty()) return usage("the plan names no variant; name at least one module, such as tcp");
+  return plan;
+}
+
+int ranks_of(const np_module& module) { return std::min(module.max_ranks, std::max(module.min_ranks, 2)); }
+
+std::string skip_reason(const Pattern& pattern, const np_module& module) {
+  const int nranks = ranks_of(module);
+  if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
+    return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
+           module.name + " has " + std::to_string(nranks);
+  }
+  if (const char* operation = pattern.missing(module, nranks); operation != nullptr) {
+    return std::string("module ") + module.name + " has no " + operation + ", which pattern " + pattern.name + " needs";
+  }
+  return {};
+}
+
+Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
+  Resolved resolved;
+  for (const std::string& text : plan.variants) {
+    Result<Variant> variant = parse_variant(text, registry);
+    if (!variant) return variant.failure();
+    const bool twice = std::any_of(resolved.variants.begin(), resolved.variants.end(),
+                                   [&](const Variant& other) { return other.name == variant->name; });
+    if (twice) return usage("variant " + variant->name + " is named twice; each has one curve");
+    resolved.nranks = std::max(resolved.nranks, ranks_of(*variant->module));
+    resolved.variants.push_back(std::move(*variant));
+  }
+  for (const std::string& name : plan.patterns) {
+    std::vector<std::string> names;
+    const Pattern* found = nullptr;
+    for (const Pattern* pattern : all_patterns()) {
+      names.emplace_back(pattern->name);
+      if (name == pattern->name) found = pattern;
+    }
+    if (found == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
+    const bool twice = std::find(resolved.patterns.begin(), resolved.patterns.end(), found) != resolved.patterns.end();
+    if (!twice) resolved.patterns.push_back(found);
+  }
+  Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
+  if (!sizes) return sizes.failure();
+  resolved.sizes = std::move(*sizes);
+  const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
+                       plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
+  if (too_few) {
+    return usage("pin names " + std::to_string(plan.pin.cpus.size()) + " processors for " + std::to_string(resolved.nranks) +
+                 " ranks; name one per rank");
+  }
+  return resolved;
+}
+
+std::string canonical_text(const Plan& plan, const Resolved& resolved) {
+  std::string text = "netpipe-plan 1\n";
+  const auto line = [&](const std::string& key, const std::string& value) { text += key + " " + value + "\n"; };
+  line("launch", std::to_string(plan.launch));
+  for (const Variant& variant : resolved.variants) {
+    std::string options;
+    for (std::uint32_t i = 0; i < variant.module->noptions; ++i) {
+      options += (options.empty() ? ":" : ",") + std::string(variant.module->options[i].name) + "=" + variant.texts[i];
+    }
+    line("variant", variant.module->name + options);
+  }
+  for (const Pattern* pattern : resolved.patterns) line("pattern", pattern->name);
+  line("schedule", "list");
+  line("sizes", joined(resolved.sizes));
+  line("buffers", plan.buffers.cold ? "cold" : "warm");
+  line("send-offset", std::to_string(plan.buffers.send_offset_bytes));
+  line("recv-offset", std::to_string(plan.buffers.recv_offset_bytes));
+  line("verify", plan.verify ? "yes" : "no");
+  line("target", number_text(plan.target));
+  line("budget", number_text(plan.budget_s));
+  line("timeout", number_text(plan.timeout_s));
+  return text;
+}
+
+std::string plan_hash(const std::string& canonical) { return hex(Sha256().update(canonical).finish()); }
+
+std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash, const std::vector<int>& pin) {
+  Json json;
+  json.open('{').field("type", "plan").field("launch", plan.launch).field("hash", hash).key("variants").open('[');
+  for (const Variant& variant : resolved.variants) {
+    json.open('{').field("variant", variant.name).field("module", variant.module->name).key("options").open('{');
+    for (std::uint32_t i = 0; i < variant.module->noptions; ++i) json.field(variant.module->options[i].name, variant.texts[i]);
+    json.close('}').close('}');
+  }
+  json.close(']').key("patterns").open('[');
+  for (const Pattern* pattern : resolved.patterns) json.value(pattern->name);
+  const bool list = plan.schedule.kind == Schedule::Kind::list;
+  json.close(']').key("schedule").open('{');
+  json.field("kind", schedule_names[static_cast<std::size_t>(plan.schedule.kind)]);
+  json.field("start_bytes", list ? resolved.sizes.front() : plan.schedule.start_bytes);
+  json.field("end_bytes", list ? resolved.sizes.back() : plan.schedule.end_bytes);
+  json.field("perturbation_bytes", plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
+  json.close('}').key("sizes").open('[');
+  for (const std::uint64_t size : resolved.sizes) json.value(size);
+  const std::uint64_t pool = BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify);
+  json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
+  json.field("send_offset_bytes", plan.buffers.send_offset_bytes).field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
+  json.field("pool_bytes", 2 * pool).close('}');
+  json.field("target", plan.target).field("confidence", confidence).field("budget_s", plan.budget_s);
+  json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed).key("pin").open('[');
+  for (const int cpu : pin) {
+    if (cpu >= 0) {
+      json.value(cpu);
+    } else {
+      json.null();
+    }
+  }
+  json.close(']').close('}');
+  return json.take();
+}
+
+}  // namespace netpipe

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is to be measured: the plan's text (docs/reference/worker.md), and what it comes to with the modules that are here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/buffers.h"
+#include "core/pattern.h"
+#include "core/registry.h"
+#include "core/result.h"
+#include "core/schedule.h"
+#include "core/variant.h"
+
+namespace netpipe {
+
+struct Pinning {
+  enum class Kind { automatic, none, list } kind = Kind::automatic;
+  std::vector<int> cpus;  // list: one per rank
+};
+
+struct Plan {
+  std::string record = "-";
+  int launch = 0;
+  std::vector<std::string> variants;
+  std::vector<std::string> patterns;
+  std::vector<std::string> module_files;
+  Schedule schedule;
+  BufferPolicy buffers;
+  double target = 0.01;    // relative half width of the interval
+  double budget_s = 3.5;   // of one curve
+  double timeout_s = 10;   // of any wait
+  bool verify = false;
+  bool paced = false;
+  std::uint64_t seed = 1;
+  Pinning pin;
+  std::string host, token_file;  // of a two-host run
+  int port = 0;
+};
+
+// A plan with its modules, patterns and sizes found. Points into the registry.
+struct Resolved {
+  std::vector<Variant> variants;
+  std::vector<const Pattern*> patterns;
+  std::vector<std::uint64_t> sizes;
+  int nranks = 1;  // of the largest variant
+};
+
+Result<Plan> parse_plan(std::string_view text);
+Result<Resolved> resolve(const Plan& plan, const Registry& registry);
+
+// What both ends of a measurement must agree on, one line a setting, every default written out; its SHA-256 is the plan's hash.
+std::string canonical_text(const Plan& plan, const Resolved& resolved);
+std::string plan_hash(const std::string& canonical);
+
+// The `plan` record without its braces closed over run-time facts: see docs/reference/record.md.
+std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash, const std::vector<int>& pin);
+
+// Why this pattern cannot run over this variant, or "".
+std::string skip_reason(const Pattern& pattern, const np_module& module);
+
+// Ranks that take part in one variant.
+int ranks_of(const np_module& module);
+
+}  // namespace netpipe

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's side of a measurement: its open variants, their memory, and how it carries out a command together with the other ranks.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/commands.h"
+#include "core/group.h"
+#include "core/plan.h"
+#include "core/yardstick.h"
+
+namespace netpipe {
+
+struct RigSetting {
+  Group* group = nullptr;
+  const Plan* plan = nullptr;
+  const Resolved* resolved = nullptr;
+  Arena* arena = nullptr;       // shared by the ranks of one host, or nullptr
+  std::string job;              // the same on all ranks, unguessable
+  std::string local_address;    // numeric
+  int cpu = -1;                 // that this rank is pinned to
+  bool oversubscribed = false;
+  int record_fd = -1;           // for the watchdog's last words
+};
+
+struct MemoryUse {
+  std::uint64_t rss_bytes = 0;     // the most that was resident
+  std::uint64_t buffer_bytes = 0;  // the most that message buffers took, all open variants together
+};
+
+class Rig {
+ public:
+  explicit Rig(RigSetting setting);
+  ~Rig();
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  // The life of every rank but 0: carries out commands until finish, or until rank 0 has gone.
+  Outcome follow();
+
+  // Collective: each rank opens the variant, they exchange addresses, connect and make buffers. The outcome is the same on all ranks.
+  // On success the settings of each rank, as one JSON object a rank: the `ranks` of a `variant` record.
+  Result<std::vector<std::string>> open(std::uint32_t variant);
+  void close(std::uint32_t variant);
+  // Counters of the variant on each rank, as JSON objects; empty when the module has none. Collective.
+  Result<std::vector<std::string>> counters(std::uint32_t variant);
+
+  // Collective. On the clock rank the stamps of the visit are in stamps().
+  Report visit(const Command& command);
+  [[nodiscard]] std::vector<std::int64_t>& stamps() { return stamps_; }
+
+  Yardstick yardstick();
+
+  // Largest number of rounds that one visit may have, because of verification: 0 is no limit.
+  [[nodiscard]] std::uint64_t most_rounds(std::uint32_t variant, const Pattern& pattern, std::uint64_t size_bytes) const;
+  [[nodiscard]] const np_limits& limits(std::uint32_t variant) const;
+  [[nodiscard]] MemoryUse memory() const;
+  [[nodiscard]] int ranks(std::uint32_t variant) const;
+
+ private:
+  struct Opened;
+  Result<std::string> open_here(std::uint32_t variant);
+  Outcome connect_here(std::uint32_t variant, const std::vector<std::string>& addresses);
+  Outcome ready_here(std::uint32_t variant);
+  std::string describe_here(std::uint32_t variant) const;
+  std::string counters_here(std::uint32_t variant) const;
+  void prepare(const Command& command, Opened& opened, Stage& stage, std::uint64_t rounds) const;
+  Report check(const Command& command, const Pattern& pattern, const Stage& stage, std::uint64_t rounds) const;
+  [[nodiscard]] bool takes_part(std::uint32_t variant) const;
+  [[nodiscard]] std::string error_line(const Command& command, const std::string& sentence) const;
+  Failure fault(const np_module& module, const char* step, np_status status) const;
+
+  RigSetting set_;
+  std::vector<std::unique_ptr<Opened>> opened_;
+  std::array<char, 256> message_{};  // where modules leave their sentence
+  std::vector<std::int64_t> stamps_;
+  std::vector<char> yard_memory_;
+  std::uint64_t most_buffer_bytes_ = 0;
+  std::shared_ptr<BufferPool> common_pool_;  // of all variants whose module has no memory of its own
+};
+
+std::string host_name();
+
+}  // namespace netpipe

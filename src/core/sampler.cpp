@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/clock.h"
+
+namespace netpipe {
+namespace {
+
+// A stream's sample must be long against the bursts that it arrives in.
+constexpr double stream_sample_ns = 300'000;
+constexpr std::uint64_t stream_rounds = 16;
+// Passes that the budget is laid out for: the fewest, and some for the points that need more.
+constexpr double spare_passes = 2;
+constexpr double planned_passes = fewest_passes + spare_passes;
+constexpr std::uint64_t long_visit_samples = 3;
+constexpr double shortest_visit_ns = 50'000;
+constexpr double longest_visit_ns = 100'000'000;
+
+}  // namespace
+
+const char* stop_name(Stop stop) {
+  switch (stop) {
+    case Stop::none: return "none";
+    case Stop::precision: return "precision";
+    case Stop::budget: return "budget";
+    case Stop::limit: return "limit";
+    case Stop::interrupted: return "interrupted";
+    case Stop::error: return "error";
+  }
+  return "none";
+}
+
+int Point::state() const {
+  int best = -1;
+  std::size_t most = 0;
+  for (const auto& [state, blocks] : states) {
+    std::size_t count = 0;
+    for (const Block& block : blocks) count += block.values.size();
+    if (count > most) {
+      most = count;
+      best = state;
+    }
+  }
+  return best;
+}
+
+Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
+    : setting_(setting), visit_ns_(curves.size(), shortest_visit_ns), fewest_(curves.size(), long_visit_samples), random_(setting.seed) {
+  for (CurveSetting& one : curves) {
+    Curve curve;
+    for (const std::uint64_t size : one.sizes) {
+      Point point;
+      point.size_bytes = size;
+      curve.points.push_back(std::move(point));
+    }
+    curve.setting = std::move(one);
+    curves_.push_back(std::move(curve));
+  }
+  begin_pass();
+}
+
+std::size_t Sampler::points() const {
+  std::size_t count = 0;
+  for (const Curve& curve : curves_) count += curve.points.size();
+  return count;
+}
+
+double Sampler::left_s() const {
+  double seconds = 0;
+  for (const Curve& curve : curves_) {
+    const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.stop == Stop::none; });
+    if (open) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
+  }
+  return seconds;
+}
+
+std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const {
+  double rounds = 1;
+  if (!curve.setting.single_rounds) {
+    rounds = std::max(std::ceil(stream_sample_ns / point.round_ns), static_cast<double>(stream_rounds));
+    // A message that takes longer than a whole sample should needs no burst behind it.
+    if (point.round_ns > stream_sample_ns) rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
+  } else if (point.round_ns < single_factor * setting_.clock_cost_ns) {
+    rounds = std::ceil(batch_factor * setting_.clock_cost_ns / std::max(point.round_ns, 0.1));
+  }
+  const std::uint64_t most = curve.setting.most_rounds.empty()
+                                 ? 0
+                                 : curve.setting.most_rounds[static_cast<std::size_t>(&point - curve.points.data())];
+  const double bound = most == 0 ? 1e9 : static_cast<double>(most > 1 ? most - 1 : 1);
+  return static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound));
+}
+
+// Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of a size
+// pays for page tables and windows. Both count as warm-up.
+std::optional<Visit> Sampler::calibrate() {
+  while (next_in_order_ < order_.size()) {
+    const auto [c, p] = order_[next_in_order_];
+    Curve& curve = curves_[c];
+    Point& point = curve.points[p];
+    const bool known = point.rounds != 0;
+    if (curve.over || point.stop != Stop::none || known) {
+      ++next_in_order_;
+      continue;
+    }
+    if (point.round_ns == 0) return Visit{c, p, 1, 1, -1, 0};
+    const double enough = 4 * batch_factor * setting_.clock_cost_ns;
+    const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
+    const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
+    const auto rounds = static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound));
+    const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
+    return Visit{c, p, samples, rounds, -1, static_cast<double>(samples * rounds) * point.round_ns};
+  }
+  return std::nullopt;
+}
+
+void Sampler::begin_pass() {
+  order_.clear();
+  next_in_order_ = 0;
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    for (std::size_t p = 0; p < curves_[c].points.size(); ++p) {
+      if (!curves_[c].over && curves_[c].points[p].stop == Stop::none) order_.emplace_back(c, p);
+    }
+  }
+  std::shuffle(order_.begin(), order_.end(), random_);
+}
+
+// Lays what is left of a curve's budget out over this many passes: a visit of a short operation lasts visit_ns, one of a long
+// operation has a few samples.
+void Sampler::choose_visit_lengths(double passes) {
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    const Curve& curve = curves_[c];
+    const double around_ns = curve.visits > 0 ? curve.around_s * 1e9 / curve.visits : 0;
+    const double allowed = std::max(0.0, setting_.budget_s - curve.used_s) * 1e9 / passes;
+    const auto pass_ns = [&](double visit_ns, std::uint64_t fewest) {
+      double sum = 0;
+      for (const Point& p : curve.points) {
+        if (p.stop != Stop::none) continue;
+        sum += around_ns + std::max(visit_ns, static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1)) * p.round_ns);
+      }
+      return sum;
+    };
+    fewest_[c] = long_visit_samples;
+    while (fewest_[c] > 1 && pass_ns(shortest_visit_ns, fewest_[c]) > allowed) --fewest_[c];
+    double low = shortest_visit_ns;
+    double high = longest_visit_ns;
+    for (int i = 0; i < 40; ++i) {
+      const double middle = (low + high) / 2;
+      (pass_ns(middle, fewest_[c]) > allowed ? high : low) = middle;
+    }
+    visit_ns_[c] = low;
+  }
+}
+
+std::optional<Visit> Sampler::next() {
+  if (!calibrated_) {
+    if (auto visit = calibrate()) return visit;
+    calibrated_ = true;
+    pass_ = 0;
+    choose_visit_lengths(planned_passes);
+    begin_pass();
+  }
+  for (;;) {
+    while (next_in_order_ < order_.size()) {
+      const auto [c, p] = order_[next_in_order_++];
+      Curve& curve = curves_[c];
+      Point& point = curve.points[p];
+      if (curve.over || point.stop != Stop::none) continue;
+      // Every point is visited once whatever the budget says: a number that is marked as uncertain tells more than a gap.
+      if (curve.used_s >= setting_.budget_s && point.passes > 0) continue;
+      const double sample_ns = static_cast<double>(point.rounds) * point.round_ns;
+      std::uint64_t samples = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c],
+                                                        most_samples_per_visit);
+      const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
+      if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
+      return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
+    }
+    if (order_.empty()) return std::nullopt;
+    end_pass();
+    begin_pass();
+    if (order_.empty()) return std::nullopt;
+    ++pass_;
+    choose_visit_lengths(std::max(planned_passes - pass_, spare_passes));
+  }
+}
+
+std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state) {
+  Curve& curve = curves_[visit.curve];
+  Point& point = at(visit);
+  curve.used_s += seconds;
+  curve.around_s += seconds - 1e-9 * std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
+  ++curve.visits;
+  const double operations = static_cast<double>(visit.rounds) * curve.setting.operations_per_round;
+  std::vector<float> values;
+  values.reserve(sample_ns.size());
+  for (const double ns : sample_ns) values.push_back(static_cast<float>(ns / operations));
+  if (visit.pass < 0) {
+    const bool first = point.round_ns == 0;
+    std::vector<float> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
+    point.dropped += values.size();
+    const bool long_enough = point.round_ns * static_cast<double>(visit.rounds) > 4 * batch_factor * setting_.clock_cost_ns;
+    if (!first || long_enough) point.rounds = rounds_for(curve, point);
+    return values.size();
+  }
+  ++point.passes;
+  const std::size_t warm = warmup_samples(values);
+  point.dropped += warm;
+  point.samples += values.size() - warm;
+  point.states[state].push_back({at_s, {values.begin() + static_cast<std::ptrdiff_t>(warm), values.end()}});
+  return warm;
+}
+
+void Sampler::suspect_since(double at_s) {
+  for (Curve& curve : curves_) {
+    for (Point& point : curve.points) {
+      if (point.stop != Stop::none) continue;
+      for (auto& [state, blocks] : point.states) {
+        while (!blocks.empty() && blocks.back().at_s >= at_s) {
+          point.suspect += blocks.back().values.size();
+          blocks.pop_back();
+        }
+      }
+    }
+  }
+}
+
+void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
+  curves_[curve].points[point].stop = why;
+  ++done_;
+  newly_done_.emplace_back(curve, point);
+}
+
+void Sampler::end_pass() {
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    Curve& curve = curves_[c];
+    for (std::size_t p = 0; p < curve.points.size(); ++p) {
+      const Point& point = curve.points[p];
+      if (curve.over || point.stop != Stop::none) continue;
+      const auto blocks = point.states.find(point.state());
+      const bool believed = blocks != point.states.end() && blocks->second.size() >= static_cast<std::size_t>(fewest_passes);
+      if (believed && estimate_point(blocks->second).half_width() <= setting_.target) {
+        finish(c, p, Stop::precision);
+      } else if (point.samples >= most_samples_per_point) {
+        finish(c, p, Stop::limit);
+      } else if (curve.used_s >= setting_.budget_s) {
+        finish(c, p, Stop::budget);
+      }
+    }
+  }
+}
+
+void Sampler::give_up(std::size_t c, Stop why) {
+  Curve& curve = curves_[c];
+  for (std::size_t p = 0; p < curve.points.size(); ++p) {
+    if (curve.points[p].stop == Stop::none) finish(c, p, why);
+  }
+  curve.over = true;
+}
+
+void Sampler::interrupt() {
+  for (std::size_t c = 0; c < curves_.size(); ++c) give_up(c, Stop::interrupted);
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> Sampler::take_done() { return std::exchange(newly_done_, {}); }
+
+std::span<const Block> Sampler::blocks_of(std::size_t c, std::size_t p) const {
+  const Point& point = curves_[c].points[p];
+  const auto blocks = point.states.find(point.state());
+  return blocks == point.states.end() ? std::span<const Block>{} : std::span<const Block>(blocks->second);
+}
+
+}  // namespace netpipe

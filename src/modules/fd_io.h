@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages over byte streams that are file descriptors: what tcp, unix and pipe share. One Wire joins two processes over
+// one or more lanes (descriptors); a message longer than a stripe is dealt out to the lanes stripe by stripe.
+//
+// Nothing frames the messages: a receive names its exact size, so bytes need no header. The fast path is one system call.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "netpipe/module.h"
+
+namespace netpipe::fd_io {
+
+constexpr int kMaxLanes = 64;
+constexpr int kAbortSliceMs = 50;  // module.h asks for NP_ABORTED within 100 ms
+
+// Leaves the sentence and hands the status through.
+[[gnu::format(printf, 3, 4)]] inline np_status fail(const np_context* context, np_status status, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(context->message, context->message_bytes, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+inline int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+// The library that these modules bind is the kernel. "Linux 6.1.0"; valid for the life of the process.
+inline const char* kernel_version() {
+  static const std::string text = [] {
+    utsname name{};
+    return uname(&name) == 0 ? std::string(name.sysname) + " " + name.release : std::string("unknown kernel");
+  }();
+  return text.c_str();
+}
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { reset(); }
+  void reset() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+inline bool set_blocking(int fd, bool blocking) {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0) return false;
+  return fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0;
+}
+
+// The places in the list are those of kWaitOption.
+enum class Wait { block = 0, poll = 1, hybrid = 2 };
+
+constexpr np_option kWaitOption = {
+    "wait", NP_CHOICE, "block", 0, 0, "block|poll|hybrid", "",
+    "how a rank waits: block sleeps in the kernel, poll repeats non-blocking calls, hybrid does so for spin_us and then "
+    "sleeps",
+    1};
+constexpr np_option kSpinOption = {
+    "spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1};
+
+// How a lane reads and writes. `blocking` false: return EAGAIN instead of waiting.
+struct SocketIo {
+  static constexpr bool kBlockingIsPerCall = true;
+  // MSG_WAITALL: a message that arrives in pieces costs one call, the kernel waits for the rest.
+  static ssize_t read(int fd, void* data, size_t bytes, bool blocking) {
+    return ::recv(fd, data, bytes, blocking ? MSG_WAITALL : MSG_DONTWAIT);
+  }
+  static ssize_t write(int fd, const void* data, size_t bytes, bool blocking) {
+    return ::send(fd, data, bytes, MSG_NOSIGNAL | (blocking ? 0 : MSG_DONTWAIT));
+  }
+};
+
+// read and write take no flags: the descriptor itself is switched (Wire::switch_to). Writing to a pipe without a reader
+// raises SIGPIPE, which the core ignores for the whole process; a module may not touch signal handlers.
+struct FileIo {
+  static constexpr bool kBlockingIsPerCall = false;
+  static ssize_t read(int fd, void* data, size_t bytes, bool) { return ::read(fd, data, bytes); }
+  static ssize_t write(int fd, const void* data, size_t bytes, bool) { return ::write(fd, data, bytes); }
+};
+
+struct Lane {
+  int in = -1, out = -1;  // the same descriptor for a socket
+};
+
+struct WireSettings {
+  const char* layer = "";          // for sentences
+  Wait wait = Wait::block;
+  int64_t spin_ns = 0;             // Wait::hybrid
+  uint64_t stripe_bytes = 0;       // more than one lane: how many bytes go to a lane before the next one's turn
+  size_t max_call_bytes = SSIZE_MAX;  // the most that one write may carry
+};
+
+// Used by one thread. Never allocates. After a failure or an abort bytes of a message may be missing, so every later call
+// returns the same status until attach().
+template <typename Io>
+class Wire {
+ public:
+  Wire(const np_context* context, const WireSettings& settings)
+      : context_(context),
+        settings_(settings),
+        blocking_(settings.wait == Wait::block),
+        max_call_bytes_(settings.max_call_bytes) {}
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+  ~Wire() { detach(); }
+
+  // Owns the descriptors of the lanes from here on. They must be in blocking mode.
+  void attach(const Lane* lanes, int count) {
+    detach();
+    std::copy_n(lanes, count, lanes_);
+    lane_count_ = count;
+    status_ = NP_OK;
+    out_ = Flow{};
+    in_ = Flow{};
+    pending_ = 0;
+    out_blocks_ = in_blocks_ = true;
+    if (!Io::kBlockingIsPerCall && !blocking_) {
+      switch_to(out_, false);
+      switch_to(in_, false);
+    }
+    direct_limit_ = direct_bytes_ = count == 1 ? SIZE_MAX : settings_.stripe_bytes;
+  }
+
+  void detach() {
+    for (int j = 0; j < lane_count_; ++j) {
+      ::close(lanes_[j].in);
+      if (lanes_[j].out != lanes_[j].in) ::close(lanes_[j].out);
+    }
+    lane_count_ = 0;
+    direct_bytes_ = 0;
+  }
+
+  void set_max_call_bytes(size_t bytes) { max_call_bytes_ = bytes; }
+  [[nodiscard]] int lane_count() const { return lane_count_; }
+  [[nodiscard]] const Lane& lane(int j) const { return lanes_[j]; }
+  [[nodiscard]] uint64_t empty_polls() const { return empty_polls_; }
+  [[nodiscard]] uint64_t sleeps() const { return sleeps_; }  // Wait::hybrid: polled in vain for spin_ns
+
+  // direct_bytes_ is 0 while anything is queued or broken, and bytes - 1 is the largest number for an empty message: one
+  // comparison asks all there is to ask.
+  np_status send(const void* data, size_t bytes) {
+    ssize_t done = 0;
+    if (bytes - 1 < direct_bytes_) [[likely]] {
+      done = Io::write(lanes_[0].out, data, std::min(bytes, max_call_bytes_), blocking_);
+      if (done == static_cast<ssize_t>(bytes)) [[likely]] return NP_OK;
+    }
+    return finish_direct(out_, const_cast<void*>(data), bytes, done);
+  }
+
+  np_status recv(void* data, size_t bytes) {
+    ssize_t done = 0;
+    if (bytes - 1 < direct_bytes_) [[likely]] {
+      done = Io::read(lanes_[0].in, data, bytes, blocking_);
+      if (done == static_cast<ssize_t>(bytes)) [[likely]] return NP_OK;
+      if (done == 0) return broken(0);
+    }
+    return finish_direct(in_, data, bytes, done);
+  }
+
+  np_status isend(const void* data, size_t bytes, np_request* request) {
+    if (const np_status status = usable(bytes); status != NP_OK) return status;
+    enqueue(out_, request, const_cast<void*>(data), bytes, 0);
+    return advance(out_, false);
+  }
+
+  // Only posts: there is mostly nothing to read yet, and asking would cost a system call.
+  np_status irecv(void* data, size_t bytes, np_request* request) {
+    if (const np_status status = usable(bytes); status != NP_OK) return status;
+    enqueue(in_, request, data, bytes, 0);
+    return NP_OK;
+  }
+
+  np_status wait(np_request* request) { return request->word[kLanesLeft] == 0 ? NP_OK : finish(request); }
+
+  np_status test(np_request* request) {
+    if (request->word[kLanesLeft] == 0) return NP_OK;
+    if (status_ != NP_OK) return status_;
+    if (*context_->abort != 0) return aborted();
+    if (const np_status status = advance(out_, false); status != NP_OK) return status;
+    if (const np_status status = advance(in_, false); status != NP_OK) return status;
+    return request->word[kLanesLeft] == 0 ? NP_OK : NP_PENDING;
+  }
+
+ private:
+  enum Word { kData, kBytes, kNext, kLanesLeft };  // of a request; lanes left: how many have their share still to move
+
+  // One direction: requests in order, and where each lane is in them. A lane may be several requests ahead of another.
+  struct Flow {
+    np_request* tail = nullptr;
+    np_request* at[kMaxLanes] = {};  // null: this lane has nothing to do
+    uint64_t done[kMaxLanes] = {};   // bytes of its share of that request
+    int busy = 0;                    // lanes that have something to do
+  };
+
+  static np_request* next(const np_request* request) { return reinterpret_cast<np_request*>(request->word[kNext]); }
+
+  [[nodiscard]] uint64_t share(uint64_t bytes, int lane) const {
+    if (lane_count_ == 1) return bytes;
+    const uint64_t stripe = settings_.stripe_bytes, round = stripe * static_cast<uint64_t>(lane_count_);
+    const uint64_t rest = bytes % round, before = stripe * static_cast<uint64_t>(lane);
+    return bytes / round * stripe + (rest > before ? std::min(rest - before, stripe) : 0);
+  }
+
+  // The next run of bytes of a lane, contiguous in memory.
+  struct Run {
+    char* data;
+    size_t bytes;
+  };
+  [[nodiscard]] Run run(const Flow& flow, int lane) const {
+    const np_request& request = *flow.at[lane];
+    char* base = reinterpret_cast<char*>(request.word[kData]);
+    const uint64_t done = flow.done[lane];
+    if (lane_count_ == 1) return {base + done, std::min<size_t>(request.word[kBytes] - done, SSIZE_MAX)};
+    const uint64_t stripe = settings_.stripe_bytes, within = done % stripe;
+    const uint64_t chunk = done / stripe * static_cast<uint64_t>(lane_count_) + static_cast<uint64_t>(lane);
+    return {base + chunk * stripe + within,
+            std::min(stripe - within, share(request.word[kBytes], lane) - done)};
+  }
+
+  void enqueue(Flow& flow, np_request* request, void* data, size_t bytes, uint64_t done_of_lane_0) {
+    request->word[kData] = reinterpret_cast<uint64_t>(data);
+    request->word[kBytes] = bytes;
+    request->word[kNext] = 0;
+    request->word[kLanesLeft] = static_cast<uint64_t>(lane_count_);
+    if (flow.tail != nullptr) flow.tail->word[kNext] = reinterpret_cast<uint64_t>(request);
+    flow.tail = request;
+    direct_bytes_ = 0;
+    for (int j = 0; j < lane_count_; ++j) {
+      if (flow.at[j] != nullptr) continue;  // it comes here by itself
+      flow.at[j] = request;
+      flow.done[j] = j == 0 ? done_of_lane_0 : 0;
+      ++flow.busy;
+      ++pending_;
+      pass_finished(flow, j);
+    }
+  }
+
+  // A request is complete when every lane has passed it, also those that had no share in it: nobody points to it then.
+  void pass_finished(Flow& flow, int lane) {
+    while (flow.at[lane] != nullptr && flow.done[lane] == share(flow.at[lane]->word[kBytes], lane)) {
+      np_request* passed = flow.at[lane];
+      flow.at[lane] = next(passed);
+      flow.done[lane] = 0;
+      if (--passed->word[kLanesLeft] == 0 && flow.tail == passed) flow.tail = nullptr;
+      if (flow.at[lane] == nullptr) {
+        --flow.busy;
+        if (--pending_ == 0) direct_bytes_ = direct_limit_;
+      }
+    }
+  }
+
+  // Moves what can be moved in one direction. Blocking: only where exactly one lane has anything to do.
+  np_status advance(Flow& flow, bool blocking) {
+    if (flow.busy == 0) return NP_OK;
+    const bool out = &flow == &out_;
+    switch_to(flow, blocking);
+    for (int j = 0; j < lane_count_; ++j) {
+      while (flow.at[j] != nullptr && *context_->abort == 0) {
+        const Run piece = run(flow, j);
+        const size_t asked = out ? std::min(piece.bytes, max_call_bytes_) : piece.bytes;
+        const ssize_t done = out ? Io::write(lanes_[j].out, piece.data, asked, blocking)
+                                 : Io::read(lanes_[j].in, piece.data, asked, blocking);
+        if (done < 0) {
+          if (errno == EAGAIN || errno == EINTR) break;
+          return broken(errno);
+        }
+        if (done == 0 && !out) return broken(0);
+        moved_ = true;
+        flow.done[j] += static_cast<uint64_t>(done);
+        pass_finished(flow, j);
+        // Full, drained or interrupted; asking again would only say so. A packet is short and says nothing.
+        if (static_cast<size_t>(done) < asked && max_call_bytes_ == SSIZE_MAX) break;
+        if (blocking) break;  // the next request in the queue may be one that nobody has waited for yet
+      }
+    }
+    return NP_OK;
+  }
+
+  np_status finish_direct(Flow& flow, void* data, size_t bytes, ssize_t done) {
+    if (done < 0 && errno != EAGAIN && errno != EINTR) return broken(errno);
+    if (const np_status status = usable(bytes); status != NP_OK) return status;
+    np_request request;
+    enqueue(flow, &request, data, bytes, done > 0 ? static_cast<uint64_t>(done) : 0);
+    return finish(&request);
+  }
+
+  // Moves both directions, so that two ranks with full buffers empty each other's, until the request is complete.
+  np_status finish(np_request* request) {
+    int64_t sleep_at_ns = 0;  // 0: not polling in vain yet
+    bool sleep = blocking_;
+    while (request->word[kLanesLeft] != 0) {
+      if (status_ != NP_OK) return status_;
+      if (*context_->abort != 0) return aborted();
+      // With one thing to do the call itself can sleep: no poll() and no second try.
+      const bool one_thing = pending_ == 1 && (blocking_ || (sleep && Io::kBlockingIsPerCall));
+      moved_ = false;
+      if (const np_status status = advance(out_, one_thing); status != NP_OK) return status;
+      if (const np_status status = advance(in_, one_thing && out_.busy == 0); status != NP_OK) return status;
+      if (moved_) {
+        sleep_at_ns = 0;
+        sleep = blocking_;
+        continue;
+      }
+      if (request->word[kLanesLeft] == 0) break;
+      if (sleep) {
+        if (!one_thing) sleep_until_ready();
+        continue;
+      }
+      ++empty_polls_;
+      if (context_->oversubscribed != 0) sched_yield();
+      if (settings_.wait == Wait::hybrid) {
+        const int64_t now = now_ns();
+        if (sleep_at_ns == 0) sleep_at_ns = now + settings_.spin_ns;
+        sleep = now >= sleep_at_ns;
+        sleeps_ += sleep ? 1 : 0;
+      }
+    }
+    return NP_OK;
+  }
+
+  void sleep_until_ready() {
+    pollfd wanted[2 * kMaxLanes];
+    nfds_t count = 0;
+    for (int j = 0; j < lane_count_; ++j) {
+      const short in = in_.at[j] != nullptr ? POLLIN : 0, out = out_.at[j] != nullptr ? POLLOUT : 0;
+      if (lanes_[j].in == lanes_[j].out) {
+        if (in != 0 || out != 0) wanted[count++] = {lanes_[j].in, static_cast<short>(in | out), 0};
+        continue;
+      }
+      if (in != 0) wanted[count++] = {lanes_[j].in, in, 0};
+      if (out != 0) wanted[count++] = {lanes_[j].out, out, 0};
+    }
+    ::poll(wanted, count, kAbortSliceMs);  // whatever it says: the next round finds out
+  }
+
+  void switch_to(Flow& flow, bool blocking) {
+    if constexpr (!Io::kBlockingIsPerCall) {
+      bool& blocks = &flow == &out_ ? out_blocks_ : in_blocks_;
+      if (blocks == blocking) return;
+      blocks = blocking;
+      set_blocking(&flow == &out_ ? lanes_[0].out : lanes_[0].in, blocking);
+    }
+  }
+
+  np_status usable(size_t bytes) {
+    if (status_ != NP_OK) return status_;
+    if (*context_->abort != 0) return aborted();
+    if (lane_count_ == 0) return fail(context_, NP_FAILED, "%s: not connected", settings_.layer);
+    if (bytes != 0) return NP_OK;
+    return fail(context_, NP_UNSUPPORTED, "%s: an empty message moves nothing through a byte stream, so there is nothing to measure; start at 1 byte",
+                settings_.layer);
+  }
+
+  np_status aborted() {
+    direct_bytes_ = 0;
+    status_ = NP_ABORTED;
+    return fail(context_, status_, "%s: rank %d gave up a transfer that was under way", settings_.layer,
+                context_->rank);
+  }
+
+  // error 0: the end of the stream.
+  np_status broken(int error) {
+    direct_bytes_ = 0;
+    switch (error) {
+      case 0:
+      case EPIPE:
+      case ECONNRESET:
+      case ETIMEDOUT:
+      case ENOTCONN:
+        status_ = NP_PEER_LOST;
+        return fail(context_, status_, "%s: rank %d has gone (%s); what it reported says why", settings_.layer,
+                    1 - context_->rank, error == 0 ? "end of stream" : std::strerror(error));
+      default:
+        status_ = NP_FAILED;
+        return fail(context_, status_, "%s: the transfer failed on rank %d: %s", settings_.layer, context_->rank,
+                    std::strerror(error));
+    }
+  }
+
+  const np_context* context_;
+  WireSettings settings_;
+  bool blocking_;
+  size_t max_call_bytes_;
+  uint64_t direct_limit_ = 0;
+  uint64_t direct_bytes_ = 0;
+  np_status status_ = NP_FAILED;
+  bool moved_ = false;
+  bool out_blocks_ = true, in_blocks_ = true;  // how the descriptors are now, where that is not said per call
+  int pending_ = 0;                            // lanes with something to do, both directions
+  int lane_count_ = 0;
+  Lane lanes_[kMaxLanes];
+  Flow out_, in_;
+  uint64_t empty_polls_ = 0, sleeps_ = 0;
+};
+
+inline void emit_number(np_emit emit, void* to, const char* name, int64_t value) {
+  emit(to, name, std::to_string(value).c_str());
+}
+
+inline void describe_waiting(const np_value& wait, const np_value& spin_us, np_emit emit, void* to) {
+  emit(to, "wait", wait.text);
+  if (static_cast<Wait>(wait.number) == Wait::hybrid) emit(to, "spin_us", spin_us.text);
+}
+
+template <typename Io>
+void count_waiting(const Wire<Io>& wire, np_emit emit, void* to) {
+  emit_number(emit, to, "empty_polls", static_cast<int64_t>(wire.empty_polls()));
+  emit_number(emit, to, "sleeps_after_spin", static_cast<int64_t>(wire.sleeps()));
+}
+
+// The part of the table that does not differ: an Endpoint has `context` and `wire`.
+template <typename Endpoint>
+constexpr np_module wire_module() {
+  np_module m{};
+  m.magic = NP_MAGIC;
+  m.abi = NP_ABI;
+  m.size = sizeof m;
+  m.min_ranks = m.max_ranks = 2;
+  m.probe = [](char*, size_t) { return NP_OK; };
+  m.close = [](Endpoint* e) { delete e; };
+  m.limits = [](Endpoint*, np_limits* limits) {
+    *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .reserved = 0};
+    return NP_OK;
+  };
+  m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->wire.send(data, bytes); };
+  m.recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->wire.recv(data, bytes); };
+  m.isend = [](Endpoint* e, int, const void* data, size_t bytes, np_request* request) {
+    return e->wire.isend(data, bytes, request);
+  };
+  m.irecv = [](Endpoint* e, int, void* data, size_t bytes, np_request* request) {
+    return e->wire.irecv(data, bytes, request);
+  };
+  m.wait = [](Endpoint* e, np_request* request) { return e->wire.wait(request); };
+  m.test = [](Endpoint* e, np_request* request) { return e->wire.test(request); };
+  m.counters = [](Endpoint* e, np_emit emit, void* to) { count_waiting(e->wire, emit, to); };
+  return m;
+}
+
+}  // namespace netpipe::fd_io

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a process of the shm module waits for the other one: by looking again and again, by sleeping in the kernel
+// (futex), or by the first for a while and then the second. Every wait sees *context->abort and a peer that has gone.
+#pragma once
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "netpipe/module.h"
+#include "shm_cells.h"
+
+namespace netpipe::shm {
+
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+enum class WaitMode { poll = 0, block = 1, hybrid = 2 };  // in the order of the option's choices
+
+// One process's line in the shared memory: is it asleep, has it closed.
+struct alignas(kApart) Bell {
+  std::atomic<std::uint32_t> asleep;  // 1: wake me after you have published something. The futex word.
+  std::atomic<std::uint32_t> closed;
+};
+
+class Waiter {
+ public:
+  // What one wait remembers. A wait is a loop of looks; between two of them it calls Waiter::idle.
+  class Patience {
+   public:
+    explicit Patience(Waiter& waiter) : waiter_(waiter) {}
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+    ~Patience() {
+      if (armed_) waiter_.own_->asleep.store(0, std::memory_order_relaxed);
+    }
+
+   private:
+    friend class Waiter;
+    Waiter& waiter_;
+    std::uint32_t looks_ = 0;
+    std::uint32_t turns_ = 0;
+    std::int64_t since_ns_ = 0;
+    bool armed_ = false;  // the peer has been asked to wake this process: one more look, then sleep
+    bool gone_ = false;   // the peer has gone: one more look for what it left, then give up
+  };
+
+  struct Settings {
+    WaitMode mode = WaitMode::poll;
+    std::int64_t spin_ns = 0;  // hybrid: how long to look before sleeping
+    std::int64_t gap_ns = 0;   // between two looks
+    bool oversubscribed = false;
+    const volatile int* abort = nullptr;
+  };
+
+  void bind(const Settings& settings) {
+    settings_ = settings;
+    // How long a pause lasts differs tenfold between processors: it is measured. The least of several, because an
+    // interruption can only lengthen it.
+    constexpr int kRelaxes = 200;
+    std::int64_t least = INT64_MAX;
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t begin = now_ns();
+      for (int k = 0; k < kRelaxes; ++k) relax();
+      least = std::min(least, now_ns() - begin);
+    }
+    relax_ns_ = std::max(0.5, static_cast<double>(least) / kRelaxes);
+    short_gap_ = static_cast<unsigned>(static_cast<double>(settings.gap_ns) / relax_ns_ + 0.5);
+    // What spans several lines keeps the peer busy for a trip more before it can answer.
+    long_gap_ = 3 * short_gap_;
+    // In the modes that sleep, and where ranks share a processor, few looks are worth making at a time.
+    mask_ = settings.oversubscribed ? 0 : settings.mode == WaitMode::poll ? 255 : 15;
+  }
+
+  void attach(Bell* own, Bell* peer, int peer_pidfd) {
+    own_ = own;
+    peer_ = peer;
+    peer_pidfd_ = peer_pidfd;
+  }
+
+  // Pauses between two looks for a message of this size.
+  [[nodiscard]] unsigned gap(std::size_t bytes) const {
+    return bytes > kInlineBytes && bytes <= 512 ? long_gap_ : short_gap_;
+  }
+  [[nodiscard]] double relax_ns() const { return relax_ns_; }
+  [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
+  [[nodiscard]] std::uint64_t wakes() const { return wakes_; }
+
+  // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
+  [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned pauses) {
+    for (unsigned i = 0; i < pauses; ++i) relax();
+    if ((++patience.looks_ & mask_) != 0) return NP_OK;
+    return turn(patience);
+  }
+
+  // Something was published: wakes the peer when it sleeps. No system call otherwise, and nothing at all when
+  // processes poll.
+  void ring() {
+    if (settings_.mode != WaitMode::poll) wake();
+  }
+
+ private:
+  [[gnu::noinline]] np_status turn(Patience& patience) {
+    if (*settings_.abort != 0) return NP_ABORTED;
+    if (patience.gone_) return NP_PEER_LOST;
+    ++patience.turns_;
+    patience.gone_ = peer_->closed.load(std::memory_order_acquire) != 0;
+    if (settings_.mode == WaitMode::poll || !time_to_sleep(patience)) {
+      if (settings_.oversubscribed) sched_yield();
+      if (patience.turns_ % 64 == 0) patience.gone_ = patience.gone_ || peer_ended();
+      return NP_OK;
+    }
+    if (!patience.armed_) {
+      // Publish-then-look here and look-then-publish there (Dekker): both sides need the full fence.
+      own_->asleep.store(1, std::memory_order_seq_cst);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      patience.armed_ = true;
+      patience.looks_ = mask_;  // after the next look it is this function's turn again
+      return NP_OK;
+    }
+    ++sleeps_;
+    constexpr timespec kNap{0, 50'000'000};  // a bound, so that abort is seen; a wake-up is never lost
+    syscall(SYS_futex, &own_->asleep, FUTEX_WAIT, 1, &kNap, nullptr, 0);
+    own_->asleep.store(0, std::memory_order_relaxed);
+    patience.armed_ = false;
+    patience.since_ns_ = 0;
+    patience.gone_ = patience.gone_ || peer_ended();
+    return NP_OK;
+  }
+
+  [[nodiscard]] bool time_to_sleep(Patience& patience) const {
+    if (settings_.mode == WaitMode::block || patience.armed_) return true;
+    const std::int64_t now = now_ns();
+    if (patience.since_ns_ == 0) patience.since_ns_ = now;
+    return now - patience.since_ns_ >= settings_.spin_ns;
+  }
+
+  [[gnu::noinline]] void wake() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (peer_->asleep.load(std::memory_order_relaxed) == 0) return;
+    if (peer_->asleep.exchange(0) == 0) return;
+    ++wakes_;
+    syscall(SYS_futex, &peer_->asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+
+  // A killed process stays a zombie until its parent has asked for it: only a pidfd tells that it has ended.
+  [[nodiscard]] bool peer_ended() const {
+    if (peer_pidfd_ < 0) return false;
+    pollfd ended{peer_pidfd_, POLLIN, 0};
+    return poll(&ended, 1, 0) == 1;
+  }
+
+  Settings settings_;
+  std::uint32_t mask_ = 0;
+  unsigned short_gap_ = 0, long_gap_ = 0;
+  double relax_ns_ = 1;
+  Bell *own_ = nullptr, *peer_ = nullptr;
+  int peer_pidfd_ = -1;
+  std::uint64_t sleeps_ = 0, wakes_ = 0;
+};
+
+}  // namespace netpipe::shm

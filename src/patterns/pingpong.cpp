@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message is bounced between two ranks; the time of one operation is half the round trip.
+//
+//     latency = round trip / 2          throughput = size_bytes / latency
+//
+// In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the receive of it.
+#include "core/pattern.h"
+
+namespace netpipe::patterns {
+namespace {
+
+const char* missing(const np_module& m, int nranks) {
+  if (nranks == 1 && m.put != nullptr) return nullptr;
+  return m.send == nullptr ? "send and recv" : nullptr;
+}
+
+np_status alone(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  const auto put = s.module.put;
+  const std::size_t bytes = s.size_bytes;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    for (std::uint64_t i = 0; i < 2 * rounds; ++i) {
+      const auto offset = static_cast<std::size_t>(s.incoming.take() - static_cast<char*>(s.landing->base));
+      const np_status status = put(s.endpoint, 0, s.outgoing.take(), s.landing, offset, bytes);
+      if (status != NP_OK) return status;
+    }
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
+np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  const auto send = s.module.send;
+  const auto recv = s.module.recv;
+  np_endpoint* const endpoint = s.endpoint;
+  const int peer = s.nranks == 1 ? 0 : 1 - s.rank;
+  const std::size_t bytes = s.size_bytes;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      np_status status = send(endpoint, peer, s.outgoing.take(), bytes);
+      if (status != NP_OK) return status;
+      status = recv(endpoint, peer, s.incoming.take(), bytes);
+      if (status != NP_OK) return status;
+    }
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
+np_status pong(Stage& s, std::uint64_t count) {
+  const auto send = s.module.send;
+  const auto recv = s.module.recv;
+  np_endpoint* const endpoint = s.endpoint;
+  const std::size_t bytes = s.size_bytes;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    np_status status = recv(endpoint, 0, s.incoming.take(), bytes);
+    if (status != NP_OK) return status;
+    status = send(endpoint, 0, s.outgoing.take(), bytes);
+    if (status != NP_OK) return status;
+  }
+  return NP_OK;
+}
+
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  if (s.nranks == 1 && s.module.put != nullptr) return alone(s, samples, rounds, stamps);
+  return s.rank == 0 ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds);
+}
+
+std::uint32_t messages(int, int nranks) { return nranks == 1 ? 2 : 1; }
+
+}  // namespace
+
+extern const Pattern pingpong;
+const Pattern pingpong = {
+    .name = "pingpong",
+    .summary = "a message bounced between two ranks",
+    .formula = "time of one operation = round trip / 2; throughput = size_bytes / that time",
+    .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
+    .operations_per_round = 2,
+    .extra_rounds = 0,
+    .arrivals = messages,
+    .departures = messages,
+    .single_rounds = true,
+    .clock_rank = 0,
+    .resets = false,
+    .min_ranks = 1,
+    .max_ranks = 2,
+    .missing = missing,
+    .run = run,
+};
+
+}  // namespace netpipe::patterns

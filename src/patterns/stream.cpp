@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages in one direction, as fast as they go; the receiver's clock counts, from the arrival of the first message on.
+//
+//     time of one operation = time between first and last arrival of a sample / messages in it
+//     throughput = size_bytes / that time
+//
+// The system may join many small messages into one packet: the time of a small message is no latency. Connections are made anew before
+// each visit where the module can (tcp: reopen), because a window that has collapsed would spoil what follows.
+#include "core/pattern.h"
+
+namespace netpipe::patterns {
+namespace {
+
+const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
+
+np_status source(Stage& s, std::uint64_t count) {
+  const auto send = s.module.send;
+  const std::size_t bytes = s.size_bytes;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const np_status status = send(s.endpoint, 1, s.outgoing.take(), bytes);
+    if (status != NP_OK) return status;
+  }
+  return NP_OK;
+}
+
+np_status sink(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  const auto recv = s.module.recv;
+  const std::size_t bytes = s.size_bytes;
+  np_status status = recv(s.endpoint, 0, s.incoming.take(), bytes);  // starts the clock, counts for nothing
+  if (status != NP_OK) return status;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      status = recv(s.endpoint, 0, s.incoming.take(), bytes);
+      if (status != NP_OK) return status;
+    }
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  return s.rank == 0 ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
+}
+
+std::uint32_t arrivals(int rank, int) { return rank == 1 ? 1 : 0; }
+std::uint32_t departures(int rank, int) { return rank == 0 ? 1 : 0; }
+
+}  // namespace
+
+extern const Pattern stream;
+const Pattern stream = {
+    .name = "stream",
+    .summary = "messages in one direction, the receiver's clock",
+    .formula = "time of one operation = time between first and last arrival / messages after the first; throughput = size_bytes / "
+               "that time",
+    .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
+    .operations_per_round = 1,
+    .extra_rounds = 1,
+    .arrivals = arrivals,
+    .departures = departures,
+    .single_rounds = false,
+    .clock_rank = 1,
+    .resets = true,
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .missing = missing,
+    .run = run,
+};
+
+}  // namespace netpipe::patterns

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// netpipe-worker: see docs/reference/worker.md.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "core/environment.h"
+#include "core/text.h"
+#include "worker/launcher_io.h"
+#include "worker/listing.h"
+#include "worker/run.h"
+#include "worker/serve.h"
+
+namespace netpipe {
+namespace {
+
+constexpr const char* help =
+    "netpipe-worker: what netpipe starts on the hosts that it measures\n"
+    "\n"
+    "  run           measure the plan on standard input\n"
+    "  plan          check and resolve the plan on standard input\n"
+    "  list [FILE]   modules (and those of the module files), options and patterns\n"
+    "  environment   what this host is, and what spoils measurements on it\n"
+    "  serve         wait for another host to measure with (serve --help)\n"
+    "  version\n"
+    "\n"
+    "docs/reference/worker.md describes the plan, the events and the exit codes.\n";
+
+int complain(const Failure& failure) {
+  std::fprintf(stderr, "netpipe-worker: %s\n", failure.sentence.c_str());
+  return static_cast<int>(failure.exit);
+}
+
+int with_plan(bool measure) {
+  LauncherInput input;
+  const Result<std::string> text = input.read_plan();
+  if (!text) return complain(text.failure());
+  const Result<Plan> plan = parse_plan(*text);
+  if (!plan) return complain(plan.failure());
+  if (measure) return run(*plan, input);
+  const Result<Registry> registry = Registry::load(module_directories(), plan->module_files);
+  if (!registry) return complain(registry.failure());
+  const Result<Resolved> resolved = resolve(*plan, *registry);
+  if (!resolved) return complain(resolved.failure());
+  say(resolved_plan_json(*plan, *resolved));
+  return 0;
+}
+
+int list(const std::vector<std::string>& files) {
+  const Result<Registry> registry = Registry::load(module_directories(), files);
+  if (!registry) return complain(registry.failure());
+  say(listing_json(*registry));
+  return 0;
+}
+
+int serve(const std::vector<std::string>& arguments) {
+  return serve_main(
+      arguments,
+      [](int fd, const std::string& plan, const std::string&, const std::string& local_address, const std::string& job) {
+        return serve_rank(fd, plan, local_address, job);
+      },
+      check_remote_plan);
+}
+
+int main_of(std::vector<std::string> arguments) {
+  const std::vector<std::string> commands = {"run", "plan", "list", "environment", "serve", "version"};
+  const std::string command = arguments.empty() ? "" : arguments.front();
+  if (command == "--help" || command == "-h" || command == "help") {
+    std::fputs(help, stdout);
+    return 0;
+  }
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  if (command == "list") return list(arguments);
+  if (command == "serve") return serve(arguments);
+  if (!arguments.empty()) return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
+  if (command == "run") return with_plan(true);
+  if (command == "plan") return with_plan(false);
+  if (command == "environment") {
+    say(environment_json({}));
+    return 0;
+  }
+  if (command == "version" || command == "--version") {
+    say(NETPIPE_VERSION);
+    return 0;
+  }
+  return complain(usage("there is no command '" + command + "'" + did_you_mean(command, commands)));
+}
+
+}  // namespace
+}  // namespace netpipe
+
+int main(int argc, char** argv) {
+  try {
+    return netpipe::main_of({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    // Only the standard library throws here: there is no memory left.
+    std::fprintf(stderr, "netpipe-worker: %s\n", error.what());
+    return static_cast<int>(netpipe::Exit::failed);
+  }
+}

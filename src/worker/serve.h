@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// `netpipe-worker serve`: its options, and the server that they start.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/server.h"
+
+namespace netpipe {
+
+// What the options say; token and check, handler and log are still missing. Exit::usage with a sentence where they say
+// nonsense.
+struct ServeArguments {
+  std::string bind = "127.0.0.1";
+  std::uint16_t port = default_port;
+  std::string token_file;
+  Bounds bounds;
+  bool once = false;
+  bool help = false;
+};
+Result<ServeArguments> parse_serve(std::span<const std::string> arguments);
+std::string serve_help();
+
+// arguments: what follows `serve`. Prints one line of JSON when it listens, and for people one line a client on
+// standard error. Returns the exit code.
+int serve_main(std::span<const std::string> arguments, Handler handler, Check check);
+
+}  // namespace netpipe

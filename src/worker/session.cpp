@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/session.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+
+#include "core/histogram.h"
+#include "core/json.h"
+#include "core/statistics.h"
+#include "core/watchdog.h"
+
+namespace netpipe {
+namespace {
+
+constexpr double yardstick_every_s = 0.25;
+constexpr std::int64_t progress_every_ns = 400'000'000;
+
+// The more serious of two outcomes: what failed outranks what is missing, a wrong byte outranks both.
+Exit worse(Exit a, Exit b) {
+  static constexpr std::array order = {Exit::done, Exit::unavailable, Exit::usage, Exit::failed, Exit::gate, Exit::interrupted};
+  return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
+}
+
+}  // namespace
+
+Session::Session(SessionSetting setting)
+    : set_(std::move(setting)), started_ns_(now_ns()), open_(set_.resolved->variants.size(), false) {}
+
+double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
+
+Outcome Session::write(std::string line) {
+  if (!file_state_) return file_state_;
+  file_state_ = set_.file->write(std::move(line));
+  return file_state_;
+}
+
+void Session::tell(Command command) {
+  for (int peer = 1; peer < set_.group->size(); ++peer) {
+    // A peer that has gone shows when its answer is missing.
+    (void)static_cast<bool>(set_.group->send(peer, &command, sizeof command));
+  }
+}
+
+void Session::complain(Exit exit, std::size_t variant, std::uint64_t size_bytes, const std::string& sentence) {
+  exit_ = worse(exit_, exit);
+  const Variant& v = set_.resolved->variants[variant];
+  std::fprintf(stderr, "netpipe-worker: %s%s%s: %s\n", v.name.c_str(), size_bytes != 0 ? " at " : "",
+               size_bytes != 0 ? (std::to_string(size_bytes) + " bytes").c_str() : "", sentence.c_str());
+}
+
+void Session::skip(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, const std::string& reason) {
+  Json json;
+  json.open('{').field("type", "skipped").field("launch", set_.plan->launch);
+  json.field("variant", set_.resolved->variants[variant].name);
+  json.field("pattern", pattern);
+  if (size_bytes != 0) {
+    json.field("size_bytes", size_bytes);
+  } else {
+    json.field_null("size_bytes");
+  }
+  json.field("reason", reason).close('}');
+  (void)static_cast<bool>(write(json.take()));
+}
+
+void Session::open_variants() {
+  for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
+    const Variant& variant = set_.resolved->variants[v];
+    if (Watchdog::interrupted()) return;
+    if (set_.rig->ranks(v) > 1) tell({.verb = Verb::open, .variant = v});
+    const Result<std::vector<std::string>> ranks = set_.rig->open(v);
+    if (!ranks) {
+      complain(ranks.failure().exit, v, 0, ranks.failure().sentence);
+      Json json;
+      json.open('{').field("type", "error").field("launch", set_.plan->launch).field("variant", variant.name);
+      json.field_null("pattern").field_null("size_bytes").field_null("rank").field("host", host_name());
+      json.field("code", static_cast<int>(ranks.failure().exit)).field("message", ranks.failure().sentence).close('}');
+      (void)static_cast<bool>(write(json.take()));
+      continue;
+    }
+    open_[v] = true;
+    const np_module& m = *variant.module;
+    Json json;
+    json.open('{').field("type", "variant").field("launch", set_.plan->launch).field("variant", variant.name);
+    json.field("module", m.name).field("version", m.version).key("below");
+    m.below != nullptr ? json.value(m.below) : json.null();
+    json.key("adds");
+    m.adds != nullptr ? json.value(m.adds) : json.null();
+    json.key("ranks").open('[');
+    for (int r = 0; r < set_.rig->ranks(v); ++r) json.raw((*ranks)[static_cast<std::size_t>(r)]);
+    json.close(']').close('}');
+    (void)static_cast<bool>(write(json.take()));
+  }
+}
+
+std::vector<CurveSetting> Session::curve_settings() {
+  std::vector<CurveSetting> curves;
+  for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
+    if (!open_[v]) continue;
+    const np_module& module = *set_.resolved->variants[v].module;
+    for (std::uint32_t p = 0; p < set_.resolved->patterns.size(); ++p) {
+      const Pattern& pattern = *set_.resolved->patterns[p];
+      if (const std::string reason = skip_reason(pattern, module); !reason.empty()) {
+        skip(v, pattern.name, 0, reason);
+        continue;
+      }
+      CurveSetting curve;
+      curve.variant = v;
+      curve.pattern = p;
+      curve.operations_per_round = pattern.operations_per_round;
+      curve.single_rounds = pattern.single_rounds;
+      const std::uint64_t most = set_.rig->limits(v).max_message_bytes;
+      for (const std::uint64_t size : set_.resolved->sizes) {
+        if (most != 0 && size > most) {
+          skip(v, pattern.name, size, "the largest message of this variant is " + std::to_string(most) + " bytes");
+          continue;
+        }
+        curve.sizes.push_back(size);
+        curve.most_rounds.push_back(set_.rig->most_rounds(v, pattern, size));
+      }
+      if (set_.plan->verify && set_.rig->limits(v).delivers == 0) {
+        skip(v, pattern.name, 0, "its bytes arrive nowhere, so there is nothing to verify; it is measured without");
+      }
+      if (!curve.sizes.empty()) curves.push_back(std::move(curve));
+    }
+  }
+  return curves;
+}
+
+void Session::take_yardstick(Sampler* sampler) {
+  const double before_s = yardstick_at_s_;
+  const auto measure = [&] {
+    tell({.verb = Verb::yardstick});
+    return set_.rig->yardstick();
+  };
+  Yardstick y = measure();
+  int state = states_.classify(y);
+  if (state_ >= 0 && state != state_) {
+    // One yardstick alone may have met an interrupt: a second look decides.
+    y = measure();
+    state = states_.classify(y);
+  }
+  if (state_ >= 0 && state != state_ && sampler != nullptr) sampler->suspect_since(before_s);
+  state_ = state;
+  clock_cost_ns_ = y.clock.cost_ns;
+  yardstick_at_s_ = at_s();
+  Json json;
+  json.open('{').field("type", "yardstick").field("launch", set_.plan->launch).field("at_s", yardstick_at_s_);
+  json.field("state", state_).field("clock_ns", y.clock.cost_ns).field("clock_resolution_ns", y.clock.resolution_ns);
+  json.field("bounce_ns", y.bounce_ns).field("copy_bytes_per_s", y.copy_bytes_per_s).field("wakeup_ns", y.wakeup_ns);
+  json.close('}');
+  (void)static_cast<bool>(write(json.take()));
+}
+
+// The reports of the other ranks, and the stamps when their clock counts. worst becomes the first report that is not good, the own one
+// included.
+Outcome Session::collect(const Command& command, Report& worst) {
+  const Pattern& pattern = *set_.resolved->patterns[command.pattern];
+  const int nranks = set_.rig->ranks(command.variant);
+  if (worst.status != NP_OK && nranks > 1) tell({.verb = Verb::abandon});
+  const auto cause = static_cast<Cause>(worst.cause);
+  // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
+  bool own_is_echo = worst.status != NP_OK && cause == Cause::peer_gone;
+  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Outcome outcome = ok();
+  for (int peer = 1; peer < set_.group->size() && nranks > 1; ++peer) {
+    Report report;
+    outcome = set_.group->recv(peer, &report, sizeof report);
+    if (!outcome) break;
+    worst.verified_bytes += report.verified_bytes;
+    const bool echo = static_cast<Cause>(report.cause) == Cause::peer_gone;
+    if (report.status != NP_OK && (worst.status == NP_OK || (own_is_echo && !echo))) {
+      worst.status = report.status;
+      worst.cause = report.cause;
+      std::copy(std::begin(report.sentence), std::end(report.sentence), std::begin(worst.sentence));
+      own_is_echo = false;
+    }
+    if (report.status == NP_OK && pattern.clock_rank == peer) {
+      std::vector<std::int64_t>& stamps = set_.rig->stamps();
+      stamps.resize(command.samples + 1);
+      outcome = set_.group->recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));
+      if (!outcome) break;
+    }
+  }
+  Watchdog::disarm();
+  return outcome;
+}
+
+Outcome Session::visit(Sampler& sampler, const Visit& v) {
+  const Curve& curve = sampler.curves()[v.curve];
+  Command command{.verb = Verb::visit, .variant = curve.setting.variant, .pattern = curve.setting.pattern};
+  command.size_bytes = curve.points[v.point].size_bytes;
+  command.samples = v.samples;
+  command.rounds = v.rounds;
+  command.visit = ++visits_;
+  command.deadline_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns);
+  const double began_s = at_s();
+  if (set_.rig->ranks(command.variant) > 1) tell(command);
+  Report report = set_.rig->visit(command);
+  const Outcome collected = collect(command, report);
+  if (Watchdog::interrupted()) return ok();
+  const auto pattern = set_.resolved->patterns[command.pattern]->name;
+  if (!collected || report.status != NP_OK) {
+    const bool wrong_bytes = report.status == verification_failed;
+    std::string sentence = report.status != NP_OK ? report.sentence : "";
+    if (!collected) sentence = collected.failure().sentence + (sentence.empty() ? "" : " (" + sentence + ")");
+    if (report.status == NP_UNSUPPORTED) {
+      skip(command.variant, pattern, command.size_bytes, sentence);
+    } else {
+      const Exit exit = wrong_bytes ? Exit::gate : Exit::failed;
+      complain(exit, command.variant, command.size_bytes, sentence);
+      Json json;
+      json.open('{').field("type", "error").field("launch", set_.plan->launch);
+      json.field("variant", set_.resolved->variants[command.variant].name).field("pattern", pattern);
+      json.field("size_bytes", command.size_bytes).field_null("rank").field("host", host_name());
+      json.field("code", static_cast<int>(exit)).field("message", sentence).close('}');
+      (void)static_cast<bool>(write(json.take()));
+    }
+    // Messages may still be in flight: nothing more can be believed of this variant.
+    for (std::size_t c = 0; c < sampler.curves().size(); ++c) {
+      if (sampler.curves()[c].setting.variant == command.variant) sampler.give_up(c, Stop::error);
+    }
+    sampler.forget(v);
+    if (!collected) return collected;
+    if (set_.rig->ranks(command.variant) > 1) tell({.verb = Verb::close, .variant = command.variant});
+    (void)static_cast<bool>(set_.rig->counters(command.variant));
+    set_.rig->close(command.variant);
+    open_[command.variant] = false;
+    return ok();
+  }
+  const std::vector<std::int64_t>& stamps = set_.rig->stamps();
+  std::vector<double> ns;
+  ns.reserve(v.samples);
+  for (std::size_t i = 1; i < stamps.size(); ++i) ns.push_back(static_cast<double>(stamps[i] - stamps[i - 1]));
+  const std::size_t dropped = sampler.report(v, ns, at_s() - began_s, began_s, state_);
+  sampler.add_verified(v, report.verified_bytes);
+  return write_sample(sampler, v, ns, dropped, report.verified_bytes);
+}
+
+Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std::vector<double>& ns, std::size_t dropped,
+                              std::uint64_t verified_bytes) {
+  const Curve& curve = sampler.curves()[v.curve];
+  Json json;
+  json.open('{').field("type", "sample").field("launch", set_.plan->launch);
+  json.field("variant", set_.resolved->variants[curve.setting.variant].name);
+  json.field("pattern", set_.resolved->patterns[curve.setting.pattern]->name);
+  json.field("size_bytes", curve.points[v.point].size_bytes).field("pass", v.pass).field("state", state_).field("at_s", at_s());
+  json.field("ops", v.rounds * curve.setting.operations_per_round);
+  const auto list = [&](const char* name, std::size_t from, std::size_t to) {
+    json.key(name).open('[');
+    for (std::size_t i = from; i < to; ++i) json.value(static_cast<std::int64_t>(ns[i]));
+    json.close(']');
+  };
+  list("ns", dropped, ns.size());
+  list("dropped_ns", 0, dropped);
+  json.field("verified_bytes", verified_bytes).close('}');
+  return write(json.take());
+}
+
+std::string Session::point_record(const Sampler& sampler, std::size_t c, std::size_t p) const {
+  const Curve& curve = sampler.curves()[c];
+  const Point& point = curve.points[p];
+  const std::span<const Block> blocks = sampler.blocks_of(c, p);
+  const PointEstimate e = estimate_point(blocks);
+  std::vector<float> values = kept_values(blocks, e.leading);
+  std::sort(values.begin(), values.end());
+  const bool single = curve.setting.single_rounds && point.rounds == 1;
+  double sum = 0;
+  Histogram histogram;
+  for (const float v : values) {
+    sum += v;
+    histogram.add(v);
+  }
+  const auto percentile = [&](double q) { return single ? supported_quantile(values, q) : std::nullopt; };
+  Json json;
+  json.open('{').field("type", "point").field("launch", set_.plan->launch);
+  json.field("variant", set_.resolved->variants[curve.setting.variant].name);
+  json.field("pattern", set_.resolved->patterns[curve.setting.pattern]->name);
+  json.field("size_bytes", point.size_bytes).field("state", point.state()).field("samples", e.samples);
+  json.field("ops", point.rounds * curve.setting.operations_per_round).field("single", single);
+  json.field("median_ns", e.median).field("low_ns", e.low).field("high_ns", e.high);
+  json.field("half_width", e.half_width());  // infinite, when there are too few samples for an interval, is null
+  json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
+  json.field("mean_ns", sum / static_cast<double>(values.size()));
+  json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
+  json.field("bytes_per_s", e.median > 0 ? static_cast<double>(point.size_bytes) * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
+  json.field("correlation", e.correlation).field("converged", point.stop == Stop::precision).field("stop", stop_name(point.stop));
+  json.field("passes", point.passes).field("dropped", point.dropped + e.leading * e.blocks).field("leading", e.leading);
+  json.field("other_states", point.samples - e.samples - e.leading * e.blocks);
+  json.field("verified_bytes", point.verified_bytes).key("histogram").open('{').field("resolution", Histogram::resolution);
+  json.key("low_ns").open('[');
+  for (const auto& [bucket, count] : histogram.counts()) json.value(Histogram::lower_ns(bucket));
+  json.close(']').key("count").open('[');
+  for (const auto& [bucket, count] : histogram.counts()) json.value(count);
+  json.close(']').close('}').close('}');
+  return json.take();
+}
+
+Outcome Session::write_done(Sampler& sampler) {
+  for (const auto& [c, p] : sampler.take_done()) {
+    if (sampler.blocks_of(c, p).empty()) continue;  // nothing was measured: the error or the interruption says so
+    if (Outcome written = write(point_record(sampler, c, p)); !written) return written;
+  }
+  return ok();
+}
+
+void Session::progress(const Sampler& sampler, bool wait) {
+  Json json;
+  json.open('{').field("event", "pass").field("pass", sampler.pass()).field("done", sampler.points_done());
+  json.field("total", sampler.points()).field("elapsed_s", at_s()).field("left_s", sampler.left_s()).close('}');
+  set_.event(json.take());
+  if (wait && set_.plan->paced) set_.wait_for_go();
+  progress_ns_ = now_ns();
+}
+
+Outcome Session::measure(Sampler& sampler) {
+  while (const std::optional<Visit> next = sampler.next()) {
+    if (Outcome written = write_done(sampler); !written) return written;
+    if (Watchdog::interrupted()) break;
+    if (now_ns() - progress_ns_ > progress_every_ns) progress(sampler, true);
+    if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
+    if (Outcome done = visit(sampler, *next); !done) {
+      sampler.interrupt();
+      (void)static_cast<bool>(write_done(sampler));
+      return done;
+    }
+  }
+  if (Watchdog::interrupted()) {
+    sampler.interrupt();
+    exit_ = Exit::interrupted;
+  }
+  return write_done(sampler);
+}
+
+void Session::close_variants() {
+  for (std::uint32_t v = 0; v < open_.size(); ++v) {
+    if (!open_[v]) continue;
+    if (set_.rig->ranks(v) > 1) tell({.verb = Verb::close, .variant = v});
+    const Result<std::vector<std::string>> counters = set_.rig->counters(v);
+    for (std::size_t rank = 0; counters && rank < counters->size(); ++rank) {
+      if ((*counters)[rank].empty()) continue;
+      Json json;
+      json.open('{').field("type", "counters").field("launch", set_.plan->launch);
+      json.field("variant", set_.resolved->variants[v].name).field("rank", rank).field_raw("values", (*counters)[rank]).close('}');
+      (void)static_cast<bool>(write(json.take()));
+    }
+    set_.rig->close(v);
+  }
+}
+
+Exit Session::run() {
+  (void)static_cast<bool>(write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin)));
+  for (std::size_t rank = 0; rank < set_.environments.size(); ++rank) {
+    (void)static_cast<bool>(write(set_.environments[rank]));
+  }
+  open_variants();
+  take_yardstick(nullptr);
+  SamplerSetting setting;
+  setting.target = set_.plan->target;
+  setting.budget_s = set_.plan->budget_s;
+  setting.clock_cost_ns = clock_cost_ns_;
+  setting.seed = set_.plan->seed + static_cast<std::uint64_t>(set_.plan->launch);
+  Sampler sampler(setting, curve_settings());
+  Json ready;
+  ready.open('{').field("event", "ready").field("variants", std::count(open_.begin(), open_.end(), true));
+  ready.field("points", sampler.points()).field("budget_s", sampler.left_s()).close('}');
+  set_.event(ready.take());
+  progress_ns_ = now_ns();
+  const Outcome measured = measure(sampler);
+  if (measured) {
+    take_yardstick(&sampler);
+    close_variants();
+    progress(sampler, false);
+    tell({.verb = Verb::finish});
+  }
+  MemoryUse memory = set_.rig->memory();
+  if (measured) {
+    Watchdog::arm(2 * Watchdog::grace_ns, nullptr, {}, -1);
+    for (int peer = 1; peer < set_.group->size(); ++peer) {
+      MemoryUse theirs;
+      if (!set_.group->recv(peer, &theirs, sizeof theirs)) break;
+      memory.rss_bytes = std::max(memory.rss_bytes, theirs.rss_bytes);
+      memory.buffer_bytes = std::max(memory.buffer_bytes, theirs.buffer_bytes);
+    }
+    Watchdog::disarm();
+  }
+  if (!measured && file_state_) {
+    // Without its ranks the measurement is over, whatever was planned.
+    exit_ = worse(exit_, measured.failure().exit);
+  }
+  Json json;
+  json.open('{').field("type", "launch").field("launch", set_.plan->launch).field("seconds", at_s());
+  json.field("passes", sampler.pass() + 1).field("rss_bytes", memory.rss_bytes).field("buffer_bytes", memory.buffer_bytes);
+  json.field("states", states_.count()).close('}');
+  (void)static_cast<bool>(write(json.take()));
+  if (!file_state_) {
+    std::fprintf(stderr, "netpipe-worker: %s\n", file_state_.failure().sentence.c_str());
+    exit_ = worse(exit_, Exit::failed);
+  }
+  Json end;
+  end.open('{').field("event", "end").field("exit", static_cast<int>(exit_)).close('}');
+  set_.event(end.take());
+  return exit_;
+}
+
+}  // namespace netpipe

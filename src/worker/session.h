@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0's part: drives the sampler, tells the other ranks what to do, and writes what comes of it into the run file.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/group.h"
+#include "core/plan.h"
+#include "core/rig.h"
+#include "core/run_file.h"
+#include "core/sampler.h"
+
+namespace netpipe {
+
+struct SessionSetting {
+  const Plan* plan = nullptr;
+  const Resolved* resolved = nullptr;
+  Group* group = nullptr;
+  Rig* rig = nullptr;
+  RunFile* file = nullptr;
+  std::string hash;
+  std::vector<int> pin;                             // per rank
+  std::vector<std::string> environments;            // facts of each rank, JSON
+  std::function<void(const std::string&)> event;    // one JSON line for the launcher
+  std::function<bool()> wait_for_go;                // paced runs: false when the launcher has gone
+};
+
+class Session {
+ public:
+  explicit Session(SessionSetting setting);
+  // Measures everything. The exit code of the worker; sentences go to standard error as they happen.
+  Exit run();
+
+ private:
+  struct Shown;  // what the file has of one curve already
+  Outcome write(std::string line);
+  void complain(Exit exit, std::size_t curve, std::uint64_t size_bytes, const std::string& sentence);
+  void skip(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, const std::string& reason);
+  void open_variants();
+  std::vector<CurveSetting> curve_settings();
+  Outcome measure(Sampler& sampler);
+  Outcome visit(Sampler& sampler, const Visit& visit);
+  Outcome collect(const Command& command, Report& worst);
+  void take_yardstick(Sampler* sampler);
+  Outcome write_sample(const Sampler& sampler, const Visit& visit, const std::vector<double>& ns, std::size_t dropped,
+                       std::uint64_t verified_bytes);
+  Outcome write_done(Sampler& sampler);
+  std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
+  void tell(Command command);
+  void progress(const Sampler& sampler, bool wait);
+  void close_variants();
+  [[nodiscard]] double at_s() const;
+
+  SessionSetting set_;
+  MachineStates states_;
+  int state_ = -1;
+  double yardstick_at_s_ = -1;
+  double clock_cost_ns_ = 25;
+  std::int64_t started_ns_;
+  std::int64_t progress_ns_ = 0;
+  std::uint64_t visits_ = 0;
+  std::vector<bool> open_;  // per variant
+  Exit exit_ = Exit::done;
+  Outcome file_state_ = ok();
+};
+
+}  // namespace netpipe

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A receive that never returns and does not look at abort: the module that breaks the law. Only the end of its process
+ * ends it, so the watchdog must end the process.
+ */
+#include "pair.h"
+
+enum { AFTER, HOW };
+
+static const np_option options[] = {
+    {.name = "after",
+     .type = NP_INT,
+     .default_value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .unit = "",
+     .help = "messages that a rank receives before it hangs"},
+    {.name = "how",
+     .type = NP_CHOICE,
+     .default_value = "sleep",
+     .choices = "sleep|spin",
+     .unit = "",
+     .help = "whether it hangs in a system call or in a loop"},
+};
+
+static np_status recv_forever(np_endpoint* e, int peer, void* data, size_t bytes) {
+  if (e->messages++ < (uint64_t)e->context->options[AFTER].number) return pair_recv(e, peer, data, bytes);
+  const volatile int forever = 1;
+  while (forever) {
+    if (e->context->options[HOW].number == 0) pause(); /* a signal wakes it, and it sleeps again */
+  }
+  return NP_FAILED;
+}
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI,
+    .size = sizeof(np_module),
+    .name = "hung",
+    .summary = "test: a receive that nothing ends",
+    .version = "test",
+    .options = options,
+    .noptions = 2,
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .open = pair_open,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = pair_limits,
+    .send = pair_send,
+    .recv = recv_forever,
+};
+
+const np_module* netpipe_module(void) { return &table; }

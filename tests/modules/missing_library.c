@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Needs a shared library that is not there when it is loaded: refused with the loader's sentence, exit code 3. This
+ * file is both, the library and the module; a test builds the two and removes the library:
+ *
+ *     cc -shared -fPIC -DABSENT_LIBRARY -o libnpabsent.so missing_library.c
+ *     cc -shared -fPIC -I include -o missing_library.so missing_library.c -L. -Wl,--no-as-needed -lnpabsent
+ *     rm libnpabsent.so
+ *
+ * Built alone, without -lnpabsent, it is a module with an undefined symbol, which is refused in the same way.
+ */
+int np_absent(void);
+
+#ifdef ABSENT_LIBRARY
+int np_absent(void) { return 1; }
+#else
+#include "pair.h"
+
+static np_status probe(char* message, size_t message_bytes) {
+  (void)message, (void)message_bytes;
+  return np_absent() != 0 ? NP_OK : NP_UNAVAILABLE;
+}
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI,
+    .size = sizeof(np_module),
+    .name = "missing_library",
+    .summary = "test: binds a library that is not there",
+    .version = "test",
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .probe = probe,
+    .open = pair_open,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = pair_limits,
+    .send = pair_send,
+    .recv = pair_recv,
+};
+
+const np_module* netpipe_module(void) { return &table; }
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A receive that never completes but obeys abort, as a layer does whose message was lost. The deadline must end it,
+ * with a sentence, and what was measured before stays.
+ */
+#include "pair.h"
+
+static const np_option options[] = {
+    {.name = "after",
+     .type = NP_INT,
+     .default_value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .unit = "",
+     .help = "messages that a rank receives before it is stuck"},
+};
+
+static np_status recv_never(np_endpoint* e, int peer, void* data, size_t bytes) {
+  if (e->messages++ < (uint64_t)e->context->options[0].number) return pair_recv(e, peer, data, bytes);
+  while (*e->context->abort == 0) poll(NULL, 0, 20);
+  errno = ETIMEDOUT;
+  return pair_fail(e, NP_ABORTED, "the message never came");
+}
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI,
+    .size = sizeof(np_module),
+    .name = "stuck",
+    .summary = "test: a receive that only abort ends",
+    .version = "test",
+    .options = options,
+    .noptions = 1,
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .open = pair_open,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = pair_limits,
+    .send = pair_send,
+    .recv = recv_never,
+};
+
+const np_module* netpipe_module(void) { return &table; }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Built for the module ABI after this one: refused, with both numbers named.
+ */
+#include "pair.h"
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI + 1,
+    .size = sizeof(np_module),
+    .name = "wrong_abi",
+    .summary = "test: of another ABI",
+    .version = "test",
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .open = pair_open,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = pair_limits,
+    .send = pair_send,
+    .recv = pair_recv,
+};
+
+const np_module* netpipe_module(void) { return &table; }

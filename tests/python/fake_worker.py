@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that measures nothing: it speaks the protocol of docs/reference/worker.md and makes up plausible records, in
+milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
+
+FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a signal
+when that variant is in the plan), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
+the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does not leave
+after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import random
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+WAIT = {
+    "name": "wait",
+    "type": "choice",
+    "default": "block",
+    "min": 0,
+    "max": 0,
+    "choices": ["block", "poll", "hybrid"],
+    "unit": "",
+    "help": "how it waits for a message",
+    "tunable": True,
+}
+SNDBUF = {
+    "name": "sndbuf",
+    "type": "size",
+    "default": "0",
+    "min": 0,
+    "max": 1 << 30,
+    "choices": [],
+    "unit": "bytes",
+    "help": "send buffer of the socket; 0 leaves it to the kernel",
+    "tunable": True,
+}
+# name, below, adds, latency in ns, bytes per ns, options
+MODULES = [
+    ("null", None, None, 3.0, 1e5, []),
+    ("memcpy", None, None, 8.0, 12.0, []),
+    ("shm", "memcpy", "a second process", 110.0, 9.5, [WAIT]),
+    ("pipe", "shm", "the kernel's pipes", 2600.0, 2.9, []),
+    ("unix", "shm", "Unix sockets", 3900.0, 3.4, [WAIT]),
+    ("tcp", "unix", "TCP/IP", 24000.0, 3.1, [SNDBUF, WAIT]),
+]
+BEHAVIOUR = dict(word.partition("=")[::2] for word in os.environ.get("FAKE_WORKER", "").split())
+
+
+def fail(code: int, sentence: str) -> NoReturn:
+    print(f"netpipe-worker: {sentence}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def size(text: str) -> int:
+    units = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    digits, factor = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    if not digits.isdigit():
+        fail(2, f"'{text}' is not a size; write a number of bytes such as 8, 64k, 1M or 2G (k = 1024)")
+    return int(digits) * factor
+
+
+def real(text: str) -> float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        fail(2, f"'{text}' is not a number")
+
+
+def listing() -> dict[str, Any]:
+    return {
+        "netpipe": "0.1.0",
+        "abi": 1,
+        "modules": [
+            {
+                "name": name,
+                "summary": f"made-up {name}",
+                "version": "none",
+                "below": below,
+                "adds": adds,
+                "path": f"lib/netpipe/modules/{name}.so",
+                "available": True,
+                "reason": None,
+                "min_ranks": 1 if name in ("null", "memcpy") else 2,
+                "max_ranks": 1 if name in ("null", "memcpy") else 2,
+                "crosses_hosts": name == "tcp",
+                "operations": ["open", "close", "send", "recv"],
+                "options": options,
+                "patterns": ["pingpong", "stream"],
+            }
+            for name, below, adds, _, _, options in MODULES
+        ],
+        "refused": [],
+        "patterns": [
+            {"name": "pingpong", "summary": "there and back", "formula": "size / (t / 2)", "source": "Snell 1996"},
+            {"name": "stream", "summary": "one way, back to back", "formula": "size / t", "source": "Snell 1996"},
+        ],
+    }
+
+
+def variant(text: str) -> dict[str, Any]:
+    name, _, rest = text.partition(":")
+    module = next((m for m in MODULES if m[0] == name), None)
+    if module is None:
+        fail(2, f"there is no module '{name}'; there are {', '.join(m[0] for m in MODULES)}")
+    options = {option["name"]: option["default"] for option in module[5]}
+    chosen = []
+    for setting in filter(None, rest.split(",")):
+        key, _, value = setting.partition("=")
+        if key not in options:
+            fail(2, f"module {name} has no option '{key}'; did you mean '{next(iter(options), '')}'?")
+        options[key] = value
+        chosen.append(f"{key}={value}")
+    return {"variant": ":".join(filter(None, [name, ",".join(chosen)])), "module": name, "options": options}
+
+
+def sizes(keys: dict[str, str]) -> list[int]:
+    start, end = size(keys.get("start", "1")), size(keys.get("end-size", "8M"))
+    if end < start:
+        fail(2, f"the schedule ends at {end} bytes, below its start at {start}; give an end that is not smaller")
+    kind = keys.get("schedule", "classic")
+    if kind == "list":
+        return sorted({size(one) for one in keys["sizes"].split(",")})
+    if kind == "powers":
+        return [1 << p for p in range(60) if start <= 1 << p <= end]
+    found, increment, length, step = set(), 1, start, 0
+    perturbation = size(keys.get("perturbation", "3"))
+    while length <= end:
+        if step > 2 and step % 2 == 1:
+            increment *= 2
+        around = (-perturbation, 0, perturbation) if 0 < perturbation < increment - 1 else (0,)
+        found |= {length + offset for offset in around}
+        length += increment
+        step += 1
+    return sorted(found)
+
+
+def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
+    keys: dict[str, str] = {}
+    variants, patterns = [], []
+    for line in iter(sys.stdin.readline, ""):
+        key, _, value = line.strip().partition(" ")
+        if key == "end":
+            break
+        if key == "variant":
+            variants.append(variant(value))
+        elif key == "pattern":
+            if value not in ("pingpong", "stream"):
+                fail(2, f"there is no pattern '{value}'; there are pingpong, stream")
+            patterns.append(value)
+        else:
+            keys[key] = value
+    plan = {
+        "launch": int(keys.get("launch", "0")),
+        "hash": hashlib.sha256(json.dumps([variants, patterns, keys], sort_keys=True).encode()).hexdigest(),
+        "variants": variants,
+        "patterns": patterns or ["pingpong"],
+        "schedule": {
+            "kind": keys.get("schedule", "classic"),
+            "start_bytes": size(keys.get("start", "1")),
+            "end_bytes": size(keys.get("end-size", "8M")),
+            "perturbation_bytes": size(keys.get("perturbation", "3")),
+        },
+        "sizes": sizes(keys),
+        "buffers": {
+            "policy": keys.get("buffers", "warm"),
+            "send_offset_bytes": size(keys.get("send-offset", "0")),
+            "recv_offset_bytes": size(keys.get("recv-offset", "0")),
+            "pool_bytes": None,
+        },
+        "target": real(keys.get("target", "0.01")),
+        "confidence": 0.95,
+        "budget_s": real(keys.get("budget", "3.5")),
+        "verify": keys.get("verify", "no") == "yes",
+        "timeout_s": real(keys.get("timeout", "10")),
+        "seed": int(keys.get("seed", "1")),
+        "pin": [0, 1],
+    }
+    return keys, plan
+
+
+def resolved(plan: dict[str, Any]) -> dict[str, Any]:
+    curves = [
+        {"variant": one["variant"], "pattern": pattern, "points": len(plan["sizes"]), "reason": None}
+        for one in plan["variants"]
+        for pattern in plan["patterns"]
+    ]
+    seconds = plan["budget_s"] * len(curves)
+    return {"type": "plan", **plan, "curves": curves, "expected_s": seconds, "memory_bytes": 32 << 20}
+
+
+class Fake:
+    """One launch."""
+
+    def __init__(self, keys: dict[str, str], plan: dict[str, Any]) -> None:
+        self.plan = plan
+        self.launch = plan["launch"]
+        self.paced = keys.get("paced") == "yes"
+        self.path = keys.get("record", "-")
+        self.file = None if self.path == "-" else os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self.random = random.Random(plan["seed"] + self.launch)
+        self.began = time.monotonic()
+        self.interrupted = False
+        self.state = 0
+        signal.signal(signal.SIGINT, signal.SIG_IGN if "deaf" in BEHAVIOUR else self.interrupt)
+
+    def interrupt(self, *_: object) -> None:
+        self.interrupted = True
+
+    def write(self, kind: str, **fields: Any) -> None:
+        if self.file is None:
+            return
+        try:
+            os.write(self.file, json.dumps({"type": kind, "launch": self.launch, **fields}).encode() + b"\n")
+        except OSError as error:
+            fail(4, f"{self.path}: {error.strerror}; what was measured so far is kept, free some space")
+
+    def event(self, **fields: Any) -> None:
+        print(json.dumps(fields), flush=True)
+
+    def at_s(self) -> float:
+        return round(time.monotonic() - self.began, 6)
+
+    def yardstick(self) -> None:
+        bounce = 54.0 if self.state == 0 else 278.0
+        self.write(
+            "yardstick",
+            at_s=self.at_s(),
+            state=self.state,
+            clock_ns=22.0,
+            clock_resolution_ns=1.0,
+            bounce_ns=bounce * self.random.uniform(0.97, 1.03),
+            copy_bytes_per_s=1.1e10,
+            wakeup_ns=4100.0,
+        )
+
+    def op_ns(self, module: str, options: dict[str, str], pattern: str, size_bytes: int) -> float:
+        latency, rate = next((m[3], m[4]) for m in MODULES if m[0] == module)
+        if module == "null":
+            return latency
+        if options.get("wait") == "poll":
+            latency /= 5
+        if pattern == "stream":
+            latency /= 3
+        if self.state:
+            latency *= 1.8
+        return latency + size_bytes / rate * (1.35 if size_bytes > 1 << 20 else 1)
+
+    def open(self) -> None:
+        self.write("plan", **{key: value for key, value in self.plan.items() if key != "launch"})
+        self.write("environment", rank=0, host="fake", facts={"cpu": {"model": "made up", "cores": 2}})
+        for one in self.plan["variants"]:
+            _, below, adds, *_ = next(m for m in MODULES if m[0] == one["module"])
+            ranks = [{"rank": r, "host": "fake", "cpu": r, "settings": one["options"]} for r in (0, 1)]
+            self.write(
+                "variant",
+                variant=one["variant"],
+                module=one["module"],
+                version="none",
+                below=below,
+                adds=adds,
+                ranks=ranks,
+            )
+
+    def sample(self, one: dict[str, Any], pattern: str, size_bytes: int, number: int) -> list[float]:
+        truth = self.op_ns(one["module"], one["options"], pattern, size_bytes)
+        ops = max(1, int(2e4 / truth))
+        ns = [round(truth * ops * self.random.lognormvariate(0, 0.02), 1) for _ in range(8)]
+        self.write(
+            "sample",
+            variant=one["variant"],
+            pattern=pattern,
+            size_bytes=size_bytes,
+            **{"pass": number},
+            state=self.state,
+            at_s=self.at_s(),
+            ops=ops,
+            ns=ns,
+            dropped_ns=[ns[0] * 2] if number == 0 else [],
+            verified_bytes=size_bytes * 16 if self.plan["verify"] else None,
+        )
+        return [one_ns / ops for one_ns in ns]
+
+    def point(self, one: dict[str, Any], pattern: str, size_bytes: int, values: list[float], passes: int) -> None:
+        values = sorted(values)
+        median = values[len(values) // 2]
+        converged = "noisy" not in BEHAVIOUR or self.random.random() < 0.7
+        half = 0.006 if converged else 0.04
+        self.write(
+            "point",
+            variant=one["variant"],
+            pattern=pattern,
+            size_bytes=size_bytes,
+            state=self.state,
+            samples=len(values),
+            ops=len(values) * 10,
+            single=median > 1e4,
+            median_ns=median,
+            low_ns=median * (1 - half),
+            high_ns=median * (1 + half),
+            half_width=half,
+            min_ns=values[0],
+            max_ns=values[-1],
+            mean_ns=math.fsum(values) / len(values),
+            p90_ns=None,
+            p99_ns=None,
+            p999_ns=None,
+            bytes_per_s=size_bytes / median * 1e9,
+            correlation=1.2,
+            converged=converged,
+            stop="interrupted" if self.interrupted else "precision" if converged else "budget",
+            passes=passes,
+            dropped=1,
+            other_states=0,
+            verified_bytes=size_bytes * 16 if self.plan["verify"] else None,
+            histogram={"resolution": 1 / 128, "low_ns": [values[0]], "count": [len(values)]},
+        )
+
+    def misbehave(self, number: int) -> None:
+        """Between the passes, where it was told to."""
+        if number != 1:
+            return
+        here = [one["variant"] for one in self.plan["variants"]]
+        if BEHAVIOUR.get("die") in here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if BEHAVIOUR.get("torn") in here:
+            assert self.file is not None
+            os.write(self.file, b'{"type":"point","variant":"shm","pat')
+            os.kill(os.getpid(), signal.SIGSEGV)
+        blamed = BEHAVIOUR.get("blame")
+        if blamed in here:
+            sentence = f"{blamed}: rank 1 on fake has gone"
+            self.write("error", variant=blamed, pattern="pingpong", size_bytes=8, rank=1, host="fake", code=4, message=sentence)
+            fail(4, sentence)
+        if "garbage" in BEHAVIOUR:
+            print("Segmentation fault (not really)", flush=True)
+        if "silent" in BEHAVIOUR:
+            time.sleep(600)
+        if "full" in BEHAVIOUR:
+            fail(4, f"{self.path}: No space left on device; what was measured so far is kept, free some space")
+
+    def run(self) -> int:
+        passes = int(BEHAVIOUR.get("passes", "4"))
+        curves = [(one, pattern) for one in self.plan["variants"] for pattern in self.plan["patterns"]]
+        todo = [(one, pattern, s) for one, pattern in curves for s in self.plan["sizes"]]
+        self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=self.plan["budget_s"] * len(curves))
+        self.open()
+        self.yardstick()
+        values: dict[tuple[str, str, int], list[float]] = {}
+        done: set[tuple[str, str, int]] = set()
+        number = 0
+        while number < passes and not self.interrupted:
+            self.misbehave(number)
+            if "states" in BEHAVIOUR and number == passes - 1:
+                self.state = 1
+            self.random.shuffle(todo)
+            time.sleep(float(BEHAVIOUR.get("pass_s", "0")))
+            for one, pattern, size_bytes in todo:
+                key = (one["variant"], pattern, size_bytes)
+                if key in done:
+                    continue
+                values.setdefault(key, []).extend(self.sample(one, pattern, size_bytes, number))
+                if number == passes - 1 or (number and self.random.random() < 0.3):
+                    self.point(one, pattern, size_bytes, values[key], number + 1)
+                    done.add(key)
+            number += 1
+            self.yardstick()
+            left = (passes - number) * self.at_s() / number
+            self.event(event="pass", **{"pass": number - 1}, done=len(done), total=len(todo), elapsed_s=self.at_s(), left_s=left)
+            if self.paced and not self.interrupted and sys.stdin.readline() != "go\n":
+                fail(4, "its launcher has gone")
+        if self.interrupted:
+            for one, pattern, size_bytes in todo:
+                key = (one["variant"], pattern, size_bytes)
+                if key in values and key not in done:
+                    self.point(one, pattern, size_bytes, values[key], number)
+        for one in self.plan["variants"]:
+            self.write("counters", variant=one["variant"], rank=0, values={"retransmits": "0"})
+        self.write("launch", seconds=self.at_s(), passes=number, rss_bytes=9 << 20, buffer_bytes=16 << 20, states=self.state + 1)
+        self.event(event="end", exit=130 if self.interrupted else 0)
+        if "stubborn" in BEHAVIOUR:
+            time.sleep(600)
+        return 130 if self.interrupted else 0
+
+
+def main() -> int:
+    what = sys.argv[1] if len(sys.argv) > 1 else ""
+    if what == "list":
+        print("refused" if "refuse" in BEHAVIOUR else json.dumps(listing()))
+    elif what == "plan":
+        print(json.dumps(resolved(read_plan()[1])))
+    elif what == "environment":
+        print(json.dumps({"cpu": {"model": "made up"}, "spoilers": []}))
+    elif what == "run":
+        return Fake(*read_plan()).run()
+    else:
+        fail(2, f"there is no command '{what}'")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

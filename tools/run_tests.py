@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the steps of `make check`, `make tidy` or `make test`, each to its end whether or not one before it failed. The
+end says what each came to: tests passed, failed and skipped, and the seconds it took.
+
+Exit code: 0 when every step passed, 1 when one failed, 2 for a group that there is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "results"
+LIMIT_S = 900  # of one command; none comes near it unless it hangs
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    groups: str
+    commands: tuple[Command, ...]  # {report} becomes a file for JUnit XML; the tests in it are counted
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def c_sources() -> Command:
+    folders = ("include", "src", "tests", "examples", "bench")
+    return tuple(
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in {".c", ".cpp", ".h"}
+    )
+
+
+def build(folder: str, *options: str) -> tuple[Command, ...]:
+    configure = ("cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DNETPIPE_TESTS=ON", *options)
+    return (configure, ("cmake", "--build", folder))
+
+
+def sanitized(folder: str, sanitizers: str) -> tuple[Command, ...]:
+    debug = "-DCMAKE_BUILD_TYPE=Debug"  # -O1, as the sanitizers' manuals ask for
+    flags = ("-DCMAKE_C_FLAGS_DEBUG=-O1 -g", "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g")
+    return (*build(folder, f"-DNETPIPE_SANITIZE={sanitizers}", debug, *flags), ctest(folder))
+
+
+def ctest(folder: str, *options: str) -> Command:
+    return ("ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", "--timeout", "300",
+            "--output-junit", "{report}", *options)  # fmt: skip
+
+
+def pytest(*options: str) -> Command:
+    more = shlex.split(os.environ.get("TESTS", ""))
+    return (sys.executable, "-m", "pytest", "--quiet", "--junitxml={report}", *options, *more)
+
+
+def clang_tidy() -> Command:
+    # From the compilation database of build/, two at a time: each takes up to 1 GB.
+    return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", str(min(2, os.cpu_count() or 1)),
+            f"{ROOT}/(src|tests|examples|bench)/")  # fmt: skip
+
+
+def steps() -> tuple[Step, ...]:
+    native = {"NETPIPE_NATIVE": str(ROOT / "build-asan")}
+    return (
+        Step("format of C and C++", "check all", (("clang-format", "--dry-run", "--Werror", *c_sources()),)),
+        Step("format of Python", "check all", (("ruff", "format", "--check"),)),
+        Step("lint", "check all", (("ruff", "check"),)),
+        Step("types", "check all", (("mypy",),)),
+        Step("build", "check tidy all", build("build")),
+        Step("unit tests of C++", "check", (ctest("build", "--label-exclude", "slow"),)),
+        Step("unit tests of C++", "all", (ctest("build"),)),
+        Step("unit tests of Python", "check", (pytest("tests/python", "-m", "not slow"),)),
+        Step("tests of Python, conformance, end to end", "all", (pytest(),)),
+        Step("clang-tidy", "tidy all", (clang_tidy(),)),
+        Step("address, undefined: unit tests", "all", sanitized("build-asan", "address,undefined")),
+        Step("address, undefined: end to end", "all", (pytest("-m", "smoke"),), native),
+        Step("thread: unit tests", "all", sanitized("build-tsan", "thread")),
+    )
+
+
+def run(command: Command, environment: dict[str, str]) -> int:
+    """The exit code; 124 for a command that took too long and was ended. Nothing that it started stays."""
+    print("+", shlex.join(command) if len(command) < 20 else f"{shlex.join(command[:4])} ...", flush=True)
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **environment}, start_new_session=True
+        )
+    except OSError as error:
+        print(f"{command[0]} cannot be started: {error.strerror}", flush=True)
+        return 127
+    try:
+        return process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        print(f"{command[0]} was still running after {LIMIT_S} s and is ended", flush=True)
+        return 124
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def counts(report: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case}
+        failed = kinds & {"failure", "error"}
+        found["failed" if failed else "skipped" if "skipped" in kinds else "passed"] += 1
+    return found
+
+
+def run_step(step: Step, number: int) -> Counter[str]:
+    """Its tests by what became of them; a step without tests, or one that broke off, counts as one."""
+    report = RESULTS / f"{number:02}.xml"
+    total: Counter[str] = Counter()
+    for command in step.commands:
+        report.unlink(missing_ok=True)
+        code = run(tuple(word.replace("{report}", str(report)) for word in command), step.environment)
+        if report.is_file():
+            total += counts(report)
+        if code != 0:
+            total["failed"] = max(1, total["failed"])
+            return total
+    return total or Counter(passed=1)
+
+
+def main(arguments: list[str]) -> int:
+    chosen = [step for step in steps() if arguments and arguments[0] in step.groups.split()]
+    if not chosen:
+        print("usage: tools/run_tests.py check|tidy|all", file=sys.stderr)
+        return 2
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    lines: list[str] = []
+    total: Counter[str] = Counter()
+    for number, step in enumerate(chosen):
+        print(f"\n=== {step.name}", flush=True)
+        start = time.monotonic()
+        found = run_step(step, number)
+        total += found
+        numbers = "".join(f"{found[kind]:9}" for kind in ("passed", "failed", "skipped"))
+        lines.append(f"{step.name:42}{numbers}{time.monotonic() - start:9.1f}")
+    print(f"\n{'':42}{'passed':>9}{'failed':>9}{'skipped':>9}{'seconds':>9}")
+    print("\n".join(lines))
+    summary = ", ".join(f"{total[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
+    print(f"\n{summary} in {time.monotonic() - began:.1f}s", flush=True)
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

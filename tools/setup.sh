@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up what building and testing need, and leaves alone what is there. The Makefile calls it and remembers by stamp
+# files that it was done, so it may ask the network freely.
+#
+#   tools/setup.sh run     .venv with the pinned packages, and cmake and ninja in it where the machine has none
+#   tools/setup.sh test    the packages of the tests, and, on Debian and its kin as root, the tools that tests use
+#
+# PYTHON=... chooses the Python to make .venv from, CXX=... the compiler to look at. Exit code 3: not possible here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=$PWD/.venv
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+  say "$*"
+  exit 3
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+can_apt() { [ "$(id -u)" = 0 ] && have apt-get; }
+suitable() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
+
+apt_install() {
+  say "apt-get install $*"
+  local install=(apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@")
+  # The lists of a fresh container are empty, so a first failure is followed by an update and one more try.
+  DEBIAN_FRONTEND=noninteractive "${install[@]}" >/dev/null 2>&1 && return
+  apt-get -qq update >&2 && DEBIAN_FRONTEND=noninteractive "${install[@]}" >&2
+}
+
+find_python() {
+  local candidate
+  if [ -n "${PYTHON:-}" ]; then
+    suitable "$PYTHON" || fail "PYTHON=$PYTHON is no Python 3.10 or newer"
+    echo "$PYTHON"
+    return
+  fi
+  for candidate in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do
+    if suitable "$candidate"; then
+      echo "$candidate"
+      return
+    fi
+  done
+  fail "no Python 3.10 or newer was found; install one (Debian 12, Ubuntu 22.04 or newer: apt install python3-venv)," \
+    "or name yours: make PYTHON=/path/to/python3"
+}
+
+make_venv() {
+  local python=$1 debian
+  say "making .venv with $("$python" -V 2>&1)"
+  rm -rf "$venv"
+  # Debian keeps ensurepip, without which venv makes no pip, in a package of its own.
+  debian=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+  if ! "$python" -c 'import ensurepip' 2>/dev/null && can_apt; then
+    apt_install "$debian" || say "apt-get could not install $debian; going on without it"
+  fi
+  if "$python" -c 'import ensurepip' 2>/dev/null; then
+    "$python" -m venv "$venv"
+  elif "$python" -m pip --version >/dev/null 2>&1; then
+    "$python" -m venv --without-pip "$venv"
+    "$python" -m pip --disable-pip-version-check --quiet install \
+      --target "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" pip
+  else
+    fail "$("$python" -V 2>&1) has neither ensurepip nor pip, so it can make no virtual environment;" \
+      "install one of them (Debian, Ubuntu: apt install $debian) and start this again"
+  fi
+}
+
+recent_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
+  [ -n "$version" ] && [ "$(printf '%s\n' 3.21 "$version" | sort -V | head -n 1)" = 3.21 ]
+}
+
+setup_run() {
+  local python missing=(scikit-build-core)
+  echo '#include <concepts>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
+    fail "${CXX:-c++} is no C++20 compiler; install GCC 11 or Clang 14 or newer (Debian, Ubuntu: apt install g++)," \
+      "or name yours: make CXX=/path/to/c++"
+  if ! { suitable "$venv/bin/python" && pip --version >/dev/null 2>&1; }; then
+    python=$(find_python)
+    make_venv "$python"
+  fi
+  PATH=${PATH//"$venv/bin:"/} # what this script put there earlier is no reason not to put it there again
+  recent_cmake || missing+=(cmake)
+  have ninja || missing+=(ninja)
+  say "installing requirements/run.txt and ${missing[*]}"
+  pip install --requirement requirements/run.txt
+  pip install --constraint requirements/build.txt "${missing[@]}"
+  # The package stays where it is and the Makefile builds the native part, so that a change is seen at once.
+  pip install --no-build-isolation --no-deps --editable . \
+    --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace
+}
+
+# What proves that it is there, and the package that brings it.
+tools=(
+  /usr/include/gtest/gtest.h=libgtest-dev
+  NPtcp=netpipe-tcp
+  iperf3=iperf3
+  ip=iproute2
+  tmux=tmux
+  chromium=chromium
+)
+
+setup_test() {
+  local tool package missing=()
+  say "installing requirements/test.txt"
+  pip install --requirement requirements/test.txt
+  # The test of `pip install .` takes its packages from here: the same ones every time, also without a network.
+  pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  for tool in "${tools[@]}"; do
+    have "${tool%%=*}" || [ -e "${tool%%=*}" ] || missing+=("${tool#*=}")
+  done
+  [ ${#missing[@]} != 0 ] || return 0
+  if ! can_apt; then
+    say "not installed here: ${missing[*]}; the tests that need one of them are skipped"
+    return
+  fi
+  apt_install "${missing[@]}" && return
+  for package in "${missing[@]}"; do
+    apt_install "$package" || say "apt-get could not install $package; the tests that need it are skipped"
+  done
+}
+
+case ${1:-} in
+  run) setup_run ;;
+  test) setup_test ;;
+  *)
+    echo "usage: tools/setup.sh run|test" >&2
+    exit 2
+    ;;
+esac
