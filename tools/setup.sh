@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/.venv
+PATH=${PATH//"$venv/bin:"/} # the Makefile puts it there; here it would hide what the machine itself has
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
@@ -82,7 +83,6 @@ setup_run() {
     python=$(find_python)
     make_venv "$python"
   fi
-  PATH=${PATH//"$venv/bin:"/} # what this script put there earlier is no reason not to put it there again
   recent_cmake || missing+=(cmake)
   have ninja || missing+=(ninja)
   say "installing requirements/run.txt and ${missing[*]}"

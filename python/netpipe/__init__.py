@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """netpipe: how much of what the hardware can move reaches the application, and which layer loses the rest.
 
-    import netpipe
-    points = netpipe.load("run.jsonl")              # a polars data frame
-    samples = netpipe.load("run.jsonl", "sample")
-    run = netpipe.Run.read("run.jsonl")             # typed records
+import netpipe
+points = netpipe.load("run.jsonl")              # a polars data frame
+samples = netpipe.load("run.jsonl", "sample")
+run = netpipe.Run.read("run.jsonl")             # typed records
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def decode(line: bytes) -> AnyRecord | None:
 def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
     """The records of a run file in their order; a torn last line is left out. Raises NotARun, OSError."""
     name = os.fspath(path)
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         number = 0
         for number, line in enumerate(file, start=1):
             try:

@@ -55,7 +55,7 @@ def append(path: Path, record: Record) -> None:
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
-        size = os.fstat(file).st_size
+        size = os.fstat(file).st_size  # 0 for a device
         whole = _end_of_whole_lines(file, size)
         if whole < size:
             os.ftruncate(file, whole)
@@ -89,7 +89,7 @@ class Tail:
     def new(self) -> list[tuple[bytes, AnyRecord]]:
         """Lines, as they are and as records; lines of unknown types or that cannot be read are passed over."""
         try:
-            with open(self._path, "rb") as file:
+            with self._path.open("rb") as file:
                 # Not more than there is: a device (/dev/full) reads without an end.
                 left = os.fstat(file.fileno()).st_size - self._at
                 if left <= 0:

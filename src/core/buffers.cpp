@@ -41,6 +41,17 @@ std::uint64_t last_level_cache_bytes() {
   return largest != 0 ? largest : 32ULL << 20;
 }
 
+std::uint64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::uint64_t kib = 0;
+  std::string rest;
+  while (file >> name >> kib && std::getline(file, rest)) {
+    if (name == "MemAvailable:") return kib * 1024;
+  }
+  return UINT64_MAX;
+}
+
 std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
   const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
   std::uint64_t bytes = stride_of(max_bytes);
@@ -50,7 +61,7 @@ std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t m
 }
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint, const BufferPolicy& policy,
-                                                     std::uint64_t max_bytes, bool verify) {
+                                                     std::uint64_t max_bytes, bool verify, int ranks_here) {
   std::unique_ptr<BufferPool> pool(new BufferPool);
   pool->module_ = &module;
   pool->endpoint_ = endpoint;
@@ -58,6 +69,11 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np
   pool->half_bytes_ = half_bytes(policy, max_bytes, verify);
   pool->own_ = module.alloc == nullptr;
   const std::string much = "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(max_bytes);
+  const std::uint64_t available = available_memory_bytes();
+  if (pool->half_bytes_ > available / 2 / static_cast<std::uint64_t>(ranks_here)) {
+    return failed(much + " cannot be allocated: this host has " + size_text(available >> 20 << 20) + " bytes available for " +
+                  std::to_string(ranks_here) + " rank" + (ranks_here > 1 ? "s" : "") + "; choose a smaller end of the schedule");
+  }
   for (char** half : {&pool->outgoing_, &pool->incoming_}) {
     void* memory = nullptr;
     if (pool->own_) {

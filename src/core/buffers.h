@@ -51,8 +51,9 @@ class BufferPool {
   // Bytes that each half needs for messages up to max_bytes, for a plan's dry run and for the bound of a server.
   static std::uint64_t half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify);
 
+  // ranks_here: how many ranks of this host will make the same pool, so that together they fit.
   static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint, const BufferPolicy& policy,
-                                                  std::uint64_t max_bytes, bool verify);
+                                                  std::uint64_t max_bytes, bool verify, int ranks_here);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -80,6 +81,9 @@ class BufferPool {
   bool own_ = false;
   std::uint32_t turn_ = 0;
 };
+
+// What can be had without swapping, from /proc/meminfo; the largest number when the system does not say.
+std::uint64_t available_memory_bytes();
 
 // Largest cache of this host that one processor can reach, in bytes; 32 MiB when the system does not say.
 std::uint64_t last_level_cache_bytes();

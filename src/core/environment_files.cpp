@@ -70,7 +70,7 @@ std::optional<std::vector<std::int64_t>> Files::numbers(std::string_view of) con
 }
 
 std::optional<std::string> Files::chosen(std::string_view of) const {
-  const auto text = line(of);
+  auto text = line(of);
   if (!text) return std::nullopt;
   for (const auto& [left, right] : {std::pair{'[', ']'}, std::pair{'(', ')'}}) {
     const std::size_t from = text->find(left);

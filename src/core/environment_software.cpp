@@ -74,7 +74,7 @@ bool optimised() {
 // The shared libraries in this process, by file name. Found this way, a library that only some installations load (and
 // one that LD_PRELOAD slipped in) is seen for what it is. The paths stay out: they name people and projects.
 std::optional<std::vector<std::string>> loaded_libraries(const Files& files) {
-  const auto maps = files.read("/proc/self/maps", 1024 * 1024);
+  const auto maps = files.read("/proc/self/maps", std::size_t{1} << 20);
   if (!maps) return std::nullopt;
   std::set<std::string> names;
   for (const std::string& row : split(*maps, '\n')) {

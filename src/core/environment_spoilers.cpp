@@ -184,8 +184,8 @@ Judged busy(const Facts& facts) {
 Judged virtual_machine(const Facts& facts) {
   if (facts.truth("cpu.virtual.is_virtual") != true) return std::nullopt;
   return Advice{
-      "This is a virtual machine (" + facts.text("cpu.virtual.hypervisor").value_or("of an unnamed kind") +
-          "): the host can move or stop its processors at any time, and how far apart two of them are changes then.",
+      "The hypervisor (" + facts.text("cpu.virtual.hypervisor").value_or("its name is hidden") +
+          ") can move or stop the processors at any time, and how far apart two of them are changes then.",
       "compare only what was measured in the same run, and heed the machine's states in it; for absolute numbers "
       "use a bare machine or dedicated processors"};
 }
@@ -329,34 +329,34 @@ Judged deep_sleep(const Facts& facts) {
 
 // In the order in which they are shown: the worst first, then as a reader would look.
 constexpr std::array<Spoiler, 28> spoilers{{
-    {"slow build", Severity::severe, slow_build},
-    {"debug kernel", Severity::severe, debug_kernel},
-    {"emulated processor", Severity::severe, emulated},
-    {"oversubscribed", Severity::severe, oversubscribed},
-    {"SMT siblings", Severity::severe, smt_siblings},
-    {"processor quota", Severity::severe, quota},
-    {"load", Severity::severe, loaded},
-    {"clock source", Severity::severe, slow_clock},
-    {"memory", Severity::warning, memory_short},
-    {"busy processes", Severity::warning, busy},
-    {"virtual machine", Severity::warning, virtual_machine},
-    {"stolen time", Severity::warning, stolen},
-    {"frequency governor", Severity::warning, governor},
-    {"battery", Severity::warning, battery},
-    {"heat", Severity::warning, thermal},
-    {"pinning", Severity::warning, unpinned},
-    {"kinds of core", Severity::warning, mixed_cores},
+    {"Slow build of the worker", Severity::severe, slow_build},
+    {"Debug kernel", Severity::severe, debug_kernel},
+    {"Emulated processor", Severity::severe, emulated},
+    {"Oversubscribed", Severity::severe, oversubscribed},
+    {"Ranks on one core", Severity::severe, smt_siblings},
+    {"Processor quota", Severity::severe, quota},
+    {"Load", Severity::severe, loaded},
+    {"Slow clock source", Severity::severe, slow_clock},
+    {"Short of memory", Severity::warning, memory_short},
+    {"Other busy processes", Severity::warning, busy},
+    {"Virtual machine", Severity::warning, virtual_machine},
+    {"Stolen time", Severity::warning, stolen},
+    {"Frequency governor", Severity::warning, governor},
+    {"On battery", Severity::warning, battery},
+    {"Heat", Severity::warning, thermal},
+    {"Unpinned ranks", Severity::warning, unpinned},
+    {"Mixed kinds of core", Severity::warning, mixed_cores},
     {"NUMA balancing", Severity::warning, numa_balancing},
-    {"swap", Severity::warning, swap},
-    {"locked memory", Severity::warning, locked_memory},
-    {"shared memory", Severity::warning, small_shm},
-    {"ptrace scope", Severity::note, ptrace},
-    {"NUMA distance", Severity::note, far_apart},
-    {"transparent huge pages", Severity::note, huge_pages},
-    {"page merging", Severity::note, page_merging},
-    {"deep sleep", Severity::note, deep_sleep},
-    {"turbo", Severity::note, turbo},
-    {"guest clock", Severity::note, guest_clock},
+    {"Swap in use", Severity::warning, swap},
+    {"Little lockable memory", Severity::warning, locked_memory},
+    {"Small /dev/shm", Severity::warning, small_shm},
+    {"Restricted ptrace", Severity::note, ptrace},
+    {"Ranks on several NUMA nodes", Severity::note, far_apart},
+    {"Transparent huge pages", Severity::note, huge_pages},
+    {"Page merging", Severity::note, page_merging},
+    {"Deep sleep", Severity::note, deep_sleep},
+    {"Turbo", Severity::note, turbo},
+    {"Guest clock", Severity::note, guest_clock},
 }};
 
 }  // namespace

@@ -137,7 +137,7 @@ void gather_boot_words(const Files& files, Facts& facts) {
 // "none", "voluntary", "full", "lazy", "realtime", or "dynamic" where it could be any of the first four and is not
 // shown.
 std::optional<std::string> preemption(const Files& files, const Facts& facts, const std::string& config) {
-  if (const auto now = files.chosen("/sys/kernel/debug/sched/preempt")) return now;
+  if (auto now = files.chosen("/sys/kernel/debug/sched/preempt")) return now;
   for (const std::string& word : facts.texts("kernel.command_line")) {
     if (word.starts_with("preempt=")) return word.substr(8);
   }
@@ -235,7 +235,8 @@ void gather_kernel(const Files& files, Facts& facts) {
   }
   facts.set("kernel.distribution", distribution);
   gather_boot_words(files, facts);
-  const std::string config = release.empty() ? "" : files.read("/boot/config-" + release, 512 * 1024).value_or("");
+  const std::string config =
+      release.empty() ? "" : files.read("/boot/config-" + release, std::size_t{1} << 19).value_or("");
   facts.set("kernel.preemption", preemption(files, facts, config));
   facts.set("kernel.debug_features", debug_features(files, release, config));
   struct Knob {

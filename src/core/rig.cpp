@@ -191,7 +191,8 @@ Outcome Rig::ready_here(std::uint32_t index) {
   if (one.module->alloc == nullptr && common_pool_) {
     one.pool = common_pool_;
   } else {
-    auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(), set_.plan->verify);
+    auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(), set_.plan->verify,
+                                 set_.arena != nullptr ? one.context.nranks : 1);
     if (!pool) return pool.failure();
     one.pool = std::move(*pool);
     if (one.module->alloc == nullptr) common_pool_ = one.pool;

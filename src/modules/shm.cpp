@@ -428,9 +428,23 @@ struct np_endpoint {
       bool moved = false;
       if (const np_status status = progress(moved); status != NP_OK) return breaks(status);
       if (moved && *context->abort == 0) continue;
-      if (const np_status status = waiter.idle(patience, gap); status != NP_OK) return breaks(gave_up(status));
+      if (const np_status status = waiter.idle(patience, gap); status != NP_OK) {
+        take_target_back();
+        return breaks(gave_up(status));
+      }
     }
     return NP_OK;
+  }
+
+  // Given up in the middle of a message: the memory that the sender was helping to fill may be freed next. No further
+  // share can be claimed, and one that is being written is waited for a little.
+  [[gnu::cold]] void take_target_back() {
+    if (!incoming.shared) return;
+    const std::uint64_t closed = in->claims.exchange(claims_word(incoming.ticket + 1, 0), std::memory_order_acq_rel);
+    if (closed >> (2 * kClaimBits) != (incoming.ticket & 0xFFFF)) return;
+    const std::uint64_t expected = helped_there + (closed >> kClaimBits & kClaimMask);
+    const std::int64_t end = now_ns() + 50'000'000;
+    while (in->helped.load(std::memory_order_acquire) < expected && now_ns() < end) relax();
   }
 
   [[gnu::noinline]] np_status send_long_way(const void* data, std::size_t bytes) {
@@ -454,3 +468,383 @@ struct np_endpoint {
     ++pending;
   }
 };
+
+namespace netpipe::shm {
+namespace {
+
+np_status probe(char* message, size_t message_bytes) {
+  const int fd = make_memfd(kPageBytes);
+  Mapping mapping;
+  const int reason = fd < 0 ? errno : mapping.map_of(getpid(), fd, kPageBytes);
+  if (fd >= 0) ::close(fd);
+  if (reason == 0) return NP_OK;
+  std::snprintf(message, message_bytes, "shared memory through /proc/self/fd failed: %s; mount /proc and allow memfd_create",
+                std::strerror(reason));
+  return NP_UNAVAILABLE;
+}
+
+np_status open(const np_context* context, np_endpoint** endpoint) {
+  std::unique_ptr<np_endpoint> e(new (std::nothrow) np_endpoint);
+  if (e == nullptr) return NP_NO_MEMORY;
+  e->context = context;
+  e->peer = 1 - context->rank;
+  const auto option = [&](Option which) { return e->option(which); };
+  e->eager = static_cast<std::uint64_t>(option(kEager));
+  e->cma_min = static_cast<std::uint64_t>(option(kCmaMin));
+  e->chunk = static_cast<std::uint64_t>(option(kChunk));
+  e->copy = static_cast<Copy>(option(kCopy));
+  e->cooperate = option(kCooperate) != 0;
+  e->shape.slots = power_of_two(static_cast<std::uint64_t>(option(kSlots)));
+  e->shape.ring_bytes =
+      power_of_two(std::max({static_cast<std::uint64_t>(option(kRing)), 4 * e->eager, 4 * e->chunk}));
+  e->shape.handover_bytes = round_up(std::max<std::uint64_t>(e->eager, kLineBytes), kLineBytes);
+  e->waiter.bind({.mode = static_cast<WaitMode>(option(kWait)),
+                  .spin_ns = option(kSpin) * 1000,
+                  .gap_ns = option(kPollGap),
+                  .oversubscribed = context->oversubscribed != 0,
+                  .abort = context->abort});
+  const std::size_t bytes = kCellsOffset + Cells::bytes(e->shape);
+  int reason = 0;
+  if (context->rank == 0) {  // its memory holds the cells of both
+    e->fd = make_memfd(bytes);
+    reason = e->fd < 0 ? errno : e->mapping.map(e->fd, bytes);
+    if (reason == 0) {
+      e->segment = new (e->mapping.base()) Segment{};
+      e->segment->job = hash(context->job);
+      e->segment->magic.store(kSegmentMagic, std::memory_order_release);
+    }
+  }
+  if (reason != 0) {
+    return e->fail(NP_NO_MEMORY, "cannot get %zu bytes of shared memory: %s", bytes, std::strerror(reason));
+  }
+  *endpoint = e.release();
+  return NP_OK;
+}
+
+void close(np_endpoint* e) { delete e; }
+
+np_status address(np_endpoint* e, void* data, size_t* bytes) {
+  Address address{kSegmentMagic, getpid(), e->fd, kCellsOffset + Cells::bytes(e->shape),
+                  reinterpret_cast<std::uintptr_t>(&e->probe), {}};
+  for (int i = 0; i < kOptions; ++i) address.options[i] = e->option(static_cast<Option>(i));
+  if (*bytes < sizeof address) return e->fail(NP_FAILED, "the core leaves no room for an address of shared memory");
+  std::memcpy(data, &address, sizeof address);
+  *bytes = sizeof address;
+  return NP_OK;
+}
+
+// Waits until the peer has come as far as this process.
+np_status meet(np_endpoint* e, std::uint32_t stage) {
+  e->segment->stage[e->rank()].reached.store(stage, std::memory_order_release);
+  const std::int64_t end = now_ns() + e->context->timeout_ns;
+  while (e->segment->stage[e->peer].reached.load(std::memory_order_acquire) < stage) {
+    if (*e->context->abort != 0) return e->gave_up(NP_ABORTED);
+    if (now_ns() > end) return e->fail(NP_FAILED, "rank %d did not map the shared memory in time", e->peer);
+    usleep(50);
+  }
+  return NP_OK;
+}
+
+// Whether the kernel lets this process read the other's memory; else why not.
+void try_cma(np_endpoint* e, const Address& there) {
+  std::uint64_t word = 0;
+  const int reason = copy_from_process(e->peer_pid, &word, there.probe, sizeof word);
+  const bool allowed = reason == 0 && word == kSegmentMagic;
+  if (reason != 0) e->cma_reason = std::strerror(reason);
+  if (reason == EPERM) e->cma_reason += " (kernel.yama.ptrace_scope, a container's seccomp profile or another user)";
+  e->segment->stage[e->rank()].cma.store(allowed ? 1 : 0, std::memory_order_release);
+}
+
+np_status connect(np_endpoint* e, const void* const* addresses, const size_t* bytes) {
+  Address here, there;
+  if (bytes[e->peer] != sizeof there) return e->fail(NP_FAILED, "rank %d sent no address of shared memory", e->peer);
+  std::memcpy(&here, addresses[e->rank()], sizeof here);
+  std::memcpy(&there, addresses[e->peer], sizeof there);
+  if (there.magic != kSegmentMagic) return e->fail(NP_FAILED, "rank %d runs another build of shm", e->peer);
+  for (int i = 0; i < kOptions; ++i) {
+    if (here.options[i] == there.options[i]) continue;
+    return e->fail(NP_USAGE, "option %s is %lld here and %lld at rank %d: both need the same", kOptionTable[i].name,
+                   static_cast<long long>(here.options[i]), static_cast<long long>(there.options[i]), e->peer);
+  }
+  e->peer_pid = there.pid;
+  if (e->rank() == 1) {
+    if (const int reason = e->mapping.map_of(there.pid, there.fd, there.segment_bytes); reason != 0) {
+      return e->fail(NP_UNAVAILABLE, "cannot map the shared memory of process %d: %s; both ranks must run as one user in one "
+                     "process namespace", there.pid, std::strerror(reason));
+    }
+    auto* segment = std::launder(reinterpret_cast<Segment*>(e->mapping.base()));
+    if (segment->magic.load(std::memory_order_acquire) != kSegmentMagic || segment->job != hash(e->context->job)) {
+      return e->fail(NP_UNAVAILABLE, "process %d is not rank 0 of this run: the ranks are in different process namespaces",
+                     there.pid);
+    }
+    e->segment = segment;
+  }
+  Segment& segment = *e->segment;
+#ifdef PR_SET_PTRACER
+  prctl(PR_SET_PTRACER, there.pid, 0, 0, 0);  // Yama lets only descendants read a process unless it names another
+#endif
+  e->pidfd = static_cast<int>(syscall(SYS_pidfd_open, there.pid, 0));
+  e->waiter.attach(&segment.bell[e->rank()], &segment.bell[e->peer], e->pidfd);
+  e->waiter_attached = true;
+  e->memory.attach(segment.allocations[e->rank()], segment.allocations[e->peer], there.pid);
+  e->out = &segment.transfer[e->rank()];
+  e->in = &segment.transfer[e->peer];
+  e->cells.bind(e->mapping.base() + kCellsOffset, e->shape, e->rank(), e->option(kHandover) != 0, e->option(kDemote) != 0);
+  if (const np_status status = meet(e, 1); status != NP_OK) return status;
+  try_cma(e, there);
+  if (const np_status status = meet(e, 2); status != NP_OK) return status;
+  e->cma = segment.stage[0].cma.load() == 1 && segment.stage[1].cma.load() == 1;
+  if (e->cma) return NP_OK;
+  if (e->cma_reason.empty()) e->cma_reason = "the other rank may not";
+  if (e->copy != Copy::cma) return NP_OK;
+  return e->fail(NP_UNAVAILABLE, "copy=cma: process_vm_readv is not allowed between the ranks: %s", e->cma_reason.c_str());
+}
+
+np_status limits(np_endpoint*, np_limits* limits) {
+  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .reserved = 0};
+  return NP_OK;
+}
+
+np_status alloc(np_endpoint* e, size_t bytes, void** memory) {
+  const int reason = e->memory.allocate(bytes, memory);
+  if (reason == 0) return NP_OK;
+  return e->fail(NP_NO_MEMORY, "cannot get %zu bytes of shared message memory: %s (at most %u pieces at a time)", bytes,
+                 std::strerror(reason), kAllocations);
+}
+void free(np_endpoint* e, void* memory, size_t) { e->memory.free(memory); }
+
+np_status send(np_endpoint* e, int, const void* data, size_t bytes) {
+  if (e->pending == 0 && bytes <= e->eager) [[likely]] {
+    if (e->cells.put(data, bytes, bytes)) [[likely]] {
+      e->waiter.ring();
+      return NP_OK;
+    }
+  }
+  return e->send_long_way(data, bytes);
+}
+
+np_status recv(np_endpoint* e, int, void* data, size_t bytes) {
+  if (e->pending != 0 || bytes > e->eager) return e->receive_long_way(data, bytes);
+  const unsigned gap = e->waiter.gap(bytes);
+  Waiter::Patience patience(e->waiter);
+  for (;;) {
+    if (const Cell* cell = e->cells.look()) {
+      const std::uint64_t info = Cells::info(cell);
+      if (info != bytes) [[unlikely]] return e->receive_long_way(data, bytes);
+      if (e->cells.take(cell, data, bytes)) e->waiter.ring();
+      return NP_OK;
+    }
+    if (const np_status status = e->waiter.idle(patience, gap); status != NP_OK) return e->gave_up(status);
+  }
+}
+
+np_status start(np_endpoint* e, Queue& queue, void* data, size_t bytes, np_request* request) {
+  if (e->broken != NP_OK) return e->broken;
+  e->enqueue(*new (request) Operation, queue, data, bytes);
+  bool moved = false;
+  const np_status status = e->progress(moved);
+  return status == NP_OK ? NP_OK : e->breaks(status);
+}
+
+np_status isend(np_endpoint* e, int, const void* data, size_t bytes, np_request* request) {
+  if (e->pending == 0 && bytes <= e->eager && e->cells.put(data, bytes, bytes)) {
+    e->waiter.ring();
+    (new (request) Operation)->state = Operation::State::done;
+    return NP_OK;
+  }
+  return start(e, e->sends, const_cast<void*>(data), bytes, request);
+}
+
+np_status irecv(np_endpoint* e, int, void* data, size_t bytes, np_request* request) {
+  return start(e, e->receives, data, bytes, request);
+}
+
+Operation* operation_of(np_request* request) { return std::launder(reinterpret_cast<Operation*>(request)); }
+
+np_status wait(np_endpoint* e, np_request* request) { return e->complete(*operation_of(request)); }
+
+np_status test(np_endpoint* e, np_request* request) {
+  Operation* operation = operation_of(request);
+  if (operation->state == Operation::State::done) return NP_OK;
+  if (e->broken != NP_OK) return e->broken;
+  if (*e->context->abort != 0) return e->breaks(e->gave_up(NP_ABORTED));
+  bool moved = false;
+  if (const np_status status = e->progress(moved); status != NP_OK) return e->breaks(status);
+  return operation->state == Operation::State::done ? NP_OK : NP_PENDING;
+}
+
+// ---------------------------------------------------------------------------------------------- one-sided
+
+np_status expose(np_endpoint* e, void* memory, size_t bytes, np_region* region) {
+  const Key key{e->memory.place(memory, bytes), bytes};
+  *region = {};
+  region->base = memory;
+  region->bytes = bytes;
+  region->key_bytes = sizeof key;
+  std::memcpy(region->key, &key, sizeof key);
+  return NP_OK;
+}
+
+np_status attach(np_endpoint* e, int, np_region* region) {
+  Key key;
+  std::memcpy(&key, region->key, sizeof key);
+  unsigned char* mapped = e->memory.reach(key.place, key.bytes);
+  if (mapped == nullptr && !e->cma) {
+    return e->fail(NP_UNAVAILABLE, "rank %d's memory can neither be mapped nor read through the kernel: %s", e->peer,
+                   e->cma_reason.c_str());
+  }
+  region->base = reinterpret_cast<void*>(key.place.address);  // NOLINT(performance-no-int-to-ptr)
+  region->bytes = key.bytes;
+  region->word[kRegionLocal] = reinterpret_cast<std::uintptr_t>(mapped);
+  region->word[kRegionRemote] = key.place.address;
+  return NP_OK;
+}
+
+void withdraw(np_endpoint*, np_region*) {}
+
+np_status outside(const np_endpoint* e, const np_region* region, size_t offset, size_t bytes) {
+  return e->fail(NP_USAGE, "%zu bytes at offset %zu are not within the %llu bytes of rank %d's region", bytes, offset,
+                 static_cast<unsigned long long>(region->bytes), e->peer);
+}
+
+np_status put(np_endpoint* e, int, const void* source, const np_region* target, size_t offset, size_t bytes) {
+  if (offset > target->bytes || bytes > target->bytes - offset) return outside(e, target, offset, bytes);
+  if (target->word[kRegionLocal] != 0) {
+    std::memcpy(reinterpret_cast<unsigned char*>(target->word[kRegionLocal]) + offset, source, bytes);
+    return NP_OK;
+  }
+  const int reason = copy_to_process(e->peer_pid, target->word[kRegionRemote] + offset, source, bytes);
+  return reason == 0 ? NP_OK : e->kernel_refused(reason, "writing to");
+}
+
+np_status get(np_endpoint* e, int, void* target, const np_region* source, size_t offset, size_t bytes) {
+  if (offset > source->bytes || bytes > source->bytes - offset) return outside(e, source, offset, bytes);
+  if (source->word[kRegionLocal] != 0) {
+    std::memcpy(target, reinterpret_cast<const unsigned char*>(source->word[kRegionLocal]) + offset, bytes);
+    return NP_OK;
+  }
+  const int reason = copy_from_process(e->peer_pid, target, source->word[kRegionRemote] + offset, bytes);
+  return reason == 0 ? NP_OK : e->kernel_refused(reason, "reading from");
+}
+
+np_status flush(np_endpoint*, int) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return NP_OK;
+}
+
+np_status barrier(np_endpoint* e) {
+  if (e->broken != NP_OK) return e->broken;
+  auto& arrived = e->segment->barrier.arrived;
+  arrived[e->rank()].store(++e->arrived, std::memory_order_seq_cst);
+  e->waiter.ring();
+  Waiter::Patience patience(e->waiter);
+  while (arrived[e->peer].load(std::memory_order_acquire) < e->arrived) {
+    bool moved = false;
+    if (const np_status status = e->progress(moved); status != NP_OK) return e->breaks(status);
+    if (moved) continue;
+    const np_status status = e->waiter.idle(patience, e->waiter.gap(0));
+    if (status != NP_OK) return e->gave_up(status);
+  }
+  return NP_OK;
+}
+
+// ---------------------------------------------------------------------------------------------- what it is
+
+void describe(np_endpoint* e, np_emit emit, void* to) {
+  char text[256];
+  const char* const modes[] = {"poll", "block", "hybrid"};
+  std::snprintf(text, sizeof text, "%s", modes[e->option(kWait)]);
+  if (e->option(kWait) == 2) {
+    std::snprintf(text, sizeof text, "looks for %lld us, then futex", static_cast<long long>(e->option(kSpin)));
+  }
+  emit(to, "waits", e->context->oversubscribed != 0 ? (std::string(text) + ", yields the processor").c_str() : text);
+  std::snprintf(text, sizeof text, "%u pauses of %.1f ns", e->waiter.gap(0), e->waiter.relax_ns());
+  emit(to, "poll_gap", text);
+  std::snprintf(text, sizeof text, "up to %llu bytes; %s", static_cast<unsigned long long>(e->eager),
+                e->option(kHandover) != 0 ? "handed over in the line of the last one, else through the ring" : "through the ring");
+  emit(to, "eager", text);
+  std::snprintf(text, sizeof text, "%zu slots, %zu bytes in each direction", e->shape.slots, e->shape.ring_bytes);
+  emit(to, "ring", text);
+  std::string large;
+  if (e->copy == Copy::automatic) large = "module memory: one copy from the mapped buffer; other memory: ";
+  if (e->copy == Copy::pipeline || !e->cma) {
+    large += "two copies through the ring";
+  } else {
+    large += "one copy by process_vm_readv";
+    if (e->copy == Copy::automatic) large += " from " + std::to_string(e->cma_min) + " bytes on, two copies through the ring below";
+  }
+  if (e->cooperate && e->copy != Copy::pipeline) large += "; both processes copy";
+  emit(to, "large", large.c_str());
+  emit(to, "cma", e->cma ? "allowed" : e->cma_reason.c_str());
+}
+
+void counters(np_endpoint* e, np_emit emit, void* to) {
+  const auto count = [&](const char* name, std::uint64_t value) { emit(to, name, std::to_string(value).c_str()); };
+  count("entries_handed_over", e->cells.entries_out() - e->cells.ring_entries_out());
+  count("entries_in_ring", e->cells.ring_entries_out());
+  count("messages_mapped", e->by_mapping);
+  count("messages_cma", e->by_cma);
+  count("messages_through_ring", e->by_ring);
+  count("helped_bytes", e->helped_here * kUnitBytes);
+  count("sleeps", e->waiter.sleeps());
+  count("wakes", e->waiter.wakes());
+}
+
+// The layer that it binds is the kernel's.
+const char* version() {
+  static const std::string text = [] {
+    utsname kernel{};
+    uname(&kernel);
+    return std::string(kernel.sysname) + " " + kernel.release + ", glibc " + gnu_get_libc_version();
+  }();
+  return text.c_str();
+}
+
+}  // namespace
+}  // namespace netpipe::shm
+
+extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
+  static const np_module module = {
+      .magic = NP_MAGIC,
+      .abi = NP_ABI,
+      .size = sizeof(np_module),
+      .name = "shm",
+      .summary = "messages through shared memory between two processes, as quick as the cores can",
+      .version = version(),
+      .below = "memcpy",
+      .adds = "a message between two processes",
+      .options = kOptionTable,
+      .noptions = kOptions,
+      .min_ranks = 2,
+      .max_ranks = 2,
+      .crosses_hosts = 0,
+      .probe = probe,
+      .open = open,
+      .close = netpipe::shm::close,
+      .bootstrap = nullptr,
+      .address = address,
+      .connect = connect,
+      .reset = nullptr,
+      .limits = limits,
+      .alloc = alloc,
+      .free = netpipe::shm::free,
+      .send = send,
+      .recv = recv,
+      .isend = isend,
+      .irecv = irecv,
+      .wait = wait,
+      .test = test,
+      .expose = expose,
+      .attach = attach,
+      .withdraw = withdraw,
+      .put = put,
+      .get = get,
+      .fence = barrier,
+      .flush = flush,
+      .collective = nullptr,
+      .barrier = barrier,
+      .describe = describe,
+      .counters = counters,
+  };
+  return &module;
+}

@@ -305,28 +305,28 @@ Outcome Session::write_done(Sampler& sampler) {
   return ok();
 }
 
-void Session::progress(const Sampler& sampler, bool wait) {
+bool Session::progress(const Sampler& sampler, bool wait) {
   Json json;
   json.open('{').field("event", "pass").field("pass", sampler.pass()).field("done", sampler.points_done());
   json.field("total", sampler.points()).field("elapsed_s", at_s()).field("left_s", sampler.left_s()).close('}');
   set_.event(json.take());
-  if (wait && set_.plan->paced) set_.wait_for_go();
+  const bool go = !wait || !set_.plan->paced || set_.wait_for_go();
   progress_ns_ = now_ns();
+  return go;
 }
 
 Outcome Session::measure(Sampler& sampler) {
+  bool stopped = false;  // by the user, or because the launcher has gone
   while (const std::optional<Visit> next = sampler.next()) {
     if (Outcome written = write_done(sampler); !written) return written;
-    if (Watchdog::interrupted()) break;
-    if (now_ns() - progress_ns_ > progress_every_ns) progress(sampler, true);
+    stopped = Watchdog::interrupted() || (now_ns() - progress_ns_ > progress_every_ns && !progress(sampler, true));
+    if (stopped) break;
     if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
-    if (Outcome done = visit(sampler, *next); !done) {
-      sampler.interrupt();
-      (void)static_cast<bool>(write_done(sampler));
-      return done;
-    }
+    // A rank has gone, or the file takes no more. The samples are in the file; no point is made of a curve that broke off: the
+    // launcher measures the other variants again.
+    if (Outcome done = visit(sampler, *next); !done) return done;
   }
-  if (Watchdog::interrupted()) {
+  if (stopped || Watchdog::interrupted()) {
     sampler.interrupt();
     exit_ = Exit::interrupted;
   }

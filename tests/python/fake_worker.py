@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that measures nothing: it speaks the protocol of docs/reference/worker.md and makes up plausible records, in
-milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
+"""A worker that measures nothing: it speaks the protocol of docs/reference/worker.md and makes up plausible records,
+in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a signal
 when that variant is in the plan), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
@@ -99,8 +99,18 @@ def listing() -> dict[str, Any]:
         ],
         "refused": [],
         "patterns": [
-            {"name": "pingpong", "summary": "there and back", "formula": "size / (t / 2)", "source": "Snell 1996"},
-            {"name": "stream", "summary": "one way, back to back", "formula": "size / t", "source": "Snell 1996"},
+            {
+                "name": "pingpong",
+                "summary": "there and back",
+                "formula": "size / (t / 2)",
+                "source": "Snell 1996",
+            },
+            {
+                "name": "stream",
+                "summary": "one way, back to back",
+                "formula": "size / t",
+                "source": "Snell 1996",
+            },
         ],
     }
 
@@ -124,7 +134,10 @@ def variant(text: str) -> dict[str, Any]:
 def sizes(keys: dict[str, str]) -> list[int]:
     start, end = size(keys.get("start", "1")), size(keys.get("end-size", "8M"))
     if end < start:
-        fail(2, f"the schedule ends at {end} bytes, below its start at {start}; give an end that is not smaller")
+        fail(
+            2,
+            f"the schedule ends at {end} bytes, below its start at {start}; give an end that is not smaller",
+        )
     kind = keys.get("schedule", "classic")
     if kind == "list":
         return sorted({size(one) for one in keys["sizes"].split(",")})
@@ -204,7 +217,9 @@ class Fake:
         self.launch = plan["launch"]
         self.paced = keys.get("paced") == "yes"
         self.path = keys.get("record", "-")
-        self.file = None if self.path == "-" else os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self.file = (
+            None if self.path == "-" else os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        )
         self.random = random.Random(plan["seed"] + self.launch)
         self.began = time.monotonic()
         self.interrupted = False
@@ -288,7 +303,9 @@ class Fake:
         )
         return [one_ns / ops for one_ns in ns]
 
-    def point(self, one: dict[str, Any], pattern: str, size_bytes: int, values: list[float], passes: int) -> None:
+    def point(
+        self, one: dict[str, Any], pattern: str, size_bytes: int, values: list[float], passes: int
+    ) -> None:
         values = sorted(values)
         median = values[len(values) // 2]
         converged = "noisy" not in BEHAVIOUR or self.random.random() < 0.7
@@ -337,20 +354,24 @@ class Fake:
         blamed = BEHAVIOUR.get("blame")
         if blamed in here:
             sentence = f"{blamed}: rank 1 on fake has gone"
-            self.write("error", variant=blamed, pattern="pingpong", size_bytes=8, rank=1, host="fake", code=4, message=sentence)
+            place = {"pattern": "pingpong", "size_bytes": 8, "rank": 1, "host": "fake"}
+            self.write("error", variant=blamed, **place, code=4, message=sentence)
             fail(4, sentence)
         if "garbage" in BEHAVIOUR:
             print("Segmentation fault (not really)", flush=True)
         if "silent" in BEHAVIOUR:
             time.sleep(600)
         if "full" in BEHAVIOUR:
-            fail(4, f"{self.path}: No space left on device; what was measured so far is kept, free some space")
+            fail(
+                4, f"{self.path}: No space left on device; what was measured so far is kept, free some space"
+            )
 
     def run(self) -> int:
         passes = int(BEHAVIOUR.get("passes", "4"))
         curves = [(one, pattern) for one in self.plan["variants"] for pattern in self.plan["patterns"]]
         todo = [(one, pattern, s) for one, pattern in curves for s in self.plan["sizes"]]
-        self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=self.plan["budget_s"] * len(curves))
+        budget_s = self.plan["budget_s"] * len(curves)
+        self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=budget_s)
         self.open()
         self.yardstick()
         values: dict[tuple[str, str, int], list[float]] = {}
@@ -373,7 +394,8 @@ class Fake:
             number += 1
             self.yardstick()
             left = (passes - number) * self.at_s() / number
-            self.event(event="pass", **{"pass": number - 1}, done=len(done), total=len(todo), elapsed_s=self.at_s(), left_s=left)
+            counted = {"pass": number - 1, "done": len(done), "total": len(todo)}
+            self.event(event="pass", **counted, elapsed_s=self.at_s(), left_s=left)
             if self.paced and not self.interrupted and sys.stdin.readline() != "go\n":
                 fail(4, "its launcher has gone")
         if self.interrupted:
@@ -383,7 +405,8 @@ class Fake:
                     self.point(one, pattern, size_bytes, values[key], number)
         for one in self.plan["variants"]:
             self.write("counters", variant=one["variant"], rank=0, values={"retransmits": "0"})
-        self.write("launch", seconds=self.at_s(), passes=number, rss_bytes=9 << 20, buffer_bytes=16 << 20, states=self.state + 1)
+        memory = {"rss_bytes": 9 << 20, "buffer_bytes": 16 << 20}
+        self.write("launch", seconds=self.at_s(), passes=number, **memory, states=self.state + 1)
         self.event(event="end", exit=130 if self.interrupted else 0)
         if "stubborn" in BEHAVIOUR:
             time.sleep(600)

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,17 @@ class FakeHost {
     fs::create_directories(fs::path(host_.root + path).parent_path());
     std::ofstream(host_.root + path, std::ios::binary) << text;
     return *this;
+  }
+
+  // What was there before; nullopt: nothing, and that is what it takes away.
+  std::optional<std::string> swap(const std::string& path, const std::optional<std::string>& text) {
+    std::optional<std::string> before = Files(host_).read(path);
+    if (text) {
+      write(path, *text);
+    } else {
+      fs::remove(host_.root + path);
+    }
+    return before;
   }
 
   // One processor; the lists are who shares its core, its last level of cache and its socket.
@@ -219,10 +232,11 @@ TEST(Environment, TwoCoreGuest) {
   EXPECT_EQ(facts.text("cpu.frequency.governor"), std::nullopt);
   EXPECT_EQ(facts.number("memory.total_bytes"), 4000000.0 * 1024);
   EXPECT_EQ(facts.texts("kernel.command_line"), (std::vector<std::string>{"mitigations=off", "isolcpus=1"}));
-  for (const char* what : {"virtual machine", "stolen time", "guest clock", "transparent huge pages", "turbo"}) {
+  for (const char* what : {"Virtual machine", "Stolen time", "Guest clock", "Transparent huge pages", "Turbo"}) {
     EXPECT_TRUE(names_spoiler(facts, what)) << what;
   }
-  for (const char* what : {"oversubscribed", "SMT siblings", "load", "frequency governor", "clock source", "memory"}) {
+  for (const char* what :
+       {"Oversubscribed", "Ranks on one core", "Load", "Frequency governor", "Slow clock source", "Short of memory"}) {
     EXPECT_FALSE(names_spoiler(facts, what)) << what;
   }
 }
@@ -247,13 +261,13 @@ TEST(Environment, TwoSocketServer) {
   EXPECT_NE(json.find(R"("distances":[21,10])"), std::string::npos);
   EXPECT_NE(json.find(R"({"cpu":9,"core":1,"smt_siblings":"1")"), std::string::npos);
   EXPECT_NE(json.find(R"("total_bytes":67108864)"), std::string::npos);  // of node 1
-  for (const char* what : {"SMT siblings", "clock source", "frequency governor", "NUMA balancing", "locked memory",
-                           "ptrace scope", "deep sleep", "turbo"}) {
+  for (const char* what : {"Ranks on one core", "Slow clock source", "Frequency governor", "NUMA balancing",
+                           "Little lockable memory", "Restricted ptrace", "Deep sleep", "Turbo"}) {
     EXPECT_TRUE(names_spoiler(facts, what)) << what;
   }
-  EXPECT_FALSE(names_spoiler(facts, "NUMA distance"));
-  EXPECT_TRUE(names_spoiler(host.facts({1, 4}), "NUMA distance"));
-  EXPECT_FALSE(names_spoiler(host.facts({1, 2}), "SMT siblings"));
+  EXPECT_FALSE(names_spoiler(facts, "Ranks on several NUMA nodes"));
+  EXPECT_TRUE(names_spoiler(host.facts({1, 4}), "Ranks on several NUMA nodes"));
+  EXPECT_FALSE(names_spoiler(host.facts({1, 2}), "Ranks on one core"));
 }
 
 TEST(Environment, NobodyComplainsAboutAQuietMachine) {
@@ -272,35 +286,54 @@ TEST(Environment, EverySpoilerComesWithItsCauseAndGoesWithIt) {
   const std::string config_path = "/boot/config-6.1.0-18-amd64";
   const std::string cpufreq2 = "/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor";
   const std::vector<Cause> causes{
-      {"debug kernel", "/proc/lockdep", ""},
-      {"debug kernel", config_path.c_str(), "# Linux\nCONFIG_KASAN=y\n"},
-      {"oversubscribed", "/proc/loadavg", "0.00 0.00 0.00 1/80 1\n", {1, 1}},
-      {"oversubscribed", "/proc/self/status", "Cpus_allowed_list:\t3\n", {-1, -1}},
-      {"processor quota", "/sys/fs/cgroup/user.slice/cpu.max", "200000 100000\n"},
-      {"load", "/proc/loadavg", "4.10 0.00 0.00 1/80 1\n"},
-      {"clock source", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n"},
-      {"guest clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "kvm-clock\n"},
-      {"memory", "/proc/meminfo", "MemTotal: 4000000 kB\nMemAvailable: 100000 kB\n"},
-      {"memory", "/sys/fs/cgroup/memory.max", "268435456\n"},
-      {"swap", "/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n"},
-      {"busy processes", "/proc/9/stat", "9 (x) R 1 9 9 0 0\n"},
-      {"virtual machine", "/sys/hypervisor/type", "xen\n"},
-      {"stolen time", "/proc/stat", "cpu  900 0 0 0 0 0 0 100 0 0\n"},
-      {"frequency governor", cpufreq2.c_str(), "ondemand\n"},
-      {"turbo", "/sys/devices/system/cpu/cpufreq/boost", "1\n"},
-      {"heat", "/sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count", "3\n"},
-      {"pinning", "/proc/loadavg", "0.00 0.00 0.00 1/80 1\n", {-1, 2}},
-      {"page merging", "/sys/kernel/mm/ksm/run", "1\n"},
-      {"transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"},
-      {"ptrace scope", "/proc/sys/kernel/yama/ptrace_scope", "2\n"},
+      {"Debug kernel", "/proc/lockdep", ""},
+      {"Debug kernel", config_path.c_str(), "# Linux\nCONFIG_KASAN=y\n"},
+      {"Oversubscribed", "/proc/loadavg", "0.00 0.00 0.00 1/80 1\n", {1, 1}},
+      {"Oversubscribed", "/proc/self/status", "Cpus_allowed_list:\t3\n", {-1, -1}},
+      {"Processor quota", "/sys/fs/cgroup/user.slice/cpu.max", "200000 100000\n"},
+      {"Load", "/proc/loadavg", "4.10 0.00 0.00 1/80 1\n"},
+      {"Slow clock source", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n"},
+      {"Guest clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "kvm-clock\n"},
+      {"Short of memory", "/proc/meminfo", "MemTotal: 4000000 kB\nMemAvailable: 100000 kB\n"},
+      {"Short of memory", "/sys/fs/cgroup/memory.max", "268435456\n"},
+      {"Swap in use", "/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n"},
+      {"Other busy processes", "/proc/9/stat", "9 (x) R 1 9 9 0 0\n"},
+      {"Virtual machine", "/sys/hypervisor/type", "xen\n"},
+      {"Stolen time", "/proc/stat", "cpu  900 0 0 0 0 0 0 100 0 0\n"},
+      {"Frequency governor", cpufreq2.c_str(), "ondemand\n"},
+      {"Turbo", "/sys/devices/system/cpu/cpufreq/boost", "1\n"},
+      {"Heat", "/sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count", "3\n"},
+      {"Unpinned ranks", "/proc/loadavg", "0.00 0.00 0.00 1/80 1\n", {-1, 2}},
+      {"Page merging", "/sys/kernel/mm/ksm/run", "1\n"},
+      {"Transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"},
+      {"Restricted ptrace", "/proc/sys/kernel/yama/ptrace_scope", "2\n"},
   };
+  FakeHost host;
+  make_quiet_machine(host);
   for (const Cause& cause : causes) {
-    FakeHost host;
-    make_quiet_machine(host);
-    host.write(cause.path, cause.text);
+    const std::optional<std::string> before = host.swap(cause.path, cause.text);
     const std::string spoilers = spoilers_json(host.facts(cause.pinned));
     EXPECT_EQ(spoilers.find("[{\"what\":\"" + std::string(cause.what) + "\""), 0U) << cause.path << ": " << spoilers;
+    host.swap(cause.path, before);
+    EXPECT_EQ(spoilers_json(host.facts({1, 2})), "[]") << cause.what;
   }
+}
+
+TEST(Environment, SpoilersThatNoFileOfAFakeHostCanShow) {
+  const auto with = [](const char* name, Facts::Value value) {
+    Facts facts;
+    facts.set("cpu.frequency.driver", "none");
+    facts.set(name, std::move(value));
+    return facts;
+  };
+  EXPECT_EQ(spoilers_json(with("software.optimised", true)), "[]");
+  EXPECT_TRUE(names_spoiler(with("software.optimised", false), "Slow build of the worker"));
+  EXPECT_TRUE(
+      names_spoiler(with("software.sanitizers", std::vector<std::string>{"thread"}), "Slow build of the worker"));
+  EXPECT_TRUE(names_spoiler(with("cpu.virtual.hypervisor", "QEMU TCG"), "Emulated processor"));
+  EXPECT_FALSE(names_spoiler(with("cpu.virtual.hypervisor", "KVM"), "Emulated processor"));
+  EXPECT_TRUE(names_spoiler(with("limits.dev_shm_total_bytes", std::int64_t{64} << 20), "Small /dev/shm"));
+  EXPECT_FALSE(names_spoiler(with("limits.dev_shm_total_bytes", std::int64_t{1} << 30), "Small /dev/shm"));
 }
 
 TEST(Environment, BatteryAndKindsOfCore) {
@@ -310,9 +343,9 @@ TEST(Environment, BatteryAndKindsOfCore) {
   for (int cpu = 0; cpu < 8; ++cpu) {
     host.write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpu_capacity", cpu < 6 ? "446\n" : "1024\n");
   }
-  EXPECT_TRUE(names_spoiler(host.facts({1, 2}), "battery"));
-  EXPECT_FALSE(names_spoiler(host.facts({1, 2}), "kinds of core"));
-  EXPECT_TRUE(names_spoiler(host.facts({1, 7}), "kinds of core"));
+  EXPECT_TRUE(names_spoiler(host.facts({1, 2}), "On battery"));
+  EXPECT_FALSE(names_spoiler(host.facts({1, 2}), "Mixed kinds of core"));
+  EXPECT_TRUE(names_spoiler(host.facts({1, 7}), "Mixed kinds of core"));
   EXPECT_EQ(sensible_cpus(2, host.host()), (std::vector<int>{6, 7}));        // the fast ones
   EXPECT_EQ(sensible_cpus(4, host.host()), (std::vector<int>{1, 2, 3, 4}));  // of one kind, where two are not enough
 }
@@ -334,8 +367,8 @@ TEST(Environment, ControlGroupOfVersion2CountsItsParents) {
   EXPECT_EQ(facts.number("limits.cgroup.memory_max_bytes"), 104857600);
   EXPECT_EQ(facts.text("limits.cgroup.cpuset"), "0-3");
   EXPECT_EQ(facts.text("limits.allowed_cpus"), "0-3");
-  EXPECT_TRUE(names_spoiler(facts, "processor quota"));
-  EXPECT_TRUE(names_spoiler(facts, "memory"));
+  EXPECT_TRUE(names_spoiler(facts, "Processor quota"));
+  EXPECT_TRUE(names_spoiler(facts, "Short of memory"));
 }
 
 TEST(Environment, ControlGroupOfVersion1BelowAContainersMount) {
@@ -351,8 +384,8 @@ TEST(Environment, ControlGroupOfVersion1BelowAContainersMount) {
   EXPECT_DOUBLE_EQ(facts.number("limits.cgroup.cpu_quota").value_or(-1), 2.5);
   EXPECT_EQ(facts.number("limits.cgroup.memory_max_bytes"), std::nullopt);
   EXPECT_EQ(facts.text("limits.container"), "docker");
-  EXPECT_FALSE(names_spoiler(facts, "processor quota"));
-  EXPECT_TRUE(names_spoiler(host.facts({0, 1, 2}), "processor quota"));
+  EXPECT_FALSE(names_spoiler(facts, "Processor quota"));
+  EXPECT_TRUE(names_spoiler(host.facts({0, 1, 2}), "Processor quota"));
 }
 
 TEST(Environment, ProcessesOfOurOwnGroupAreNotOthers) {
@@ -387,20 +420,21 @@ TEST(Environment, GarbageInEveryFileIsNoFailure) {
                                          ":::\n::\n)(\n[\n",
                                          "[]()\n",
                                          "0-70000\n"};
+  FakeHost host;
+  make_two_core_guest(host);
+  make_two_socket_server(host);
+  make_quiet_machine(host);
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(host.host().root)) {
+    if (entry.is_regular_file()) paths.push_back(entry.path().string());
+  }
+  ASSERT_GT(paths.size(), 100U);
   for (const std::string& text : garbage) {
-    FakeHost host;
-    make_two_core_guest(host);
-    make_two_socket_server(host);
-    make_quiet_machine(host);
-    std::vector<std::string> paths;
-    for (const auto& entry : fs::recursive_directory_iterator(host.host().root)) {
-      if (entry.is_regular_file()) paths.push_back(entry.path().string().substr(host.host().root.size()));
-    }
-    for (const std::string& path : paths) host.write(path, text);
+    for (const std::string& path : paths) std::ofstream(path, std::ios::binary) << text;
     const std::vector<int> pinned{0, 1, -1, 1 << 30};
     const std::string json = environment_json(pinned, host.host());
     EXPECT_TRUE(JsonCheck(json).whole()) << text.substr(0, 40) << "\n" << json;
-    EXPECT_TRUE(sensible_cpus(3, host.host()).size() <= 3);
+    EXPECT_LE(sensible_cpus(3, host.host()).size(), 3U);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -528,16 +529,17 @@ TEST(Rendezvous, DoesNotWaitForAMuteServerBeyondItsDeadline) {
   EXPECT_NE(link.failure().sentence.find("said nothing"), std::string::npos) << link.failure().sentence;
 }
 
+volatile int raised_by_alarm = 0;  // NOLINT: a signal handler has no other place for it
+
 TEST(Rendezvous, StopsCallingWhenTheFlagIsRaised) {
   const Result<Listener> mute = listen_at("127.0.0.1", 0);
   ASSERT_TRUE(mute);
-  volatile int abort = 0;
-  std::thread raiser([&] {
-    wait_for(mute->socket.get(), POLLIN);  // the call has come
-    abort = 1;
-  });
-  const Result<Link> link = call({"127.0.0.1", mute->port, token, plan, now_ns() + patience_ns, &abort});
-  raiser.join();
+  std::signal(SIGALRM, [](int) { raised_by_alarm = 1; });
+  itimerval timer{};
+  timer.it_value.tv_usec = 20'000;
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &timer, nullptr), 0);
+  const Result<Link> link = call({"127.0.0.1", mute->port, token, plan, now_ns() + patience_ns, &raised_by_alarm});
+  std::signal(SIGALRM, SIG_DFL);
   ASSERT_FALSE(link);
   EXPECT_EQ(link.failure().exit, Exit::interrupted);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of a layer's time is the harness itself. The module `null` does nothing: what it takes, the loop, the
-calls through the table and the clock take of every layer too (DESIGN, METHOD rule 16).
+calls through the table and the clock take of every layer too (DESIGN, METHOD rule 16). In words:
+`render.remarks.floor_sentence`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ def floors(run: Run) -> tuple[Floor, ...]:
         share, size_bytes = max(shares)
         notable = [size for one, size in shares if one > NOTABLE]
         made.append(
-            Floor(curve.variant, curve.pattern, ground[curve.pattern, size_bytes], share, max(notable, default=None))
+            Floor(
+                curve.variant,
+                curve.pattern,
+                ground[curve.pattern, size_bytes],
+                share,
+                max(notable, default=None),
+            )
         )
     return tuple(made)

@@ -27,11 +27,11 @@ from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 class Commands(click.Group):
     """The files of this folder as commands."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         found = (module.name for module in pkgutil.iter_modules(__path__))
         return sorted(name.removesuffix("_") for name in found if not name.startswith("_"))
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         for name in (cmd_name, cmd_name + "_"):
             if not cmd_name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
                 return cast(click.Command, importlib.import_module(f"{__name__}.{name}").command)
@@ -93,10 +93,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         say(failure.sentence)
         return failure.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return USAGE
     except click.ClickException as error:
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # of click 8.2 and later: `netpipe` alone shows its help
+            click.echo(error.format_message(), err=True)
+            return USAGE
         say(_sentence(error))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):

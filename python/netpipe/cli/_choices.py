@@ -21,7 +21,7 @@ def _listed(what: str) -> list[dict[str, Any]]:
     return found
 
 
-def complete_modules(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_modules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [
         CompletionItem(module["name"], help=module["summary"])
         for module in _listed("modules")
@@ -29,7 +29,9 @@ def complete_modules(context: click.Context, parameter: click.Parameter, incompl
     ]
 
 
-def complete_variants(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_variants(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """A module, and behind its colon its options."""
     name, colon, settings = incomplete.partition(":")
     if not colon:
@@ -45,7 +47,7 @@ def complete_variants(context: click.Context, parameter: click.Parameter, incomp
     ]
 
 
-def complete_patterns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_patterns(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [
         CompletionItem(pattern["name"], help=pattern["summary"])
         for pattern in _listed("patterns")

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import os
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("modules", nargs=-1, metavar="[MODULE]...", shell_complete=complete_modules)
-@click.option("--module", "files", multiple=True, metavar="FILE", help="A module outside the installation; may be repeated.")
+@click.option(
+    "--module",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A module outside the installation; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(modules: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
     """Show modules and patterns; with MODULE, the options of that module."""
     from netpipe import native
 
-    listing = native.list_([os.path.abspath(file) for file in files])
+    listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {module["name"]: module for module in listing["modules"]}
     for name in modules:
         if name not in known:
@@ -50,34 +56,42 @@ def command(modules: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> 
 
 
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
-    from netpipe.render.terminal import table
+    from netpipe.render.terminal import Rows
 
-    made = table(("module", "left"), ("stands on", "left"), ("what it is", "left"))
+    made = Rows(("module", "left"), ("stands on", "left"), ("what it is", "left"))
     for module in listing["modules"]:
         reason = f"not here: {module['reason']}" if not module["available"] else module["summary"]
-        made.add_row(module["name"], module["below"] or "", reason, style="" if module["available"] else "dim")
-    out.print(made, no_wrap=True, crop=True)
+        made.add_row(
+            module["name"], module["below"] or "", reason, style="" if module["available"] else "dim"
+        )
+    out.print(made)
     out.print()
-    made = table(("pattern", "left"), ("what the processes do", "left"))
+    made = Rows(("pattern", "left"), ("what the processes do", "left"))
     for pattern in listing["patterns"]:
         made.add_row(pattern["name"], pattern["summary"])
-    out.print(made, no_wrap=True, crop=True)
+    out.print(made)
     for refused in listing["refused"]:
         out.print()
         out.print(f"refused: {refused['path']}: {refused['reason']}", soft_wrap=True, markup=False)
     out.print()
-    out.print("netpipe list MODULE shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k")
+    out.print(
+        "netpipe list MODULE shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k"
+    )
 
 
 def print_module(out: Console, module: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal import table
+    from netpipe.render.terminal import Rows
 
-    out.print(Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True)
+    out.print(
+        Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True
+    )
     words = [f"binds {module['version']}"]
     if module["below"]:
-        words.append(f"stands on {module['below']}" + (f" and adds {module['adds']}" if module["adds"] else ""))
+        words.append(
+            f"stands on {module['below']}" + (f" and adds {module['adds']}" if module["adds"] else "")
+        )
     words.append("crosses hosts" if module["crosses_hosts"] else "stays on one host")
     words.append(f"patterns: {' '.join(module['patterns']) or 'none'}")
     out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
@@ -87,13 +101,10 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
         out.print("It has no options.")
         return
     out.print()
-    made = table(("option", "left"), ("values", "left"), ("default", "left"), ("", "left"))
+    made = Rows(("option", "left"), ("values", "left"), ("default", "left"), ("what it does", "left"))
     for option in module["options"]:
         help_ = option["help"] + ("" if option["tunable"] else " (not tuned)")
-        made.add_row(option["name"], values(option), option["default"], help_)
-    for column in made.columns[:3]:  # only the help may be cut
-        column.min_width = max(len(str(cell)) for cell in [column.header, *column.cells])
-    made.columns[3].no_wrap = False
+        made.add_row(option["name"], values(option), option["default"], Text(help_))
     out.print(made)
 
 

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.cli import _token
 from netpipe.cli._choices import complete_patterns, complete_variants
 from netpipe.cli._config import config_option
-from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, Failure
 
 if TYPE_CHECKING:
     from netpipe.launch.measure import Progress
     from netpipe.launch.plan import Plan
+    from netpipe.records import End, Run
     from netpipe.records import Plan as ResolvedPlan
-    from netpipe.records import Run
     from netpipe.render.live import Display
 
 # Every layer of one host above the one that it stands on; the last two show what waiting does.
@@ -42,7 +43,11 @@ PASSED_ON = (
     ("buffers", "POLICY", "warm, or cold: each message from and to memory out of the caches  [warm]"),
     ("send-offset", "BYTES", "Where messages start, from a page boundary  [0]"),
     ("recv-offset", "BYTES", "Where messages land, from a page boundary  [0]"),
-    ("target", "WIDTH", "Relative half width of the 95 % interval at which a point is done: 1% or 0.01  [1%]"),
+    (
+        "target",
+        "WIDTH",
+        "Relative half width of the 95 % interval at which a point is done: 1% or 0.01  [1%]",
+    ),
     ("budget", "SECONDS", "Longest time for one curve  [3.5]"),
     ("timeout", "SECONDS", "Longest time that any wait may last  [10]"),
     ("seed", "NUMBER", "Of the random order of the sizes  [1]"),
@@ -63,15 +68,42 @@ def passed_on(function: Any) -> Any:
 
 @click.command
 @click.argument(
-    "variants", nargs=-1, metavar="[VARIANT]...", envvar="NETPIPE_RUN_VARIANTS", shell_complete=complete_variants
+    "variants",
+    nargs=-1,
+    metavar="[VARIANT]...",
+    envvar="NETPIPE_RUN_VARIANTS",
+    shell_complete=complete_variants,
 )
-@click.option("--pattern", multiple=True, metavar="NAME", shell_complete=complete_patterns, help="May be repeated  [pingpong]")
+@click.option(
+    "--pattern",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_patterns,
+    help="May be repeated  [pingpong]",
+)
 @passed_on
 @click.option("--verify", is_flag=True, help="Check every byte that arrives, outside the timed region.")
 @click.option("--launches", type=click.IntRange(1, 10_000), metavar="N", help="Start everything N times  [1]")
-@click.option("--module", "module", multiple=True, metavar="FILE", help="A module outside the installation; may be repeated.")
-@click.option("--preset", type=click.Choice(list(PRESETS)), default="default", help="What options are where they are not given.")
-@click.option("-o", "--output", default="run.jsonl", metavar="FILE", help="The run file; an older run there is renamed  [run.jsonl]")
+@click.option(
+    "--module",
+    "module",
+    multiple=True,
+    metavar="FILE",
+    help="A module outside the installation; may be repeated.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="default",
+    help="What options are where they are not given.",
+)
+@click.option(
+    "-o",
+    "--output",
+    default="run.jsonl",
+    metavar="FILE",
+    help="The run file; an older run there is renamed  [run.jsonl]",
+)
 @click.option("--report", metavar="FILE", help="Also make the report: one HTML page.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and how long it will take; measure nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but what went wrong.")
@@ -81,19 +113,31 @@ def passed_on(function: Any) -> Any:
 def command(**given: Any) -> int:
     """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll.
 
-    Without any: all layers of this host, null memcpy shm pipe unix tcp tcp:wait=poll. netpipe list shows the modules and
-    their options. The records go to the run file as they are measured: an interrupted run is a valid shorter one.
+    Without any: all layers of this host, null memcpy shm pipe unix tcp tcp:wait=poll. netpipe list shows the
+    modules and their options. The records go to the run file as they are measured: an interrupted run is a valid
+    shorter one.
     """
     from netpipe import native
 
-    settings = {**PRESETS[given["preset"]], **{key.replace("_", "-"): value for key, value in given.items() if value}}
+    settings = {
+        **PRESETS[given["preset"]],
+        **{key.replace("_", "-"): value for key, value in given.items() if value},
+    }
     plan = make_plan(settings, given["variants"] or available(DEFAULT_VARIANTS))
     answer = native.plan(plan.text())
     if given["dry_run"]:
         return dry_run(answer, int(settings.get("launches", 1)), given["as_json"])
     output = Path(given["output"])
     display = make_display(given["quiet"], resolve(answer))
-    run, code = execute(plan, resolve(answer), output, int(settings.get("launches", 1)), display, given["as_json"], given["strict"])
+    run, code = execute(
+        plan,
+        resolve(answer),
+        output,
+        int(settings.get("launches", 1)),
+        display,
+        given["as_json"],
+        given["strict"],
+    )
     if not given["quiet"]:
         conclude(run, output, given["as_json"])
     if given["report"]:
@@ -106,10 +150,15 @@ def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
 
     lines = [("variant", variant) for variant in variants]
     lines += [("pattern", pattern) for pattern in settings.get("pattern", ())]
-    lines += [("module-file", os.path.abspath(file)) for file in settings.get("module", ())]
+    lines += [("module-file", str(Path(file).absolute())) for file in settings.get("module", ())]
     if settings.get("sizes") and not settings.get("schedule"):
         lines.append(("schedule", "list"))
-    lines += [(PLAN_KEYS.get(name, name), str(settings[name])) for name, _, _ in PASSED_ON if name in settings]
+    lines += [
+        (PLAN_KEYS.get(name, name), str(settings[name])) for name, _, _ in PASSED_ON if name in settings
+    ]
+    unsaid = settings.get("host") and not settings.get("token-file") and _token.VARIABLE not in os.environ
+    if unsaid and _token.default_path().is_file():
+        lines.append(("token-file", str(_token.default_path())))
     if settings.get("verify"):
         lines.append(("verify", "yes"))
     return Plan(tuple(lines))
@@ -131,7 +180,9 @@ def resolve(answer: dict[str, Any]) -> ResolvedPlan:
     try:
         return msgspec.convert(answer, Plan)
     except msgspec.ValidationError as error:
-        raise Failure(FAILED, f"the worker resolved the plan to what is none ({error}); is it of this version?") from None
+        raise Failure(
+            FAILED, f"the worker resolved the plan to what is none ({error}); is it of this version?"
+        ) from None
 
 
 def dry_run(answer: dict[str, Any], launches: int, as_json: bool) -> int:
@@ -161,7 +212,13 @@ def make_display(quiet: bool, plan: ResolvedPlan) -> Display:
 
 
 def execute(
-    plan: Plan, resolved: ResolvedPlan, output: Path, launches: int, display: Display, as_json: bool, strict: bool
+    plan: Plan,
+    resolved: ResolvedPlan,
+    output: Path,
+    launches: int,
+    display: Display,
+    as_json: bool,
+    strict: bool,
 ) -> tuple[Run, int]:
     """Measures, and puts the first and the last line around it. The run and the exit code."""
     from netpipe import launch, version
@@ -177,52 +234,59 @@ def execute(
             sys.stdout.flush()
         display.show(progress)
 
-    code = FAILED
-    began = time.monotonic()
     try:
         kept = make_room(output)
         if kept is not None:
             display.say(f"the run that was in {output} is now in {kept}")
-        append(
-            output,
-            Header(
-                schema=1,
-                run=uuid.uuid4().hex,
-                netpipe=version(),
-                started=now(),
-                host=socket.gethostname(),
-                argv=sys.argv[1:],
-            ),
+        header = Header(
+            schema=1,
+            run=uuid.uuid4().hex,
+            netpipe=version(),
+            started=now(),
+            host=socket.gethostname(),
+            argv=sys.argv[1:],
         )
+        append(output, header)
         measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch)
+        code = FAILED
+        began = time.monotonic()
         try:
             with Interrupt() as interrupt:
                 code = measurement.measure(interrupt)
-            if code == DONE and strict and any(point.converged is False for point in measurement.run.points):
+            if code == DONE and strict and loose_points(measurement.run):
                 code = UNSTABLE
         except Failure as failure:
             code = failure.exit_code
             raise
-        except BrokenPipeError:
-            code = INTERRUPTED
-            raise
         finally:
             seconds = round(time.monotonic() - began, 3)
-            end = End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
-            try:
-                append(output, end)
-            except OSError as error:
-                say(f"{output}: {error.strerror}; what was measured so far is kept, free some space")
-                code = FAILED
+            code = finish(output, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds))
+        measurement.finish()
     finally:
         display.close()
-    measurement.finish()
     if code == UNSTABLE:
-        loose = sum(point.converged is False for point in measurement.run.points)
-        say(f"{loose} of {len(measurement.run.points)} points did not reach the target; give more --budget, or see netpipe doctor")
+        loose, points = loose_points(measurement.run), len(measurement.run.points)
+        say(f"{loose} of {points} points did not reach the target; give more --budget, or see netpipe doctor")
     if code == INTERRUPTED:
         say(f"interrupted; what was measured until then is in {output}")
     return measurement.run, code
+
+
+def loose_points(run: Run) -> int:
+    return sum(point.converged is False for point in run.points)
+
+
+def finish(output: Path, end: End) -> int:
+    """Writes the last line. The exit code; where the disk is full the run file stays without it, and valid."""
+    from netpipe.cli import say
+    from netpipe.run_file import append
+
+    try:
+        append(output, end)
+    except OSError as error:
+        say(f"{output}: {error.strerror}; what was measured so far is kept, free some space")
+        return FAILED
+    return end.exit
 
 
 def conclude(run: Run, output: Path, as_json: bool) -> None:
@@ -231,14 +295,17 @@ def conclude(run: Run, output: Path, as_json: bool) -> None:
     out = console(sys.stderr if as_json else sys.stdout)
     print_summary(out, run)
     out.print()
-    out.print(f"{len(run.points)} points are in {output}; netpipe report {output} makes a page of them.", soft_wrap=True)
+    out.print(
+        f"{len(run.points)} points are in {output}; netpipe report {output} makes a page of them.",
+        soft_wrap=True,
+    )
 
 
 def make_report(output: Path, report: Path, quiet: bool) -> None:
     from netpipe.cli import say
     from netpipe.records import Run
-    from netpipe.render.report import write_report
+    from netpipe.render.html import write
 
-    write_report(Run.read(output), report)
+    write(Run.read(output), report)
     if not quiet:
         say(f"the report is in {report}")

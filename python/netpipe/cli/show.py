@@ -11,17 +11,27 @@ import click
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from netpipe.analysis.curves import Curve
     from netpipe.records import Run
 
 
 @click.command
 @click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
-@click.option("--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated.")
-@click.option("--pattern", multiple=True, metavar="NAME", help="Only curves of this pattern; may be repeated.")
+@click.option(
+    "--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated."
+)
+@click.option(
+    "--pattern", multiple=True, metavar="NAME", help="Only curves of this pattern; may be repeated."
+)
 @click.option("--points", is_flag=True, help="The points of every curve.")
-@click.option("--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON.")
-def command(run: str, variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool) -> None:
+@click.option(
+    "--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON."
+)
+def command(
+    run: str, variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool
+) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size."""
     from netpipe.analysis.curves import curves
     from netpipe.records import Run
@@ -40,23 +50,32 @@ def command(run: str, variant: tuple[str, ...], pattern: tuple[str, ...], points
             if place:
                 out.print()
             out.print(f"{curve.variant}, {curve.pattern}", style="bold", markup=False)
-            out.print(point_table(curve), no_wrap=True, crop=True)
+            out.print(point_table(curve))
         return
     out.print(" ".join(filter(None, [when(whole), measured(whole)])), markup=False)
     print_summary(out, whole)
 
 
-def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:
-    """Those that were asked for; raises Failure (2) for a name that the run does not have."""
-    for what, asked, there in (
-        ("variant", variants, [curve.variant for curve in found]),
-        ("pattern", patterns, [curve.pattern for curve in found]),
+def check_names(
+    variants: tuple[str, ...], patterns: tuple[str, ...], there: Iterable[tuple[str, str]]
+) -> None:
+    """Raises Failure (2) for a name that the run does not have. `there` is (variant, pattern) of what it has."""
+    pairs = list(there)
+    for what, asked, known in (
+        ("variant", variants, [variant for variant, _ in pairs]),
+        ("pattern", patterns, [pattern for _, pattern in pairs]),
     ):
         for name in asked:
-            if name not in there:
-                near = get_close_matches(name, there, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(dict.fromkeys(there))}"
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = (
+                    f"did you mean '{near[0]}'?" if near else f"there are {', '.join(dict.fromkeys(known))}"
+                )
                 raise Failure(USAGE, f"the run has no points of {what} '{name}'; {hint}")
+
+
+def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:
+    check_names(variants, patterns, ((curve.variant, curve.pattern) for curve in found))
     return [
         curve
         for curve in found

@@ -8,5 +8,5 @@ from netpipe.launch import Command, Job, launcher
 
 
 @launcher("local", "all ranks on this host, or the near side of a measurement with a server")
-def local(job: Job) -> Command:
+def local(_: Job) -> Command:
     return Command((str(native.worker()), "run"))

@@ -18,7 +18,14 @@ from netpipe.records import AnyRecord, Error, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Tail, append
 
-SEVERITY = (DONE, UNAVAILABLE, USAGE, FAILED, GATE, INTERRUPTED)  # the worker's own order: wrong bytes are the worst result
+SEVERITY = (
+    DONE,
+    UNAVAILABLE,
+    USAGE,
+    FAILED,
+    GATE,
+    INTERRUPTED,
+)  # the worker's own order: wrong bytes are the worst result
 SILENCE_S = 30.0  # beyond three of the worker's own deadlines: it should have spoken itself long before
 
 
@@ -46,10 +53,13 @@ class Measurement:
     watch: Callable[[Progress], None]
     silence_s: float = SILENCE_S
     run: Run = field(default_factory=Run)
+    tail: Tail = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tail = Tail(self.record)
 
     def measure(self, interrupt: Interrupt) -> int:
         """The exit code. What was measured is in the file and in `run`. Raises Failure where nothing could be."""
-        tail = Tail(self.record)
         names = [variant.variant for variant in self.resolved.variants]
         waiting: deque[tuple[Plan, list[str]]] = deque([(self.plan, names)] * self.launches)
         worst = DONE
@@ -59,10 +69,7 @@ class Measurement:
             job = Job(plan, self.record, number)
 
             def tell(event: AnyEvent | None, note: str | None = None, launch: int = number) -> None:
-                lines = tail.new()
-                for _, record in lines:
-                    self.run.add(record)
-                self.watch(Progress(self.run, event, launch, len(waiting), lines, note))
+                self._tell(event, launch, len(waiting), note)
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
             worker = Worker(self.launcher.command(job), job.text(), silence_s, interrupt)
@@ -83,6 +90,16 @@ class Measurement:
             number += 1
         return INTERRUPTED if interrupt.count else worst
 
+    def finish(self) -> None:
+        """After the last line of the file was written by whoever called `measure`."""
+        self._tell(None, max((launch.launch for launch in self.run.launches), default=0), 0, None)
+
+    def _tell(self, event: AnyEvent | None, launch: int, launches: int, note: str | None) -> None:
+        lines = self.tail.new()
+        for _, record in lines:
+            self.run.add(record)
+        self.watch(Progress(self.run, event, launch, launches, lines, note))
+
     def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
         """Records the loss where the worker could not, and says which variants are measured again, in which groups."""
         blamed = {error.variant for error in self.run.errors if error.launch == launch and error.variant}
@@ -100,8 +117,8 @@ class Measurement:
         rest = [name for name in variants if name not in blamed and not self._complete(name, launch)]
         if blamed:
             return [rest] if rest else []
-        # Nobody was blamed. A worker that died without a word may do so again, and alone it is known which variant did it;
-        # one that said why (a full disk, a server that is gone) would say it again.
+        # Nobody was blamed. A worker that died without a word may do so again, and alone it is known which variant did
+        # it; one that said why (a full disk, a server that is gone) would say it again.
         if worker.died and len(variants) > 1:
             return [[name] for name in rest]
         return []

@@ -117,7 +117,8 @@ class Worker:
                 UNAVAILABLE, f"{self._command.argv[0]} cannot be started: {error.strerror}"
             ) from None
         self._process = process
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         for pipe, take in ((process.stdout, self._take_stdout), (process.stderr, self._take_stderr)):
             self._pipes.add(pipe.fileno())
             self._selector.register(pipe.fileno(), selectors.EVENT_READ, take)

@@ -15,10 +15,10 @@ from netpipe.render.units import percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
 
     from netpipe.launch.measure import Progress
     from netpipe.records import AnyRecord, Plan, Point
+    from netpipe.render.terminal import Rows
 
 LINE_S = 2.0
 SPARK_COLUMNS = 16
@@ -61,7 +61,9 @@ class Lines:
             self._say(progress.note)
         event = progress.event
         if isinstance(event, Ready):
-            self._say(f"{event.variants} variants, {event.points} points, at most {span_text(event.budget_s)}")
+            self._say(
+                f"{event.variants} variants, {event.points} points, at most {span_text(event.budget_s)}"
+            )
         elif isinstance(event, Pass) and (self._said_at is None or self._clock() - self._said_at >= LINE_S):
             self._said_at = self._clock()
             left = f", at most {span_text(event.left_s)} left" if event.left_s is not None else ""
@@ -147,14 +149,19 @@ class LiveTable:
         parts.append(self._bar(progress))
         return Group(*parts)
 
-    def _table(self) -> Table:
-        from netpipe.render.terminal import spark, table
+    def _table(self) -> Rows:
+        from netpipe.render.terminal import Rows, spark
 
         sizes = self._plan.sizes
         small = LATENCY_BYTES if LATENCY_BYTES in sizes else min(sizes)
         several = len(self._plan.patterns) > 1
-        made = table(
-            ("", "left"), (f"time for {small} B", "right"), ("", "right"), ("best rate", "right"), ("points", "right"), ("", "left")
+        made = Rows(
+            ("", "left"),
+            (f"time for {small} B", "right"),
+            ("", "right"),
+            ("best rate", "right"),
+            ("points", "right"),
+            ("", "left"),
         )
         for planned in self._plan.variants:
             for pattern in self._plan.patterns:
@@ -185,7 +192,9 @@ class LiveTable:
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = Text(state_sentences(seen)[len(seen.changes) - 1], style="yellow", no_wrap=True, overflow="ellipsis")
+        text = Text(
+            state_sentences(seen)[len(seen.changes) - 1], style="yellow", no_wrap=True, overflow="ellipsis"
+        )
         return [text]
 
     def _bar(self, progress: Progress) -> RenderableType:
@@ -199,7 +208,11 @@ class LiveTable:
         grid.expand = True
         if isinstance(event, Pass):
             whole = event.elapsed_s + (event.left_s or 0)
-            share = event.elapsed_s / whole if event.left_s is not None and whole else event.done / max(1, event.total)
+            share = (
+                event.elapsed_s / whole
+                if event.left_s is not None and whole
+                else event.done / max(1, event.total)
+            )
             left = f"at most {span_text(event.left_s)} left" if event.left_s is not None else ""
             words = f"{event.done}/{event.total} points, {left}"
         else:

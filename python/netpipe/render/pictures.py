@@ -17,10 +17,9 @@ from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.losses import losses
 from netpipe.records import Run
-from netpipe.render.sentences import when, where
+from netpipe.render.sentences import is_floor, when, where
 from netpipe.render.units import rate_text, time_text
 
-FLOOR = "null"  # the module that does nothing: its curve is the floor of the harness, a bound and no layer
 LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
 BOUND_WITHIN = 100.0  # a bound this many times away from the nearest curve does not stretch the axis to be seen
 BOUND_WITHIN_LINEAR = 4.0
@@ -62,6 +61,7 @@ class Bound:
     """A thin line that no curve is expected beyond, as far as it lies inside the axes."""
 
     label: str
+    quantity: str  # what is bounded: a rate, a time, or what is kept
     x: tuple[float, ...]
     y: tuple[float, ...]
 
@@ -148,10 +148,10 @@ def picture(
 def _nothing(figure: str, runs: Sequence[Run], any_chosen: bool, asked: Sequence[str]) -> str:
     there = ", ".join(dict.fromkeys(f"{curve.variant} ({curve.pattern})" for run in runs for curve in curves(run)))
     if not there:
-        return "There is nothing to draw: no size was finished."
+        return "there is nothing to draw: no size was finished"
     if any_chosen and figure == "loss":
-        return f"There is no loss to draw: no two of the layers stand on each other. There are {there}."
-    return f"There is nothing to draw for {' and '.join(asked) or figure}. There are {there}."
+        return f"there is no loss to draw: no two of the layers stand on each other; there are {there}"
+    return f"there is nothing to draw for {' and '.join(asked) or figure}; there are {there}"
 
 
 # ------------------------------------------------------------------------------------------------------- lines
@@ -172,10 +172,6 @@ class _Styles:
 
 
 _Chosen = Sequence[tuple[Run, Sequence[Curve]]]
-
-
-def is_floor(variant: str) -> bool:
-    return variant.split(":")[0] == FLOOR
 
 
 def _curve_lines(kind: Kind, chosen: _Chosen) -> tuple[Line, ...]:
@@ -330,11 +326,11 @@ def _bound(level: _Level, x: Axis, y: Axis) -> Bound:
             first = max(first, axis.low / per_byte[axis.quantity])
             last = min(last, axis.high / per_byte[axis.quantity])
     if first >= last:
-        return Bound(level.label, (), ())
+        return Bound(level.label, level.quantity, (), ())
     first = max(first, last * 1e-12)  # a linear axis begins at 0, which no logarithmic step reaches
     sizes = [first * (last / first) ** (step / BOUND_STEPS) for step in range(BOUND_STEPS + 1)]
     coordinates = (
         tuple(level.value if axis.quantity == level.quantity else size * per_byte[axis.quantity] for size in sizes)
         for axis in (x, y)
     )
-    return Bound(level.label, *coordinates)
+    return Bound(level.label, level.quantity, *coordinates)

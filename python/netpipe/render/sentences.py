@@ -16,6 +16,13 @@ from netpipe.analysis.summary import Summary
 from netpipe.records import Run
 from netpipe.render.units import percent_text, rate_text, size_text, span_text, time_text, times_text
 
+FLOOR = "null"  # the module that does nothing: its curve is the floor of the harness, a bound and no layer
+
+
+def is_floor(variant: str) -> bool:
+    return variant.split(":")[0] == FLOOR
+
+
 # --------------------------------------------------------------------------------------------- what was measured
 
 
@@ -61,7 +68,8 @@ def measured(run: Run) -> str:
     starts = len({point.launch for point in run.points})
     ending = f", in {starts} launches" if starts > 1 else ""
     place = f" on {where(run)}" if where(run) else ""
-    variants = listed(dict.fromkeys(curve.variant for curve in found))
+    names = dict.fromkeys(curve.variant for curve in found)
+    variants = listed([name for name in names if not is_floor(name)] or names)
     took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
     return f"{variants} by {patterns} {span}{ending}{place}{took}."
 
@@ -76,7 +84,10 @@ def listed(words: Iterable[str]) -> str:
 
 
 def answer(summary: Summary) -> str:
-    """What a curve comes to, without its name."""
+    """What a curve comes to, without its name. The module that moves nothing has no throughput."""
+    if is_floor(summary.variant):
+        floor = summary.latency_ns
+        return f"{time_text(floor.value)}: what the harness itself takes." if floor else "no point that says anything."
     parts = []
     if summary.latency_ns is not None:
         parts.append(f"{time_text(summary.latency_ns.value)} for {size_text(summary.latency_size_bytes)}")
@@ -97,19 +108,19 @@ def loss_sentence(loss: Loss) -> str:
     """What a layer loses of the one below, without its name: where it is slower, and where it keeps how much."""
     parts = []
     if loss.small is not None:
-        what = f"at {size_text(loss.small.size_bytes)} "
-        if not loss.small.seen:
-            what += "no difference seen"
-        else:
-            more = loss.small.added_ns.value
-            what += f"{time_text(abs(more))} {'more' if more > 0 else 'less'} ({times_text(loss.small.times.value)})"
-        parts.append(what)
+        added = loss.small.added_ns.value
+        what = (
+            f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
+            if loss.small.seen
+            else "no difference seen"
+        )
+        parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
     if loss.peak is not None:
-        kept = "no difference seen" if not loss.peak.seen else f"{percent_text(loss.peak.kept.value)} of it kept"
-        parts.append(f"at the peak rate {kept}")
+        kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
+        parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
     if loss.waits is not None:
-        text += f" ({loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
+        text += f" (it waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
     return text + "."
 
 
@@ -188,7 +199,7 @@ def _change(change: Change) -> str:
     text = " and ".join(parts) or f"the machine went from state {before.number} to state {after.number}"
     place = f" at {change.at_s:.1f} s" if change.at_s is not None else ""
     launch = f" of launch {change.launch}" if change.launch else ""
-    return f"{text[0].upper()}{text[1:]}{place}{launch}."
+    return f"{_capital(text)}{place}{launch}."
 
 
 def launch_sentence(spread: LaunchSpread) -> str:
@@ -244,21 +255,27 @@ def _of_the_ending(run: Run) -> list[Doubt]:
 
 def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
     found = []
-    target = next((plan.target for plan in run.plans if plan.target), None)
-    for summary in summaries:
-        loose = summary.points - summary.converged if summary.converged is not None else 0
-        if loose and summary.worst_half_width is not None:
-            goal = f" the target of ±{percent_text(target)}" if target else " their target"
-            found.append(
-                Doubt(
-                    "warning" if loose > summary.points / 10 else "note",
-                    f"{loose} of {_count(summary.points, 'point')} of {summary.variant} ({summary.pattern}) "
-                    f"did not reach{goal}",
-                    f"The widest interval, at {size_text(summary.worst_size_bytes)}, "
-                    f"is ±{percent_text(summary.worst_half_width)}.",
-                    "give it more time (--budget) or a quieter machine (netpipe doctor)",
-                )
+    loose = [(s, s.points - s.converged) for s in summaries if s.converged is not None and s.converged < s.points]
+    if loose:
+        target = next((plan.target for plan in run.plans if plan.target), None)
+        goal = f"the target of ±{percent_text(target)}" if target else "their target"
+        number, points = sum(count for _, count in loose), sum(summary.points for summary in summaries)
+        each = listed(f"{count} of {summary.variant}" for summary, count in loose)
+        worst = max((summary for summary, _ in loose), key=lambda summary: summary.worst_half_width or 0)
+        widest = (
+            f" The widest interval, ±{percent_text(worst.worst_half_width)}, is that of {worst.variant} "
+            f"at {size_text(worst.worst_size_bytes)}."
+            if worst.worst_half_width is not None
+            else ""
+        )
+        found.append(
+            Doubt(
+                "warning" if number > points / 10 else "note",
+                f"{number} of {_count(points, 'point')} did not reach {goal}",
+                f"{each}.{widest}",
+                "more time (--budget) or a quieter machine (netpipe doctor)",
             )
+        )
     if run.points and all(point.low_ns is None for point in run.points):
         found.append(
             Doubt("warning", "No point has an interval", "The file that it was imported from has none.", "measure anew")
@@ -313,14 +330,19 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
         for spoiler in spoilers if isinstance(spoilers, list) else []:
             if isinstance(spoiler, dict) and spoiler.get("what"):
                 severity = str(spoiler.get("severity"))
-                words = (str(spoiler.get(key) or "") for key in ("what", "why", "fix"))
-                found.append(Doubt(severity if severity in SEVERITIES else "warning", *words))
+                what, why, fix = (str(spoiler.get(key) or "").rstrip(".") for key in ("what", "why", "fix"))
+                severity = severity if severity in SEVERITIES else "warning"
+                found.append(Doubt(severity, _capital(what), _capital(f"{why}.") if why else "", fix))
     return found
 
 
 def _imported(run: Run) -> bool:
     """A file that another program measured: it has points and nothing that our worker always writes."""
     return bool(run.points) and not run.plans and not run.launches
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _count(number: int, word: str) -> str:

@@ -10,17 +10,16 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
 from netpipe.analysis.curves import Curve, curves
-from netpipe.analysis.floor import NOTABLE, Floor, floors
-from netpipe.analysis.launches import launches
 from netpipe.analysis.losses import Loss, SizeLoss, losses
-from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
-from netpipe.render.sentences import Doubt, doubts, largest_losses, launch_sentence, measured
+from netpipe.render.remarks import Remark, remarks
+from netpipe.render.sentences import largest_losses, measured
 from netpipe.render.units import (
     TIME_STEPS,
     UNKNOWN,
@@ -37,28 +36,37 @@ if TYPE_CHECKING:
     from netpipe.records import Point, Run
 
 UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
-SEVERITY_STYLE = {"severe": "bold red", "warning": "yellow", "note": "dim"}
+MARKS = {"severe": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "dim"), "": ("→", "bold")}
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """For this stream (standard output). NO_COLOR, FORCE_COLOR and COLUMNS are respected; where there is no terminal there
-    are no colours (unless forced) and no narrow lines.
+    """For this stream (standard output). NO_COLOR, FORCE_COLOR and COLUMNS are respected; where there is no terminal
+    there are no colours (unless forced) and no narrow lines.
     """
     stream = stream or sys.stdout
     narrow = stream.isatty() or "COLUMNS" in os.environ
     return Console(file=stream, width=None if narrow else UNBOUND_COLUMNS, highlight=False, soft_wrap=False)
 
 
-def table(*columns: tuple[str, str], expand: bool = False) -> Table:
-    """Columns as (header, kind): "left" may be cut, "right" are numbers and may not."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=expand)
-    for header, kind in columns:
-        numbers = kind == "right"
-        made.add_column(
-            header, justify="right" if numbers else "left", no_wrap=True, overflow="crop" if numbers else "ellipsis"
-        )
-    return made
+class Rows(Table):
+    """A table without lines. Columns are (header, kind): "left" are words and give way, "right" are numbers."""
+
+    def __init__(self, *columns: tuple[str, str]) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for header, kind in columns:
+            # A column that may not wrap keeps its width; one that may gives way, and its text is cut.
+            self.add_column(
+                Text(header, no_wrap=True),
+                justify="right" if kind == "right" else "left",
+                no_wrap=kind == "right",
+            )
+
+    def add_row(
+        self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
+    ) -> None:
+        kept = [Text(c, no_wrap=True, overflow="ellipsis") if isinstance(c, str) else c for c in cells]
+        super().add_row(*kept, style=style, end_section=end_section)
 
 
 def interval_text(estimate: Estimate | None) -> str:
@@ -99,17 +107,15 @@ def print_summary(out: Console, run: Run) -> None:
         for pattern in dict.fromkeys(curve.pattern for curve in found):
             of_pattern = [(c, s) for c, s in zip(found, summaries, strict=True) if c.pattern == pattern]
             out.print()
-            out.print(curve_table(pattern, of_pattern, unmoved(run)), no_wrap=True, crop=True)
+            out.print(curve_table(pattern, of_pattern, unmoved(run)))
             below = [loss for loss in lost if loss.pattern == pattern]
             if below:
                 out.print()
-                out.print(loss_table(pattern, below), no_wrap=True, crop=True)
-        for sentence in largest_losses(lost):
-            out.print()
-            out.print(sentence)
+                out.print(loss_table(below))
     else:
         out.print(measured(run))
-    remarks(out, run, doubts(run, summaries, lost, states(run)))
+    largest = [("", sentence) for sentence in largest_losses(lost)]
+    print_remarks(out, [*largest, *remarks(run, summaries, lost)])
 
 
 def unmoved(run: Run) -> set[str]:
@@ -117,10 +123,10 @@ def unmoved(run: Run) -> set[str]:
     return {variant.variant for variant in run.variants if variant.module == "null"}
 
 
-def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[str]) -> Table:
+def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[str]) -> Rows:
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
-    made = table(
+    made = Rows(
         (pattern, "left"),
         (f"time for {small}", "right"),
         ("peak", "right"),
@@ -145,10 +151,10 @@ def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[st
     return made
 
 
-def loss_table(pattern: str, rows: list[Loss]) -> Table:
+def loss_table(rows: list[Loss]) -> Rows:
     sizes = {loss.small.size_bytes for loss in rows if loss.small}
     small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
-    made = table(
+    made = Rows(
         ("loss of", "left"),
         ("against", "left"),
         (f"{small} takes", "right"),
@@ -162,7 +168,7 @@ def loss_table(pattern: str, rows: list[Loss]) -> Table:
             kept = ("" if loss.peak.seen else "≈ ") + percent_text(loss.peak.kept.value)
         made.add_row(
             loss.variant,
-            loss.below + (" (waits otherwise)" if loss.waits else ""),
+            loss.below + ("*" if loss.waits else ""),
             _times(loss.small),
             time_text(loss.small.added_ns.value) if loss.small else UNKNOWN,
             kept,
@@ -180,43 +186,21 @@ def _times(small: SizeLoss | None) -> str:
     return f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]"
 
 
-def remarks(out: Console, run: Run, found: tuple[Doubt, ...]) -> None:
-    """What to distrust and why, the harness floor, what was left out and what failed; a paragraph each."""
-    lines: list[tuple[str, str]] = []
-    for doubt in found:
-        lines.append((doubt.severity, " ".join(filter(None, [f"{doubt.what}.", doubt.why, _remedy(doubt.fix)]))))
-    lines += [("note", _floor_sentence(floor)) for floor in floors(run) if floor.to_bytes is not None]
-    lines += [("note", launch_sentence(spread)) for spread in launches(run)]
-    for skip in dict.fromkeys((s.variant, s.pattern, s.reason) for s in run.skipped):
-        lines.append(("note", f"Skipped: {skip[0]}{f' ({skip[1]})' if skip[1] else ''}: {skip[2]}."))
-    for error in run.errors:
-        where = f" at {size_text(error.size_bytes)}" if error.size_bytes else ""
-        lines.append(("severe", f"Error: {error.variant or 'run'}{where}: {error.message}."))
-    if lines:
+def print_remarks(out: Console, found: list[Remark]) -> None:
+    if found:
         out.print()
-    for severity, sentence in lines:
-        mark = Text("! " if severity != "note" else "· ", style=SEVERITY_STYLE.get(severity, ""))
+    for severity, sentence in found:
         grid = Table.grid()
+        mark = Text(MARKS[severity][0] + " ", style=MARKS[severity][1])
         grid.add_row(mark, Text(sentence, style="dim" if severity == "note" else ""))
         out.print(grid)
-
-
-def _floor_sentence(floor: Floor) -> str:
-    return (
-        f"{floor.variant} ({floor.pattern}): up to {size_text(floor.to_bytes)} more than {percent_text(NOTABLE)} of the time "
-        f"is the harness itself ({time_text(floor.floor_ns)}), at most {percent_text(floor.share)}."
-    )
-
-
-def _remedy(fix: str) -> str:
-    return f"Remedy: {fix}." if fix else ""
 
 
 # -------------------------------------------------------------------------------------------- points of a curve
 
 
-def point_table(curve: Curve) -> Table:
-    made = table(
+def point_table(curve: Curve) -> Rows:
+    made = Rows(
         (curve.variant, "right"),
         ("median", "right"),
         ("±", "right"),
@@ -236,7 +220,9 @@ def point_table(curve: Curve) -> Table:
                 time_text(point.min_ns),
                 time_text(point.p99_ns),
                 UNKNOWN if point.samples is None else str(point.samples),
-                Text(_flags(point, len(spot.points) > 1), style="yellow" if point.converged is False else "dim"),
+                Text(
+                    _flags(point, len(spot.points) > 1), style="yellow" if point.converged is False else "dim"
+                ),
             )
     return made
 

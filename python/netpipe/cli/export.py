@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe export: the points of a run for other programs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from netpipe.cli._formats import FORMATS, OF_ENDING
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.records import Point, Run
+
+
+@click.command
+@click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Default: by the ending of the output, else csv."
+)
+@click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
+@click.option("--variant", multiple=True, metavar="VARIANT", help="Only this variant; may be repeated.")
+@click.option("--pattern", multiple=True, metavar="NAME", help="Only this pattern; may be repeated.")
+@click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
+def command(
+    run: str,
+    form: str | None,
+    output: str | None,
+    variant: tuple[str, ...],
+    pattern: tuple[str, ...],
+    launch: int | None,
+) -> None:
+    """Write the points of RUN [run.jsonl] as np.out of NetPIPE 3 or 5, CSV, Parquet or JSON.
+
+    np.out has no names in it: it holds one curve, which --variant, --pattern and --launch choose.
+    """
+    from netpipe.records import Run
+    from netpipe.render import npout, table
+
+    form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
+    points = choose(Run.read(run), variant, pattern, launch)
+    if form in npout.FORMATS:
+        one_curve(points)
+        text = npout.write(points, form)
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            Path(output).write_text(text)
+    elif output is not None:
+        table.write(points, form, Path(output))
+    else:
+        if form == "parquet" and sys.stdout.isatty():
+            raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "points"
+            table.write(points, form, path)
+            sys.stdout.buffer.write(path.read_bytes())
+
+
+def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
+    from netpipe.cli.show import check_names
+
+    check_names(variants, patterns, [(point.variant, point.pattern) for point in run.points])
+    points = [
+        point
+        for point in run.points
+        if (not variants or point.variant in variants)
+        and (not patterns or point.pattern in patterns)
+        and (launch is None or point.launch == launch)
+    ]
+    if not points:
+        which = f" of launch {launch}" if launch is not None and run.points else ""
+        raise Failure(USAGE, f"the run has no points{which}, so there is nothing to export")
+    return points
+
+
+def one_curve(points: list[Point]) -> None:
+    """Raises Failure (2) where np.out would mix several curves."""
+    for option, there in (
+        ("variant", [point.variant for point in points]),
+        ("pattern", [point.pattern for point in points]),
+        ("launch", [str(point.launch) for point in points]),
+    ):
+        names = list(dict.fromkeys(there))
+        if len(names) > 1:
+            raise Failure(USAGE, f"np.out holds one curve; choose with --{option}: {', '.join(names)}")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe import: what another program measured as a run, to stand beside ours."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from netpipe.cli._formats import FORMATS, OF_ENDING
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.records import Point
+
+
+@click.command
+@click.argument("file", metavar="FILE", type=click.Path())
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Default: by the ending, else by the columns of np.out.",
+)
+@click.option("-o", "--output", metavar="RUN", help="The run file  [FILE with the ending .jsonl]")
+@click.option("--variant", metavar="NAME", help="What the curve of an np.out belongs to  [the name of FILE]")
+@click.option("--pattern", metavar="NAME", default="pingpong", help="And its pattern  [pingpong]")
+def command(file: str, form: str | None, output: str | None, variant: str | None, pattern: str) -> None:
+    """Make a run of FILE: an np.out of NetPIPE 3 or 5, or points as CSV, Parquet or JSON.
+
+    An np.out has no intervals, so what is imported has none: its time stands as the median, and the record says what it
+    really is.
+    """
+    from netpipe.records import End, Header, Rank, Variant, encode
+    from netpipe.render import npout
+    from netpipe.run_file import make_room, now
+
+    path = Path(file)
+    target = Path(output) if output else path.with_suffix(".jsonl")
+    form = form or OF_ENDING.get(path.suffix.lower()) or guess(path)
+    name = variant or path.stem
+    points = read(path, form, name, pattern)
+    source = npout.FORMATS[form].source if form in npout.FORMATS else form
+    make_room(target)
+    with target.open("wb") as run:
+        run.write(encode(Header(schema=1, run=uuid.uuid4().hex, started=now(), argv=sys.argv[1:])))
+        for one in dict.fromkeys(point.variant for point in points):
+            rank = Rank(rank=0, settings={"imported_from": path.name, "source": source})
+            run.write(encode(Variant(variant=one, module=one.partition(":")[0], ranks=[rank])))
+        for point in points:
+            run.write(encode(point))
+        run.write(encode(End(exit=0, reason="done")))
+    click.echo(f"netpipe: {len(points)} points are in {target}", err=True)
+
+
+def guess(path: Path) -> str:
+    """npout3 or npout5, by the number of columns of the first line."""
+    words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
+    form = {3: "npout3", 5: "npout5"}.get(len(words))
+    if form is None:
+        raise Failure(
+            USAGE, f"{path} has {len(words)} columns, which is no np.out (3 or 5); name its --format"
+        )
+    return form
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise Failure(USAGE, f"{path} is no text, and so no np.out; name its --format") from None
+
+
+def read(path: Path, form: str, variant: str, pattern: str) -> list[Point]:
+    from netpipe.render import npout, table
+
+    try:
+        if form in npout.FORMATS:
+            points = list(npout.read(text_of(path), form, variant, pattern))
+        else:
+            points = list(table.read(path, form))
+    except (npout.NotNpOut, table.NotATable) as error:
+        raise Failure(USAGE, f"{path}: {error}") from None
+    if not points:
+        raise Failure(USAGE, f"{path} has no points")
+    return points

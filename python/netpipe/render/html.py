@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: a whole run as one HTML file that needs nothing else and asks nothing of any network.
+
+Scripts (plotly.js among them), styles and data stand in the file, and its content security policy forbids all else. Whatever
+comes from the run file is text: the template escapes it, and the data for the plots is JSON in which no tag can end the script.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from netpipe.analysis.curves import curves
+from netpipe.analysis.floor import floors
+from netpipe.analysis.launches import launches
+from netpipe.analysis.losses import losses
+from netpipe.analysis.states import states
+from netpipe.analysis.summary import Summary, summarise
+from netpipe.records import Run
+from netpipe.render import page_tables
+from netpipe.render.page_plots import plots
+from netpipe.render.palette import style
+from netpipe.render.pictures import FIGURES
+from netpipe.render.remarks import floor_sentence
+from netpipe.render.sentences import (
+    answer,
+    doubts,
+    is_floor,
+    largest_losses,
+    launch_sentence,
+    listed,
+    loss_sentence,
+    measured,
+    state_sentences,
+    when,
+    where,
+)
+from netpipe.render.units import span_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write(run: Run, path: Path, title: str | None = None) -> None:
+    """Writes the report. Raises OSError from the file system."""
+    path.write_text(page(run, title), encoding="utf-8")
+
+
+def page(run: Run, title: str | None = None) -> str:
+    """The report as one text."""
+    import jinja2
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js")}  # noqa: S704
+    data = plots(run)
+    return environment.get_template("report.html").render(
+        _content(run, title),
+        css=own["report.css"],
+        script=own["report.js"],
+        # A closing tag inside a string of the library would end its script.
+        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")) if data["curves"] else Markup(""),  # noqa: S704
+        data=Markup(safe_json(data)),  # noqa: S704
+        drawn=data,
+    )
+
+
+def safe_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no character in it that HTML or old JavaScript could take for its own."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _content(run: Run, title: str | None) -> dict[str, Any]:
+    found = curves(run)
+    summaries = tuple(map(summarise, found))
+    lost = losses(run)
+    seen = states(run)
+    several = len({curve.pattern for curve in found}) > 1
+    skipped, errors = page_tables.problem_tables(run)
+    return {
+        "title": title or _title(run),
+        "measured": measured(run),
+        "when": when(run),
+        "largest": largest_losses(lost),
+        "layers": _layers(summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}),
+        "figures": [(name, kind.title) for name, kind in FIGURES.items()],
+        "summary": page_tables.summary_table(summaries, several),
+        "losses": page_tables.loss_table(lost, several),
+        "loss_sizes": page_tables.loss_sizes_table(lost),
+        "doubts": doubts(run, summaries, lost, seen),
+        "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
+        "states": state_sentences(seen),
+        "launches": [launch_sentence(spread) for spread in launches(run)],
+        "points": [
+            (f"{curve.variant}, {curve.pattern}" if several else curve.variant, _state_of(summary), page_tables.point_table(curve))
+            for curve, summary in zip(found, summaries, strict=True)
+        ],
+        "plan": page_tables.plan_table(run),
+        "options": page_tables.options_table(run),
+        "settings": page_tables.settings_table(run),
+        "environments": page_tables.environment_tables(run),
+        "skipped": skipped,
+        "errors": errors,
+        "about": _about(run),
+    }
+
+
+def _title(run: Run) -> str:
+    variants = list(dict.fromkeys(curve.variant for curve in curves(run) if not is_floor(curve.variant)))
+    what = listed(variants) if len(variants) <= 6 else f"{len(variants)} layers"
+    host = next((e.host for e in run.environments if e.host), run.header.host if run.header else None)
+    return f"{what or 'A run without points'}{f' on {host}' if host else ''}"
+
+
+def _layers(
+    summaries: Sequence[Summary], several: bool, loss_of: dict[tuple[str, str], str]
+) -> list[dict[str, Any]]:
+    """A line for each curve, with the colour that it has in the plots."""
+    colors: dict[str, int] = {}
+    made = []
+    for summary in summaries:
+        floor = is_floor(summary.variant)
+        color = None if floor else style(colors.setdefault(summary.variant, len(colors)), 0)[0]
+        made.append(
+            {
+                "name": f"{summary.variant}, {summary.pattern}" if several else summary.variant,
+                "color": color,
+                "answer": answer(summary),
+                "loss": loss_of.get((summary.variant, summary.pattern)),
+            }
+        )
+    return made
+
+
+def _state_of(summary: Summary) -> str:
+    if summary.converged is None or summary.converged == summary.points:
+        return f"{summary.points} points"
+    return f"{summary.points} points, {summary.points - summary.converged} not converged"
+
+
+def _about(run: Run) -> list[tuple[str, str]]:
+    """What identifies the run."""
+    header = run.header
+    lines = [
+        ("run", header.run if header else None),
+        ("measured by", f"netpipe {header.netpipe}" if header and header.netpipe else None),
+        ("started", when(run)),
+        ("where", where(run)),
+        ("command", " ".join(header.argv) if header and header.argv else None),
+        ("took", span_text(run.end.seconds) if run.end and run.end.seconds is not None else None),
+        ("ended", f"{run.end.reason} (exit {run.end.exit})" if run.end else None),
+        ("file", run.path.name if run.path else None),
+    ]
+    return [(name, text) for name, text in lines if text]

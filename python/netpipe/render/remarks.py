@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to know before one believes the numbers of a run, as few lines for a terminal; the report says it at length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import TYPE_CHECKING
+
+from netpipe.analysis.floor import NOTABLE, Floor, floors
+from netpipe.analysis.launches import launches
+from netpipe.analysis.states import states
+from netpipe.render.sentences import launch_sentence, listed, state_sentences
+from netpipe.render.units import percent_text, size_text, time_text
+
+if TYPE_CHECKING:
+    from netpipe.analysis.losses import Loss
+    from netpipe.analysis.summary import Summary
+    from netpipe.records import Run
+
+SEVERE, WARNING, NOTE = "severe", "warning", "note"
+Remark = tuple[str, str]  # how severe, and a sentence
+MOST_CHANGES = 3
+
+
+def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> list[Remark]:
+    """The worst first."""
+    found = [
+        *_of_the_end(run),
+        *_of_precision(list(summaries)),
+        *_of_the_machine(run, list(losses)),
+        *_of_the_floor(run),
+        *_of_the_launches(run),
+        *_of_what_is_missing(run),
+    ]
+    return sorted(found, key=lambda remark: (SEVERE, WARNING, NOTE).index(remark[0]))
+
+
+def _of_the_end(run: Run) -> list[Remark]:
+    found = []
+    for error in run.errors:
+        words = error.message.rstrip(".")
+        size = f" at {size_text(error.size_bytes)}" if error.size_bytes else ""
+        found.append((SEVERE, f"{error.variant or 'The run'}{size} failed: {words}."))
+    if run.end is not None and run.end.reason == "interrupted":
+        found.append((WARNING, "The run was interrupted; this is what was measured until then."))
+    elif run.end is None and run.launches and run.header is not None:
+        found.append((WARNING, "The run has no end: it was cut off, or goes on."))
+    return found
+
+
+def _of_precision(summaries: list[Summary]) -> list[Remark]:
+    loose = [
+        (s, s.points - s.converged) for s in summaries if s.converged is not None and s.converged < s.points
+    ]
+    if not loose:
+        return []
+    count, points = sum(number for _, number in loose), sum(summary.points for summary in summaries)
+    worst = max((s for s, _ in loose), key=lambda summary: summary.worst_half_width or 0)
+    where = ""
+    if worst.worst_half_width is not None:
+        place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
+        where = f"; the widest interval is ±{percent_text(worst.worst_half_width)}, of {place}"
+    which = listed(f"{summary.variant} {number}" for summary, number in loose)
+    sentence = (
+        f"{count} of {points} points did not reach the target ({which}){where}. "
+        "More --budget or a quieter machine helps: netpipe doctor."
+    )
+    return [(WARNING if count > points / 10 else NOTE, sentence)]
+
+
+def _of_the_machine(run: Run, losses: list[Loss]) -> list[Remark]:
+    found = []
+    seen = states(run)
+    if seen.changes:
+        sentences = state_sentences(seen)[: min(len(seen.changes), MOST_CHANGES)]
+        more = len(seen.changes) - len(sentences)
+        apart = sum(loss.other_state_sizes for loss in losses)
+        text = " ".join(sentences) + (f" And {more} more such changes." if more else "")
+        if apart:
+            text += f" {apart} sizes of two layers stand in different states and were not compared."
+        found.append((WARNING, f"The machine changed under the run. {text}"))
+    spoilers = [
+        str(spoiler["what"])
+        for environment in run.environments[:1]
+        for spoiler in environment.facts.get("spoilers") or []
+        if isinstance(spoiler, dict) and spoiler.get("what") and spoiler.get("severity") != NOTE
+    ]
+    if spoilers:
+        found.append(
+            (WARNING, f"This machine spoils measurements: {listed(spoilers)}. What to do: netpipe doctor.")
+        )
+    for upper, below, (wait, other) in dict.fromkeys(
+        (x.variant, x.below, x.waits) for x in losses if x.waits
+    ):
+        module = below.partition(":")[0]
+        sentence = (
+            f"* {upper} waits by {wait} and {below} by {other}: measure {module}:wait={wait} too, "
+            "and it is the layers that are compared."
+        )
+        found.append((NOTE, sentence))
+    return found
+
+
+def _of_the_launches(run: Run) -> list[Remark]:
+    spreads = launches(run)
+    if len(spreads) < 2:
+        return [(NOTE, launch_sentence(spread)) for spread in spreads]
+    typical = median(spread.typical_spread for spread in spreads)
+    worst = max(spreads, key=lambda spread: spread.worst.spread)
+    inside = [spread.typical_inside for spread in spreads if spread.typical_inside is not None]
+    beside = f", where a launch itself is sure to ±{percent_text(median(inside))}" if inside else ""
+    count = max(spread.launches for spread in spreads)
+    sentence = (
+        f"{count} launches lie {percent_text(typical - 1)} apart at a typical size{beside}; "
+        f"most {worst.variant} at {size_text(worst.worst.size_bytes)}, {percent_text(worst.worst.spread - 1)}."
+    )
+    return [(NOTE, sentence)]
+
+
+def floor_sentence(floor: Floor) -> str | None:
+    """Where one curve is so near to the harness that the harness shows; None where it is not."""
+    if floor.to_bytes is None:
+        return None
+    return (
+        f"{floor.variant} ({floor.pattern}): up to {size_text(floor.to_bytes)} more than {percent_text(NOTABLE)} of "
+        f"the time is the harness itself ({time_text(floor.floor_ns)}), at most {percent_text(floor.share)}."
+    )
+
+
+def _of_the_floor(run: Run) -> list[Remark]:
+    return [(NOTE, sentence) for floor in floors(run) if (sentence := floor_sentence(floor)) is not None]
+
+
+def _of_what_is_missing(run: Run) -> list[Remark]:
+    by_reason: dict[str, list[str]] = {}
+    for skip in run.skipped:
+        name = f"{skip.variant} {skip.pattern}" if skip.pattern else skip.variant
+        names = by_reason.setdefault(skip.reason.rstrip("."), [])
+        if name not in names:
+            names.append(name)
+    return [(NOTE, f"Skipped {listed(names)}: {reason}.") for reason, names in by_reason.items()]

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws the report's plots with plotly from the JSON beside it. Names come from a file that anybody may have written, and plotly
+// reads some tags in text: esc() makes them plain.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const touch = matchMedia("(pointer: coarse)");
+  const hidden = new Set();
+  const chosen = { curve: 0, size: null };
+  let printing = false;
+
+  const esc = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const palette = () => data.palette[dark.matches && !printing ? "dark" : "light"];
+  const color = (curve) => palette()[data.curves[curve].color];
+  const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
+  const config = { displayModeBar: false, displaylogo: false, responsive: true, doubleClick: "reset" };
+
+  function axis(of, vertical) {
+    return {
+      type: of.log ? "log" : "linear",
+      range: of.log ? of.range.map(Math.log10) : of.range,
+      tickvals: of.ticks.map((tick) => tick[0]),
+      ticktext: of.ticks.map((tick) => tick[1]),
+      title: vertical ? undefined : { text: of.label, standoff: 8 },
+      gridcolor: css("--rule"), linecolor: css("--soft"), showline: true, zeroline: false, ticks: "outside", ticklen: 3,
+      tickcolor: css("--soft"), automargin: true,
+    };
+  }
+
+  function layout(x, y) {
+    return {
+      xaxis: axis(x, false), yaxis: axis(y, true), showlegend: false, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
+      margin: { l: 8, r: 14, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
+      hoverlabel: { bgcolor: css("--page"), bordercolor: css("--soft"), font: { color: css("--ink"), size: 12 }, align: "left" },
+    };
+  }
+
+  function band(line, figure) {
+    const along = figure.bandOnX ? line.y : line.x;
+    const round = line.low.concat([...line.high].reverse());
+    const there = along.concat([...along].reverse());
+    return {
+      type: "scatter", mode: "lines", x: figure.bandOnX ? round : there, y: figure.bandOnX ? there : round, fill: "toself",
+      fillcolor: fade(color(line.curve), 0.22), line: { width: 0 }, hoverinfo: "skip", visible: !hidden.has(line.curve),
+    };
+  }
+
+  function curveTrace(name, line) {
+    const of = data.curves[line.curve];
+    const ring = new Set(line.hollow);
+    const few = line.size.length <= 40;
+    const texts = (name === "loss" ? data.lossHover : data.hover)[line.curve];
+    return {
+      type: "scatter", mode: "lines+markers", x: line.x, y: line.y, visible: !hidden.has(line.curve),
+      line: { color: color(line.curve), width: 2, dash: of.dash },
+      marker: {
+        color: line.size.map((_, i) => (ring.has(i) ? css("--page") : color(line.curve))),
+        line: { color: color(line.curve), width: line.size.map((_, i) => (ring.has(i) ? 1.4 : 0)) },
+        size: line.size.map((_, i) => (ring.has(i) ? 7 : few ? 5 : 0)), opacity: 1,
+      },
+      customdata: line.size.map((size) => [line.curve, size]),
+      hoverinfo: "text",
+      text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + (texts[size] || []).map(esc).join("<br>")),
+    };
+  }
+
+  // Rates are dashed, times dotted, the same in every figure.
+  const boundDash = (bound) => (bound.quantity === "time" ? "1.5px,2.5px" : "6px,3px");
+
+  function boundTrace(bound) {
+    return {
+      type: "scatter", mode: "lines", x: bound.x, y: bound.y, line: { color: css("--soft"), width: 1, dash: boundDash(bound) },
+      hoverinfo: "text", text: esc(bound.label),
+    };
+  }
+
+  function drawFigure(name) {
+    const figure = data.figures[name];
+    const host = document.getElementById("plot-" + name);
+    const traces = figure.bounds.map(boundTrace)
+      .concat(figure.lines.map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
+    Plotly.react(host, traces, layout(figure.x, figure.y), config);
+  }
+
+  // ------------------------------------------------------------------------------------------- distribution
+
+  function timeText(ns) {
+    const [step, unit] = ns >= 999.5e6 ? [1e9, "s"] : ns >= 999.5e3 ? [1e6, "ms"] : ns >= 999.5 ? [1e3, "µs"] : [1, "ns"];
+    return Number((ns / step).toPrecision(3)) + " " + unit;
+  }
+
+  function timeTicks(low, high) {
+    const found = [];
+    const wide = high / low > 50;
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      for (const factor of wide ? [1] : high / low > 4 ? [1, 2, 5] : [1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8]) {
+        const value = factor * 10 ** power;
+        if (value >= low && value <= high) found.push([value, timeText(value)]);
+      }
+    }
+    return found;
+  }
+
+  function drawDistribution() {
+    const host = document.getElementById("plot-distribution");
+    const of = (data.histograms[chosen.curve] || {})[chosen.size];
+    if (!of) {
+      Plotly.purge(host);
+      host.replaceChildren(document.createTextNode("No distribution was recorded."));
+      host.className = "plot hint";
+      return;
+    }
+    if (host.className !== "plot") {
+      host.replaceChildren();
+      host.className = "plot";
+    }
+    const total = of.count.reduce((sum, count) => sum + count, 0);
+    const share = of.count.map((count) => (100 * count) / total);
+    const floor = 50 / total;  // half of one operation, in percent: where a logarithmic bar can stand
+    const ink = color(chosen.curve);
+    const x = [], y = [];
+    of.low.forEach((low, i) => {
+      x.push(low, low, low * of.factor, low * of.factor, null);
+      y.push(floor, share[i], share[i], floor, null);
+    });
+    const top = Math.max(...share) * 1.6;
+    const left = Math.min(of.low[0], of.median) / of.factor;
+    const right = Math.max(of.low[of.low.length - 1] * of.factor, of.p99 || 0) * of.factor;
+    const what = of.single ? "operations" : "batch means";
+    const ticksY = [100, 10, 1, 0.1, 0.01, 0.001, 0.0001].filter((value) => value >= floor && value <= top).map((value) => [value, value + " %"]);
+    const looks = layout(
+      { log: true, range: [left, right], ticks: timeTicks(left, right), label: "time of one operation (" + total + " " + what + ")" },
+      { log: true, range: [floor, top], ticks: ticksY, label: "" });
+    const marks = [["median", of.median], ["p99", of.p99]].filter((mark) => mark[1]);
+    looks.annotations = marks.map(([label, at]) => ({
+      x: Math.log10(at), y: Math.log10(top), text: label + " " + timeText(at), showarrow: false, yanchor: "top", xanchor: "left", xshift: 3,
+      font: { size: 11, color: css("--soft") }, bgcolor: fade(css("--page"), 0.75), borderpad: 0,
+    }));
+    if (marks.length === 2) looks.annotations[1].yshift = -15;  // below the other, so that near ones do not meet
+    Plotly.react(host, [
+      { type: "scatter", mode: "lines", x, y, fill: "toself", fillcolor: fade(ink, 0.35), line: { color: ink, width: 1 }, hoverinfo: "skip" },
+      ...marks.map(([, at]) => ({ type: "scatter", mode: "lines", x: [at, at], y: [floor, top], hoverinfo: "skip",
+        line: { color: css("--soft"), width: 1, dash: "5px,3px" } })),
+      { type: "scatter", mode: "markers", x: of.low.map((low) => low * Math.sqrt(of.factor)), y: share, marker: { opacity: 0, size: 10 },
+        hoverinfo: "text", text: of.low.map((low, i) =>
+          timeText(low) + " to " + timeText(low * of.factor) + "<br>" + of.count[i] + " of " + total + " " + what) },
+    ], looks, config);
+  }
+
+  function choose(curve, size) {
+    chosen.curve = curve;
+    const sizes = Object.keys(data.histograms[curve] || {});
+    const picker = document.getElementById("choose-size");
+    picker.replaceChildren(...sizes.map((one) => new Option(sizeText(Number(one)), one)));
+    const wanted = String(size);
+    chosen.size = sizes.includes(wanted) ? wanted : sizes.includes("8") ? "8" : sizes[0];
+    document.getElementById("choose-curve").value = String(curve);
+    if (chosen.size !== undefined) picker.value = chosen.size;
+    picker.hidden = sizes.length === 0;
+    drawDistribution();
+  }
+
+  const sizeText = (bytes) => (bytes >= 1 << 20 && bytes % (1 << 18) === 0 ? bytes / (1 << 20) + " MiB"
+    : bytes >= 1024 && bytes % 256 === 0 ? bytes / 1024 + " KiB" : bytes + " B");
+
+  // --------------------------------------------------------------------------------------------- yardsticks
+
+  function drawYardsticks() {
+    const host = document.getElementById("plot-yardsticks");
+    const y = data.yardsticks;
+    if (!host) return;
+    const rows = [["bounce", "cache-line bounce (ns)"], ["copy", "memory copy (Gbps)"], ["wakeup", "wake-up (µs)"]]
+      .filter(([key]) => y[key].some((value) => value !== null));
+    const looks = layout({ log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
+    delete looks.xaxis;
+    delete looks.yaxis;
+    looks.annotations = [];
+    looks.hovermode = "closest";
+    const gap = 0.16;
+    const height = (1 - gap * (rows.length - 1)) / Math.max(1, rows.length);
+    const plain = { gridcolor: css("--rule"), linecolor: css("--soft"), showline: true, zeroline: false, automargin: true };
+    const end = Math.max(...y.at, 0.1) * 1.02;
+    const states = [...new Set(y.state)];
+    const traces = rows.map(([key, label], row) => {
+      const id = row ? String(row + 1) : "";
+      const bottom = 1 - height - row * (height + gap);
+      looks["xaxis" + id] = { ...plain, anchor: "y" + id, range: [-0.02 * end, end], showticklabels: row === rows.length - 1,
+        title: row === rows.length - 1 ? { text: "time (s)", standoff: 8 } : undefined };
+      looks["yaxis" + id] = { ...plain, anchor: "x" + id, domain: [bottom, bottom + height], rangemode: "tozero", nticks: 4 };
+      looks.annotations.push({ xref: "paper", yref: "paper", x: 0, y: bottom + height, xanchor: "left", yanchor: "bottom", yshift: 2,
+        text: label, showarrow: false, font: { size: 11, color: css("--soft") } });
+      return {
+        type: "scatter", mode: "lines+markers", x: y.at, y: y[key], xaxis: "x" + id, yaxis: "y" + id, connectgaps: false,
+        line: { color: css("--rule"), width: 1.5 },
+        marker: { size: 7, color: y.state.map((state) => palette()[Math.max(0, states.indexOf(state)) % palette().length]) },
+        hoverinfo: "text",
+        text: y.at.map((at, i) => label + ": " + y[key][i] + "<br>at " + at + " s, state " + (y.state[i] === null ? "not known" : y.state[i])),
+      };
+    });
+    looks.margin.t = 22;
+    Plotly.react(host, traces, looks, config);
+  }
+
+  // ------------------------------------------------------------------------------------------------ controls
+
+  function swatch(stroke, width, dash) {
+    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    drawing.setAttribute("width", "20");
+    drawing.setAttribute("height", "8");
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    const pattern = dash === "solid" ? "" : dash.replaceAll("px", "");
+    Object.entries({ x1: 0, x2: 20, y1: 4, y2: 4, stroke, "stroke-width": width, "stroke-dasharray": pattern })
+      .forEach(([name, value]) => line.setAttribute(name, value));
+    drawing.append(line);
+    return drawing;
+  }
+
+  function drawLegend() {
+    const buttons = data.curves.map((curve, place) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(!hidden.has(place)));
+      button.append(swatch(color(place), 2.5, curve.dash), curve.label);
+      button.addEventListener("click", () => {
+        if (!hidden.delete(place)) hidden.add(place);
+        drawAll();
+        document.querySelectorAll("#legend button")[place].focus();
+      });
+      return button;
+    });
+    const bounds = Object.values(data.figures).flatMap((figure) => figure.bounds).filter((bound) => bound.quantity !== "kept");
+    const named = [...new Map(bounds.map((bound) => [bound.label, bound])).values()].map((bound) => {
+      const name = document.createElement("span");
+      name.append(swatch(css("--soft"), 1.2, boundDash(bound)), bound.label);
+      return name;
+    });
+    document.getElementById("legend").replaceChildren(...buttons, ...named);
+  }
+
+  function drawAll() {
+    drawLegend();
+    Object.keys(data.figures).forEach(drawFigure);
+    drawDistribution();
+    drawYardsticks();
+  }
+
+  const curves = document.getElementById("choose-curve");
+  curves.replaceChildren(...data.curves.map((curve, place) => new Option(curve.label, String(place))));
+  curves.addEventListener("change", () => choose(Number(curves.value), chosen.size));
+  document.getElementById("choose-size").addEventListener("change", (event) => choose(chosen.curve, event.target.value));
+
+  // The last curve that has a distribution: it stands on all the others.
+  const first = data.histograms.map((sizes) => Object.keys(sizes).length > 0).lastIndexOf(true);
+  choose(Math.max(0, first), "8");
+  drawAll();
+  Object.keys(data.figures).forEach((name) => {
+    document.getElementById("plot-" + name).on("plotly_click", (event) => {
+      const picked = event.points.find((point) => point.customdata);
+      if (picked) choose(picked.customdata[0], picked.customdata[1]);
+    });
+  });
+  dark.addEventListener("change", drawAll);
+  addEventListener("beforeprint", () => { printing = true; drawAll(); });
+  addEventListener("afterprint", () => { printing = false; drawAll(); });
+})();

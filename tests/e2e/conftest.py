@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real worker, driven by plans, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
+WORKER = NATIVE / "bin" / "netpipe-worker"
+TEST_MODULES = NATIVE / "test-modules"
+LIMIT_S = 90.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    said: str  # on standard error
+    events: list[dict[str, Any]]
+    records: list[dict[str, Any]]
+
+    def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+        wanted = {"type": kind, **fields}
+        return [r for r in self.records if all(r.get(key) == value for key, value in wanted.items())]
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """Whole lines only: a torn last line is what an interruption may leave."""
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+Runner = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session")
+def worker() -> Path:
+    assert WORKER.is_file(), f"{WORKER} is not there: build first (make build)"
+    return WORKER
+
+
+@pytest.fixture(scope="session")
+def listing(worker: Path) -> dict[str, Any]:
+    done = subprocess.run([worker, "list"], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.fixture
+def measure(worker: Path, tmp_path: Path) -> Runner:
+    """measure("variant tcp", "budget 0.2"): one plan, run to its end. record="-" or another path replaces the run file."""
+
+    def run(*lines: str, record: str | None = None, limit_s: float = LIMIT_S) -> Outcome:
+        path = tmp_path / "run.jsonl"
+        path.unlink(missing_ok=True)
+        plan = "\n".join(["netpipe-plan 1", f"record {record or path}", *lines, "end", ""])
+        done = subprocess.run(
+            [worker, "run"], input=plan, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+        records = parse(path.read_text()) if path.exists() else []
+        return Outcome(done.returncode, done.stderr, parse(done.stdout), records)
+
+    return run
+
+
+@pytest.fixture
+def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Popen[str], Path]]:
+    """The same, while it is still running. Whatever is left of it at the end of the test is ended by its process group."""
+    going: list[subprocess.Popen[str]] = []
+
+    def start(*lines: str) -> tuple[subprocess.Popen[str], Path]:
+        path = tmp_path / "run.jsonl"
+        process = subprocess.Popen(
+            [worker, "run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write("\n".join(["netpipe-plan 1", f"record {path}", *lines, "end", ""]))
+        process.stdin.flush()
+        going.append(process)
+        return process, path
+
+    yield start  # type: ignore[misc]
+    for process in going:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait(10)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every module against every pattern, with real bytes that are checked. The list comes from `netpipe-worker list`, so that a new module
+or pattern is tested by being there.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import WORKER, Runner
+
+SIZES = "1,2,3,7,8,9,63,64,65,255,4095,4096,4097,65535,65536,65537,300001,1048579,4194301"
+
+
+def listing() -> dict[str, Any]:
+    if not WORKER.is_file():
+        return {"modules": [], "patterns": []}
+    answer: dict[str, Any] = json.loads(
+        subprocess.run([WORKER, "list"], capture_output=True, check=True, timeout=60).stdout
+    )
+    return answer
+
+
+LISTING = listing()
+MODULES = [module["name"] for module in LISTING["modules"]]
+PATTERNS = [pattern["name"] for pattern in LISTING["patterns"]]
+
+
+def choices() -> list[str]:
+    """Each module with each value of each of its choices and switches, one at a time."""
+    variants = []
+    for module in LISTING["modules"]:
+        variants.append(module["name"])
+        for option in module["options"]:
+            values = {"choice": option["choices"], "bool": ["yes", "no"]}.get(option["type"], [])
+            variants += [
+                f"{module['name']}:{option['name']}={value}" for value in values if value != option["default"]
+            ]
+    return variants
+
+
+def test_there_are_the_modules_and_patterns_that_the_documentation_promises() -> None:
+    assert {"null", "memcpy", "shm", "pipe", "unix", "tcp"} <= set(MODULES)
+    assert {"pingpong", "stream"} <= set(PATTERNS)
+    assert LISTING["refused"] == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("variant", choices())
+def test_every_byte_arrives_or_the_reason_why_not_is_named(
+    measure: Runner, variant: str, pattern: str
+) -> None:
+    done = measure(
+        f"variant {variant}",
+        f"pattern {pattern}",
+        "schedule list",
+        f"sizes {SIZES}",
+        "verify yes",
+        "budget 0.6",
+        "timeout 5",
+    )
+    skipped = done.of("skipped", pattern=pattern)
+    if done.code == 3:
+        # Not on this machine (an instruction set, an address family): said, with the reason.
+        assert done.of("error", code=3), done.said
+        return
+    assert done.code == 0, done.said
+    points = done.of("point", pattern=pattern)
+    whole = [s for s in skipped if s["size_bytes"] is None and "nothing to verify" not in s["reason"]]
+    if whole:
+        assert not points
+        assert whole[0]["reason"]
+        return
+    sizes = {p["size_bytes"] for p in points} | {s["size_bytes"] for s in skipped}
+    assert sizes >= {int(size) for size in SIZES.split(",")}
+    if not any("nothing to verify" in s["reason"] for s in skipped):
+        assert all(p["verified_bytes"] > 0 for p in points), (
+            "a size was measured without a byte being checked"
+        )
+    for p in points:
+        assert p["low_ns"] <= p["median_ns"] <= p["high_ns"]
+        assert p["min_ns"] <= p["median_ns"] <= p["max_ns"]
+
+
+@pytest.mark.parametrize(
+    "variant", ["tcp:streams=2", "tcp:streams=7", "tcp:ip=6", "tcp:sndbuf=16k,rcvbuf=16k", "tcp:mss=1400"]
+)
+def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
+    done = measure(
+        f"variant {variant}",
+        "pattern pingpong",
+        "pattern stream",
+        "schedule list",
+        f"sizes {SIZES}",
+        "verify yes",
+        "budget 0.6",
+    )
+    assert done.code == 0, done.said
+    assert {p["size_bytes"] for p in done.of("point", pattern="stream")} == {
+        int(size) for size in SIZES.split(",")
+    }
+    assert all(p["verified_bytes"] for p in done.of("point"))
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in ("null",)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("buffers cold",),
+        ("send-offset 1", "recv-offset 3"),
+        ("buffers cold", "send-offset 5", "recv-offset 2"),
+    ],
+)
+def test_every_buffer_policy_delivers_every_byte(
+    measure: Runner, module: str, settings: tuple[str, ...]
+) -> None:
+    done = measure(
+        f"variant {module}", "schedule list", "sizes 1,8,4097,1048579", "verify yes", "budget 0.3", *settings
+    )
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 4
+    assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["memcpy", "shm", "unix", "tcp"])
+def test_a_message_of_more_than_2_gib_arrives_byte_by_byte(measure: Runner, module: str) -> None:
+    size = (1 << 31) + 4099
+    done = measure(
+        f"variant {module}",
+        "schedule list",
+        f"sizes {size}",
+        "verify yes",
+        "budget 0.1",
+        "timeout 120",
+        limit_s=300,
+    )
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    assert point["size_bytes"] == size
+    assert point["verified_bytes"] >= 2 * size

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong ends in a sentence, with the right exit code, and what was measured is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import TEST_MODULES, Runner, parse
+
+Starter = Callable[..., tuple["subprocess.Popen[str]", Path]]
+
+
+def module(name: str) -> str:
+    path = TEST_MODULES / f"{name}.so"
+    assert path.is_file(), f"{path} is not there: build with -DNETPIPE_TESTS=ON"
+    return f"module-file {path}"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("variant tpc", "did you mean 'tcp'?"),
+        ("variant tcp:sndbff=1k", "did you mean 'sndbuf'?"),
+        ("variant tcp:sndbuf=8Q", "'8Q' is not a size"),
+        ("variant tcp:wait=pol", "did you mean 'poll'?"),
+        ("pattern pingpang", "did you mean 'pingpong'?"),
+        ("start 8Q", "start: '8Q' is not a size"),
+        ("end-size -1", "end-size: '-1' is not a size"),
+        ("start 2k\nend-size 1k", "below its start"),
+        ("schedule fibonacci", "there is no schedule 'fibonacci'"),
+        ("target 0", "target: 0 is outside"),
+        ("verify maybe", "neither yes nor no"),
+        ("pin 0,x", "no pinning"),
+        ("pin 0", "name one per rank"),
+        ("colour blue", "unknown key 'colour'"),
+        ("module-file /no/such.so", "does not exist"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_measured(measure: Runner, line: str, says: str) -> None:
+    done = measure("variant tcp", line)
+    assert done.code == 2
+    assert says in done.said
+    assert not done.of("sample")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("wrong_abi", 2, "ABI 2, this netpipe has 1"),
+        ("wrong_magic", 2, "magic number"),
+        ("short_table", 2, "bytes, this netpipe's has"),
+        ("half", 2, "send and recv belong together"),
+        ("no_entry", 2, "does not export netpipe_module()"),
+        ("missing_library", 3, "cannot be loaded"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_refused_with_both_sides_named(
+    measure: Runner, name: str, code: int, says: str
+) -> None:
+    done = measure(module(name), "variant tcp")
+    assert (done.code, says in done.said) == (code, True), done.said
+
+
+def test_a_module_that_is_not_available_leaves_the_others_measured(measure: Runner) -> None:
+    done = measure(
+        module("unavailable"),
+        "variant unavailable",
+        "variant pipe",
+        "schedule list",
+        "sizes 8,64",
+        "budget 0.2",
+    )
+    assert done.code == 3
+    assert done.of("error", variant="unavailable", code=3)
+    assert len(done.of("point", variant="pipe")) == 2
+
+
+def test_one_wrong_byte_in_a_million_is_always_found(measure: Runner) -> None:
+    for seed in range(5):
+        done = measure(
+            module("faulty"),
+            "variant faulty",
+            "variant pipe",
+            "end-size 4k",
+            "verify yes",
+            "budget 0.3",
+            f"seed {seed}",
+        )
+        assert done.code == 1, f"seed {seed}: {done.said}"
+        (error,) = done.of("error", variant="faulty")
+        assert "differs from what was sent" in error["message"]
+        assert not done.of("point", variant="faulty", size_bytes=error["size_bytes"]), (
+            "a size that failed was reported as measured"
+        )
+        assert done.of("point", variant="pipe")
+
+
+def test_a_module_that_delivers_nothing_does_not_pass_verification(measure: Runner) -> None:
+    done = measure(
+        module("silent"), "variant silent", "schedule list", "sizes 1,8,4096", "verify yes", "budget 0.2"
+    )
+    assert done.code == 1
+    assert not done.of("point")
+
+
+def test_a_receive_that_never_completes_is_stopped_and_the_others_are_measured(measure: Runner) -> None:
+    done = measure(
+        module("stuck"),
+        "variant stuck:after=40",
+        "variant pipe",
+        "schedule list",
+        "sizes 8,64,512",
+        "budget 0.2",
+        "timeout 0.5",
+    )
+    assert done.code == 4
+    (error,) = done.of("error")
+    assert error["variant"] == "stuck:after=40"
+    assert error["size_bytes"] in (8, 64, 512)
+    assert "did not complete within 0.5 s" in error["message"]
+    assert len(done.of("point", variant="pipe")) == 3
+
+
+@pytest.mark.parametrize("how", ["sleep", "spin"])
+def test_a_module_that_ignores_everything_is_ended_with_its_last_words_in_the_file(
+    measure: Runner, how: str
+) -> None:
+    before = time.monotonic()
+    done = measure(module("hung"), f"variant hung:how={how}", "schedule list", "sizes 8", "timeout 0.5")
+    assert done.code == 4
+    assert time.monotonic() - before < 30  # a deadline, no speed
+    assert any(
+        "did not return within" in error["message"]
+        for error in done.of("error", variant=f"hung:how={how}") + done.of("error", variant="hung")
+    )
+
+
+@pytest.mark.parametrize("when", ["open", "connect", "send", "recv", "close"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_in_any_phase_ends_the_run_in_a_sentence(
+    measure: Runner, when: str, rank: int
+) -> None:
+    done = measure(
+        module("dies"),
+        f"variant dies:when={when},rank={rank}",
+        "schedule list",
+        "sizes 8",
+        "budget 0.1",
+        "timeout 1",
+    )
+    if rank == 0:
+        # Rank 0 is the worker itself: its launcher sees the signal.
+        assert done.code == -signal.SIGKILL
+    else:
+        assert done.code == (0 if when == "close" else 4) or "rank 1 has gone" in done.said
+        if when != "close":
+            assert "rank 1 has gone" in json.dumps(done.of("error"))
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for_samples(path: Path, count: int) -> None:
+    for _ in range(600):
+        if path.exists() and path.read_text().count('"type":"sample"') >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing was measured within 30 s")
+
+
+@pytest.mark.parametrize("variant", ["shm", "pipe", "unix", "tcp", "tcp:wait=poll", "shm:wait=block"])
+def test_a_peer_that_is_killed_while_measuring_is_named(started: Starter, variant: str) -> None:
+    process, path = started(f"variant {variant}", "budget 30", "timeout 5")
+    wait_for_samples(path, 20)
+    (peer,) = children_of(process.pid)
+    os.kill(peer, signal.SIGKILL)
+    assert process.wait(8) == 4
+    records = parse(path.read_text())
+    (error,) = [r for r in records if r["type"] == "error"]
+    assert "rank 1 has gone" in error["message"]
+    assert error["variant"] == variant
+    assert sum(r["type"] == "sample" for r in records) >= 20
+
+
+def test_a_peer_that_is_stopped_is_given_up_after_the_deadline(started: Starter) -> None:
+    process, path = started("variant tcp", "budget 30", "timeout 1")
+    wait_for_samples(path, 5)
+    (peer,) = children_of(process.pid)
+    os.kill(peer, signal.SIGSTOP)
+    assert process.wait(20) == 4
+    assert not Path(f"/proc/{peer}").exists(), "the worker left a stopped rank behind"
+    assert [r for r in parse(path.read_text()) if r["type"] == "error"]
+
+
+def test_an_interrupt_leaves_a_valid_file_with_the_points_so_far(started: Starter) -> None:
+    process, path = started("variant tcp", "variant shm", "budget 30")
+    wait_for_samples(path, 600)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 130
+    records = parse(path.read_text())
+    points = [r for r in records if r["type"] == "point"]
+    assert points
+    assert {p["stop"] for p in points} <= {"interrupted", "precision"}
+    assert records[-1]["type"] == "launch"
+
+
+def test_a_full_disk_ends_in_a_sentence(measure: Runner) -> None:
+    done = measure("variant pipe", "budget 0.2", record="/dev/full")
+    assert done.code == 4
+    assert "No space left on device" in done.said
+
+
+def test_a_file_that_cannot_be_opened_ends_in_a_sentence(measure: Runner) -> None:
+    done = measure("variant pipe", "budget 0.2", record="/no/such/directory/run.jsonl")
+    assert done.code == 4
+    assert "cannot be opened" in done.said
+
+
+def test_a_size_that_cannot_be_allocated_is_refused_with_the_number(measure: Runner) -> None:
+    done = measure("variant tcp", "schedule list", "sizes 1,256T")
+    assert done.code == 4
+    assert "cannot be allocated" in done.said
+    assert "256T" in done.said
+
+
+def test_a_launcher_that_goes_away_ends_the_worker(started: Starter) -> None:
+    process, path = started("variant tcp", "budget 30", "paced yes")
+    wait_for_samples(path, 1)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(20) == 130
