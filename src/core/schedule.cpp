@@ -55,7 +55,8 @@ Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
                  size_text(s.end_bytes) + " bytes, or the list is empty");
   }
   std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  const bool as_given = s.kind == Schedule::Kind::list;
+  if (!as_given) sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.front() < 1) return usage("a size of 0 bytes is in the schedule; a message has at least 1");
   if (sizes.back() > largest) return usage("a size above 4 EiB is in the schedule");
   return sizes;

@@ -49,11 +49,13 @@ class Rate {
 struct Place {
   Descriptor fd;
   sockaddr_storage peer{};
-  std::optional<ServerHandshake> handshake;
+  std::optional<ServerHandshake> handshake;  // there when it is taken; talk() is the way to it
   std::int64_t refuse_ns =
       0;  // when one that has proved the token is told that the server is busy; 0: not waiting for that
 
   [[nodiscard]] bool taken() const { return static_cast<bool>(fd); }
+  [[nodiscard]] ServerHandshake& talk() { return *handshake; }              // NOLINT(bugprone-unchecked-optional-access)
+  [[nodiscard]] const ServerHandshake& talk() const { return *handshake; }  // NOLINT(bugprone-unchecked-optional-access)
   [[nodiscard]] std::string who() const { return endpoint_text(address_text(peer), port_of(peer)); }
   void leave() {
     handshake.reset();
@@ -168,7 +170,7 @@ void Server::wait() {
     const Place& place = places_[i];
     polled_[2 + i] = {place.taken() && !paused(place) ? place.fd.get() : -1, POLLIN, 0};
     if (!place.taken()) continue;
-    next = std::min(next, place.handshake->deadline_ns());
+    next = std::min(next, place.talk().deadline_ns());
     if (paused(place)) next = std::min(next, wrong_tokens_.free_ns());
     if (place.refuse_ns != 0) next = std::min(next, place.refuse_ns);
   }
@@ -235,7 +237,7 @@ void Server::welcome() {
 Place& Server::free_place() {
   const auto rank = [](const Place& place) {
     if (!place.taken()) return std::pair{-1, std::int64_t{0}};
-    return std::pair{static_cast<int>(place.handshake->state()), place.handshake->deadline_ns()};
+    return std::pair{static_cast<int>(place.talk().state()), place.talk().deadline_ns()};
   };
   Place& place = *std::min_element(places_.begin(), places_.end(),
                                    [&](const Place& a, const Place& b) { return rank(a) < rank(b); });
@@ -249,7 +251,7 @@ Place& Server::free_place() {
 // While too many wrong tokens have come within a second, further proofs are left unread. Whoever knows the token waits
 // a moment.
 bool Server::paused(const Place& place) const {
-  return place.handshake->state() == ServerHandshake::State::proof && wrong_tokens_.full(now_ns_);
+  return place.talk().state() == ServerHandshake::State::proof && wrong_tokens_.full(now_ns_);
 }
 
 void Server::hear(Place& place) {
@@ -257,7 +259,7 @@ void Server::hear(Place& place) {
   std::array<std::byte, 4096> buffer;
   const ssize_t got = ::recv(place.fd.get(), buffer.data(), buffer.size(), 0);
   if (got > 0) {
-    place.handshake->feed(std::span(buffer).first(static_cast<std::size_t>(got)), now_ns_);
+    place.talk().feed(std::span(buffer).first(static_cast<std::size_t>(got)), now_ns_);
     step(place);
   } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
     note(place.who() + ": hung up before the end of its handshake");
@@ -268,14 +270,14 @@ void Server::hear(Place& place) {
 void Server::tick() {
   for (Place& place : places_) {
     if (!place.taken()) continue;
-    place.handshake->tick(now_ns_);
+    place.talk().tick(now_ns_);
     step(place);
   }
 }
 
 // Whatever the handshake waits for from this side.
 void Server::step(Place& place) {
-  ServerHandshake& handshake = *place.handshake;
+  ServerHandshake& handshake = place.talk();
   using State = ServerHandshake::State;
   if (handshake.state() == State::proved) {
     if (!running_) {
@@ -305,7 +307,7 @@ void Server::step(Place& place) {
 // An answer is about a kilobyte at most, and the sides take turns, so the socket has room for it; a peer for which it
 // has none is not one of ours.
 bool Server::flush(Place& place) const {
-  const std::string output = place.handshake->take_output();
+  const std::string output = place.talk().take_output();
   return output.empty() ||
          ::send(place.fd.get(), output.data(), output.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(output.size());
 }
@@ -315,9 +317,9 @@ void Server::measure(Place& place) {
   Result<Child> child =
       Child::start([&] { return measure_here(place, peer_host); }, options_.bounds, options_.grace_ns, mask_);
   if (child) {
-    running_ = Running{std::move(*child), place.who(), place.handshake->plan_hash()};
+    running_ = Running{std::move(*child), place.who(), place.talk().plan_hash()};
   } else {
-    place.handshake->refuse(child.failure());
+    place.talk().refuse(child.failure());
     flush(place);
     note(place.who() + ": refused: " + child.failure().sentence);
   }
@@ -332,7 +334,7 @@ Ending Server::measure_here(Place& place, const std::string& peer_host) {
     if (&other != &place) other.leave();
   }
   set_blocking(place.fd.get(), true);
-  ServerHandshake& handshake = *place.handshake;
+  ServerHandshake& handshake = place.talk();
   const std::string plan_text(handshake.plan_text());
   if (const Outcome fine = options_.check(plan_text, options_.bounds); !fine) {
     handshake.refuse(fine.failure());

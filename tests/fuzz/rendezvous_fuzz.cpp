@@ -52,7 +52,6 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace {
 
 using netpipe::ClientHandshake;
-using netpipe::Failure;
 using netpipe::ServerHandshake;
 using State = ServerHandshake::State;
 
@@ -223,7 +222,8 @@ void conversation(Input& input, std::uint8_t pieces) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// The name that libFuzzer calls.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {  // NOLINT(readability-identifier-naming)
   allocated_bytes = 0;
   Input input({data, size});
   const std::uint8_t kind = input.byte();

@@ -32,7 +32,7 @@
 #include "core/server.h"
 
 // In a build with the leak checker the server's process looks for leaks at its end.
-extern "C" int __lsan_do_recoverable_leak_check() __attribute__((weak));
+extern "C" int __lsan_do_recoverable_leak_check() __attribute__((weak));  // NOLINT: the checker's name, not ours
 
 namespace netpipe {
 namespace {
@@ -122,7 +122,7 @@ class RunningServer {
     address.sin_port = htons(port_);
     ::inet_pton(AF_INET, host_.c_str(), &address.sin_addr);
     Descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_TRUE(fd && ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     return fd;
   }
 
@@ -569,18 +569,18 @@ class TokenFile : public ::testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "netpipe-token-XXXXXX").string();
     const Descriptor fd(::mkstemp(name.data()));
     ASSERT_TRUE(fd);
-    path_ = name;
+    path = name;
     ::unsetenv(token_variable);
   }
-  void TearDown() override { std::filesystem::remove(path_); }
-  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  void TearDown() override { std::filesystem::remove(path); }
+  void write(const std::string& text) const { std::ofstream(path) << text; }
 
-  std::string path_;
+  std::string path;
 };
 
 TEST_F(TokenFile, IsReadWithoutTheBlanksAroundIt) {
   write("  a token of some length\n");
-  const Result<std::string> token_text = read_token(path_);
+  const Result<std::string> token_text = read_token(path);
   ASSERT_TRUE(token_text) << token_text.failure().sentence;
   EXPECT_EQ(*token_text, "a token of some length");
 }
@@ -588,11 +588,11 @@ TEST_F(TokenFile, IsReadWithoutTheBlanksAroundIt) {
 TEST_F(TokenFile, IsRefusedWhenOthersCanReadIt) {
   write("a token of some length");
   for (const mode_t mode : {0604, 0640}) {
-    ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
-    const Result<std::string> token_text = read_token(path_);
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const Result<std::string> token_text = read_token(path);
     ASSERT_FALSE(token_text);
     EXPECT_EQ(token_text.failure().exit, Exit::usage);
-    EXPECT_NE(token_text.failure().sentence.find("chmod 600 " + path_), std::string::npos)
+    EXPECT_NE(token_text.failure().sentence.find("chmod 600 " + path), std::string::npos)
         << token_text.failure().sentence;
   }
 }
@@ -600,16 +600,16 @@ TEST_F(TokenFile, IsRefusedWhenOthersCanReadIt) {
 TEST_F(TokenFile, IsRefusedWhenItIsTooShortOrTooLong) {
   for (const std::size_t length : {std::size_t{0}, min_token_bytes - 1, max_token_bytes + 1, std::size_t{100'000}}) {
     write(std::string(length, 'x'));
-    EXPECT_FALSE(read_token(path_)) << length;
+    EXPECT_FALSE(read_token(path)) << length;
   }
   for (const std::size_t length : {min_token_bytes, max_token_bytes}) {
     write(std::string(length, 'x'));
-    EXPECT_TRUE(read_token(path_)) << length;
+    EXPECT_TRUE(read_token(path)) << length;
   }
 }
 
 TEST_F(TokenFile, IsRefusedWhenItIsNotThere) {
-  const Result<std::string> token_text = read_token(path_ + "-not");
+  const Result<std::string> token_text = read_token(path + "-not");
   ASSERT_FALSE(token_text);
   EXPECT_EQ(token_text.failure().exit, Exit::usage);
 }

@@ -105,7 +105,7 @@ Ran run_serve(const std::vector<std::string>& arguments, const char* token,
   std::array<char, 512> buffer{};
   for (ssize_t got = 0; (got = ::read(out[0], buffer.data(), buffer.size())) > 0;) {
     ran.output.append(buffer.data(), static_cast<std::size_t>(got));
-    if (ran.output.ends_with("\n")) meanwhile(ran.output);
+    if (ran.output.ends_with('\n')) meanwhile(ran.output);
   }
   ::close(out[0]);
   int status = 0;

@@ -85,9 +85,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that has no 'µ' shows '?'
     try:
-        returned: Any = group.main(
-            list(arguments) if arguments is not None else None, prog_name="netpipe", standalone_mode=False
-        )
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        returned: Any = group.main(given, prog_name="netpipe", standalone_mode=False, obj=list(given))
         sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
     except Failure as failure:

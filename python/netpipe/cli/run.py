@@ -244,7 +244,7 @@ def execute(
             netpipe=version(),
             started=now(),
             host=socket.gethostname(),
-            argv=sys.argv[1:],
+            argv=click.get_current_context().obj,
         )
         append(output, header)
         measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch)

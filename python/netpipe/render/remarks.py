@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from netpipe.analysis.summary import Summary
     from netpipe.records import Run
 
-SEVERE, WARNING, NOTE = "severe", "warning", "note"
+SEVERE, WARNING, NOTE, WAIT = "severe", "warning", "note", "wait"  # wait: explains the * in the table of losses
 Remark = tuple[str, str]  # how severe, and a sentence
 MOST_CHANGES = 3
 
@@ -33,7 +33,7 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
         *_of_the_launches(run),
         *_of_what_is_missing(run),
     ]
-    return sorted(found, key=lambda remark: (SEVERE, WARNING, NOTE).index(remark[0]))
+    return sorted(found, key=lambda remark: (WAIT, SEVERE, WARNING, NOTE).index(remark[0]))
 
 
 def _of_the_end(run: Run) -> list[Remark]:
@@ -95,10 +95,10 @@ def _of_the_machine(run: Run, losses: list[Loss]) -> list[Remark]:
     ):
         module = below.partition(":")[0]
         sentence = (
-            f"* {upper} waits by {wait} and {below} by {other}: measure {module}:wait={wait} too, "
+            f"{upper} waits by {wait} and {below} by {other}: measure {module}:wait={wait} too, "
             "and it is the layers that are compared."
         )
-        found.append((NOTE, sentence))
+        found.append((WAIT, sentence))
     return found
 
 

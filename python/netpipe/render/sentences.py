@@ -164,7 +164,7 @@ def state_sentences(states: States) -> tuple[str, ...]:
     if states.mixed_points:
         sentences.append(
             f"{_count(states.mixed_points, 'point')} had samples from more than one state: {states.left_out_samples} "
-            f"samples from the rarer one were left out and measured again."
+            f"samples from the rarer one were left out."
         )
     used = [state for state in states.states if state.points]
     if len(used) > 1:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from netpipe.records import Point, Run
 
 UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
-MARKS = {"severe": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "dim"), "": ("→", "bold")}
+MARKS = {"severe": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "dim"), "wait": ("*", "dim"), "": ("→", "bold")}
+SAME = "≈ same"  # no difference was seen
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -165,12 +166,12 @@ def loss_table(rows: list[Loss]) -> Rows:
     for loss in rows:
         kept = UNKNOWN
         if loss.peak is not None:
-            kept = ("" if loss.peak.seen else "≈ ") + percent_text(loss.peak.kept.value)
+            kept = percent_text(loss.peak.kept.value) if loss.peak.seen else SAME
         made.add_row(
             loss.variant,
             loss.below + ("*" if loss.waits else ""),
             _times(loss.small),
-            time_text(loss.small.added_ns.value) if loss.small else UNKNOWN,
+            time_text(loss.small.added_ns.value) if loss.small and loss.small.seen else UNKNOWN,
             kept,
             loss.adds or "",
         )
@@ -181,7 +182,7 @@ def _times(small: SizeLoss | None) -> str:
     if small is None:
         return UNKNOWN
     if not small.seen:
-        return "≈ the same"
+        return SAME
     times = small.times
     return f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]"
 
@@ -192,7 +193,7 @@ def print_remarks(out: Console, found: list[Remark]) -> None:
     for severity, sentence in found:
         grid = Table.grid()
         mark = Text(MARKS[severity][0] + " ", style=MARKS[severity][1])
-        grid.add_row(mark, Text(sentence, style="dim" if severity == "note" else ""))
+        grid.add_row(mark, Text(sentence, style="dim" if severity in ("note", "wait") else ""))
         out.print(grid)
 
 
