@@ -309,7 +309,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
 
 def _said(error: Exception) -> str:
     text = str(error)
-    return text[:1].lower() + text[1:]
+    return text if text.startswith("JSON") else text[:1].lower() + text[1:]
 
 
 R = TypeVar("R", bound=Record)

@@ -161,7 +161,7 @@ Result<Descriptor> connect_any(const CallOptions& options, const addrinfo* list,
 Outcome send_all(int fd, std::string_view bytes, const Patience& patience, const std::string& where) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
+    if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!patience.wait(fd, POLLOUT)) return patience.end(where + " stopped listening in the middle of the handshake");
@@ -213,7 +213,8 @@ Result<Link> call(const CallOptions& options) {
   tune_stream(fd->get());
 
   ClientHandshake handshake({options.token}, *nonce, options.plan_text);
-  if (const Outcome talked = converse(fd->get(), handshake, patience, where); !talked) return talked.failure();
+  const Outcome talked = converse(fd->get(), handshake, patience, where);
+  if (!talked) return talked.failure();
   if (handshake.state() == ClientHandshake::State::failed) {
     return Failure{handshake.failure().exit, where + ": " + handshake.failure().sentence};
   }

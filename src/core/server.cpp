@@ -114,7 +114,7 @@ class Server {
   Ending measure_here(Place& place, const std::string& peer_host);
   bool flush(Place& place) const;
   [[nodiscard]] bool paused(const Place& place) const;
-  [[nodiscard]] Failure busy() const;
+  [[nodiscard]] Failure busy(const Running& running) const;
   void report(const Running& running, const Ending& ending) const;
   void note(const std::string& line);
 
@@ -286,12 +286,12 @@ void Server::step(Place& place) {
     } else if (place.refuse_ns == 0) {
       place.refuse_ns = now_ns_ + second_look_ns;
     } else if (now_ns_ >= place.refuse_ns) {
-      handshake.refuse(busy());
+      handshake.refuse(busy(*running_));
     }
   }
   if (handshake.state() == State::complete) {
     if (!running_) return measure(place);
-    handshake.refuse(busy());
+    handshake.refuse(busy(*running_));
   }
   const bool heard = flush(place);
   if (handshake.wrong_token()) wrong_tokens_.count(now_ns_);
@@ -349,9 +349,9 @@ Ending Server::measure_here(Place& place, const std::string& peer_host) {
   return {options_.handler(place.fd.release(), plan_text, peer_host, address_text(local), handshake.job()), true, {}};
 }
 
-Failure Server::busy() const {
+Failure Server::busy(const Running& running) const {
   return unavailable("the server is busy with another measurement, which has been running for " +
-                     seconds_text(running_->child.seconds(now_ns_)) + "; try again later");
+                     seconds_text(running.child.seconds(now_ns_)) + "; try again later");
 }
 
 void Server::report(const Running& running, const Ending& ending) const {

@@ -27,6 +27,7 @@ from netpipe.render.remarks import floor_sentence
 from netpipe.render.sentences import (
     answer,
     doubts,
+    ending_doubts,
     is_floor,
     largest_losses,
     launch_sentence,
@@ -89,6 +90,7 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
     return {
         "title": title or _title(run),
         "measured": measured(run),
+        "alarms": [doubt.what + "." for doubt in ending_doubts(run)],
         "when": when(run),
         "largest": largest_losses(lost),
         "layers": _layers(summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}),

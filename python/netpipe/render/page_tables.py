@@ -14,7 +14,7 @@ from netpipe.analysis.losses import Loss
 from netpipe.analysis.summary import Summary
 from netpipe.records import Run
 from netpipe.render.sentences import is_floor
-from netpipe.render.units import RATE_STEPS, TIME_STEPS, UNKNOWN, digits, size_text, time_text, times_text
+from netpipe.render.units import TIME_STEPS, UNKNOWN, digits, size_text, time_text, times_text
 
 THIN = "\u202f"  # between thousands
 TO = " \u2013 "  # between the limits of an interval
@@ -40,10 +40,10 @@ def fixed(number: float | None, places: int = 0, step: float = 1.0) -> str:
     return UNKNOWN if number is None else f"{number / step:,.{places}f}".replace(",", THIN)
 
 
-def unit_for(values: Iterable[float | None], steps: tuple[tuple[float, str], ...], smallest: str) -> tuple[float, str]:
-    """The unit in which the smallest of the values is no fraction."""
-    least = min((abs(value) for value in values if value), default=0.0)
-    return next(((step, unit) for step, unit in steps if least >= step), (1.0, smallest))
+def time_unit_for(values_ns: Iterable[float]) -> tuple[float, str]:
+    """The unit in which the shortest of the times is no fraction."""
+    least = min(values_ns, default=0.0)
+    return next(((step, unit) for step, unit in TIME_STEPS if least >= step), (1.0, "ns"))
 
 
 def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
@@ -139,11 +139,10 @@ def point_table(curve: Curve) -> Table:
     verified = any(point.verified_bytes for point in points)
     rated = not is_floor(curve.variant)
     rates = [p.bytes_per_s * 8 if p.bytes_per_s else None for p in points]
-    time_step, time_unit = unit_for((p.median_ns for p in points), TIME_STEPS, "ns")
-    rate_step, rate_unit = unit_for(rates, RATE_STEPS, "bps")
+    time_step, time_unit = time_unit_for(p.median_ns for p in points)
     columns = [Column("size", "B"), *([Column("launch")] if several else [])]
     columns += [Column(name, time_unit) for name in ("median", "low", "high")] + [Column("±", "%")]
-    columns += [Column("rate", rate_unit)] if rated else []
+    columns += [Column("rate", "Mbps")] if rated else []
     columns += [Column(name, time_unit) for name in ("min", "p90", "p99", "p99.9", "max")]
     columns += [Column("samples"), Column("passes"), Column("state"), *([Column("verified", "B")] if verified else [])]
     columns += _words("ended by")
@@ -152,7 +151,7 @@ def point_table(curve: Curve) -> Table:
         row = [fixed(p.size_bytes), *([str(p.launch)] if several else [])]
         row += [fixed(value, 2, time_step) for value in (p.median_ns, p.low_ns, p.high_ns)]
         row += [fixed(p.half_width, 2, 0.01)]
-        row += [fixed(rate, 2, rate_step)] if rated else []
+        row += [fixed(rate, 2, 1e6)] if rated else []
         row += [fixed(value, 2, time_step) for value in (p.min_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns)]
         row += [fixed(p.samples), fixed(p.passes), fixed(p.state)]
         row += [fixed(p.verified_bytes)] if verified else []

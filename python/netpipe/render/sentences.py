@@ -92,10 +92,12 @@ def answer(summary: Summary) -> str:
     if summary.latency_ns is not None:
         parts.append(f"{time_text(summary.latency_ns.value)} for {size_text(summary.latency_size_bytes)}")
     if summary.peak_bytes_per_s is not None:
-        peak = f"up to {rate_text(summary.peak_bytes_per_s.value)}"
-        if summary.points > 1:
-            peak += f" (at {size_text(summary.peak_size_bytes)}; half of it from {size_text(summary.half_size_bytes)})"
-        parts.append(peak)
+        peak, size = rate_text(summary.peak_bytes_per_s.value), size_text(summary.peak_size_bytes)
+        parts.append(
+            f"up to {peak} (at {size}; half of it from {size_text(summary.half_size_bytes)})"
+            if summary.points > 1
+            else f"{peak} at {size}"
+        )
     return ", ".join(parts) + "." if parts else "no point that says anything."
 
 
@@ -115,7 +117,7 @@ def loss_sentence(loss: Loss) -> str:
             else "no difference seen"
         )
         parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
-    if loss.peak is not None:
+    if loss.peak is not None and len(loss.sizes) > 1:  # a single size has no peak
         kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
         parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
@@ -135,7 +137,7 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
             f"Most latency is added by {slowest.variant}{what}: {time_text(added)} over {slowest.below} "
             f"at {size_text(slowest.small.size_bytes)}."
         )
-    narrower = [(loss.peak.kept.value, loss) for loss in losses if loss.peak and loss.peak.seen]
+    narrower = [(loss.peak.kept.value, loss) for loss in losses if loss.peak and loss.peak.seen and len(loss.sizes) > 1]
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
     if narrowest is not None and kept < 1:
         sentences.append(
@@ -233,24 +235,21 @@ SEVERITIES = ("severe", "warning", "note")
 
 def doubts(run: Run, summaries: tuple[Summary, ...], losses: tuple[Loss, ...], states: States) -> tuple[Doubt, ...]:
     """Everything in the record that speaks against its own numbers, the worst first."""
-    found = [*_of_the_ending(run), *_of_the_points(run, summaries), *_of_the_machine(run, losses, states)]
+    found = [*ending_doubts(run), *_of_the_points(run, summaries), *_of_the_machine(run, losses, states)]
     return tuple(sorted(dict.fromkeys(found), key=lambda doubt: SEVERITIES.index(doubt.severity)))
 
 
-def _of_the_ending(run: Run) -> list[Doubt]:
-    found = []
-    if run.end is None and run.header is not None and not _imported(run):
-        found.append(Doubt("warning", "The run has no end", "It was cut off, or it is still going on.", ""))
-    elif run.end is not None and run.end.reason == "interrupted":
-        found.append(
-            Doubt("warning", "The run was interrupted", "What was finished until then stands here.", "run it again")
-        )
-    if run.errors:
-        said = listed(dict.fromkeys(error.variant or "the run" for error in run.errors))
-        found.append(
-            Doubt("severe", f"{_count(len(run.errors), 'error')} in {said}", "See the errors below.", "")
-        )
-    return found
+def ending_doubts(run: Run) -> tuple[Doubt, ...]:
+    """Why the run may be less than was asked for; nothing where it went to its end, or was imported."""
+    if run.end is None:
+        imported = bool(run.points) and not run.plans and not run.launches
+        unfinished = run.header is not None and not imported
+        why = "It was cut off, or it is still going on."
+        return (Doubt("warning", "The run has no end", why, "run it again"),) if unfinished else ()
+    if run.end.reason == "interrupted":
+        why = "What was finished until then stands here."
+        return (Doubt("warning", "The run was interrupted", why, "run it again"),)
+    return ()
 
 
 def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
@@ -304,7 +303,8 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
             )
         )
     elif run.points and not states.states:
-        found.append(Doubt("note", "No yardstick was taken", state_sentences(states)[0], ""))
+        why = "Nothing says whether the machine changed while it was measured."
+        found.append(Doubt("note", "No yardstick was taken", why, ""))
     for loss in losses:
         if loss.waits is not None:
             found.append(
@@ -334,11 +334,6 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
                 severity = severity if severity in SEVERITIES else "warning"
                 found.append(Doubt(severity, _capital(what), _capital(f"{why}.") if why else "", fix))
     return found
-
-
-def _imported(run: Run) -> bool:
-    """A file that another program measured: it has points and nothing that our worker always writes."""
-    return bool(run.points) and not run.plans and not run.launches
 
 
 def _capital(text: str) -> str:

@@ -15,23 +15,27 @@
   const palette = () => data.palette[dark.matches && !printing ? "dark" : "light"];
   const color = (curve) => palette()[data.curves[curve].color];
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
-  const config = { displayModeBar: false, displaylogo: false, responsive: true, doubleClick: "reset" };
+  const config = { displayModeBar: false, displaylogo: false, doubleClick: "reset" };
 
-  function axis(of, vertical) {
+  const narrow = (host) => host.clientWidth < 460;  // every other tick then, or they would have to be slanted
+
+  function axis(of, vertical, sparse) {
+    const ticks = of.ticks.filter((_, i) => !sparse || of.ticks.length < 6 || i % 2 === 0);
     return {
       type: of.log ? "log" : "linear",
       range: of.log ? of.range.map(Math.log10) : of.range,
-      tickvals: of.ticks.map((tick) => tick[0]),
-      ticktext: of.ticks.map((tick) => tick[1]),
+      tickvals: ticks.map((tick) => tick[0]),
+      ticktext: ticks.map((tick) => tick[1]),
+      tickangle: 0,
       title: vertical ? undefined : { text: of.label, standoff: 8 },
       gridcolor: css("--rule"), linecolor: css("--soft"), showline: true, zeroline: false, ticks: "outside", ticklen: 3,
       tickcolor: css("--soft"), automargin: true,
     };
   }
 
-  function layout(x, y) {
+  function layout(x, y, sparse) {
     return {
-      xaxis: axis(x, false), yaxis: axis(y, true), showlegend: false, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
+      xaxis: axis(x, false, sparse), yaxis: axis(y, true, false), showlegend: false, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
       margin: { l: 8, r: 14, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
       hoverlabel: { bgcolor: css("--page"), bordercolor: css("--soft"), font: { color: css("--ink"), size: 12 }, align: "left" },
@@ -82,7 +86,7 @@
     const host = document.getElementById("plot-" + name);
     const traces = figure.bounds.map(boundTrace)
       .concat(figure.lines.map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
-    Plotly.react(host, traces, layout(figure.x, figure.y), config);
+    Plotly.react(host, traces, layout(figure.x, figure.y, narrow(host)), config);
   }
 
   // ------------------------------------------------------------------------------------------- distribution
@@ -133,7 +137,7 @@
     const ticksY = [100, 10, 1, 0.1, 0.01, 0.001, 0.0001].filter((value) => value >= floor && value <= top).map((value) => [value, value + " %"]);
     const looks = layout(
       { log: true, range: [left, right], ticks: timeTicks(left, right), label: "time of one operation (" + total + " " + what + ")" },
-      { log: true, range: [floor, top], ticks: ticksY, label: "" });
+      { log: true, range: [floor, top], ticks: ticksY, label: "" }, narrow(host));
     const marks = [["median", of.median], ["p99", of.p99]].filter((mark) => mark[1]);
     looks.annotations = marks.map(([label, at]) => ({
       x: Math.log10(at), y: Math.log10(top), text: label + " " + timeText(at), showarrow: false, yanchor: "top", xanchor: "left", xshift: 3,
@@ -240,11 +244,12 @@
     document.getElementById("legend").replaceChildren(...buttons, ...named);
   }
 
+  const redraw = { "plot-distribution": drawDistribution, "plot-yardsticks": drawYardsticks };
+  Object.keys(data.figures).forEach((name) => { redraw["plot-" + name] = () => drawFigure(name); });
+
   function drawAll() {
     drawLegend();
-    Object.keys(data.figures).forEach(drawFigure);
-    drawDistribution();
-    drawYardsticks();
+    Object.values(redraw).forEach((draw) => draw());
   }
 
   const curves = document.getElementById("choose-curve");
@@ -255,6 +260,7 @@
   // The last curve that has a distribution: it stands on all the others.
   const first = data.histograms.map((sizes) => Object.keys(sizes).length > 0).lastIndexOf(true);
   choose(Math.max(0, first), "8");
+  if (first < 0) document.getElementById("distribution").hidden = true;
   drawAll();
   Object.keys(data.figures).forEach((name) => {
     document.getElementById("plot-" + name).on("plotly_click", (event) => {
@@ -262,6 +268,14 @@
       if (picked) choose(picked.customdata[0], picked.customdata[1]);
     });
   });
+  // Not plotly's own `responsive`, which looks at the window only: a plot follows its place on the page.
+  const resized = new ResizeObserver((entries) => entries.forEach((entry) => {
+    if (!entry.target.classList.contains("js-plotly-plot") || entry.contentRect.width === 0) return;
+    redraw[entry.target.id]();
+    Plotly.Plots.resize(entry.target);
+  }));
+  document.querySelectorAll(".plot").forEach((host) => resized.observe(host));
+
   dark.addEventListener("change", drawAll);
   addEventListener("beforeprint", () => { printing = true; drawAll(); });
   addEventListener("afterprint", () => { printing = false; drawAll(); });

@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe beside its peers, in turn and in one call. Machines are shared and change: only ratios of what was measured within the same
+seconds mean something, so every comparison alternates its sides and reports the median of the ratios with its 95 % interval.
+
+    python bench/compare.py [NAME ...] [--rounds N] [--json FILE] [--gate]
+
+Needs a build with -DNETPIPE_BENCH=ON (make bench does it) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. With --gate the
+exit code is 1 when a target is missed. A comparison whose peer is not installed is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
+WORKER = NATIVE / "bin" / "netpipe-worker"
+PEERS = NATIVE / "bench"
+LIMIT_S = 180
+
+
+class Missing(Exception):
+    """A peer that is not installed."""
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    what: str
+    ours: str
+    peer: str
+    figure: str  # the ratio or difference, with its interval
+    target: str
+    met: bool
+
+
+def peer_program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise Missing(f"{name} is not installed")
+    return found
+
+
+def built(name: str, *arguments: str) -> dict[str, Any]:
+    path = PEERS / name
+    if not path.is_file():
+        raise Missing(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def worker(*lines: str) -> list[dict[str, Any]]:
+    """The records of one plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "run.jsonl"
+        plan = "\n".join(["netpipe-plan 1", f"record {record}", "pin 0,1", *lines, "end", ""])
+        subprocess.run([WORKER, "run"], input=plan, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+        return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+def points(records: Iterable[dict[str, Any]], variant: str | None = None) -> dict[int, dict[str, Any]]:
+    return {
+        r["size_bytes"]: r for r in records if r["type"] == "point" and variant in (None, r["variant"])
+    }
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Median and its 95 % interval by order statistics (minimum and maximum below six values)."""
+    ordered = sorted(values)
+    n = len(ordered)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = max(0, math.floor(n / 2 - reach))
+    high = min(n - 1, math.ceil(n / 2 + reach))
+    return statistics.median(ordered), ordered[low], ordered[high]
+
+
+def shown(values: list[float], digits: int = 3, unit: str = "") -> str:
+    middle, low, high = interval(values)
+    return f"{middle:.{digits}f}{unit} [{low:.{digits}f} {high:.{digits}f}]"
+
+
+def in_turn(rounds: int, ours: Callable[[], float], peer: Callable[[], float]) -> tuple[list[float], list[float]]:
+    """Pairs; every other one begins with the peer, so that neither side is always the second."""
+    mine: list[float] = []
+    theirs: list[float] = []
+    for i in range(rounds):
+        if i % 2:
+            theirs.append(peer())
+            mine.append(ours())
+        else:
+            mine.append(ours())
+            theirs.append(peer())
+    return mine, theirs
+
+
+def one_size(variant: str, size: int, seconds: float) -> float:
+    records = worker(
+        f"variant {variant}", "schedule list", f"sizes {size}", f"budget {seconds}", "target 0.00001"
+    )
+    return float(points(records)[size]["median_ns"])
+
+
+def harness_tcp(rounds: int) -> list[Result]:
+    results = []
+    for wait in ("block", "poll"):
+        mine, theirs = in_turn(
+            rounds,
+            lambda wait=wait: one_size(f"tcp:wait={wait}", 8, 0.5),  # type: ignore[misc]
+            lambda wait=wait: float(  # type: ignore[misc]
+                built("tcp_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.5", "--wait", wait)[
+                    "half_round_trip_ns"
+                ]
+            ),
+        )
+        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+        results.append(
+            Result(
+                "harness-tcp",
+                f"8 B over TCP, {wait}: netpipe / hand-written C",
+                shown(mine, 0, " ns"),
+                shown(theirs, 0, " ns"),
+                shown(ratios),
+                "<= 1.01",
+                interval(ratios)[0] <= 1.01,
+            )
+        )
+    return results
+
+
+def harness_shm(rounds: int) -> list[Result]:
+    mine, theirs = in_turn(
+        rounds,
+        lambda: one_size("shm", 8, 0.3),
+        lambda: float(built("shm_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]),
+    )
+    more = [a - b for a, b in zip(mine, theirs, strict=True)]
+    return [
+        Result(
+            "harness-shm",
+            "8 B over the same shared-memory cells: netpipe - hand-written",
+            shown(mine, 1, " ns"),
+            shown(theirs, 1, " ns"),
+            shown(more, 1, " ns"),
+            "<= 3 ns",
+            interval(more)[0] <= 3,
+        )
+    ]
+
+
+def shm_floor(rounds: int) -> list[Result]:
+    mine, theirs = in_turn(
+        rounds,
+        lambda: one_size("shm", 8, 0.3),
+        lambda: float(built("shm_bounce", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]),
+    )
+    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    return [
+        Result(
+            "shm-floor",
+            "8 B over shm / bare flag bounce",
+            shown(mine, 1, " ns"),
+            shown(theirs, 1, " ns"),
+            shown(ratios),
+            "<= 1.3",
+            interval(ratios)[0] <= 1.3,
+        )
+    ]
+
+
+def shm_copy(rounds: int) -> list[Result]:
+    sizes = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
+    ratios: dict[int, list[float]] = {size: [] for size in sizes}
+    rates: dict[tuple[str, int], list[float]] = {}
+    for _ in range(rounds):
+        records = worker(
+            "variant memcpy", "variant shm", "schedule list", "sizes " + ",".join(map(str, sizes)), "budget 1"
+        )
+        for size in sizes:
+            for variant in ("memcpy", "shm"):
+                rates.setdefault((variant, size), []).append(points(records, variant)[size]["bytes_per_s"] / 1e9)
+            ratios[size].append(rates["shm", size][-1] / rates["memcpy", size][-1])
+    return [
+        Result(
+            "shm-copy",
+            f"{size >> 20} MiB: shm / one memcpy, rate",
+            shown(rates["shm", size], 2, " GB/s"),
+            shown(rates["memcpy", size], 2, " GB/s"),
+            shown(values),
+            ">= 0.9",
+            interval(values)[0] >= 0.9,
+        )
+        for size, values in ratios.items()
+    ]
+
+
+def nptcp(upper: int) -> tuple[float, dict[int, float]]:
+    """Seconds of a whole curve of the classic NetPIPE, and its one-way times by size."""
+    program = peer_program("NPtcp")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "np.out"
+        begin = time.monotonic()
+        receiver = subprocess.Popen([program], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(0.2)
+            subprocess.run(
+                [program, "-h", "127.0.0.1", "-o", str(out), "-u", str(upper)],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=True,
+                timeout=LIMIT_S,
+            )
+            receiver.wait(10)
+        finally:
+            receiver.kill()
+            receiver.wait(10)
+        seconds = time.monotonic() - begin - 0.2
+        rows = [line.split() for line in out.read_text().splitlines()]
+        return seconds, {int(row[0]): float(row[2]) * 1e9 for row in rows}
+
+
+def netpipe_curve() -> tuple[float, dict[int, float]]:
+    """The same with the command that a user types: everything that it does counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "run.jsonl"
+        begin = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "netpipe", "run", "tcp", "--quiet", "--output", str(record)],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            timeout=LIMIT_S,
+        )
+        seconds = time.monotonic() - begin
+        records = [json.loads(line) for line in record.read_text().splitlines()]
+        return seconds, {size: p["median_ns"] for size, p in points(records).items()}
+
+
+def spread(curves: list[dict[int, float]]) -> float:
+    """Median over the sizes of largest over smallest."""
+    return statistics.median(max(c[s] for c in curves) / min(c[s] for c in curves) for s in curves[0])
+
+
+def curve(rounds: int) -> list[Result]:
+    runs = min(rounds, 5)
+    mine = []
+    theirs = []
+    for i in range(runs):
+        if i % 2:
+            theirs.append(nptcp(8 << 20))
+            mine.append(netpipe_curve())
+        else:
+            mine.append(netpipe_curve())
+            theirs.append(nptcp(8 << 20))
+    faster = [b[0] / a[0] for a, b in zip(mine, theirs, strict=True)]
+    ours_spread = spread([c for _, c in mine])
+    peer_spread = spread([c for _, c in theirs])
+    return [
+        Result(
+            "curve",
+            "seconds of a full TCP curve: NPtcp / netpipe run tcp",
+            shown([s for s, _ in mine], 1, " s"),
+            shown([s for s, _ in theirs], 1, " s"),
+            shown(faster, 1),
+            ">= 10",
+            interval(faster)[0] >= 10,
+        ),
+        Result(
+            "curve",
+            f"spread of {runs} runs (median over sizes of max/min)",
+            f"{ours_spread:.3f}",
+            f"{peer_spread:.3f}",
+            f"{(ours_spread - 1) / (peer_spread - 1):.2f} of the peer's",
+            "<= 1",
+            ours_spread <= peer_spread,
+        ),
+    ]
+
+
+def iperf3(seconds: float) -> float:
+    """Gbps of one stream."""
+    program = peer_program("iperf3")
+    port = "5311"
+    server = subprocess.Popen(
+        [program, "-s", "-1", "-p", port, "-B", "127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        time.sleep(0.3)
+        done = subprocess.run(
+            [program, "-c", "127.0.0.1", "-p", port, "-t", str(seconds), "-J"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"]) / 1e9
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+def peak(rounds: int) -> list[Result]:
+    runs = min(rounds, 5)
+    mine: list[float] = []
+    theirs: list[float] = []
+    best_of: list[str] = []
+    for _ in range(runs):
+        records = worker(
+            "variant tcp", "pattern stream", "pattern pingpong", "schedule powers", "start 64k", "end-size 8M", "budget 2"
+        )
+        mine.append(max(r["bytes_per_s"] for r in records if r["type"] == "point") * 8e-9)
+        classic = max(size * 8 / ns for size, ns in nptcp(8 << 20)[1].items())
+        iperf = iperf3(2)
+        theirs.append(max(classic, iperf))
+        best_of.append("NPtcp" if classic > iperf else "iperf3")
+    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    return [
+        Result(
+            "peak",
+            "peak TCP throughput: netpipe / best of NPtcp and iperf3",
+            shown(mine, 1, " Gbps"),
+            shown(theirs, 1, " Gbps") + " " + "/".join(sorted(set(best_of))),
+            shown(ratios),
+            ">= 1.0",
+            interval(ratios)[0] >= 1.0,
+        )
+    ]
+
+
+def honesty(_: int) -> list[Result]:
+    """300 points of one size of a real layer, measured at once, each with its own interval; their common median stands for the long run."""
+    results = []
+    for variant, size in (("tcp:wait=poll", 64), ("memcpy", 65536)):
+        records = worker(
+            f"variant {variant}", "schedule list", "sizes " + ",".join([str(size)] * 300), "budget 25", "timeout 20"
+        )
+        measured = [r for r in records if r["type"] == "point" and r["half_width"] is not None]
+        samples = sorted(
+            ns / r["ops"] for r in records if r["type"] == "sample" and r["pass"] >= 0 for ns in r["ns"]
+        )
+        truth = statistics.median(samples)
+        covered = sum(p["low_ns"] <= truth <= p["high_ns"] for p in measured)
+        share = covered / len(measured)
+        results.append(
+            Result(
+                "honesty",
+                f"95 % intervals of {len(measured)} points of {variant} at {size} B that cover the long-run median",
+                f"{100 * share:.1f} %",
+                f"median {truth:.1f} ns",
+                f"{100 * share:.1f} %",
+                "92 to 98 %",
+                0.92 <= share <= 0.98 and len(measured) >= 300,
+            )
+        )
+    return results
+
+
+def memory(_: int) -> list[Result]:
+    records = worker("variant tcp")
+    (launch,) = [r for r in records if r["type"] == "launch"]
+    beyond = (launch["rss_bytes"] - launch["buffer_bytes"]) / 2**20
+    return [
+        Result(
+            "memory",
+            "worker, 124 sizes to 8 MiB, resident beyond its buffers",
+            f"{beyond:.1f} MiB",
+            f"buffers {launch['buffer_bytes'] / 2**20:.1f} MiB",
+            f"{beyond:.1f} MiB",
+            "< 64 MiB",
+            beyond < 64,
+        )
+    ]
+
+
+COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
+    "harness-tcp": harness_tcp,
+    "harness-shm": harness_shm,
+    "shm-floor": shm_floor,
+    "shm-copy": shm_copy,
+    "curve": curve,
+    "peak": peak,
+    "honesty": honesty,
+    "memory": memory,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(COMPARISONS)}; default all")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path, help="write the results there as well")
+    parser.add_argument("--gate", action="store_true", help="exit 1 when a target is missed")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in COMPARISONS]
+    if unknown:
+        parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
+    results: list[Result] = []
+    for name in arguments.names or COMPARISONS:
+        try:
+            found = COMPARISONS[name](arguments.rounds)
+        except Missing as missing:
+            print(f"{name}: skipped, {missing}", flush=True)
+            continue
+        for r in found:
+            print(f"{'met   ' if r.met else 'MISSED'} {r.name}: {r.what}", flush=True)
+            print(f"         ours {r.ours} | peer {r.peer} | {r.figure} (target {r.target})", flush=True)
+        results += found
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
+    missed = [r for r in results if not r.met]
+    print(f"{len(results) - len(missed)} met, {len(missed)} missed")
+    return 1 if missed and arguments.gate else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

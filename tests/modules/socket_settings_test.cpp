@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// pipe, unix and tcp: that settings reach the kernel, that what cannot be is refused with a sentence, and that only the
+// other rank gets in.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "netpipe/module.h"
+#include "two_ranks.h"
+
+namespace {
+
+using namespace two_ranks;
+
+// What rank 0 says of a setting once it is connected, or why it could not be connected.
+std::string setting(const std::string& variant, const std::string& name, const std::string& address = "127.0.0.1") {
+  const auto tell = [&](Rank& rank) { return rank.context.rank == 0 ? rank.settings()[name] : ""; };
+  return run_connected(variant, tell, address).said[0];
+}
+
+std::string refusal(const std::string& variant, int number, np_status wanted, const char* words,
+                    const std::string& address = "127.0.0.1") {
+  Rank rank(variant, number, -1, address);
+  return expect(rank, rank.open(), wanted, words);
+}
+
+// A TCP connection of nobody that the module knows.
+int stranger(uint16_t port, const Bytes& says) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  at.sin_port = htons(port);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) return -1;
+  if (!says.empty() && send(fd, says.data(), says.size(), MSG_NOSIGNAL) < 0) return -1;
+  return fd;
+}
+
+// A port that was free a moment ago.
+uint16_t free_port(int& holder) {
+  holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof at;
+  if (bind(holder, reinterpret_cast<sockaddr*>(&at), bytes) != 0) return 0;
+  getsockname(holder, reinterpret_cast<sockaddr*>(&at), &bytes);
+  return ntohs(at.sin_port);
+}
+
+TEST(Tcp, SettingsReachTheKernel) {
+  EXPECT_EQ("yes", setting("tcp", "nodelay"));
+  EXPECT_EQ("no", setting("tcp:nodelay=no", "nodelay"));
+  EXPECT_EQ("reno", setting("tcp:congestion=reno", "congestion"));
+  EXPECT_EQ("131072", setting("tcp:sndbuf=64k", "sndbuf_kernel_bytes"));  // socket(7): the kernel doubles it
+  EXPECT_EQ("131072", setting("tcp:rcvbuf=64k", "rcvbuf_kernel_bytes"));
+  EXPECT_EQ("no", setting("tcp:rcvbuf=64k", "rcvbuf_autotuned"));
+  EXPECT_EQ("yes", setting("tcp", "rcvbuf_autotuned"));
+  EXPECT_EQ("7", setting("tcp:streams=7", "streams"));
+  EXPECT_EQ("poll", setting("tcp:wait=poll", "wait"));
+  EXPECT_EQ("lo", setting("tcp", "interface"));
+  EXPECT_LE(std::stoi(setting("tcp:mss=1000", "snd_mss_bytes")), 1000);
+}
+
+TEST(Tcp, RankOneHasTheSameSettingsOnWhatItAccepts) {
+  const auto tell = [](Rank& rank) {
+    Texts s = rank.settings();
+    return s["nodelay"] + " " + s["congestion"] + " " + s["sndbuf_kernel_bytes"] + " " + s["rcvbuf_kernel_bytes"];
+  };
+  const Outcome outcome = run_connected("tcp:congestion=reno,sndbuf=64k,rcvbuf=128k", tell);
+  EXPECT_EQ("yes reno 131072 262144", outcome.said[0]);
+  EXPECT_EQ("yes reno 131072 262144", outcome.said[1]);
+}
+
+TEST(Tcp, SpeaksBothVersionsOfIp) {
+  EXPECT_EQ("4", setting("tcp", "ip"));
+  EXPECT_EQ("4", setting("tcp", "ip", "::ffff:127.0.0.1"));
+  if (!std::ifstream("/proc/net/if_inet6")) GTEST_SKIP() << "no IPv6 here";
+  EXPECT_EQ("6", setting("tcp", "ip", "::1"));
+  EXPECT_EQ("6", setting("tcp:ip=6", "ip"));
+  EXPECT_EQ("4", setting("tcp:ip=4", "ip", "::1"));
+}
+
+TEST(Tcp, WhatCannotBeIsRefusedOnBothRanksBeforeAnyoneWaits) {
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ("", refusal("tcp:congestion=nosuch", rank, NP_UNAVAILABLE, "this kernel has: "));
+    EXPECT_EQ("", refusal("tcp:mss=1", rank, NP_USAGE, "mss=1"));
+    EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no numeric IP address", "localhost"));
+    EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no rank can connect to", "0.0.0.0"));
+    EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no rank can connect to", "::"));
+    EXPECT_EQ("", refusal("tcp:ip=6", rank, NP_USAGE, "ip=6, but the ranks reach each other at 192.0.2.1", "192.0.2.1"));
+  }
+}
+
+TEST(Tcp, APortInUseIsNamed) {
+  int holder = -1;
+  const uint16_t port = free_port(holder);
+  ASSERT_EQ(0, listen(holder, 1));
+  const std::string words = "127.0.0.1 port " + std::to_string(port) + ": Address already in use; give another port";
+  EXPECT_EQ("", refusal("tcp:port=" + std::to_string(port), 1, NP_UNAVAILABLE, words.c_str()));
+  close(holder);
+  EXPECT_EQ("127.0.0.1 port " + std::to_string(port), setting("tcp:port=" + std::to_string(port), "peer"));
+}
+
+TEST(Tcp, StrangersAtThePortChangeNothing) {
+  int holder = -1;
+  const uint16_t port = free_port(holder);
+  close(holder);
+  const auto body = [port](int number, int control) -> std::string {
+    Rank rank("tcp:streams=3,port=" + std::to_string(port), number, control);
+    if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+    rank.meet();  // rank 1 listens
+    std::vector<int> strangers;
+    if (number == 0) {  // they all stand before rank 0 in the queue
+      strangers.push_back(stranger(port, {}));
+      strangers.push_back(stranger(port, pattern(5, 1)));
+      for (uint64_t salt = 0; salt < 20; ++salt) strangers.push_back(stranger(port, pattern(37, salt)));
+      strangers.push_back(stranger(port, pattern(100'000, 2)));
+      const int gone = stranger(port, {});
+      close(gone);
+      if (std::count(strangers.begin(), strangers.end(), -1) > 0) return "a stranger could not even connect";
+    }
+    if (const np_status s = rank.connect(); s != NP_OK) return failed(rank, "connect", s);
+    if (std::string wrong = bounce(rank, {1, 500'000}); !wrong.empty()) return wrong;
+    rank.meet();
+    for (size_t i = 2; i < strangers.size(); ++i) {  // those that said enough to be judged were turned away
+      pollfd ready = {strangers[i], POLLIN, 0};
+      char byte = 0;
+      if (poll(&ready, 1, 5000) != 1 || recv(strangers[i], &byte, 1, MSG_DONTWAIT) > 0) return "a stranger was let in";
+    }
+    for (const int fd : strangers) close(fd);
+    return "";
+  };
+  EXPECT_EQ("", run_ranks(body).both());
+}
+
+TEST(Tcp, StrangersAloneEndInASentenceAtTheDeadline) {
+  int holder = -1;
+  const uint16_t port = free_port(holder);
+  close(holder);
+  const auto body = [port](int number, int control) -> std::string {
+    Rank rank("tcp:port=" + std::to_string(port), number, control);
+    rank.context.timeout_ns = 1'500'000'000;  // longer than the patience with a silent one
+    if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+    const Bytes theirs = rank.exchange(Bytes(32, 1));
+    std::string wrong;
+    if (number == 0) {
+      const int silent = stranger(port, {});
+      pollfd ready = {silent, POLLIN, 0};
+      if (poll(&ready, 1, 5000) != 1) wrong = "the silent stranger was not dropped";
+      close(silent);
+    } else {
+      const void* addresses[2] = {theirs.data(), nullptr};
+      const size_t sizes[2] = {theirs.size(), 0};
+      wrong = expect(rank, rank.module->connect(rank.endpoint, addresses, sizes), NP_FAILED, "is rank 0 alive");
+    }
+    rank.meet();
+    return wrong;
+  };
+  EXPECT_EQ("", run_ranks(body).both());
+}
+
+TEST(Tcp, ResetsAgainAndAgain) {
+  const auto body = [](Rank& rank) -> std::string {
+    const std::string before = rank.settings()["local"];
+    for (int i = 0; i < 200; ++i) {
+      if (const np_status s = rank.module->reset(rank.endpoint); s != NP_OK) return failed(rank, "reset", s);
+      if (std::string wrong = bounce(rank, {1, 20'000}); !wrong.empty()) return wrong;
+    }
+    if (rank.context.rank == 0 && rank.settings()["local"] == before) return "it is still the same connection";
+    Texts counted = rank.facts(rank.module->counters);
+    if (counted["connections"] != "402") return "it counts " + counted["connections"] + " connections";
+    return std::stoll(counted["bytes_sent"]) < 200 * 20'001 ? "closed connections are not counted" : "";
+  };
+  EXPECT_EQ("", run_connected("tcp:streams=2", body).both());
+}
+
+TEST(Tcp, WithoutReopenAResetKeepsTheConnectionAndNothingListens) {
+  const auto body = [](Rank& rank) -> std::string {
+    const std::string before = rank.settings()["local"];
+    if (const np_status s = rank.module->reset(rank.endpoint); s != NP_OK) return failed(rank, "reset", s);
+    if (rank.settings()["local"] != before) return "it is another connection";
+    if (rank.context.rank == 0) {
+      const std::string peer = rank.settings()["peer"];
+      const int fd = stranger(static_cast<uint16_t>(std::stoi(peer.substr(peer.rfind(' ')))), {});
+      if (fd >= 0) return "somebody still listens";
+    }
+    return bounce(rank, {1, 20'000});
+  };
+  EXPECT_EQ("", run_connected("tcp:reopen=no", body).both());
+}
+
+TEST(Unix, SettingsReachTheKernel) {
+  EXPECT_EQ("131072", setting("unix:sndbuf=64k", "sndbuf_kernel_bytes"));
+  EXPECT_EQ("131072", setting("unix:rcvbuf=64k", "rcvbuf_kernel_bytes"));
+  EXPECT_EQ("seqpacket", setting("unix:type=seqpacket", "type"));
+  EXPECT_EQ("5000", setting("unix:type=seqpacket,packet=5000", "packet_bytes"));
+  EXPECT_EQ("16352", setting("unix:type=seqpacket,sndbuf=8k", "packet_bytes"));  // what the kernel gave, less 32
+}
+
+TEST(Unix, APacketThatTheBufferCannotHoldIsRefused) {
+  const std::string said = setting("unix:type=seqpacket,sndbuf=8k,packet=64k", "type");
+  EXPECT_NE(std::string::npos, said.find("packet=65536 does not fit the send buffer, which takes packets of 16352 bytes")) << said;
+}
+
+TEST(Pipe, CapacityReachesTheKernel) {
+  EXPECT_EQ("65536", setting("pipe", "capacity_kernel_bytes"));
+  EXPECT_EQ("4096", setting("pipe:capacity=1", "capacity_kernel_bytes"));
+  EXPECT_EQ("131072", setting("pipe:capacity=100k", "capacity_kernel_bytes"));  // rounded up by the kernel
+}
+
+// What listens for unix and pipe has a name that everybody can read in /proc/net/unix.
+TEST(LocalMeeting, AStrangerThatKnowsTheNameIsTurnedAway) {
+  for (const char* variant : {"unix", "unix:type=seqpacket", "pipe"}) {
+    const bool packets = std::string(variant).find("seqpacket") != std::string::npos;
+    const auto body = [variant, packets](int number, int control) -> std::string {
+      Rank rank(variant, number, control);
+      if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+      Bytes name(512);
+      size_t bytes = name.size();
+      if (const np_status s = rank.module->address(rank.endpoint, name.data(), &bytes); s != NP_OK) return failed(rank, "address", s);
+      name.resize(bytes);
+      name = rank.exchange(name);
+      int intruder = -1;
+      if (number == 0) {
+        sockaddr_un at{};
+        at.sun_family = AF_UNIX;
+        std::memcpy(at.sun_path, name.data(), name.size());
+        intruder = socket(AF_UNIX, (packets ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+        const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+        if (connect(intruder, reinterpret_cast<sockaddr*>(&at), length) != 0) return "the stranger could not even connect";
+        if (send(intruder, pattern(37, 3).data(), 37, MSG_NOSIGNAL) != 37) return "the stranger could not speak";
+      }
+      if (const np_status s = rank.connect(); s != NP_OK) return failed(rank, "connect", s);
+      if (std::string wrong = bounce(rank, {1, 100'000}); !wrong.empty()) return wrong;
+      char byte = 0;
+      if (number == 0 && recv(intruder, &byte, 1, MSG_DONTWAIT) > 0) return "the stranger was let in";
+      if (intruder >= 0) close(intruder);
+      return "";
+    };
+    EXPECT_EQ("", run_ranks(body).both()) << variant;
+  }
+}
+
+}  // namespace

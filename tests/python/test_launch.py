@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a worker does, it comes to an end, what it measured is kept, and the others still measure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from netpipe import launch, native
+from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
+from netpipe.launch import Command, Job, worker
+from netpipe.launch.events import AnyEvent, Ended, Pass, Ready, decode
+from netpipe.launch.interrupt import Interrupt
+from netpipe.launch.measure import Measurement, Progress, take_turns, worse
+from netpipe.launch.plan import Plan
+from netpipe.launch.worker import Worker
+from netpipe.records import Header, Run
+from netpipe.records import Plan as ResolvedPlan
+from netpipe.run_file import append
+
+LINES = (("schedule", "list"), ("sizes", "8,64k"))
+Measure = Callable[..., tuple[int, Run, list[str]]]
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Interrupt]:
+    with Interrupt() as entered:
+        yield entered
+
+
+@pytest.fixture
+def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupt: Interrupt) -> Measure:
+    """measure("tcp", "shm", fake="die=tcp"): a whole run. Its exit code, the run as it is in the file, the notes."""
+    monkeypatch.setattr(worker, "STOP_S", 0.3)
+    monkeypatch.setattr(worker, "DRAIN_S", 0.1)
+
+    def run(*variants: str, fake: str = "", launches: int = 1, silence_s: float = 20.0) -> tuple[int, Run, list[str]]:
+        monkeypatch.setenv("FAKE_WORKER", fake)
+        plan = Plan((*(("variant", variant) for variant in variants), *LINES, ("timeout", "0.1"), ("budget", "0.01")))
+        record = tmp_path / "run.jsonl"
+        append(record, Header(schema=1, run="0" * 32))
+        notes: list[str] = []
+
+        def watch(progress: Progress) -> None:
+            if progress.note:
+                notes.append(progress.note)
+
+        answer = native.plan(plan.text())
+        resolved = ResolvedPlan(**{name: answer[name] for name in ("patterns", "sizes", "timeout_s")})
+        resolved.variants = [launch_variant(name) for name in (v["variant"] for v in answer["variants"])]
+        made = Measurement(plan, resolved, record, launch.find("local"), launches, watch, silence_s)
+        return made.measure(interrupt), Run.read(record), notes
+
+    return run
+
+
+def launch_variant(name: str):  # type: ignore[no-untyped-def]
+    from netpipe.records import PlannedVariant
+
+    return PlannedVariant(variant=name, module=name.partition(":")[0])
+
+
+def measured(run: Run) -> list[str]:
+    """The variants with a point at each of the two sizes."""
+    sizes: dict[str, set[int]] = {}
+    for point in run.points:
+        sizes.setdefault(point.variant, set()).add(point.size_bytes)
+    return sorted(variant for variant, some in sizes.items() if len(some) == 2)
+
+
+# ----------------------------------------------------------------------------------------------- a run that works
+
+
+def test_every_size_is_measured(measure: Measure) -> None:
+    code, run, notes = measure("tcp", "shm")
+    assert (code, measured(run), notes) == (0, ["shm", "tcp"], [])
+    assert len(run.launches) == 1
+
+
+def test_each_launch_has_its_number(measure: Measure) -> None:
+    code, run, _ = measure("tcp", launches=3)
+    assert code == 0
+    assert [one.launch for one in run.launches] == [0, 1, 2]
+    assert {point.launch for point in run.points} == {0, 1, 2}
+
+
+def test_two_workers_take_turns(fake: Path, tmp_path: Path, interrupt: Interrupt) -> None:
+    plan = Plan((("variant", "tcp"), *LINES))
+    order: list[str] = []
+
+    def hear(name: str) -> Callable[[AnyEvent], None]:
+        return lambda event: order.append(name) if isinstance(event, Pass) else None
+
+    workers = []
+    for number, name in enumerate("ab"):
+        job = Job(plan, tmp_path / f"{name}.jsonl", number)
+        workers.append((Worker(launch.find("local").command(job), job.text(), 20, interrupt), hear(name)))
+    take_turns(workers)
+    assert "".join(order) == "abababab"  # the fake one makes four passes
+    assert [one.exit_code for one, _ in workers] == [0, 0]
+
+
+def test_a_launcher_is_one_decorated_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_launchers", dict(launch.launchers()))
+
+    @launch.launcher("remote", "somewhere else")
+    def remote(job: Job) -> Command:
+        return Command(("ssh", "there", "netpipe-worker", "run"))
+
+    assert launch.find("remote").command is remote
+    assert launch.find("local").summary
+    with pytest.raises(Failure, match="there is no launcher 'lcoal'; there are local, remote"):
+        launch.find("lcoal")
+
+
+# --------------------------------------------------------------------------------------------- a run that does not
+
+
+def test_the_others_are_measured_when_one_variant_kills_the_worker(measure: Measure) -> None:
+    code, run, notes = measure("tcp", "shm", "pipe", fake="die=shm")
+    assert code == FAILED
+    assert measured(run) == ["pipe", "tcp"]
+    assert [(error.variant, error.code) for error in run.errors] == [(None, FAILED), ("shm", FAILED)]
+    assert "netpipe-worker was killed by SIGKILL" in run.errors[1].message
+    assert notes[0] == "netpipe-worker was killed by SIGKILL; going on with 3 other variants"
+
+
+def test_the_one_that_the_worker_blames_is_left_out(measure: Measure) -> None:
+    code, run, notes = measure("tcp", "shm", "pipe", fake="blame=shm")
+    assert code == FAILED
+    assert measured(run) == ["pipe", "tcp"]
+    assert [error.variant for error in run.errors] == ["shm"]
+    assert notes == ["shm: rank 1 on fake has gone; going on with 2 other variants"]
+    assert {point.launch for point in run.points} >= {1}
+
+
+def test_a_torn_line_spoils_nothing(measure: Measure) -> None:
+    code, run, _ = measure("tcp", "shm", fake="torn=shm")
+    assert (code, measured(run)) == (FAILED, ["tcp"])
+    assert "killed by SIGSEGV" in run.errors[-1].message
+
+
+def test_what_is_no_event_ends_the_worker(measure: Measure) -> None:
+    code, run, _ = measure("tcp", fake="garbage")
+    assert code == FAILED
+    assert "it wrote 'Segmentation fault (not really)" in run.errors[0].message
+    assert run.errors[0].variant == "tcp"
+    assert run.samples  # of the pass before
+
+
+def test_a_silent_worker_is_ended(measure: Measure) -> None:
+    code, run, _ = measure("tcp", fake="silent", silence_s=0.2)
+    assert code == FAILED
+    assert "was ended because it said nothing for" in run.errors[0].message
+    assert run.samples
+
+
+def test_a_full_disk_is_not_tried_again(measure: Measure) -> None:
+    code, run, notes = measure("tcp", "shm", fake="full")
+    assert code == FAILED
+    assert len(notes) == 1
+    assert "No space left on device; what was measured so far is kept, free some space" in notes[0]
+    assert run.samples
+
+
+def test_a_worker_that_does_not_leave_is_ended(measure: Measure) -> None:
+    code, run, _ = measure("tcp", fake="stubborn")
+    assert (code, measured(run)) == (0, ["tcp"])
+
+
+def test_no_process_is_left_behind(measure: Measure, tmp_path: Path, fake: Path) -> None:
+    """A child of the worker that outlives it, and holds its pipes open, is ended too."""
+    pid_file = tmp_path / "pid"
+    real = fake.with_name("real")
+    fake.rename(real)
+    fake.write_text(f'#!/bin/sh\n[ "$1" = run ] && {{ sleep 600 & echo $! > {pid_file}; }}\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    code, _, _ = measure("tcp", fake="die=tcp")
+    assert code == FAILED
+    state = Path(f"/proc/{pid_file.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] in "ZX"
+
+
+# --------------------------------------------------------------------------------------------------- interrupting
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_there_is(measure: Measure, interrupt: Interrupt, number: signal.Signals) -> None:
+    before = launch.find("local")
+
+    def interrupted(job: Job) -> Command:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        return before.command(job)
+
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+    launch._launchers["local"] = launch.Registered("local", "", interrupted)
+    try:
+        code, run, _ = measure("tcp", "shm", fake="pass_s=0.2 passes=50", launches=3)
+    finally:
+        launch._launchers["local"] = before
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert code == INTERRUPTED
+    assert {point.stop for point in run.points} >= {"interrupted"}
+    assert len(run.launches) == 1  # the others were not begun
+
+
+def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure, interrupt: Interrupt) -> None:
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        code, run, _ = measure("tcp", fake="deaf pass_s=0.2 passes=500")
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert code == INTERRUPTED
+    assert run.samples
+
+
+# ------------------------------------------------------------------------------------------------ plan and events
+
+
+def test_a_plan_is_its_lines_in_order() -> None:
+    plan = Plan((("variant", "tcp"), ("target", "1%")))
+    assert plan.text(launch="3") == "netpipe-plan 1\nvariant tcp\ntarget 1%\nlaunch 3\nend\n"
+    assert plan.with_variants(["shm", "pipe"]).variants() == ["shm", "pipe"]
+
+
+@pytest.mark.parametrize("value", ["a\nrecord /etc/passwd", "a\r", "", "  "])
+def test_a_value_cannot_smuggle_in_another_line(value: str) -> None:
+    with pytest.raises(Failure, match="the value of host must be one line and not empty") as refused:
+        Plan((("host", value),))
+    assert refused.value.exit_code == USAGE
+
+
+def test_events_of_a_later_version_are_passed_over() -> None:
+    assert decode(b'{"event":"coffee"}') is None
+    assert decode(b'{"event":"end","exit":0,"why":"?"}') == Ended(exit=0)
+    assert decode(b'{"event":"ready","points":3}') == Ready(points=3)
+
+
+def test_wrong_bytes_are_the_worst_result() -> None:
+    assert worse(worse(0, 3), 4) == FAILED
+    assert worse(4, 1) == 1
+    assert worse(1, 4) == 1
+    assert worse(0, 77) == FAILED
+
+
+# ----------------------------------------------------------------------------------------------- finding the worker
+
+
+def test_no_worker_is_a_sentence_that_names_the_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NETPIPE_NATIVE", str(tmp_path))
+    with pytest.raises(Failure) as missing:
+        native.worker()
+    assert missing.value.exit_code == UNAVAILABLE
+    assert missing.value.sentence.startswith(f"there is no netpipe-worker in {tmp_path / 'bin'} (NETPIPE_NATIVE)")
+    monkeypatch.delenv("NETPIPE_NATIVE")
+    monkeypatch.setattr(native, "prefixes", lambda: [(tmp_path, "here"), (tmp_path / "x", "there")])
+    with pytest.raises(Failure, match=r"nor in .*x/bin \(there\); build it with 'make build'"):
+        native.worker()
+
+
+def test_a_worker_that_cannot_start_is_a_sentence(fake: Path) -> None:
+    fake.write_bytes(b"\x7fELF")
+    with pytest.raises(Failure, match="cannot be started: Exec format error") as refused:
+        native.list_()
+    assert refused.value.exit_code == UNAVAILABLE
+
+
+def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
+    with pytest.raises(Failure) as refused:
+        native.plan("netpipe-plan 1\nvariant tpc\nend\n")
+    assert (refused.value.exit_code, refused.value.sentence.split(";")[0]) == (USAGE, "there is no module 'tpc'")
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo nonsense", "answered what is no JSON: b'nonsense"),
+        ("kill -SEGV $$", "was killed by SIGSEGV"),
+        ("exit 9", "ended with exit code 9"),
+        ("echo why >&2; exit 99", "ended with exit code 99: why"),
+        ("sleep 600", "did not answer within 0 s"),
+    ],
+)
+def test_a_worker_that_gives_no_answer_is_a_sentence(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
+    monkeypatch.setattr(native, "ANSWER_S", 0.2 if "sleep" in script else 20.0)
+    fake.write_text(f"#!/bin/sh\nexec {script}\n" if "sleep" in script else f"#!/bin/sh\n{script}\n")
+    with pytest.raises(Failure) as failed:
+        native.list_()
+    assert failed.value.exit_code == FAILED
+    assert says in failed.value.sentence
+
+
