@@ -30,7 +30,7 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void check(int good, const char *what) {
+static void check(int good, const char* what) {
   if (good) return;
   perror(what);
   exit(4);
@@ -43,13 +43,13 @@ static void pin(int cpu) {
   check(sched_setaffinity(0, sizeof set, &set) == 0, "sched_setaffinity");
 }
 
-static int connected(int *listener) { /* the listening side is forked off; both return their end */
+static int connected(int* listener) { /* the listening side is forked off; both return their end */
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof at;
   int yes = 1, fd = 0;
   *listener = socket(AF_INET, SOCK_STREAM, 0);
-  check(bind(*listener, (struct sockaddr *)&at, bytes) == 0 && listen(*listener, 1) == 0, "listen");
-  check(getsockname(*listener, (struct sockaddr *)&at, &bytes) == 0, "getsockname");
+  check(bind(*listener, (struct sockaddr*)&at, bytes) == 0 && listen(*listener, 1) == 0, "listen");
+  check(getsockname(*listener, (struct sockaddr*)&at, &bytes) == 0, "getsockname");
   const pid_t child = fork();
   check(child >= 0, "fork");
   if (child == 0) {
@@ -58,20 +58,20 @@ static int connected(int *listener) { /* the listening side is forked off; both 
     *listener = -1;
   } else {
     fd = socket(AF_INET, SOCK_STREAM, 0);
-    check(connect(fd, (struct sockaddr *)&at, bytes) == 0, "connect");
+    check(connect(fd, (struct sockaddr*)&at, bytes) == 0, "connect");
   }
   check(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) == 0, "socket");
   return fd;
 }
 
-static void put(int fd, const char *data, size_t bytes, int flags) {
+static void put(int fd, const char* data, size_t bytes, int flags) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t n = send(fd, data + done, bytes - done, flags | MSG_NOSIGNAL);
     if (n > 0) done += (size_t)n;
   }
 }
 
-static void get(int fd, char *data, size_t bytes, int flags) {
+static void get(int fd, char* data, size_t bytes, int flags) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t n = recv(fd, data + done, bytes - done, flags);
     if (n == 0) exit(0); /* the other side is done */
@@ -79,27 +79,32 @@ static void get(int fd, char *data, size_t bytes, int flags) {
   }
 }
 
-static int by_value(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+static int by_value(const void* a, const void* b) {
+  const int64_t x = *(const int64_t*)a, y = *(const int64_t*)b;
   return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int cpus[2] = {0, 1}, poll = 0, listener = -1;
   size_t bytes = 8;
   double seconds = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     const char *name = argv[i], *value = argv[i + 1];
-    if (strcmp(name, "--cpus") == 0) check(sscanf(value, "%d,%d", &cpus[0], &cpus[1]) == 2, "--cpus a,b");
-    else if (strcmp(name, "--bytes") == 0) bytes = strtoull(value, NULL, 10);
-    else if (strcmp(name, "--seconds") == 0) seconds = strtod(value, NULL);
-    else if (strcmp(name, "--wait") == 0) poll = strcmp(value, "poll") == 0;
-    else return fprintf(stderr, "tcp_pingpong: unknown option %s\n", name), 2;
+    if (strcmp(name, "--cpus") == 0)
+      check(sscanf(value, "%d,%d", &cpus[0], &cpus[1]) == 2, "--cpus a,b");
+    else if (strcmp(name, "--bytes") == 0)
+      bytes = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--seconds") == 0)
+      seconds = strtod(value, NULL);
+    else if (strcmp(name, "--wait") == 0)
+      poll = strcmp(value, "poll") == 0;
+    else
+      return fprintf(stderr, "tcp_pingpong: unknown option %s\n", name), 2;
   }
   if (bytes == 0 || seconds <= 0) return fprintf(stderr, "tcp_pingpong: --bytes and --seconds must be positive\n"), 2;
   const int fd = connected(&listener), flags = poll ? MSG_DONTWAIT : 0;
-  char *data = malloc(bytes);
-  int64_t *ns = malloc(kMaxEvents * sizeof *ns);
+  char* data = malloc(bytes);
+  int64_t* ns = malloc(kMaxEvents * sizeof *ns);
   check(data != NULL && ns != NULL, "malloc");
   memset(data, 1, bytes);
   pin(cpus[listener >= 0 ? 0 : 1]);
@@ -120,8 +125,8 @@ int main(int argc, char **argv) {
   }
   check(count > 0, "no event was timed");
   qsort(ns, (size_t)count, sizeof *ns, by_value);
-  printf("{\"bench\":\"tcp_pingpong\",\"bytes\":%zu,\"wait\":\"%s\",\"events\":%d,\"half_round_trip_ns\":%.1f}\n", bytes,
-         poll ? "poll" : "block", count, (double)ns[count / 2] / 2);
+  printf("{\"bench\":\"tcp_pingpong\",\"bytes\":%zu,\"wait\":\"%s\",\"events\":%d,\"half_round_trip_ns\":%.1f}\n",
+         bytes, poll ? "poll" : "block", count, (double)ns[count / 2] / 2);
   shutdown(fd, SHUT_RDWR);
   wait(NULL);
   return 0;

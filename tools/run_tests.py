@@ -117,7 +117,8 @@ def run(command: Command, environment: dict[str, str]) -> int:
 
 def without_googletest(folder: Path) -> bool:
     """CMake's FindGTest looks for the header only where it has found no package, and caches that it failed."""
-    return "GTEST_INCLUDE_DIR-NOTFOUND" in (folder / "CMakeCache.txt").read_text()
+    cache = folder / "CMakeCache.txt"
+    return cache.is_file() and "GTEST_INCLUDE_DIR-NOTFOUND" in cache.read_text()
 
 
 def counts(report: Path) -> Counter[str]:

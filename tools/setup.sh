@@ -75,7 +75,7 @@ recent_cmake() {
 }
 
 setup_run() {
-  local python missing=(scikit-build-core)
+  local python missing=(pip scikit-build-core)
   echo '#include <concepts>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
     fail "${CXX:-c++} is no C++20 compiler; install GCC 11 or Clang 14 or newer (Debian, Ubuntu: apt install g++)," \
       "or name yours: make CXX=/path/to/c++"
@@ -86,8 +86,8 @@ setup_run() {
   recent_cmake || missing+=(cmake)
   have ninja || missing+=(ninja)
   say "installing requirements/run.txt and ${missing[*]}"
+  pip install --constraint requirements/build.txt "${missing[@]}" # pip itself first: that of Ubuntu 22.04 is too old
   pip install --requirement requirements/run.txt
-  pip install --constraint requirements/build.txt "${missing[@]}"
   # The package stays where it is and the Makefile builds the native part, so that a change is seen at once.
   pip install --no-build-isolation --no-deps --editable . \
     --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace

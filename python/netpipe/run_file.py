@@ -63,6 +63,9 @@ def append(path: Path, record: Record) -> None:
         written = os.write(file, line)
         if written < len(line):  # the disk filled in the middle of it
             os.write(file, line[written:])  # raises and says why
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
     finally:
         os.close(file)
 

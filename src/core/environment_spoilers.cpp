@@ -127,11 +127,11 @@ Judged loaded(const Facts& facts) {
   const auto average = facts.number("load.average_1");
   const auto processors = facts.number("cpu.logical");
   if (!average || !processors || *average <= 0.5 * *processors) return std::nullopt;
-  return Advice{
-      "The load of the last minute is " + decimal(*average, 1) + " on " + count(*processors) +
-          " processors: other work takes time and cache from what is measured. (A measurement that has just ended "
-          "counts too.)",
-      "see what runs with: top -o %CPU; wait a minute, or use a machine of your own"};
+  // The average forgets slowly: with nobody else at work now, it is our own last measurement that it remembers.
+  if (facts.number("load.other_busy_processes") == 0) return std::nullopt;
+  return Advice{"The load of the last minute is " + decimal(*average, 1) + " on " + count(*processors) +
+                    " processors: other work takes time and cache from what is measured.",
+                "see what runs with: top -o %CPU; wait until it has ended, or use a machine of your own"};
 }
 
 Judged slow_clock(const Facts& facts) {

@@ -35,10 +35,11 @@ Setter append_to(std::vector<std::string> Plan::*field) {
   };
 }
 
-Setter size_into(const std::function<std::uint64_t&(Plan&)>& field) {
-  return [field](Plan& plan, std::string_view value) -> Outcome {
+Setter size_into(const std::function<std::uint64_t&(Plan&)>& field, std::uint64_t most = UINT64_MAX) {
+  return [field, most](Plan& plan, std::string_view value) -> Outcome {
     const Result<std::uint64_t> size = parse_size(value);
     if (!size) return size.failure();
+    if (*size > most) return usage(std::string(value) + " is outside 0 to " + size_text(most));
     field(plan) = *size;
     return ok();
   };
@@ -124,6 +125,8 @@ Outcome set_pin(Plan& plan, std::string_view value) {
   return ok();
 }
 
+constexpr std::uint64_t most_offset = 1ULL << 30;  // far below what would overflow when a message and its pool are added
+
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = {
       {"record", text_into(&Plan::record)},
@@ -137,8 +140,8 @@ const std::vector<Key>& keys() {
       {"end-size", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.end_bytes; })},
       {"perturbation", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.perturbation_bytes; })},
       {"buffers", set_buffers},
-      {"send-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.send_offset_bytes; })},
-      {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; })},
+      {"send-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.send_offset_bytes; }, most_offset)},
+      {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; }, most_offset)},
       {"target", real_into(&Plan::target, 1e-5, 1)},
       {"budget", real_into(&Plan::budget_s, 0.01, 86400)},
       {"timeout", real_into(&Plan::timeout_s, 0.1, 3600)},
@@ -267,6 +270,7 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved) {
   line("send-offset", std::to_string(plan.buffers.send_offset_bytes));
   line("recv-offset", std::to_string(plan.buffers.recv_offset_bytes));
   line("verify", plan.verify ? "yes" : "no");
+  line("seed", std::to_string(plan.seed));  // of verified messages: both ends must expect the same bytes
   line("target", number_text(plan.target));
   line("budget", number_text(plan.budget_s));
   line("timeout", number_text(plan.timeout_s));

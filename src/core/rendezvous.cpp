@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -158,7 +159,7 @@ Result<Descriptor> connect_any(const CallOptions& options, const addrinfo* list,
 }
 
 // All of it, or why not.
-Outcome send_all(int fd, std::string_view bytes, const Patience& patience, const std::string& where) {
+std::optional<Failure> send_all(int fd, std::string_view bytes, const Patience& patience, const std::string& where) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
@@ -170,14 +171,16 @@ Outcome send_all(int fd, std::string_view bytes, const Patience& patience, const
                          std::strerror(errno) + ")");
     }
   }
-  return ok();
+  return std::nullopt;
 }
 
-Outcome converse(int fd, ClientHandshake& handshake, const Patience& patience, const std::string& where) {
+// Until the handshake has ended, well or not; or what broke on the way.
+std::optional<Failure> converse(int fd, ClientHandshake& handshake, const Patience& patience,
+                                const std::string& where) {
   std::array<std::byte, 4096> buffer;
   for (;;) {
-    if (const Outcome sent = send_all(fd, handshake.take_output(), patience, where); !sent) return sent;
-    if (handshake.ended()) return ok();
+    if (std::optional<Failure> broken = send_all(fd, handshake.take_output(), patience, where)) return broken;
+    if (handshake.ended()) return std::nullopt;
     if (!patience.wait(fd, POLLIN)) {
       return patience.end(where +
                           " took the connection and then said nothing; is it a netpipe server, and is it alive?");
@@ -213,8 +216,7 @@ Result<Link> call(const CallOptions& options) {
   tune_stream(fd->get());
 
   ClientHandshake handshake({options.token}, *nonce, options.plan_text);
-  const Outcome talked = converse(fd->get(), handshake, patience, where);
-  if (!talked) return talked.failure();
+  if (const std::optional<Failure> broken = converse(fd->get(), handshake, patience, where)) return *broken;
   if (handshake.state() == ClientHandshake::State::failed) {
     return Failure{handshake.failure().exit, where + ": " + handshake.failure().sentence};
   }

@@ -13,9 +13,10 @@ constexpr std::uint64_t largest = 1ULL << 62;  // far from overflow when an incr
 std::vector<std::uint64_t> classic(const Schedule& s) {
   std::vector<std::uint64_t> sizes;
   const std::uint64_t p = s.perturbation_bytes;
-  std::uint64_t increment = 1;
+  // A start above 1 begins with half of itself as the increment, and as if one step had been made.
+  std::uint64_t increment = std::max<std::uint64_t>(s.start_bytes / 2, 1);
   std::uint64_t length = s.start_bytes;
-  for (std::uint64_t step = 0; length <= s.end_bytes; length += increment, ++step) {
+  for (std::uint64_t step = length > 1 ? 1 : 0; length <= s.end_bytes; length += increment, ++step) {
     if (step > 2 && step % 2 == 1) increment *= 2;
     if (p > 0 && increment > p + 1) {
       if (length > p) sizes.push_back(length - p);

@@ -54,8 +54,10 @@ struct Place {
       0;  // when one that has proved the token is told that the server is busy; 0: not waiting for that
 
   [[nodiscard]] bool taken() const { return static_cast<bool>(fd); }
-  [[nodiscard]] ServerHandshake& talk() { return *handshake; }              // NOLINT(bugprone-unchecked-optional-access)
-  [[nodiscard]] const ServerHandshake& talk() const { return *handshake; }  // NOLINT(bugprone-unchecked-optional-access)
+  [[nodiscard]] ServerHandshake& talk() { return *handshake; }  // NOLINT(bugprone-unchecked-optional-access)
+  [[nodiscard]] const ServerHandshake& talk() const {
+    return *handshake;
+  }  // NOLINT(bugprone-unchecked-optional-access)
   [[nodiscard]] std::string who() const { return endpoint_text(address_text(peer), port_of(peer)); }
   void leave() {
     handshake.reset();

@@ -132,8 +132,9 @@ Estimate estimate(std::span<const Block> visits) {
   const double variance = (line.residual_variance + jitter * jitter / 12) / k * lasting;
   e.correlation = variance * 4 * n;
   const double reach = student_t975(blocks.size() - 2) * std::sqrt(variance);
-  const double low_rank = std::floor(n * (0.5 - reach));
-  const double high_rank = std::ceil(n * (0.5 + reach)) - 1;
+  // Blocks that are all split alike have no variance; the ranks still enclose the median.
+  const double low_rank = std::min(std::floor(n * (0.5 - reach)), std::floor((n - 1) / 2));
+  const double high_rank = std::max(std::ceil(n * (0.5 + reach)) - 1, std::floor(n / 2));
   if (low_rank < 0 || high_rank > n - 1) return e;
   e.low = nth(pool, static_cast<std::size_t>(low_rank));
   e.high = nth(pool, static_cast<std::size_t>(high_rank));
@@ -150,7 +151,7 @@ double quantile(std::span<const float> sorted, double p) {
 }
 
 std::optional<double> supported_quantile(std::span<const float> sorted, double p) {
-  constexpr double needed_beyond = 10;
+  constexpr double needed_beyond = 10 - 1e-6;  // 1 - 0.9 is a little less than a tenth
   if (static_cast<double>(sorted.size()) * (1 - p) < needed_beyond) return std::nullopt;
   return quantile(sorted, p);
 }

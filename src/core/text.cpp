@@ -21,9 +21,8 @@ bool whole(std::string_view text, T& value) {
 // The multiplier that a suffix stands for; 0 when it is none.
 double multiplier(std::string_view suffix) {
   if (suffix.empty() || suffix == "B") return 1;
-  static constexpr std::string_view letters = "kMGT";
-  const char first = suffix.front() == 'K' ? 'k' : suffix.front() == 'm' ? 'M' : suffix.front() == 'g' ? 'G' : suffix.front();
-  const auto power = letters.find(first);
+  static constexpr std::string_view letters = "kmgt";
+  const auto power = letters.find(static_cast<char>(suffix.front() | 0x20));  // in lower case
   if (power == std::string_view::npos) return 0;
   const std::string_view rest = suffix.substr(1);
   if (rest.empty() || rest == "iB") return std::pow(1024.0, static_cast<double>(power + 1));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two ranks come to share sockets: rank 1 listens, rank 0 connects and proves itself. What tcp, unix and pipe share.
+// How two ranks come to share sockets: rank 1 listens, rank 0 connects and proves itself. What tcp, unix and pipe
+// share.
 //
-// The proof is 32 random bytes that rank 0 put in its address: only who was told on the authenticated control channel knows
-// them, and they differ between endpoints that are open at once. Whoever says something else, or nothing, is dropped,
-// and listening goes on.
+// The proof is 32 random bytes that rank 0 put in its address: only who was told on the authenticated control channel
+// knows them, and they differ between endpoints that are open at once. Whoever says something else, or nothing, is
+// dropped, and listening goes on.
 #pragma once
 
 #include <poll.h>
@@ -27,7 +28,8 @@ namespace netpipe::fd_io {
 // What the connecting rank says first on each connection; bytes only, so that it is the same on every machine.
 struct Hello {
   std::array<uint8_t, 32> proof{};
-  std::array<uint8_t, 4> generation{};  // counts reset(), little-endian: a late connection of an earlier one is a stranger
+  std::array<uint8_t, 4>
+      generation{};  // counts reset(), little-endian: a late connection of an earlier one is a stranger
   uint8_t lane = 0;
 };
 static_assert(sizeof(Hello) == 37);
@@ -40,7 +42,8 @@ inline bool make_proof(Hello& hello) {
 }
 
 inline void set_generation(Hello& hello, uint32_t generation) {
-  for (size_t i = 0; i < hello.generation.size(); ++i) hello.generation[i] = static_cast<uint8_t>(generation >> (8 * i));
+  for (size_t i = 0; i < hello.generation.size(); ++i)
+    hello.generation[i] = static_cast<uint8_t>(generation >> (8 * i));
 }
 
 // Takes the same time wherever the difference is.
@@ -66,7 +69,8 @@ inline np_status poll_slice(const np_context* context, pollfd* wanted, nfds_t co
   return NP_OK;
 }
 
-// Rank 1: accepts until each of `count` lanes has a connection that proved itself. taken[lane] owns them, in blocking mode.
+// Rank 1: accepts until each of `count` lanes has a connection that proved itself. taken[lane] owns them, in blocking
+// mode.
 class Doorman {
  public:
   // same_user: turn other users' processes away (AF_UNIX, where the kernel says who connects).
@@ -171,7 +175,8 @@ inline np_status connect_and_say(const np_context* context, int fd, const sockad
   if (!set_blocking(fd, true)) return fail(context, NP_FAILED, "%s: %s", what, std::strerror(errno));
   // The first bytes of a connection always fit its buffer.
   if (::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof hello)) {
-    return fail(context, NP_PEER_LOST, "%s: rank %d closed the connection: %s", what, 1 - context->rank, std::strerror(errno));
+    return fail(context, NP_PEER_LOST, "%s: rank %d closed the connection: %s", what, 1 - context->rank,
+                std::strerror(errno));
   }
   return NP_OK;
 }
@@ -185,8 +190,8 @@ inline np_status await_welcome(const np_context* context, int fd, int64_t deadli
     const ssize_t got = ::recv(fd, &answer, 1, MSG_DONTWAIT);
     if (got == 1 && answer == kWelcome) return NP_OK;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    return fail(context, NP_PEER_LOST, "%s: rank %d refused the connection or has gone; what it reported says why", what,
-                1 - context->rank);
+    return fail(context, NP_PEER_LOST, "%s: rank %d refused the connection or has gone; what it reported says why",
+                what, 1 - context->rank);
   }
 }
 

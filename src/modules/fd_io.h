@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over byte streams that are file descriptors: what tcp, unix and pipe share. One Wire joins two processes over
-// one or more lanes (descriptors); a message longer than a stripe is dealt out to the lanes stripe by stripe.
+// Messages over byte streams that are file descriptors: what tcp, unix and pipe share. One Wire joins two processes
+// over one or more lanes (descriptors); a message longer than a stripe is dealt out to the lanes stripe by stripe.
 //
-// Nothing frames the messages: a receive names its exact size, so bytes need no header. The fast path is one system call.
+// Nothing frames the messages: a receive names its exact size, so bytes need no header. The fast path is one system
+// call.
 #pragma once
 
 #include <fcntl.h>
@@ -31,7 +32,8 @@ constexpr int kMaxLanes = 64;
 constexpr int kAbortSliceMs = 50;  // module.h asks for NP_ABORTED within 100 ms
 
 // Leaves the sentence and hands the status through.
-[[gnu::format(printf, 3, 4)]] inline np_status fail(const np_context* context, np_status status, const char* format, ...) {
+[[gnu::format(printf, 3, 4)]] inline np_status fail(const np_context* context, np_status status, const char* format,
+                                                    ...) {
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(context->message, context->message_bytes, format, arguments);
@@ -85,11 +87,17 @@ inline bool set_blocking(int fd, bool blocking) {
 // The places in the list are those of kWaitOption.
 enum class Wait { block = 0, poll = 1, hybrid = 2 };
 
-constexpr np_option kWaitOption = {
-    "wait", NP_CHOICE, "block", 0, 0, "block|poll|hybrid", "",
-    "how a rank waits: block sleeps in the kernel, poll repeats non-blocking calls, hybrid does so for spin_us and then "
-    "sleeps",
-    1};
+constexpr np_option kWaitOption = {"wait",
+                                   NP_CHOICE,
+                                   "block",
+                                   0,
+                                   0,
+                                   "block|poll|hybrid",
+                                   "",
+                                   "how a rank waits: block sleeps in the kernel, poll repeats non-blocking calls, "
+                                   "hybrid does so for spin_us and then "
+                                   "sleeps",
+                                   1};
 constexpr np_option kSpinOption = {
     "spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1};
 
@@ -118,15 +126,15 @@ struct Lane {
 };
 
 struct WireSettings {
-  const char* layer = "";          // for sentences
+  const char* layer = "";  // for sentences
   Wait wait = Wait::block;
-  int64_t spin_ns = 0;             // Wait::hybrid
-  uint64_t stripe_bytes = 0;       // more than one lane: how many bytes go to a lane before the next one's turn
+  int64_t spin_ns = 0;                // Wait::hybrid
+  uint64_t stripe_bytes = 0;          // more than one lane: how many bytes go to a lane before the next one's turn
   size_t max_call_bytes = SSIZE_MAX;  // the most that one write may carry
 };
 
-// Used by one thread. Never allocates. After a failure or an abort bytes of a message may be missing, so every later call
-// returns the same status until attach().
+// Used by one thread. Never allocates. After a failure or an abort bytes of a message may be missing, so every later
+// call returns the same status until attach().
 template <typename Io>
 class Wire {
  public:
@@ -171,13 +179,14 @@ class Wire {
   [[nodiscard]] uint64_t empty_polls() const { return empty_polls_; }
   [[nodiscard]] uint64_t sleeps() const { return sleeps_; }  // Wait::hybrid: polled in vain for spin_ns
 
-  // direct_bytes_ is 0 while anything is queued or broken, and bytes - 1 is the largest number for an empty message: one
-  // comparison asks all there is to ask.
+  // direct_bytes_ is 0 while anything is queued or broken, and bytes - 1 is the largest number for an empty message:
+  // one comparison asks all there is to ask.
   np_status send(const void* data, size_t bytes) {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::write(lanes_[0].out, data, std::min(bytes, max_call_bytes_), blocking_);
-      if (done == static_cast<ssize_t>(bytes)) [[likely]] return NP_OK;
+      if (done == static_cast<ssize_t>(bytes)) [[likely]]
+        return NP_OK;
     }
     return finish_direct(out_, const_cast<void*>(data), bytes, done);
   }
@@ -186,7 +195,8 @@ class Wire {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
-      if (done == static_cast<ssize_t>(bytes)) [[likely]] return NP_OK;
+      if (done == static_cast<ssize_t>(bytes)) [[likely]]
+        return NP_OK;
       if (done == 0) return broken(0);
     }
     return finish_direct(in_, data, bytes, done);
@@ -248,8 +258,7 @@ class Wire {
     if (lane_count_ == 1) return {base + done, std::min<size_t>(request.word[kBytes] - done, SSIZE_MAX)};
     const uint64_t stripe = settings_.stripe_bytes, within = done % stripe;
     const uint64_t chunk = done / stripe * static_cast<uint64_t>(lane_count_) + static_cast<uint64_t>(lane);
-    return {base + chunk * stripe + within,
-            std::min(stripe - within, share(request.word[kBytes], lane) - done)};
+    return {base + chunk * stripe + within, std::min(stripe - within, share(request.word[kBytes], lane) - done)};
   }
 
   void enqueue(Flow& flow, np_request* request, void* data, size_t bytes, uint64_t done_of_lane_0) {
@@ -382,8 +391,10 @@ class Wire {
     if (*context_->abort != 0) return aborted();
     if (lane_count_ == 0) return fail(context_, NP_FAILED, "%s: not connected", settings_.layer);
     if (bytes != 0) return NP_OK;
-    return fail(context_, NP_UNSUPPORTED, "%s: an empty message moves nothing through a byte stream, so there is nothing to measure; start at 1 byte",
-                settings_.layer);
+    return fail(
+        context_, NP_UNSUPPORTED,
+        "%s: an empty message moves nothing through a byte stream, so there is nothing to measure; start at 1 byte",
+        settings_.layer);
   }
 
   np_status aborted() {
@@ -429,7 +440,9 @@ class Wire {
 };
 
 inline void emit_number(np_emit emit, void* to, const char* name, int64_t value) {
-  emit(to, name, std::to_string(value).c_str());
+  char text[24];
+  std::snprintf(text, sizeof text, "%lld", static_cast<long long>(value));
+  emit(to, name, text);
 }
 
 inline void describe_waiting(const np_value& wait, const np_value& spin_us, np_emit emit, void* to) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pipe: messages over two pipes, one for each direction. Rank 0 makes them and hands their ends over.
 //
-// There is no vmsplice: it lends the sender's pages to the pipe, and nothing tells the sender when they have been read, so
-// send() could not say when the buffer may be written again.
+// There is no vmsplice: it lends the sender's pages to the pipe, and nothing tells the sender when they have been read,
+// so send() could not say when the buffer may be written again.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -59,7 +59,8 @@ struct Pipe {
 
 np_status make_pipe(const np_context* context, Pipe& made) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return fail(context, NP_FAILED, "pipe: a pipe cannot be made: %s", std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return fail(context, NP_FAILED, "pipe: a pipe cannot be made: %s", std::strerror(errno));
   made = {Fd(ends[0]), Fd(ends[1])};
   const int wanted = static_cast<int>(context->options[kCapacity].number);
   if (wanted == 0 || fcntl(ends[1], F_SETPIPE_SZ, wanted) >= 0) return NP_OK;
@@ -123,7 +124,8 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
     Pipe there, back;  // the ends that are handed over close here: a pipe ends when its last holder goes
     if (const np_status s = make_pipe(context, there); s != NP_OK) return s;
     if (const np_status s = make_pipe(context, back); s != NP_OK) return s;
-    if (const np_status s = hand_over(context, joined.get(), {there.read_end.get(), back.write_end.get()}); s != NP_OK) {
+    if (const np_status s = hand_over(context, joined.get(), {there.read_end.get(), back.write_end.get()});
+        s != NP_OK) {
       return s;
     }
     const Lane lane{back.read_end.release(), there.write_end.release()};

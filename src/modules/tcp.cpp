@@ -24,28 +24,47 @@ namespace {
 using namespace netpipe::fd_io;
 
 enum Option {
-  kIp, kPort, kSndbuf, kRcvbuf, kNodelay, kQuickack, kCongestion, kMss, kBusyPoll, kWait, kSpin, kStreams, kStripe, kReopen,
+  kIp,
+  kPort,
+  kSndbuf,
+  kRcvbuf,
+  kNodelay,
+  kQuickack,
+  kCongestion,
+  kMss,
+  kBusyPoll,
+  kWait,
+  kSpin,
+  kStreams,
+  kStripe,
+  kReopen,
   kOptions
 };
 
 constexpr int64_t kMostBuffer = INT32_MAX / 2;  // the kernel doubles what it is asked for, in an int
 
 constexpr np_option kTable[kOptions] = {
-    {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "", "IP version; auto takes that of the address that this rank was given", 0},
+    {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "",
+     "IP version; auto takes that of the address that this rank was given", 0},
     {"port", NP_INT, "0", 0, 65535, nullptr, "", "TCP port that rank 1 listens on; 0 lets the kernel choose", 0},
-    {"sndbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes", "SO_SNDBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
-    {"rcvbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes", "SO_RCVBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
+    {"sndbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes",
+     "SO_SNDBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
+    {"rcvbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes",
+     "SO_RCVBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
     {"nodelay", NP_BOOL, "yes", 0, 0, nullptr, "", "TCP_NODELAY: send small segments at once (no Nagle)", 1},
     {"quickack", NP_BOOL, "no", 0, 0, nullptr, "",
-     "TCP_QUICKACK: acknowledge at once; the kernel forgets it, so it is set again after each receive, a system call", 1},
+     "TCP_QUICKACK: acknowledge at once; the kernel forgets it, so it is set again after each receive, a system call",
+     1},
     {"congestion", NP_TEXT, "", 0, 0, nullptr, "", "congestion control, such as cubic; empty leaves the system's", 1},
-    {"mss", NP_INT, "0", 0, 32767, nullptr, "bytes", "TCP_MAXSEG, set before connecting; 0 leaves what the path allows", 1},
+    {"mss", NP_INT, "0", 0, 32767, nullptr, "bytes", "TCP_MAXSEG, set before connecting; 0 leaves what the path allows",
+     1},
     {"busy_poll", NP_INT, "0", 0, 1'000'000, nullptr, "us",
      "SO_BUSY_POLL: how long a receive asks the device itself before it sleeps; needs CAP_NET_ADMIN", 1},
     kWaitOption,
     kSpinOption,
     {"streams", NP_INT, "1", 1, kMaxLanes, nullptr, "", "connections that one message is striped over", 1},
-    {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes", "what goes to one connection before the next one's turn", 1},
+    {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes", "what goes to one connection before the next one's turn",
+     1},
     {"reopen", NP_BOOL, "yes", 0, 0, nullptr, "",
      "connect anew where a pattern asks for it, so that each sample starts from a fresh window", 0},
 };
@@ -70,13 +89,13 @@ struct np_endpoint {
   const np_context* context;
   bool quickack;
   Wire<SocketIo> wire;
-  Fd listener;               // rank 1
-  sockaddr_storage at{};     // where rank 1 listens
+  Fd listener;            // rank 1
+  sockaddr_storage at{};  // where rank 1 listens
   socklen_t at_bytes = 0;
-  std::string place;         // the same for people: "127.0.0.1 port 40001"
+  std::string place;  // the same for people: "127.0.0.1 port 40001"
   Hello hello;
-  uint32_t generation = 0;   // counts the times that the lanes were connected
-  Totals closed;             // what the connections have counted that are closed by now
+  uint32_t generation = 0;  // counts the times that the lanes were connected
+  Totals closed;            // what the connections have counted that are closed by now
 };
 
 namespace {
@@ -98,14 +117,16 @@ np_status probe(char* message, size_t message_bytes) {
 
 std::string place_of(const sockaddr_storage& address, socklen_t bytes) {
   char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
-  getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, port, sizeof port,
+              NI_NUMERICHOST | NI_NUMERICSERV);
   return std::string(host) + " port " + port;
 }
 
 // The address that this rank was given, in the IP version that the option asks for.
 np_status own_address(const np_context* context, sockaddr_storage& address, socklen_t& bytes) {
   std::string given = context->local_address != nullptr ? context->local_address : "";
-  if (given.starts_with("::ffff:") && given.find('.') != std::string::npos) given.erase(0, 7);  // IPv4 seen by an IPv6 socket
+  if (given.starts_with("::ffff:") && given.find('.') != std::string::npos)
+    given.erase(0, 7);  // IPv4 seen by an IPv6 socket
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
@@ -119,21 +140,27 @@ np_status own_address(const np_context* context, sockaddr_storage& address, sock
     return fail(context, NP_USAGE, "tcp: '%s' is no numeric IP address to bind to", given.c_str());
   }
   const int family = found->ai_family;
-  const int wanted = context->options[kIp].number == 1 ? AF_INET : context->options[kIp].number == 2 ? AF_INET6 : family;
+  const int wanted = context->options[kIp].number == 1   ? AF_INET
+                     : context->options[kIp].number == 2 ? AF_INET6
+                                                         : family;
   // One host has both loopback addresses; between hosts nobody but the user can know the other address.
   if (wanted != family && (given == "127.0.0.1" || given == "::1")) {
     look_up(wanted == AF_INET ? "127.0.0.1" : "::1");
   } else if (wanted != family) {
     freeaddrinfo(found);
-    return fail(context, NP_USAGE, "tcp: ip=%s, but the ranks reach each other at %s; name the host by an address of that version", context->options[kIp].text, given.c_str());
+    return fail(context, NP_USAGE,
+                "tcp: ip=%s, but the ranks reach each other at %s; name the host by an address of that version",
+                context->options[kIp].text, given.c_str());
   }
   std::memcpy(&address, found->ai_addr, found->ai_addrlen);
   bytes = found->ai_addrlen;
   freeaddrinfo(found);
   const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address);
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address);
-  const bool anywhere = address.ss_family == AF_INET ? v4->sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) != 0;
-  if (anywhere) return fail(context, NP_USAGE, "tcp: no rank can connect to %s; give the address of one interface", given.c_str());
+  const bool anywhere =
+      address.ss_family == AF_INET ? v4->sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) != 0;
+  if (anywhere)
+    return fail(context, NP_USAGE, "tcp: no rank can connect to %s; give the address of one interface", given.c_str());
   return NP_OK;
 }
 
@@ -147,18 +174,23 @@ np_status set_option(const np_context* context, int fd, Option option, int level
 
 np_status set_congestion(const np_context* context, int fd) {
   const std::string name = context->options[kCongestion].text;
-  if (name.empty() || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return NP_OK;
+  if (name.empty() ||
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0)
+    return NP_OK;
   const int error = errno;
   std::string known;
   std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), known);
-  return fail(context, NP_UNAVAILABLE, "tcp: congestion=%s: %s; this kernel has: %s", name.c_str(), std::strerror(error), known.c_str());
+  return fail(context, NP_UNAVAILABLE, "tcp: congestion=%s: %s; this kernel has: %s", name.c_str(),
+              std::strerror(error), known.c_str());
 }
 
 // A socket with everything set that has to be set before it connects or listens: the buffers decide the window scale.
 np_status make_socket(const np_context* context, int family, Fd& made) {
   const np_value* options = context->options;
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (!fd) return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", family == AF_INET ? 4 : 6, std::strerror(errno));
+  if (!fd)
+    return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", family == AF_INET ? 4 : 6,
+                std::strerror(errno));
   const struct {
     Option option;
     int level, name;
@@ -169,7 +201,8 @@ np_status make_socket(const np_context* context, int family, Fd& made) {
                  {kNodelay, IPPROTO_TCP, TCP_NODELAY}};
   for (const auto& number : numbers) {
     if (options[number.option].number == 0) continue;
-    if (const np_status s = set_option(context, fd.get(), number.option, number.level, number.name); s != NP_OK) return s;
+    if (const np_status s = set_option(context, fd.get(), number.option, number.level, number.name); s != NP_OK)
+      return s;
   }
   if (const np_status s = set_congestion(context, fd.get()); s != NP_OK) return s;
   made = std::move(fd);
@@ -179,15 +212,17 @@ np_status make_socket(const np_context* context, int family, Fd& made) {
 np_status listen_at(np_endpoint& endpoint, sockaddr_storage at, socklen_t bytes) {
   const np_context* context = endpoint.context;
   const uint16_t port = htons(static_cast<uint16_t>(context->options[kPort].number));
-  (at.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&at)->sin_port : reinterpret_cast<sockaddr_in6*>(&at)->sin6_port) = port;
+  (at.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&at)->sin_port
+                           : reinterpret_cast<sockaddr_in6*>(&at)->sin6_port) = port;
   if (const np_status s = make_socket(context, at.ss_family, endpoint.listener); s != NP_OK) return s;
   const int fd = endpoint.listener.get();
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections in TIME_WAIT do not block a chosen port
   if (::bind(fd, reinterpret_cast<sockaddr*>(&at), bytes) != 0 || ::listen(fd, 2 * kMaxLanes) != 0) {
     const int error = errno;
-    return fail(context, error == EADDRINUSE || error == EACCES ? NP_UNAVAILABLE : NP_FAILED, "tcp: cannot listen at %s: %s%s", place_of(at, bytes).c_str(),
-                std::strerror(error), error == EADDRINUSE ? "; give another port, or 0 for a free one" : "");
+    return fail(context, error == EADDRINUSE || error == EACCES ? NP_UNAVAILABLE : NP_FAILED,
+                "tcp: cannot listen at %s: %s%s", place_of(at, bytes).c_str(), std::strerror(error),
+                error == EADDRINUSE ? "; give another port, or 0 for a free one" : "");
   }
   set_blocking(fd, false);
   endpoint.at_bytes = sizeof endpoint.at;
@@ -341,7 +376,8 @@ np_status reset(np_endpoint* endpoint) {
 }
 
 void rearm_quickack(const np_endpoint* endpoint) {
-  if (!endpoint->quickack) [[likely]] return;
+  if (!endpoint->quickack) [[likely]]
+    return;
   const int yes = 1;
   for (int j = 0; j < endpoint->wire.lane_count(); ++j) {
     setsockopt(endpoint->wire.lane(j).in, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
@@ -400,8 +436,10 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   emit(to, "local", place_of(own, own_bytes).c_str());
   emit(to, "peer", place_of(peer, peer_bytes).c_str());
   emit(to, "interface", interface_of(own, own_bytes).c_str());
-  emit_number(emit, to, "path_mtu_bytes", v4 ? number_of(fd, IPPROTO_IP, IP_MTU) : number_of(fd, IPPROTO_IPV6, IPV6_MTU));
-  // What the kernel gave: its bookkeeping included, so twice what was asked for; with autotuning, the size at this moment.
+  emit_number(emit, to, "path_mtu_bytes",
+              v4 ? number_of(fd, IPPROTO_IP, IP_MTU) : number_of(fd, IPPROTO_IPV6, IPV6_MTU));
+  // What the kernel gave: its bookkeeping included, so twice what was asked for; with autotuning, the size at this
+  // moment.
   emit_number(emit, to, "sndbuf_kernel_bytes", number_of(fd, SOL_SOCKET, SO_SNDBUF));
   emit_number(emit, to, "rcvbuf_kernel_bytes", number_of(fd, SOL_SOCKET, SO_RCVBUF));
   emit(to, "sndbuf_autotuned", options[kSndbuf].number == 0 ? "yes" : "no");
@@ -427,15 +465,16 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 void counters(np_endpoint* endpoint, np_emit emit, void* to) {
   Totals totals = endpoint->closed;
   add_counts(totals, endpoint->wire);
-  const std::pair<const char*, uint64_t> counted[] = {{"retransmits", totals.retransmits},
-                                                      {"segments_out", totals.segments_out},
-                                                      {"segments_in", totals.segments_in},
-                                                      {"segments_delivered", totals.delivered},
-                                                      {"bytes_sent", totals.bytes_sent},
-                                                      {"bytes_received", totals.bytes_received},
-                                                      {"rwnd_limited_us", totals.rwnd_limited_us},
-                                                      {"sndbuf_limited_us", totals.sndbuf_limited_us},
-                                                      {"connections", uint64_t{endpoint->generation} * static_cast<uint64_t>(endpoint->wire.lane_count())}};
+  const std::pair<const char*, uint64_t> counted[] = {
+      {"retransmits", totals.retransmits},
+      {"segments_out", totals.segments_out},
+      {"segments_in", totals.segments_in},
+      {"segments_delivered", totals.delivered},
+      {"bytes_sent", totals.bytes_sent},
+      {"bytes_received", totals.bytes_received},
+      {"rwnd_limited_us", totals.rwnd_limited_us},
+      {"sndbuf_limited_us", totals.sndbuf_limited_us},
+      {"connections", uint64_t{endpoint->generation} * static_cast<uint64_t>(endpoint->wire.lane_count())}};
   for (const auto& [name, value] : counted) emit_number(emit, to, name, static_cast<int64_t>(value));
   if (endpoint->wire.lane_count() > 0) {  // of the first connection, as it is now
     const tcp_info info = info_of(endpoint->wire.lane(0).in);

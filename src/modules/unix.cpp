@@ -16,14 +16,17 @@ using namespace netpipe::fd_io;
 
 enum Option { kType, kSndbuf, kRcvbuf, kPacket, kWait, kSpin, kOptions };
 
-// A packet is one kernel buffer whose first part has to be contiguous: large ones are refused when memory is fragmented.
+// A packet is one kernel buffer whose first part has to be contiguous: large ones are refused when memory is
+// fragmented.
 constexpr int64_t kLargestDefaultPacket = 64 * 1024;
 
 constexpr np_option kTable[kOptions] = {
     {"type", NP_CHOICE, "stream", 0, 0, "stream|seqpacket", "",
      "stream: bytes without borders; seqpacket: packets, a larger message is split into several", 1},
-    {"sndbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes", "SO_SNDBUF, which is what bounds a pair; 0 leaves the kernel's", 1},
-    {"rcvbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes", "SO_RCVBUF, which the kernel hardly uses here; 0 leaves its own", 1},
+    {"sndbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
+     "SO_SNDBUF, which is what bounds a pair; 0 leaves the kernel's", 1},
+    {"rcvbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
+     "SO_RCVBUF, which the kernel hardly uses here; 0 leaves its own", 1},
     {"packet", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
      "type=seqpacket: the largest packet; 0 takes 64 KiB or what the send buffer allows", 1},
     kWaitOption,
@@ -84,8 +87,10 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
     const int64_t most = socket_number(joined.get(), SO_SNDBUF) - 32;
     const int64_t asked = context->options[kPacket].number;
     if (asked > most) {
-      return fail(context, NP_USAGE, "unix: packet=%lld does not fit the send buffer, which takes packets of %lld bytes; give a larger sndbuf",
-                  static_cast<long long>(asked), static_cast<long long>(most));
+      return fail(
+          context, NP_USAGE,
+          "unix: packet=%lld does not fit the send buffer, which takes packets of %lld bytes; give a larger sndbuf",
+          static_cast<long long>(asked), static_cast<long long>(most));
     }
     endpoint->packet_bytes = static_cast<size_t>(asked > 0 ? asked : std::min(most, kLargestDefaultPacket));
     endpoint->wire.set_max_call_bytes(endpoint->packet_bytes);

@@ -18,19 +18,47 @@ namespace {
 using namespace two_ranks;
 
 const char* const kVariants[] = {
-    "pipe", "pipe:wait=poll", "pipe:wait=hybrid,spin_us=20", "pipe:capacity=4k", "pipe:capacity=1M,wait=poll",
-    "unix", "unix:wait=poll", "unix:wait=hybrid,spin_us=0", "unix:sndbuf=8k",
-    "unix:type=seqpacket", "unix:type=seqpacket,wait=poll", "unix:type=seqpacket,packet=1000", "unix:type=seqpacket,wait=hybrid",
-    "tcp", "tcp:wait=poll", "tcp:wait=hybrid,spin_us=20", "tcp:sndbuf=16k,rcvbuf=16k", "tcp:quickack=yes", "tcp:nodelay=no",
-    "tcp:mss=1000", "tcp:reopen=no", "tcp:ip=6",
-    "tcp:streams=2", "tcp:streams=3,wait=poll", "tcp:streams=7,stripe=1000", "tcp:streams=5,stripe=4097,wait=hybrid",
+    "pipe",
+    "pipe:wait=poll",
+    "pipe:wait=hybrid,spin_us=20",
+    "pipe:capacity=4k",
+    "pipe:capacity=1M,wait=poll",
+    "unix",
+    "unix:wait=poll",
+    "unix:wait=hybrid,spin_us=0",
+    "unix:sndbuf=8k",
+    "unix:type=seqpacket",
+    "unix:type=seqpacket,wait=poll",
+    "unix:type=seqpacket,packet=1000",
+    "unix:type=seqpacket,wait=hybrid",
+    "tcp",
+    "tcp:wait=poll",
+    "tcp:wait=hybrid,spin_us=20",
+    "tcp:sndbuf=16k,rcvbuf=16k",
+    "tcp:quickack=yes",
+    "tcp:nodelay=no",
+    "tcp:mss=1000",
+    "tcp:reopen=no",
+    "tcp:ip=6",
+    "tcp:streams=2",
+    "tcp:streams=3,wait=poll",
+    "tcp:streams=7,stripe=1000",
+    "tcp:streams=5,stripe=4097,wait=hybrid",
 };
 
-class EveryVariant : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Sockets, EveryVariant, testing::ValuesIn(kVariants), [](const auto& param) { return test_name(param.param); });
+class EveryVariant : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (std::string(GetParam()).find("ip=6") != std::string::npos && !has_ipv6()) GTEST_SKIP() << "no IPv6 here";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Sockets, EveryVariant, testing::ValuesIn(kVariants),
+                         [](const auto& param) { return test_name(param.param); });
 
 TEST_P(EveryVariant, BouncesEveryByteOfEverySize) {
-  const std::vector<size_t> sizes = {1, 2, 3, 7, 8, 9, 63, 64, 65, 1000, 1023, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 131072, 208000, 262147, kMiB - 1, kMiB, kMiB + 1, 8 * kMiB - 3, 8 * kMiB, 1};
+  const std::vector<size_t> sizes = {1,      2,      3,      7,        8,    9,        63,           64,       65,
+                                     1000,   1023,   1025,   4095,     4096, 4097,     65535,        65536,    65537,
+                                     131072, 208000, 262147, kMiB - 1, kMiB, kMiB + 1, 8 * kMiB - 3, 8 * kMiB, 1};
   EXPECT_EQ("", run_connected(GetParam(), [&](Rank& rank) { return bounce(rank, sizes); }).both());
 }
 
@@ -82,7 +110,10 @@ TEST_P(EveryVariant, ManyRequestsInFlightCompleteInOrder) {
       if (const np_status s = rank.wait(request); s != NP_OK) return failed(rank, "wait", s);
     }
     for (size_t i = 0; i < kCount; ++i) {
-      if (std::string wrong = expect_same(got[i], pattern(sizes[i], 100 * (1 - me) + i), "request " + std::to_string(i)); !wrong.empty()) return wrong;
+      if (std::string wrong =
+              expect_same(got[i], pattern(sizes[i], 100 * (1 - me) + i), "request " + std::to_string(i));
+          !wrong.empty())
+        return wrong;
     }
     return "";
   };
@@ -133,7 +164,7 @@ TEST_P(EveryVariant, AKilledPeerEndsEveryCall) {
 TEST_P(EveryVariant, AbortEndsEveryWait) {
   for (const int call : {0, 1, 2}) {
     const auto body = [call](Rank& rank) -> std::string {
-      struct sigaction action {};  // as the core's watchdog: no SA_RESTART once the flag is up, and again and again
+      struct sigaction action{};  // as the core's watchdog: no SA_RESTART once the flag is up, and again and again
       action.sa_handler = [](int) { abort_flag = 1; };
       sigaction(SIGALRM, &action, nullptr);
       if (rank.context.rank == 0) {
@@ -164,13 +195,15 @@ TEST_P(EveryVariant, AbortEndsEveryWait) {
 TEST_P(EveryVariant, AnEmptyMessageIsRefusedWithASentence) {
   const auto body = [](Rank& rank) {
     char byte = 0;
-    return expect(rank, rank.send(&byte, 0), NP_UNSUPPORTED, "empty") + expect(rank, rank.recv(&byte, 0), NP_UNSUPPORTED, "empty") + bounce(rank, {1});
+    return expect(rank, rank.send(&byte, 0), NP_UNSUPPORTED, "empty") +
+           expect(rank, rank.recv(&byte, 0), NP_UNSUPPORTED, "empty") + bounce(rank, {1});
   };
   EXPECT_EQ("", run_connected(GetParam(), body).both());
 }
 
 class EveryModule : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Sockets, EveryModule, testing::Values("pipe", "unix", "unix:type=seqpacket", "tcp"), [](const auto& param) { return test_name(param.param); });
+INSTANTIATE_TEST_SUITE_P(Sockets, EveryModule, testing::Values("pipe", "unix", "unix:type=seqpacket", "tcp"),
+                         [](const auto& param) { return test_name(param.param); });
 
 TEST_P(EveryModule, EndpointsThatAreOpenAtOnceDoNotMix) {
   const auto body = [](int number, int control) -> std::string {
@@ -204,7 +237,8 @@ TEST_P(EveryModule, APeerThatNeverComesEndsInASentence) {
     if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
     Bytes mine(512);
     size_t bytes = mine.size();
-    if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK) return failed(rank, "address", s);
+    if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK)
+      return failed(rank, "address", s);
     mine.resize(bytes);
     const Bytes theirs = rank.exchange(mine);
     std::string wrong;
@@ -225,9 +259,11 @@ TEST_P(EveryModule, AMessageOfMoreThanTwoGibArrivesWhole) {
     constexpr size_t kWindow = 64 * kMiB, kWindows = 33, kBytes = kWindow * 32 + 4099;
     const int memory = memfd_create("window", MFD_CLOEXEC);
     if (memory < 0 || ftruncate(memory, kWindow) != 0) return "no memory";
-    char* base = static_cast<char*>(mmap(nullptr, kWindow * kWindows, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    char* base = static_cast<char*>(
+        mmap(nullptr, kWindow * kWindows, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     for (size_t i = 0; i < kWindows; ++i) {
-      if (mmap(base + i * kWindow, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED) return "no mapping";
+      if (mmap(base + i * kWindow, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED)
+        return "no mapping";
     }
     const Bytes head = pattern(4099, 7);
     if (rank.context.rank == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives a module as the core does: two forked processes, each with the module loaded from the directory NETPIPE_MODULES. Every
-// pair of ranks has a deadline; what does not end by then is killed and fails.
+// Drives a module as the core does: two forked processes, each with the module loaded from the directory
+// NETPIPE_MODULES. Every pair of ranks has a deadline; what does not end by then is killed and fails.
 #pragma once
 
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -55,7 +56,8 @@ class Rank {
     const size_t colon = variant.find(':');
     module = load(variant.substr(0, colon));
     Texts given;
-    std::string_view rest = colon == std::string::npos ? std::string_view() : std::string_view(variant).substr(colon + 1);
+    std::string_view rest =
+        colon == std::string::npos ? std::string_view() : std::string_view(variant).substr(colon + 1);
     while (!rest.empty()) {
       const std::string_view one = rest.substr(0, rest.find(','));
       const size_t equals = one.find('=');
@@ -66,7 +68,8 @@ class Rank {
       const np_option& option = module->options[i];
       texts_.push_back(given.count(option.name) != 0 ? given[option.name] : option.default_value);
     }
-    for (uint32_t i = 0; i < module->noptions; ++i) values_.push_back({number(module->options[i], texts_[i]), texts_[i].c_str()});
+    for (uint32_t i = 0; i < module->noptions; ++i)
+      values_.push_back({number(module->options[i], texts_[i]), texts_[i].c_str()});
     context.size = sizeof context;
     context.rank = rank;
     context.nranks = 2;
@@ -129,7 +132,9 @@ class Rank {
 
   Texts facts(void (*source)(np_endpoint*, np_emit, void*)) const {
     Texts all;
-    source(endpoint, [](void* to, const char* name, const char* value) { (*static_cast<Texts*>(to))[name] = value; }, &all);
+    source(
+        endpoint, [](void* to, const char* name, const char* value) { (*static_cast<Texts*>(to))[name] = value; },
+        &all);
     return all;
   }
   Texts settings() const { return facts(module->describe); }
@@ -148,7 +153,8 @@ class Rank {
       int64_t place = 0;
       std::string_view left = option.choices;
       while (left.substr(0, left.find('|')) != text) {
-        if (left.find('|') == std::string_view::npos) throw std::runtime_error(text + " is no choice of " + option.name);
+        if (left.find('|') == std::string_view::npos)
+          throw std::runtime_error(text + " is no choice of " + option.name);
         left.remove_prefix(left.find('|') + 1);
         ++place;
       }
@@ -157,7 +163,8 @@ class Rank {
     size_t used = 0;
     int64_t value = std::stoll(text, &used);
     if (used < text.size()) value <<= text[used] == 'k' ? 10 : 20;
-    if (value < option.min || value > option.max) throw std::runtime_error(text + " is out of range for " + option.name);
+    if (value < option.min || value > option.max)
+      throw std::runtime_error(text + " is out of range for " + option.name);
     return value;
   }
 
@@ -172,7 +179,9 @@ using Body = std::function<std::string(Rank&)>;
 
 struct Outcome {
   std::array<std::string, 2> said;
-  [[nodiscard]] std::string both() const { return said[0].empty() && said[1].empty() ? "" : "0: " + said[0] + "; 1: " + said[1]; }
+  [[nodiscard]] std::string both() const {
+    return said[0].empty() && said[1].empty() ? "" : "0: " + said[0] + "; 1: " + said[1];
+  }
 };
 
 // Forks both ranks and waits for them. A rank that is killed says "killed", one that does not end "deadline".
@@ -235,7 +244,8 @@ inline std::string failed(const Rank& rank, const char* what, np_status status) 
   return std::string(what) + " gave " + std::to_string(status) + ": " + rank.said();
 }
 
-inline Outcome run_connected(const std::string& variant, const Body& body, const std::string& local_address = "127.0.0.1") {
+inline Outcome run_connected(const std::string& variant, const Body& body,
+                             const std::string& local_address = "127.0.0.1") {
   return run_ranks([&](int number, int control) -> std::string {
     Rank rank(variant, number, control, local_address);
     if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
@@ -257,7 +267,8 @@ inline Bytes pattern(size_t bytes, uint64_t salt) {
 
 inline std::string expect_same(const Bytes& got, const Bytes& wanted, const std::string& what) {
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (got[i] != wanted[i]) return what + ": byte " + std::to_string(i) + " of " + std::to_string(wanted.size()) + " is wrong";
+    if (got[i] != wanted[i])
+      return what + ": byte " + std::to_string(i) + " of " + std::to_string(wanted.size()) + " is wrong";
   }
   return "";
 }
@@ -275,7 +286,9 @@ inline std::string bounce(Rank& rank, const std::vector<size_t>& sizes) {
     if (!first) {
       if (const np_status s = rank.send(back.data(), bytes); s != NP_OK) return failed(rank, "send", s);
     }
-    if (std::string wrong = expect_same(got, first ? back : there, "message of " + std::to_string(bytes)); !wrong.empty()) return wrong;
+    if (std::string wrong = expect_same(got, first ? back : there, "message of " + std::to_string(bytes));
+        !wrong.empty())
+      return wrong;
   }
   return "";
 }
@@ -283,8 +296,11 @@ inline std::string bounce(Rank& rank, const std::vector<size_t>& sizes) {
 // Awaits a status and a sentence that has these words.
 inline std::string expect(const Rank& rank, np_status got, np_status wanted, const char* words) {
   if (got == wanted && rank.said().find(words) != std::string::npos) return "";
-  return "status " + std::to_string(got) + " instead of " + std::to_string(wanted) + ", sentence '" + rank.said() + "' instead of '" + words + "'";
+  return "status " + std::to_string(got) + " instead of " + std::to_string(wanted) + ", sentence '" + rank.said() +
+         "' instead of '" + words + "'";
 }
+
+inline bool has_ipv6() { return std::ifstream("/proc/net/if_inet6").peek() != std::ifstream::traits_type::eof(); }
 
 // A variant as the name of a test.
 inline std::string test_name(const std::string& variant) {

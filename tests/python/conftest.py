@@ -53,7 +53,7 @@ def netpipe(fake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     def call(*arguments: str, fake: str = "") -> Said:
         monkeypatch.setenv("FAKE_WORKER", fake)
         capsys.readouterr()
-        code = cli.run(arguments)
+        code = cli.call(arguments)
         out, err = capsys.readouterr()
         return Said(code, out, err)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs made up for the tests of analysis and pictures: shaped like real ones, the same every time, nothing measured."""
+"""Runs made up for the tests of analysis and pictures: shaped like real ones, the same every time, nothing
+measured.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,9 @@ def histogram(median_ns: float, draw: random.Random, count: int = 4_000) -> Hist
         buckets[bucket] = buckets.get(bucket, 0) + 1
     edges = sorted(buckets)
     return Histogram(
-        resolution=0.01, low_ns=[math.exp(e * math.log1p(0.01)) for e in edges], count=[buckets[e] for e in edges]
+        resolution=0.01,
+        low_ns=[math.exp(e * math.log1p(0.01)) for e in edges],
+        count=[buckets[e] for e in edges],
     )
 
 
@@ -175,7 +179,9 @@ def _launch(
             hash="5a" * 32,
             variants=[
                 PlannedVariant(
-                    variant=layer.name, module=layer.module, options={"wait": layer.wait} if layer.wait else {}
+                    variant=layer.name,
+                    module=layer.module,
+                    options={"wait": layer.wait} if layer.wait else {},
                 )
                 for layer in layers
             ],
@@ -202,7 +208,8 @@ def _launch(
             below=layer.below,
             adds=layer.adds,
             ranks=[
-                Rank(rank=r, host="node17", cpu=r, settings={"wait": layer.wait} if layer.wait else {}) for r in (0, 1)
+                Rank(rank=r, host="node17", cpu=r, settings={"wait": layer.wait} if layer.wait else {})
+                for r in (0, 1)
             ],
         )
         for layer in layers
@@ -239,6 +246,8 @@ def _launch(
                 )
             )
     records.append(
-        Launch(launch=launch, seconds=27.4, passes=7, rss_bytes=41 << 20, buffer_bytes=32 << 20, states=1 + moved)
+        Launch(
+            launch=launch, seconds=27.4, passes=7, rss_bytes=41 << 20, buffer_bytes=32 << 20, states=1 + moved
+        )
     )
     return records

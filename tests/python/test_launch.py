@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from netpipe import launch, native
@@ -39,30 +40,34 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
     monkeypatch.setattr(worker, "STOP_S", 0.3)
     monkeypatch.setattr(worker, "DRAIN_S", 0.1)
 
-    def run(*variants: str, fake: str = "", launches: int = 1, silence_s: float = 20.0) -> tuple[int, Run, list[str]]:
+    def run(
+        *variants: str,
+        fake: str = "",
+        launches: int = 1,
+        silence_s: float = 20.0,
+        on_pass: Callable[[], None] = lambda: None,
+    ) -> tuple[int, Run, list[str]]:
         monkeypatch.setenv("FAKE_WORKER", fake)
         plan = Plan((*(("variant", variant) for variant in variants), *LINES, ("timeout", "0.1"), ("budget", "0.01")))
         record = tmp_path / "run.jsonl"
         append(record, Header(schema=1, run="0" * 32))
         notes: list[str] = []
+        passes: list[Pass] = []
 
         def watch(progress: Progress) -> None:
             if progress.note:
                 notes.append(progress.note)
+            if isinstance(progress.event, Pass):
+                passes.append(progress.event)
+                if len(passes) == 1:
+                    on_pass()
 
         answer = native.plan(plan.text())
-        resolved = ResolvedPlan(**{name: answer[name] for name in ("patterns", "sizes", "timeout_s")})
-        resolved.variants = [launch_variant(name) for name in (v["variant"] for v in answer["variants"])]
+        resolved = msgspec.convert(answer, ResolvedPlan)
         made = Measurement(plan, resolved, record, launch.find("local"), launches, watch, silence_s)
         return made.measure(interrupt), Run.read(record), notes
 
     return run
-
-
-def launch_variant(name: str):  # type: ignore[no-untyped-def]
-    from netpipe.records import PlannedVariant
-
-    return PlannedVariant(variant=name, module=name.partition(":")[0])
 
 
 def measured(run: Run) -> list[str]:
@@ -182,42 +187,46 @@ def test_no_process_is_left_behind(measure: Measure, tmp_path: Path, fake: Path)
     fake.chmod(0o755)
     code, _, _ = measure("tcp", fake="die=tcp")
     assert code == FAILED
-    state = Path(f"/proc/{pid_file.read_text().strip()}/stat")
-    assert not state.exists() or state.read_text().split()[2] in "ZX"
+    pid = int(pid_file.read_text())
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] not in "ZX"
+    except OSError:
+        return False
 
 
 # --------------------------------------------------------------------------------------------------- interrupting
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_keeps_what_there_is(measure: Measure, interrupt: Interrupt, number: signal.Signals) -> None:
-    before = launch.find("local")
-
-    def interrupted(job: Job) -> Command:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        return before.command(job)
-
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
-    launch._launchers["local"] = launch.Registered("local", "", interrupted)
-    try:
-        code, run, _ = measure("tcp", "shm", fake="pass_s=0.2 passes=50", launches=3)
-    finally:
-        launch._launchers["local"] = before
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+@pytest.mark.parametrize("after_s", [0.0, 0.1])  # while the worker waits, and in the middle of a pass
+def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signals, after_s: float) -> None:
+    code, run, _ = measure("tcp", "shm", fake="pass_s=0.2 passes=50", launches=3, on_pass=lambda: send(number, after_s))
     assert code == INTERRUPTED
     assert {point.stop for point in run.points} >= {"interrupted"}
     assert len(run.launches) == 1  # the others were not begun
 
 
-def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure, interrupt: Interrupt) -> None:
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
-    try:
-        code, run, _ = measure("tcp", fake="deaf pass_s=0.2 passes=500")
-    finally:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure) -> None:
+    code, run, notes = measure("tcp", fake="deaf pass_s=0.2 passes=500", on_pass=lambda: send(signal.SIGINT, 0.0))
     assert code == INTERRUPTED
+    assert "it did not stop within 0 s of the interrupt" in notes[0]
     assert run.samples
+
+
+def send(number: signal.Signals, after_s: float) -> None:
+    """To this process, once."""
+    if after_s == 0:
+        os.kill(os.getpid(), number)
+        return
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+    signal.setitimer(signal.ITIMER_REAL, after_s)
 
 
 # ------------------------------------------------------------------------------------------------ plan and events

@@ -291,7 +291,6 @@ TEST(Environment, EverySpoilerComesWithItsCauseAndGoesWithIt) {
       {"Oversubscribed", "/proc/loadavg", "0.00 0.00 0.00 1/80 1\n", {1, 1}},
       {"Oversubscribed", "/proc/self/status", "Cpus_allowed_list:\t3\n", {-1, -1}},
       {"Processor quota", "/sys/fs/cgroup/user.slice/cpu.max", "200000 100000\n"},
-      {"Load", "/proc/loadavg", "4.10 0.00 0.00 1/80 1\n"},
       {"Slow clock source", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n"},
       {"Guest clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", "kvm-clock\n"},
       {"Short of memory", "/proc/meminfo", "MemTotal: 4000000 kB\nMemAvailable: 100000 kB\n"},
@@ -396,6 +395,17 @@ TEST(Environment, ProcessesOfOurOwnGroupAreNotOthers) {
   EXPECT_EQ(host.facts().number("load.other_busy_processes"), 0);
   host.write("/proc/10/stat", "10 (stranger) R 1 10 10 0 0\n");
   EXPECT_EQ(host.facts().number("load.other_busy_processes"), 1);
+}
+
+TEST(Environment, LoadCountsWhileOthersAreAtWork) {
+  FakeHost host;
+  make_quiet_machine(host);
+  host.write("/proc/loadavg", "4.10 0.00 0.00 1/80 1\n");
+  EXPECT_FALSE(names_spoiler(host.facts(), "Load"));  // a measurement of ours has just ended
+  host.write("/proc/9/stat", "9 (x) R 1 9 9 0 0\n");
+  EXPECT_TRUE(names_spoiler(host.facts(), "Load"));
+  host.write("/proc/loadavg", "4.00 0.00 0.00 1/80 1\n");  // half of eight
+  EXPECT_FALSE(names_spoiler(host.facts(), "Load"));
 }
 
 TEST(Environment, AnEmptyHostIsUnknownAndNoFailure) {

@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -16,10 +15,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -28,7 +23,6 @@
 #include "core/clock.h"
 #include "core/frame.h"
 #include "core/handshake.h"
-#include "core/secret.h"
 #include "core/server.h"
 
 // In a build with the leak checker the server's process looks for leaks at its end.
@@ -559,70 +553,6 @@ TEST(Rendezvous, SaysThatSomethingElseAnswers) {
     EXPECT_EQ(link.failure().exit, Exit::unavailable);
     EXPECT_NE(link.failure().sentence.find("netpipe server"), std::string::npos) << link.failure().sentence;
   }
-}
-
-// ---------------------------------------------------------------------------------------------- the token
-
-class TokenFile : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "netpipe-token-XXXXXX").string();
-    const Descriptor fd(::mkstemp(name.data()));
-    ASSERT_TRUE(fd);
-    path = name;
-    ::unsetenv(token_variable);
-  }
-  void TearDown() override { std::filesystem::remove(path); }
-  void write(const std::string& text) const { std::ofstream(path) << text; }
-
-  std::string path;
-};
-
-TEST_F(TokenFile, IsReadWithoutTheBlanksAroundIt) {
-  write("  a token of some length\n");
-  const Result<std::string> token_text = read_token(path);
-  ASSERT_TRUE(token_text) << token_text.failure().sentence;
-  EXPECT_EQ(*token_text, "a token of some length");
-}
-
-TEST_F(TokenFile, IsRefusedWhenOthersCanReadIt) {
-  write("a token of some length");
-  for (const mode_t mode : {0604, 0640}) {
-    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
-    const Result<std::string> token_text = read_token(path);
-    ASSERT_FALSE(token_text);
-    EXPECT_EQ(token_text.failure().exit, Exit::usage);
-    EXPECT_NE(token_text.failure().sentence.find("chmod 600 " + path), std::string::npos)
-        << token_text.failure().sentence;
-  }
-}
-
-TEST_F(TokenFile, IsRefusedWhenItIsTooShortOrTooLong) {
-  for (const std::size_t length : {std::size_t{0}, min_token_bytes - 1, max_token_bytes + 1, std::size_t{100'000}}) {
-    write(std::string(length, 'x'));
-    EXPECT_FALSE(read_token(path)) << length;
-  }
-  for (const std::size_t length : {min_token_bytes, max_token_bytes}) {
-    write(std::string(length, 'x'));
-    EXPECT_TRUE(read_token(path)) << length;
-  }
-}
-
-TEST_F(TokenFile, IsRefusedWhenItIsNotThere) {
-  const Result<std::string> token_text = read_token(path + "-not");
-  ASSERT_FALSE(token_text);
-  EXPECT_EQ(token_text.failure().exit, Exit::usage);
-}
-
-TEST_F(TokenFile, GivesWayToTheEnvironmentWhenNoneIsNamed) {
-  const Result<std::string> none = read_token("");
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.failure().exit, Exit::usage);
-  ::setenv(token_variable, "a token of the environment", 1);
-  const Result<std::string> token_text = read_token("");
-  ::unsetenv(token_variable);
-  ASSERT_TRUE(token_text);
-  EXPECT_EQ(*token_text, "a token of the environment");
 }
 
 }  // namespace

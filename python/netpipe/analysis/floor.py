@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a layer's time is the harness itself. The module `null` does nothing: what it takes, the loop, the
-calls through the table and the clock take of every layer too (DESIGN, METHOD rule 16). In words:
+"""How much of a layer's time is the harness itself. The module `null` does nothing: what it takes, the loop,
+the calls through the table and the clock take of every layer too (DESIGN, METHOD rule 16). In words:
 `render.remarks.floor_sentence`.
 """
 

@@ -49,6 +49,16 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGoneError from None  # click would exit with 1, and that is a gate that failed
+
+
+class _ReaderGoneError(Exception):
+    """The reader of our output has seen enough (`netpipe list | head`); nothing is left to be said to it."""
+
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
@@ -79,7 +89,7 @@ def say(sentence: str) -> None:
     print(f"netpipe: {sentence}", file=sys.stderr, flush=True)
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def call(arguments: Sequence[str] | None = None) -> int:
     """One command line, to its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -103,8 +113,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has seen enough (`netpipe list | head`); nothing is left to be said to it.
+    except (_ReaderGoneError, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -132,4 +141,4 @@ def _sentence(error: click.ClickException) -> str:
 
 def main() -> NoReturn:
     """The entry point `netpipe`."""
-    sys.exit(run())
+    sys.exit(call())

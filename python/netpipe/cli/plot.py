@@ -9,16 +9,23 @@ import click
 
 from netpipe.failure import USAGE, Failure
 
-# Those of render.pictures and render.figures, whose loading would slow every `netpipe --help`; a test holds them together.
+# Those of render.pictures and render.figures, whose loading would slow every `netpipe --help`; a test holds
+# them together.
 FIGURES = ("throughput", "latency", "signature", "saturation", "loss")
 FORMATS = ("svg", "png", "pdf")
 
 
 @click.command
 @click.argument(
-    "runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+    "runs",
+    metavar="RUN...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option("--figure", type=click.Choice(FIGURES), default="throughput", show_default=True, help="What to draw.")
+@click.option(
+    "--figure", type=click.Choice(FIGURES), default="throughput", show_default=True, help="What to draw."
+)
 @click.option(
     "-o",
     "--output",
@@ -26,9 +33,15 @@ FORMATS = ("svg", "png", "pdf")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to; its ending names the format. Default: the figure's name in this folder.",
 )
-@click.option("--format", "file_format", type=click.Choice(FORMATS), help="Default: the ending of --output, or svg.")
-@click.option("--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; repeat for more.")
-@click.option("--pattern", "patterns", metavar="NAME", multiple=True, help="Only this pattern; repeat for more.")
+@click.option(
+    "--format", "file_format", type=click.Choice(FORMATS), help="Default: the ending of --output, or svg."
+)
+@click.option(
+    "--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; repeat for more."
+)
+@click.option(
+    "--pattern", "patterns", metavar="NAME", multiple=True, help="Only this pattern; repeat for more."
+)
 @click.option("--title", metavar="TEXT", help="Instead of the figure's own.")
 @click.option(
     "--scale",
@@ -49,8 +62,8 @@ def command(
 ) -> None:
     """Draw a figure of one or more runs, laid over each other, as SVG, PNG or PDF.
 
-    throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE; latency is the
-    time over the size, loss what each layer keeps of the throughput of the one below.
+    throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of
+    NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below.
     """
     from netpipe import Run
     from netpipe.render.figures import draw

@@ -19,7 +19,9 @@ import click
 )
 @click.option("--title", metavar="TEXT", help="Instead of the modules' names.")
 def command(run: Path, output: Path | None, title: str | None) -> None:
-    """Write a run as one HTML page that needs nothing else: the answer, plots, losses, every point, what to distrust."""
+    """Write a run as one HTML page that needs nothing else: the answer, plots, losses, every point, what to
+    distrust.
+    """
     from netpipe import Run
     from netpipe.render.html import write
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -78,9 +79,10 @@ class Measurement:
             assert worker.exit_code is not None
             worst = worse(worst, worker.exit_code)
             if worker.exit_code in (DONE, INTERRUPTED):
-                pass
-            elif worker.exit_code == USAGE:
-                raise Failure(USAGE, worker.sentence or "the worker refused the plan without a word")
+                if worker.died:  # it had to be killed: points that it had not written yet are lost
+                    tell(None, worker.sentence)
+            elif worker.sentence is not None and not self.run.plans:  # nothing was begun, and it said why
+                raise Failure(worker.exit_code, worker.sentence)
             else:
                 again = self._after_loss(worker, number, variants)
                 waiting.extendleft((self.plan.with_variants(some), some) for some in reversed(again))
@@ -103,18 +105,16 @@ class Measurement:
     def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
         """Records the loss where the worker could not, and says which variants are measured again, in which groups."""
         blamed = {error.variant for error in self.run.errors if error.launch == launch and error.variant}
-        recorded = any(error.launch == launch for error in self.run.errors)
-        if not recorded:
-            append(
-                self.record,
-                Error(
-                    launch=launch,
-                    variant=variants[0] if len(variants) == 1 else None,
-                    code=worker.exit_code,
-                    message=worker.sentence or "the worker ended without a word",
-                ),
+        if not any(error.launch == launch for error in self.run.errors):
+            loss = Error(
+                launch=launch,
+                variant=variants[0] if len(variants) == 1 else None,
+                code=worker.exit_code,
+                message=worker.sentence or "the worker ended without a word",
             )
-        rest = [name for name in variants if name not in blamed and not self._complete(name, launch)]
+            with contextlib.suppress(OSError):  # a full disk: the sentence is said, and so is that of the last line
+                append(self.record, loss)
+        rest = [name for name in variants if name not in blamed and not self._complete(name, launch, worker.died)]
         if blamed:
             return [rest] if rest else []
         # Nobody was blamed. A worker that died without a word may do so again, and alone it is known which variant did
@@ -123,15 +123,22 @@ class Measurement:
             return [[name] for name in rest]
         return []
 
-    def _complete(self, variant: str, launch: int) -> bool:
-        done = {
-            (p.pattern, p.size_bytes) for p in self.run.points if p.variant == variant and p.launch == launch
-        }
+    def _complete(self, variant: str, launch: int, died: bool) -> bool:
+        """Was all measured of this variant that could be? A worker that ended by itself has decided that; one that died
+        left out what it had not come to.
+        """
+        points = [point for point in self.run.points if point.variant == variant and point.launch == launch]
+        if any(point.stop == "interrupted" for point in points):
+            return False
+        done = {(p.pattern, p.size_bytes) for p in points}
+        begun = {pattern for pattern, _ in done}
         skipped = {
             (s.pattern, s.size_bytes) for s in self.run.skipped if s.variant == variant and s.launch == launch
         }
         return all(
-            (pattern, size) in done or skipped & {(pattern, size), (pattern, None), (None, None)}
+            (pattern, size) in done
+            or bool(skipped & {(pattern, size), (pattern, None), (None, None)})
+            or (pattern in begun and not died)
             for pattern in self.resolved.patterns
             for size in self.resolved.sizes
         )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures for print: a Picture as SVG, PNG or PDF.
 
-The same run gives the same bytes: no date, no random identifiers. Text is drawn as outlines in SVG and embedded in PDF, so that a
-figure looks the same where its font is missing. Curves are named at their ends, where there is room; else in a legend.
+The same run gives the same bytes: no date, no random identifiers. Text is drawn as outlines in SVG and
+embedded in PDF, so that a figure looks the same where its font is missing. Curves are named at their ends,
+where there is room; else in a legend.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_END_LABELS = 14  # more do not fit beside each other
 WIDEST_LABEL = 0.30  # of the figure
 MARKED_UP_TO = 40  # points: with more, only those that did not converge have a marker of their own
 
-_SETTINGS = {
+_SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 8.5,
     "text.parse_math": False,  # a name may hold a dollar sign
@@ -63,7 +64,7 @@ def _figure(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), facecolor="white")
-    FigureCanvasAgg(figure)  # something to measure text with
+    FigureCanvasAgg(figure)  # to measure text with
     axes = figure.add_axes((0.105, 0.15, 0.87, 0.66))
     for axis, which in ((picture.x, "x"), (picture.y, "y")):
         _prepare(axes, axis, which)
@@ -87,12 +88,16 @@ def _note(picture: Picture) -> str:
     return "   ".join(parts)
 
 
-# --------------------------------------------------------------------------------------------- axes and curves
+# --------------------------------------------------------------------------------------------- axes and
+# curves
 
 
 def _prepare(axes: Axes, axis: Axis, which: str) -> None:
     scale = SCALE[axis.quantity]
-    setter = {"x": (axes.set_xscale, axes.set_xlim, axes.xaxis), "y": (axes.set_yscale, axes.set_ylim, axes.yaxis)}
+    setter: dict[str, Any] = {
+        "x": (axes.set_xscale, axes.set_xlim, axes.xaxis),
+        "y": (axes.set_yscale, axes.set_ylim, axes.yaxis),
+    }
     set_scale, set_limits, drawn = setter[which]
     set_scale("log" if axis.log else "linear")
     set_limits(axis.low * scale, axis.high * scale)
@@ -118,7 +123,12 @@ def _scaled(values: Sequence[float], axis: Axis) -> list[float]:
 
 def _draw_bound(axes: Axes, picture: Picture, bound: Bound) -> None:
     axes.plot(
-        _scaled(bound.x, picture.x), _scaled(bound.y, picture.y), color=GREY, linewidth=0.7, dashes=(6, 3), zorder=1.5
+        _scaled(bound.x, picture.x),
+        _scaled(bound.y, picture.y),
+        color=GREY,
+        linewidth=0.7,
+        dashes=(6, 3),
+        zorder=1.5,
     )
 
 
@@ -130,7 +140,7 @@ def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
     low, high = _scaled(line.low, band), _scaled(line.high, band)
     fill = axes.fill_betweenx if picture.band_on_x else axes.fill_between
     fill(y if picture.band_on_x else x, low, high, color=ink, alpha=0.22, linewidth=0, zorder=2)
-    dashes = {"dashes": DASHES[dash]} if DASHES[dash] else {}
+    dashes: dict[str, Any] = {"dashes": DASHES[dash]} if DASHES[dash] else {}
     axes.plot(x, y, color=ink, linewidth=1.3, zorder=3, solid_capstyle="round", **dashes)
     if len(x) <= MARKED_UP_TO:
         full = [place for place, hollow in enumerate(line.hollow) if not hollow]
@@ -140,7 +150,7 @@ def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
         [x[i] for i in hollow],
         [y[i] for i in hollow],
         "o",
-        markersize=3.4,
+        markersize=3.4 if len(hollow) <= MARKED_UP_TO else 2.2,
         markerfacecolor="white",
         markeredgecolor=ink,
         markeredgewidth=0.8,
@@ -148,7 +158,8 @@ def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
     )
 
 
-# -------------------------------------------------------------------------------------------------------- names
+# --------------------------------------------------------------------------------------------------------
+# names
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +179,8 @@ def _name(figure: Figure, axes: Axes, picture: Picture) -> None:
     for text in probe:
         text.remove()
     widest = max(box.width for box in boxes) / figure.bbox.width
-    # In the saturation figure all curves end at the same height, and none of them runs through the lower right.
+    # In the saturation figure all curves end at the same height, and none of them runs through the lower
+    # right.
     if picture.figure == "saturation" or widest > WIDEST_LABEL or len(probe) > MOST_END_LABELS:
         _legend(figure, axes, picture, inside=picture.figure == "saturation" and widest < WIDEST_LABEL)
         return
@@ -182,13 +194,17 @@ def _names(picture: Picture) -> list[str]:
 
 
 def _end_labels(axes: Axes, picture: Picture, gap: float) -> None:
-    """Names to the right of the axes, each at the height where its curve ends, moved apart where they would overlap."""
+    """Names to the right of the axes, each at the height where its curve ends, moved apart where they would
+    overlap.
+    """
     from matplotlib.lines import Line2D
 
     ends = []
     for line in picture.lines:
         last = max(range(len(line.x)), key=lambda place: line.x[place])
-        ends.append(_end(axes, picture, line.label, LIGHT_TEXT[style(line.color, 0)[0]], line.x[last], line.y[last]))
+        ends.append(
+            _end(axes, picture, line.label, LIGHT_TEXT[style(line.color, 0)[0]], line.x[last], line.y[last])
+        )
     box = axes.bbox
     for bound in picture.bounds:
         end = _end(axes, picture, bound.label, GREY, bound.x[-1], bound.y[-1])
@@ -213,7 +229,9 @@ def _end_labels(axes: Axes, picture: Picture, gap: float) -> None:
                 clip_on=False,
             )
         )
-        axes.text(1.026, y1, end.text, transform=axes.transAxes, fontsize=8, color=end.ink, va="center_baseline")
+        axes.text(
+            1.026, y1, end.text, transform=axes.transAxes, fontsize=8, color=end.ink, va="center_baseline"
+        )
 
 
 def _end(axes: Axes, picture: Picture, text: str, ink: str, x: float, y: float) -> _End:
@@ -224,8 +242,8 @@ def _end(axes: Axes, picture: Picture, text: str, ink: str, x: float, y: float) 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Places near the wanted ones, at least `gap` apart and between low and high where they all fit.
 
-    Neighbours that are too near become a block around their common centre, and blocks that meet become one: the places that
-    minimise the squared distances (pool adjacent violators, as in isotonic regression).
+    Neighbours that are too near become a block around their common centre, and blocks that meet become one:
+    the places that minimise the squared distances (pool adjacent violators, as in isotonic regression).
     """
     order = sorted(range(len(wanted)), key=lambda place: wanted[place])
     blocks: list[list[float]] = []  # of offsets: the wanted place minus its rank within the block
@@ -259,7 +277,14 @@ def _legend(figure: Figure, axes: Axes, picture: Picture, inside: bool) -> None:
         dashes = {"dashes": DASHES[dash]} if DASHES[dash] else {}
         handles.append(Line2D([], [], color=LIGHT[color], linewidth=1.3, **dashes))  # type: ignore[arg-type]
     handles += [Line2D([], [], color=GREY, linewidth=0.7, dashes=(6, 3)) for _ in picture.bounds]
-    look: dict[str, Any] = {"fontsize": 8, "facecolor": "white", "edgecolor": "none", "framealpha": 1, "labelcolor": INK, "handlelength": 2.2}
+    look: dict[str, Any] = {
+        "fontsize": 8,
+        "facecolor": "white",
+        "edgecolor": "none",
+        "framealpha": 1,
+        "labelcolor": INK,
+        "handlelength": 2.2,
+    }
     if inside:
         axes.legend(handles, _names(picture), loc="lower right", **look)
         return

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: a whole run as one HTML file that needs nothing else and asks nothing of any network.
 
-Scripts (plotly.js among them), styles and data stand in the file, and its content security policy forbids all else. Whatever
-comes from the run file is text: the template escapes it, and the data for the plots is JSON in which no tag can end the script.
+Scripts (plotly.js among them), styles and data stand in the file, and its content security policy forbids all
+else. Whatever comes from the run file is text: the template escapes it, and the data for the plots is JSON in
+which no tag can end the script.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ def write(run: Run, path: Path, title: str | None = None) -> None:
 def page(run: Run, title: str | None = None) -> str:
     """The report as one text."""
     import jinja2
-    from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(
@@ -61,21 +61,23 @@ def page(run: Run, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js")}  # noqa: S704
     data = plots(run)
     return environment.get_template("report.html").render(
         _content(run, title),
-        css=own["report.css"],
-        script=own["report.js"],
+        # These stand in the page as they are: the template marks them so.
+        css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
         # A closing tag inside a string of the library would end its script.
-        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")) if data["curves"] else Markup(""),  # noqa: S704
-        data=Markup(safe_json(data)),  # noqa: S704
+        plotly=get_plotlyjs().replace("</script", "<\\/script") if data["curves"] else "",
+        data=safe_json(data),
         drawn=data,
     )
 
 
 def safe_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no character in it that HTML or old JavaScript could take for its own."""
+    """JSON that can stand inside a script element: no character in it that HTML or old JavaScript could take
+    for its own.
+    """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -93,7 +95,9 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "alarms": [doubt.what + "." for doubt in ending_doubts(run)],
         "when": when(run),
         "largest": largest_losses(lost),
-        "layers": _layers(summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}),
+        "layers": _layers(
+            summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
+        ),
         "figures": [(name, kind.title) for name, kind in FIGURES.items()],
         "summary": page_tables.summary_table(summaries, several),
         "losses": page_tables.loss_table(lost, several),
@@ -103,7 +107,11 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "states": state_sentences(seen),
         "launches": [launch_sentence(spread) for spread in launches(run)],
         "points": [
-            (f"{curve.variant}, {curve.pattern}" if several else curve.variant, _state_of(summary), page_tables.point_table(curve))
+            (
+                f"{curve.variant}, {curve.pattern}" if several else curve.variant,
+                _state_of(summary),
+                page_tables.point_table(curve),
+            )
             for curve, summary in zip(found, summaries, strict=True)
         ],
         "plan": page_tables.plan_table(run),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of the report draw, as plain data for JSON: the figures, the distribution at every size, the yardsticks.
+"""What the scripts of the report draw, as plain data for JSON: the figures, the distribution at every size,
+the yardsticks.
 
-Numbers are rounded to five digits, far below what any interval is sure of, and distributions to so many buckets that a report of any
-run stays small enough to be mailed.
+Numbers are rounded to five digits, far below what any interval is sure of, and distributions to so many
+buckets that a report of any run stays small enough to be mailed.
 """
 
 from __future__ import annotations
@@ -81,7 +82,12 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             if (line.variant, line.pattern) in order
         ],
         "bounds": [
-            {"label": bound.label, "quantity": bound.quantity, "x": _scaled(bound.x, drawn.x), "y": _scaled(bound.y, drawn.y)}
+            {
+                "label": bound.label,
+                "quantity": bound.quantity,
+                "x": _scaled(bound.x, drawn.x),
+                "y": _scaled(bound.y, drawn.y),
+            }
             for bound in drawn.bounds
         ],
     }
@@ -128,11 +134,14 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     return texts
 
 
-# ------------------------------------------------------------------------------------------------ distributions
+# ------------------------------------------------------------------------------------------------
+# distributions
 
 
 def _histograms(spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
-    """By curve and size. Launches are not mixed: it is the launch whose median is the one shown, or nearest to it."""
+    """By curve and size. Launches are not mixed: it is the launch whose median is the one shown, or nearest
+    to it.
+    """
     chosen = [{str(spot.size_bytes): _shown(spot) for spot in curve} for curve in spots]
     number = sum(entry is not None for curve in chosen for entry in curve.values())
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
@@ -157,12 +166,16 @@ def _shown(spot: Spot) -> dict[str, Any] | None:
 
 
 def coarser(histogram: Histogram, most: int) -> dict[str, Any]:
-    """The distribution in at most so many buckets of one width in log time: lower edges in ns, counts and the width as a factor."""
+    """The distribution in at most so many buckets of one width in log time: lower edges in ns, counts and the
+    width as a factor.
+    """
     edges = [edge for edge in histogram.low_ns if edge > 0]
     if not edges:
         return {"low": [], "count": [], "factor": 1.0}
     first, last = math.log(min(edges)), math.log(max(edges))
-    width = max(math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf)
+    width = max(
+        math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf
+    )
     cells: dict[int, int] = {}
     for edge, count in zip(histogram.low_ns, histogram.count, strict=False):
         if edge > 0 and count > 0:
@@ -176,7 +189,8 @@ def coarser(histogram: Histogram, most: int) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------------------------------- yardsticks
+# ---------------------------------------------------------------------------------------------------
+# yardsticks
 
 
 def _yardsticks(run: Run) -> dict[str, Any]:
@@ -199,4 +213,3 @@ def _yardsticks(run: Run) -> dict[str, Any]:
 
 def _or_null(value: float | None, scale: float = 1.0) -> float | None:
     return None if value is None else rounded(value * scale)
-

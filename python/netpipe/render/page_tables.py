@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the report: a header with the unit of each column, and cells as text. Where a column has one unit, all its numbers
-have as many decimals, so that it can be read from top to bottom."""
+"""The tables of the report: a header with the unit of each column, and cells as text. Where a column has one
+unit, all its numbers have as many decimals, so that it can be read from top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +54,10 @@ def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
 
 
 def _time_limits(estimate: Estimate | None) -> str:
-    """In the unit of the value, which stands beside them."""
+    """In the unit of the value, which stands beside them; each with its own where they go far beyond."""
     step = next((step for step, _ in TIME_STEPS if estimate and abs(estimate.value) >= step), 1.0)
+    if estimate and max(abs(estimate.low), abs(estimate.high)) >= 1000 * step:
+        return _limits(estimate, time_text)
     return _limits(estimate, lambda value: digits(value / step))
 
 
@@ -62,7 +65,8 @@ def _words(*names: str) -> list[Column]:
     return [Column(name, left=True) for name in names]
 
 
-# --------------------------------------------------------------------------------------------- summary and losses
+# --------------------------------------------------------------------------------------------- summary and
+# losses
 
 
 def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table:
@@ -72,7 +76,13 @@ def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table
     columns = _words("variant", *(["pattern"] if several_patterns else []))
     columns += [Column(f"time at {size_text(one_size)}" if one_size else "shortest time"), Column(INTERVAL)]
     columns += [] if one_size else [Column("at")]
-    columns += [Column("peak", "Gbps"), Column(INTERVAL, "Gbps"), Column("at"), Column("half from"), Column("90 % from")]
+    columns += [
+        Column("peak", "Gbps"),
+        Column(INTERVAL, "Gbps"),
+        Column("at"),
+        Column("half from"),
+        Column("90 % from"),
+    ]
     columns += [Column("converged"), *([Column("verified")] if verified else [])]
     rows = []
     for s in summaries:
@@ -82,7 +92,10 @@ def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table
         row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
         row += [] if one_size else [size_text(s.latency_size_bytes)]
         row += [fixed(peak.value, 2) if peak else UNKNOWN, _limits(peak, lambda value: fixed(value, 2))]
-        row += [size_text(size if peak else None) for size in (s.peak_size_bytes, s.half_size_bytes, s.knee_size_bytes)]
+        row += [
+            size_text(size if peak else None)
+            for size in (s.peak_size_bytes, s.half_size_bytes, s.knee_size_bytes)
+        ]
         row += [f"{UNKNOWN if s.converged is None else s.converged} of {s.points}"]
         row += [f"{s.verified} of {s.points}"] if verified else []
         rows.append(tuple(row))
@@ -105,8 +118,14 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
         row += [loss.pattern] if several_patterns else []
         row += [loss.adds or UNKNOWN]
         row += [] if one_size else [size_text(small.size_bytes if small else None)]
-        row += [times_text(small.times.value if small else None), _limits(small.times, digits) if small else UNKNOWN]
-        row += [time_text(small.added_ns.value if small else None), _time_limits(small.added_ns if small else None)]
+        row += [
+            times_text(small.times.value if small else None),
+            _limits(small.times, digits) if small else UNKNOWN,
+        ]
+        row += [
+            time_text(small.added_ns.value if small else None),
+            _time_limits(small.added_ns if small else None),
+        ]
         row += [fixed(kept.value, 1) if kept else UNKNOWN, _limits(kept, lambda value: fixed(value, 1))]
         row += [f"{sum(size.seen for size in loss.sizes)} of {len(loss.sizes)}"]
         rows.append(tuple(row))
@@ -129,7 +148,8 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-# -------------------------------------------------------------------------------------------------------- points
+# --------------------------------------------------------------------------------------------------------
+# points
 
 
 def point_table(curve: Curve) -> Table:
@@ -144,7 +164,12 @@ def point_table(curve: Curve) -> Table:
     columns += [Column(name, time_unit) for name in ("median", "low", "high")] + [Column("±", "%")]
     columns += [Column("rate", "Mbps")] if rated else []
     columns += [Column(name, time_unit) for name in ("min", "p90", "p99", "p99.9", "max")]
-    columns += [Column("samples"), Column("passes"), Column("state"), *([Column("verified", "B")] if verified else [])]
+    columns += [
+        Column("samples"),
+        Column("passes"),
+        Column("state"),
+        *([Column("verified", "B")] if verified else []),
+    ]
     columns += _words("ended by")
     rows = []
     for p, rate in zip(points, rates, strict=True):
@@ -164,12 +189,16 @@ def point_table(curve: Curve) -> Table:
 
 
 def plan_table(run: Run) -> Table:
-    """What was asked for, with the defaults, a line for each setting; where launches differ, each says which it is of."""
+    """What was asked for, with the defaults, a line for each setting; where launches differ, each says which
+    it is of.
+    """
     said: dict[tuple[str, str], list[str]] = {}
     for plan in run.plans:
         fields = plan.fields()
         sizes = fields.pop("sizes")
-        lines = flattened({name: value for name, value in fields.items() if name not in ("launch", "variants")})
+        lines = flattened(
+            {name: value for name, value in fields.items() if name not in ("launch", "variants")}
+        )
         if sizes:
             shown = ", ".join(map(str, sizes[:6])) + (f" … {sizes[-1]}" if len(sizes) > 6 else "")
             lines.append(("sizes", f"{len(sizes)}: {shown} B"))
@@ -218,7 +247,9 @@ def settings_table(run: Run) -> Table:
 
 
 def environment_tables(run: Run) -> list[tuple[str, Table]]:
-    """A table for each host: dotted names and values, without the spoilers. Ranks and launches with other facts have their own."""
+    """A table for each host: dotted names and values, without the spoilers. Ranks and launches with other
+    facts have their own.
+    """
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for environment in run.environments:
         facts = {name: value for name, value in environment.facts.items() if name != "spoilers"}
@@ -254,12 +285,25 @@ def problem_tables(run: Run) -> tuple[Table, Table]:
     def size(size_bytes: int | None) -> str:
         return UNKNOWN if size_bytes is None else size_text(size_bytes)
 
-    skipped = dict.fromkeys((s.variant, s.pattern or UNKNOWN, size(s.size_bytes), s.reason) for s in run.skipped)
+    skipped = dict.fromkeys(
+        (s.variant, s.pattern or UNKNOWN, size(s.size_bytes), s.reason) for s in run.skipped
+    )
     errors = dict.fromkeys(
-        (e.variant or UNKNOWN, e.pattern or UNKNOWN, size(e.size_bytes), e.host or UNKNOWN, fixed(e.rank), fixed(e.code), e.message)
+        (
+            e.variant or UNKNOWN,
+            e.pattern or UNKNOWN,
+            size(e.size_bytes),
+            e.host or UNKNOWN,
+            fixed(e.rank),
+            fixed(e.code),
+            e.message,
+        )
         for e in run.errors
     )
     return (
         Table(tuple(_words("variant", "pattern", "size", "why")), tuple(skipped)),
-        Table(tuple(_words("variant", "pattern", "size", "host", "rank", "exit", "what happened")), tuple(errors)),
+        Table(
+            tuple(_words("variant", "pattern", "size", "host", "rank", "exit", "what happened")),
+            tuple(errors),
+        ),
     )

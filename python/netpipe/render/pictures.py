@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as data: which lines, bounds and axes each one has. `figures` draws them with matplotlib, `html` with plotly, so
-that both show the same.
+"""The figures as data: which lines, bounds and axes each one has. `figures` draws them with matplotlib,
+`html` with plotly, so that both show the same.
 
-The three classic graphs of NetPIPE are the throughput, the signature (rate over time: where a curve starts on the x axis is its
-latency) and the saturation (size over time: the knee is the saturation point); latency and loss join them.
+The three classic graphs of NetPIPE are the throughput, the signature (rate over time: where a curve starts on
+the x axis is its latency) and the saturation (size over time: the knee is the saturation point); latency and
+loss join them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from netpipe.render.sentences import is_floor, when, where
 from netpipe.render.units import rate_text, time_text
 
 LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
-BOUND_WITHIN = 100.0  # a bound this many times away from the nearest curve does not stretch the axis to be seen
+BOUND_WITHIN = (
+    100.0  # a bound this many times away from the nearest curve does not stretch the axis to be seen
+)
 BOUND_WITHIN_LINEAR = 4.0
 LEAST_SPAN = 16.0  # of a logarithmic axis
 BOUND_STEPS = 64  # a bound is straight on logarithmic axes and bent on others
@@ -94,10 +97,15 @@ FIGURES: dict[str, Kind] = {
     "saturation": Kind("Saturation: message size over time", "time", "size", True),
     "loss": Kind("Throughput kept of the layer below", "size", "kept", None),
 }
-_LABELS = {"size": "message size", "time": "time of one message", "rate": "throughput", "kept": "throughput kept"}
+_LABELS = {
+    "size": "message size",
+    "time": "time of one message",
+    "rate": "throughput",
+    "kept": "throughput kept",
+}
 
 
-class NothingToDraw(ValueError):
+class NothingToDraw(ValueError):  # noqa: N818  (it reads as what it says)
     """The runs have no such curve. The sentence says which there are."""
 
 
@@ -109,8 +117,9 @@ def picture(
     title: str | None = None,
     log: bool | None = None,
 ) -> Picture:
-    """One figure over one or more runs; `variants` and `patterns` keep only those. `log` says whether the y axis of rates is
-    logarithmic, None leaves it to the range of the curves. Raises NothingToDraw."""
+    """One figure over one or more runs; `variants` and `patterns` keep only those. `log` says whether the y
+    axis of rates is logarithmic, None leaves it to the range of the curves. Raises NothingToDraw.
+    """
     kind = FIGURES[figure]
     chosen = [
         (
@@ -135,7 +144,9 @@ def picture(
     return Picture(
         figure=figure,
         title=title or kind.title,
-        subtitle="  ·  ".join(dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)),
+        subtitle="  ·  ".join(
+            dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)
+        ),
         x=x,
         y=y,
         band_on_x=kind.y == "size",
@@ -146,7 +157,9 @@ def picture(
 
 
 def _nothing(figure: str, runs: Sequence[Run], any_chosen: bool, asked: Sequence[str]) -> str:
-    there = ", ".join(dict.fromkeys(f"{curve.variant} ({curve.pattern})" for run in runs for curve in curves(run)))
+    there = ", ".join(
+        dict.fromkeys(f"{curve.variant} ({curve.pattern})" for run in runs for curve in curves(run))
+    )
     if not there:
         return "there is nothing to draw: no size was finished"
     if any_chosen and figure == "loss":
@@ -154,7 +167,8 @@ def _nothing(figure: str, runs: Sequence[Run], any_chosen: bool, asked: Sequence
     return f"there is nothing to draw for {' and '.join(asked) or figure}; there are {there}"
 
 
-# ------------------------------------------------------------------------------------------------------- lines
+# -------------------------------------------------------------------------------------------------------
+# lines
 
 
 class _Styles:
@@ -275,7 +289,9 @@ class _Level:
 
 
 def _levels(figure: str, runs: Sequence[Run], lines: Sequence[Line]) -> tuple[_Level, ...]:
-    """METHOD rule 16: the memory copy rate and the floor of the harness; in the loss figure, the layer below itself."""
+    """METHOD rule 16: the memory copy rate and the floor of the harness; in the loss figure, the layer below
+    itself.
+    """
     if figure == "loss":
         return (_Level("all of it", "kept", 1.0),)
     found = []
@@ -283,7 +299,11 @@ def _levels(figure: str, runs: Sequence[Run], lines: Sequence[Line]) -> tuple[_L
     if rates:
         found.append(_Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
     floor = [
-        spot.time_ns.value for run in runs for curve in curves(run) if is_floor(curve.variant) for spot in curve.spots
+        spot.time_ns.value
+        for run in runs
+        for curve in curves(run)
+        if is_floor(curve.variant)
+        for spot in curve.spots
     ]
     if floor and median(floor) > 0 and not all(is_floor(line.variant) for line in lines):
         found.append(_Level(f"harness floor {time_text(median(floor))}", "time", median(floor)))
@@ -291,7 +311,9 @@ def _levels(figure: str, runs: Sequence[Run], lines: Sequence[Line]) -> tuple[_L
 
 
 def _spans_much(figure: str, lines: Sequence[Line]) -> bool:
-    """Would a linear axis press some curves flat? Rates are judged by their best, losses by all that they go through."""
+    """Would a linear axis press some curves flat? Rates are judged by their best, losses by all that they go
+    through.
+    """
     tops = [max(line.y) for line in lines]
     least = min(min(line.y) for line in lines) if figure == "loss" else min(tops)
     return max(tops) > LOG_FROM * least
@@ -315,8 +337,9 @@ def _axis(quantity: str, log: bool, values: Sequence[float], levels: Sequence[_L
 
 
 def _bound(level: _Level, x: Axis, y: Axis) -> Bound:
-    """What of the level lies inside the axes: nothing, or a line of points. It is followed over sizes, as the curves are: a quantity
-    is the same at every size, or it grows in proportion to it."""
+    """What of the level lies inside the axes: nothing, or a line of points. It is followed over sizes, as the
+    curves are: a quantity is the same at every size, or it grows in proportion to it.
+    """
     per_byte = {"size": 1.0, "rate": 1e9 / level.value, "time": 1e9 / level.value}
     first, last = 0.0, math.inf
     for axis in (x, y):
@@ -330,7 +353,10 @@ def _bound(level: _Level, x: Axis, y: Axis) -> Bound:
     first = max(first, last * 1e-12)  # a linear axis begins at 0, which no logarithmic step reaches
     sizes = [first * (last / first) ** (step / BOUND_STEPS) for step in range(BOUND_STEPS + 1)]
     coordinates = (
-        tuple(level.value if axis.quantity == level.quantity else size * per_byte[axis.quantity] for size in sizes)
+        tuple(
+            level.value if axis.quantity == level.quantity else size * per_byte[axis.quantity]
+            for size in sizes
+        )
         for axis in (x, y)
     )
     return Bound(level.label, level.quantity, *coordinates)

@@ -20,10 +20,11 @@ FLOOR = "null"  # the module that does nothing: its curve is the floor of the ha
 
 
 def is_floor(variant: str) -> bool:
-    return variant.split(":")[0] == FLOOR
+    return variant.split(":", maxsplit=1)[0] == FLOOR
 
 
-# --------------------------------------------------------------------------------------------- what was measured
+# --------------------------------------------------------------------------------------------- what was
+# measured
 
 
 def fact(facts: object, path: str) -> str | None:
@@ -80,17 +81,27 @@ def listed(words: Iterable[str]) -> str:
     return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
 
 
-# ------------------------------------------------------------------------------------------------------- answers
+# -------------------------------------------------------------------------------------------------------
+# answers
+
+
+WIDE = 0.05  # a relative half width above this is said with the number
 
 
 def answer(summary: Summary) -> str:
     """What a curve comes to, without its name. The module that moves nothing has no throughput."""
     if is_floor(summary.variant):
         floor = summary.latency_ns
-        return f"{time_text(floor.value)}: what the harness itself takes." if floor else "no point that says anything."
+        return (
+            f"{time_text(floor.value)}: what the harness itself takes."
+            if floor
+            else "no point that says anything."
+        )
     parts = []
     if summary.latency_ns is not None:
-        parts.append(f"{time_text(summary.latency_ns.value)} for {size_text(summary.latency_size_bytes)}")
+        time = summary.latency_ns
+        sure = f" ({interval(time, time_text)})" if time.half_width > WIDE else ""
+        parts.append(f"{time_text(time.value)}{sure} for {size_text(summary.latency_size_bytes)}")
     if summary.peak_bytes_per_s is not None:
         peak, size = rate_text(summary.peak_bytes_per_s.value), size_text(summary.peak_size_bytes)
         parts.append(
@@ -134,20 +145,26 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
     if slowest is not None and added > 0 and slowest.small is not None:
         what = f" ({slowest.adds})" if slowest.adds else ""
         sentences.append(
-            f"Most latency is added by {slowest.variant}{what}: {time_text(added)} over {slowest.below} "
+            f"Most latency is added by {slowest.variant}{what}: {time_text(added)} "
+            f"({interval(slowest.small.added_ns, time_text)}) over {slowest.below} "
             f"at {size_text(slowest.small.size_bytes)}."
         )
-    narrower = [(loss.peak.kept.value, loss) for loss in losses if loss.peak and loss.peak.seen and len(loss.sizes) > 1]
+    narrower = [
+        (loss.peak.kept.value, loss)
+        for loss in losses
+        if loss.peak and loss.peak.seen and len(loss.sizes) > 1
+    ]
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
-    if narrowest is not None and kept < 1:
+    if narrowest is not None and kept < 1 and narrowest.peak is not None:
         sentences.append(
-            f"Most throughput is lost by {narrowest.variant}: it keeps {percent_text(kept)} of the peak of "
-            f"{narrowest.below}."
+            f"Most throughput is lost by {narrowest.variant}: it keeps {percent_text(kept)} "
+            f"({interval(narrowest.peak.kept, percent_text)}) of the peak of {narrowest.below}."
         )
     return tuple(sentences)
 
 
-# ------------------------------------------------------------------------------------------- states and launches
+# ------------------------------------------------------------------------------------------- states and
+# launches
 
 
 def state_sentences(states: States) -> tuple[str, ...]:
@@ -189,7 +206,11 @@ def _described(state: MachineState) -> str:
 def _change(change: Change) -> str:
     before, after = change.before, change.after
     parts = []
-    if before.bounce_ns and after.bounce_ns and not alike(before.bounce_ns, after.bounce_ns, BOUNCE_TOLERANCE):
+    if (
+        before.bounce_ns
+        and after.bounce_ns
+        and not alike(before.bounce_ns, after.bounce_ns, BOUNCE_TOLERANCE)
+    ):
         moved = "apart" if after.bounce_ns > before.bounce_ns else "together"
         parts.append(
             f"the cores moved {moved}: a cache-line bounce went from {time_text(before.bounce_ns)} to "
@@ -217,7 +238,8 @@ def launch_sentence(spread: LaunchSpread) -> str:
     )
 
 
-# ------------------------------------------------------------------------------------------------ what to distrust
+# ------------------------------------------------------------------------------------------------ what to
+# distrust
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +255,9 @@ class Doubt:
 SEVERITIES = ("severe", "warning", "note")
 
 
-def doubts(run: Run, summaries: tuple[Summary, ...], losses: tuple[Loss, ...], states: States) -> tuple[Doubt, ...]:
+def doubts(
+    run: Run, summaries: tuple[Summary, ...], losses: tuple[Loss, ...], states: States
+) -> tuple[Doubt, ...]:
     """Everything in the record that speaks against its own numbers, the worst first."""
     found = [*ending_doubts(run), *_of_the_points(run, summaries), *_of_the_machine(run, losses, states)]
     return tuple(sorted(dict.fromkeys(found), key=lambda doubt: SEVERITIES.index(doubt.severity)))
@@ -254,7 +278,9 @@ def ending_doubts(run: Run) -> tuple[Doubt, ...]:
 
 def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
     found = []
-    loose = [(s, s.points - s.converged) for s in summaries if s.converged is not None and s.converged < s.points]
+    loose = [
+        (s, s.points - s.converged) for s in summaries if s.converged is not None and s.converged < s.points
+    ]
     if loose:
         target = next((plan.target for plan in run.plans if plan.target), None)
         goal = f"the target of ±{percent_text(target)}" if target else "their target"
@@ -277,7 +303,12 @@ def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
         )
     if run.points and all(point.low_ns is None for point in run.points):
         found.append(
-            Doubt("warning", "No point has an interval", "The file that it was imported from has none.", "measure anew")
+            Doubt(
+                "warning",
+                "No point has an interval",
+                "The file that it was imported from has none.",
+                "measure anew",
+            )
         )
     elif run.points and len({point.launch for point in run.points}) == 1:
         found.append(
@@ -311,8 +342,8 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
                 Doubt(
                     "note",
                     f"{loss.variant} waits otherwise than {loss.below}",
-                    f"{loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]}: their difference is one of "
-                    "waiting as well as of the layer.",
+                    f"{loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]}: their difference is "
+                    "one of waiting as well as of the layer.",
                     f"measure {loss.below.split(':')[0]}:wait={loss.waits[0]} too",
                 )
             )
@@ -330,9 +361,9 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
         for spoiler in spoilers if isinstance(spoilers, list) else []:
             if isinstance(spoiler, dict) and spoiler.get("what"):
                 severity = str(spoiler.get("severity"))
-                what, why, fix = (str(spoiler.get(key) or "").rstrip(".") for key in ("what", "why", "fix"))
+                what, why, fix = (str(spoiler.get(key) or "") for key in ("what", "why", "fix"))
                 severity = severity if severity in SEVERITIES else "warning"
-                found.append(Doubt(severity, _capital(what), _capital(f"{why}.") if why else "", fix))
+                found.append(Doubt(severity, _capital(what.rstrip(".")), _capital(why), fix))
     return found
 
 

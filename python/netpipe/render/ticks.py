@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an axis has its ticks, and what stands there: sizes at powers of two, the rest at 1, 2 and 5 times powers of ten, each with
-its unit."""
+"""Where an axis has its ticks, and what stands there: sizes at powers of two, the rest at 1, 2 and 5 times
+powers of ten, each with its unit.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from netpipe.render.units import RATE_STEPS, SIZE_STEPS, TIME_STEPS
 
 MOST = 9  # ticks of one axis
 
-# What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for fractions.
+# What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for
+# fractions.
 SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0}
 _STEPS = {
     "size": (SIZE_STEPS, "B"),
@@ -23,10 +25,7 @@ _STEPS = {
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
     """(value in the unit of the axis, text)."""
-    if axis.log:
-        values = _octaves(axis) if axis.quantity == "size" else _decades(axis)
-    else:
-        values = _even(axis)
+    values = (_octaves(axis) if axis.quantity == "size" else _decades(axis)) if axis.log else _even(axis)
     return [(value, tick_text(axis.quantity, value)) for value in values]
 
 
@@ -39,7 +38,8 @@ def tick_text(quantity: str, value: float) -> str:
     for step, unit in steps:
         if shown >= step * (1 - 1e-9):
             return f"{shown / step:.4g} {unit}"
-    return f"{shown:.4g} {smallest}"
+    # Percents have no larger unit to go to, and an exponent is nothing to read on an axis.
+    return f"{shown:,.0f} {smallest}" if shown >= 1000 else f"{shown:.4g} {smallest}"
 
 
 def _octaves(axis: Axis) -> list[float]:

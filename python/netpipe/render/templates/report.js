@@ -33,9 +33,11 @@
     };
   }
 
-  function layout(x, y, sparse) {
+  function layout(host, x, y) {
     return {
-      xaxis: axis(x, false, sparse), yaxis: axis(y, true, false), showlegend: false, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
+      width: host.clientWidth, height: host.clientHeight, showlegend: false,
+      xaxis: axis(x, false, narrow(host)), yaxis: axis(y, true, false),
+      hovermode: "closest", dragmode: touch.matches ? false : "zoom",  // a finger scrolls the page
       margin: { l: 8, r: 14, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
       hoverlabel: { bgcolor: css("--page"), bordercolor: css("--soft"), font: { color: css("--ink"), size: 12 }, align: "left" },
@@ -63,7 +65,7 @@
       marker: {
         color: line.size.map((_, i) => (ring.has(i) ? css("--page") : color(line.curve))),
         line: { color: color(line.curve), width: line.size.map((_, i) => (ring.has(i) ? 1.4 : 0)) },
-        size: line.size.map((_, i) => (ring.has(i) ? 7 : few ? 5 : 0)), opacity: 1,
+        size: line.size.map((_, i) => (ring.has(i) ? (line.hollow.length > 40 ? 5 : 7) : few ? 5 : 0)), opacity: 1,
       },
       customdata: line.size.map((size) => [line.curve, size]),
       hoverinfo: "text",
@@ -86,7 +88,7 @@
     const host = document.getElementById("plot-" + name);
     const traces = figure.bounds.map(boundTrace)
       .concat(figure.lines.map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
-    Plotly.react(host, traces, layout(figure.x, figure.y, narrow(host)), config);
+    Plotly.react(host, traces, layout(host, figure.x, figure.y), config);
   }
 
   // ------------------------------------------------------------------------------------------- distribution
@@ -135,9 +137,9 @@
     const right = Math.max(of.low[of.low.length - 1] * of.factor, of.p99 || 0) * of.factor;
     const what = of.single ? "operations" : "batch means";
     const ticksY = [100, 10, 1, 0.1, 0.01, 0.001, 0.0001].filter((value) => value >= floor && value <= top).map((value) => [value, value + " %"]);
-    const looks = layout(
+    const looks = layout(host,
       { log: true, range: [left, right], ticks: timeTicks(left, right), label: "time of one operation (" + total + " " + what + ")" },
-      { log: true, range: [floor, top], ticks: ticksY, label: "" }, narrow(host));
+      { log: true, range: [floor, top], ticks: ticksY, label: "" });
     const marks = [["median", of.median], ["p99", of.p99]].filter((mark) => mark[1]);
     looks.annotations = marks.map(([label, at]) => ({
       x: Math.log10(at), y: Math.log10(top), text: label + " " + timeText(at), showarrow: false, yanchor: "top", xanchor: "left", xshift: 3,
@@ -178,7 +180,7 @@
     if (!host) return;
     const rows = [["bounce", "cache-line bounce (ns)"], ["copy", "memory copy (Gbps)"], ["wakeup", "wake-up (µs)"]]
       .filter(([key]) => y[key].some((value) => value !== null));
-    const looks = layout({ log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
+    const looks = layout(host, { log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
     delete looks.xaxis;
     delete looks.yaxis;
     looks.annotations = [];
@@ -272,7 +274,6 @@
   const resized = new ResizeObserver((entries) => entries.forEach((entry) => {
     if (!entry.target.classList.contains("js-plotly-plot") || entry.contentRect.width === 0) return;
     redraw[entry.target.id]();
-    Plotly.Plots.resize(entry.target);
   }));
   document.querySelectorAll(".plot").forEach((host) => resized.observe(host));
 

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe doctor: what can be measured here, what is missing, and what on this machine spoils measurements."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE, Failure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from netpipe.analysis.doctor import Diagnosis
+
+MARKS = {
+    "severe": ("✗", "bold red"),
+    "warning": ("!", "yellow"),
+    "note": ("·", "dim"),
+    "good": ("✓", "green"),
+}
+PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
+
+
+@click.command
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything spoils measurements severely.")
+@click.option(
+    "--yardstick/--no-yardstick",
+    default=True,
+    help="Measure for a moment what two processors can do with no layer between them  [yes]",
+)
+@click.option(
+    "--module",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A module outside the installation; may be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool) -> int:
+    """Say what can be measured here, what is missing, and what on this machine spoils measurements.
+
+    Exits with 0 where something can be measured, with 3 where nothing can.
+    """
+    from netpipe import native
+    from netpipe.analysis.doctor import diagnose
+
+    paths = [str(Path(file).absolute()) for file in files]
+    # First of all: the load that our own questions make is not what we want to see.
+    environment = native.environment()
+    listing = native.list_(paths)
+    diagnosis = diagnose(listing, environment)
+    measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
+    code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
+    if as_json:
+        answer = {
+            "host": socket.gethostname(),
+            "possible": diagnosis.possible,
+            "exit": code,
+            **asdict(diagnosis),
+            "yardstick": measured,
+            "yardstick_problem": problem,
+            "facts": {name: fact for name, fact in environment.items() if name != "spoilers"},
+        }
+        click.echo(json.dumps(answer))
+        return code
+    from netpipe.render.terminal import console
+
+    out = console()
+    print_host(out, environment, measured, problem)
+    print_layers(out, diagnosis)
+    print_spoilers(out, diagnosis)
+    print_verdict(out, diagnosis)
+    return code
+
+
+def take_yardstick(
+    listing: Mapping[str, Any], files: list[str]
+) -> tuple[dict[str, float | None] | None, str | None]:
+    """The yardsticks (METHOD rule 17) of a run of a few milliseconds, and None; or None and why there are none."""
+    from tempfile import TemporaryDirectory
+
+    import msgspec
+
+    from netpipe import native, records
+    from netpipe.launch import find
+    from netpipe.launch.interrupt import Interrupt
+    from netpipe.launch.measure import Measurement
+    from netpipe.launch.plan import Plan
+
+    # What is measured does not matter; two ranks are needed, as the yardsticks are about what lies between them.
+    pairs = [
+        (module["name"], module["patterns"][0])
+        for module in listing["modules"]
+        if module["available"] and module["patterns"] and module["min_ranks"] <= 2 <= module["max_ranks"]
+    ]
+    if not pairs:
+        return None, "no module here has two ranks"
+    name, pattern = pairs[0]
+    lines = (
+        ("variant", name),
+        ("pattern", pattern),
+        ("schedule", "list"),
+        ("sizes", "8"),
+        ("budget", "0.05"),
+    )
+    plan = Plan((*lines, *(("module-file", file) for file in files)))
+    try:
+        with TemporaryDirectory(prefix="netpipe-doctor-") as folder, Interrupt() as interrupt:
+            resolved = msgspec.convert(native.plan(plan.text()), records.Plan)
+            measurement = Measurement(
+                plan, resolved, Path(folder) / "run.jsonl", find("local"), 1, lambda _: None
+            )
+            code = measurement.measure(interrupt)
+    except Failure as failure:
+        return None, failure.sentence
+    except msgspec.ValidationError as error:
+        return None, f"the worker resolved the plan to what is none ({error}); is it of this version?"
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code != DONE or not measurement.run.yardsticks:
+        return None, next((error.message for error in measurement.run.errors), "the worker took none")
+    last = measurement.run.yardsticks[-1]
+    names = ("clock_ns", "clock_resolution_ns", "bounce_ns", "copy_bytes_per_s", "wakeup_ns")
+    return {name: getattr(last, name) for name in names}, None
+
+
+# ------------------------------------------------------------------------------------------------------- printing
+
+
+def print_host(
+    out: Console, facts: Mapping[str, Any], measured: Mapping[str, float | None] | None, problem: str | None
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out.print(Text(socket.gethostname(), style="bold"))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, words in described(facts):
+        grid.add_row(Text(name, style="dim"), Text(words))
+    if measured is not None:
+        grid.add_row(Text("yardsticks", style="dim"), Text(yardstick_words(measured)))
+    elif problem is not None:
+        grid.add_row(Text("yardsticks", style="dim"), Text(f"none: {problem}"))
+    out.print(grid)
+
+
+def print_layers(out: Console, diagnosis: Diagnosis) -> None:
+    from rich.text import Text
+
+    from netpipe.render.terminal import Rows
+
+    out.print()
+    if diagnosis.layers:
+        made = Rows(("can be measured", "left"), ("patterns", "left"), ("what it is", "left"))
+        for layer in diagnosis.layers:
+            made.add_row(layer.name, " ".join(layer.patterns) or "none", layer.summary)
+        out.print(made)
+    else:
+        out.print(Text("Nothing can be measured: there is no usable module.", style="bold red"))
+    if diagnosis.missing:
+        out.print()
+        out.print(Text("cannot be measured", style="bold"))
+        for one in diagnosis.missing:
+            out.print(marked("note", Text(f"{one.what}: ", style="bold").append(one.why, style="not bold")))
+
+
+def print_spoilers(out: Console, diagnosis: Diagnosis) -> None:
+    from rich.text import Text
+
+    out.print()
+    if not diagnosis.spoilers:
+        out.print(marked("good", Text("Nothing that is known to spoil measurements was found.")))
+        return
+    out.print(Text("spoils measurements", style="bold"))
+    for spoiler in diagnosis.spoilers:
+        what = Text(f"{spoiler.what}. ", style="bold" if spoiler.severity != "note" else "")
+        what.append(spoiler.why, style="not bold")
+        if spoiler.fix:
+            what.append("\n→ ", style="not bold dim").append(spoiler.fix, style="not bold cyan")
+        out.print(marked(spoiler.severity, what))
+
+
+def print_verdict(out: Console, diagnosis: Diagnosis) -> None:
+    out.print()
+    found = ", ".join(
+        f"{count} {severity if count == 1 else PLURALS[severity]}"
+        for severity, count in diagnosis.counts.items()
+    )
+    layers = len(diagnosis.layers)
+    words = f"{layers} module{'' if layers == 1 else 's'} can be measured" + (f"; {found}" if found else "")
+    if diagnosis.possible:
+        words += ". Measure with: netpipe run" + (
+            "; what is severe above is better dealt with first" if diagnosis.severe else ""
+        )
+    elif layers:
+        words += ", but only netpipe itself: build the other modules, or name one with --module"
+    else:
+        words += ": build the modules (make build), or name one with --module"
+    out.print(f"{words}.", soft_wrap=False, markup=False)
+
+
+def marked(severity: str, text: Any) -> Any:
+    """A paragraph behind its mark."""
+    from rich.table import Table
+    from rich.text import Text
+
+    mark, style = MARKS[severity]
+    grid = Table.grid()
+    grid.add_row(Text(f"{mark} ", style=style), text)
+    return grid
+
+
+def yardstick_words(measured: Mapping[str, float | None]) -> str:
+    from netpipe.render.units import rate_text, time_text
+
+    parts = []
+    if measured["bounce_ns"] is not None:
+        parts.append(f"cache line to the other processor {time_text(measured['bounce_ns'])}")
+    if measured["wakeup_ns"] is not None:
+        parts.append(f"wake-up {time_text(measured['wakeup_ns'])}")
+    if measured["copy_bytes_per_s"] is not None:
+        parts.append(f"copy {rate_text(measured['copy_bytes_per_s'])}")
+    if measured["clock_ns"] is not None:
+        parts.append(f"reading the clock {time_text(measured['clock_ns'])}")
+    return ", ".join(parts) or "none"
+
+
+def described(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The facts that most numbers depend on, a line each. Lines of which nothing is known are left out."""
+    for name, parts in (
+        ("processor", _processor(facts)),
+        ("clock speed", _speed(facts)),
+        ("memory", _memory(facts)),
+        ("kernel", _kernel(facts)),
+        ("network", _network(facts)),
+        ("limits", _limits(facts)),
+    ):
+        words = [part for part in parts if part]
+        if words:
+            yield name, ", ".join(words)
+
+
+def fact(facts: Any, path: str) -> Any:
+    """The fact with this dotted name; None where it is not known."""
+    for word in path.split("."):
+        facts = facts.get(word) if isinstance(facts, dict) else None
+    return facts
+
+
+def _processor(facts: Mapping[str, Any]) -> Iterator[str]:
+    from netpipe.render.units import size_text
+
+    yield fact(facts, "cpu.model") or ""
+    cores, sockets, logical = (fact(facts, f"cpu.{name}") for name in ("cores", "sockets", "logical"))
+    if cores:
+        yield f"{cores} core{'' if cores == 1 else 's'}" + (
+            f" in {sockets} sockets" if (sockets or 1) > 1 else ""
+        )
+    if logical and cores and logical > cores:
+        yield f"{logical} threads"
+    levels = sorted((fact(facts, "cpu.cache") or {}).items())
+    if levels and levels[-1][1]:
+        yield f"{levels[-1][0].split('_')[0].upper()} {size_text(levels[-1][1])}"
+    if fact(facts, "cpu.virtual.is_virtual"):
+        yield f"virtual machine on {fact(facts, 'cpu.virtual.hypervisor') or 'an unnamed hypervisor'}"
+
+
+def _speed(facts: Mapping[str, Any]) -> Iterator[str]:
+    least, most = fact(facts, "cpu.frequency.min_hz"), fact(facts, "cpu.frequency.max_hz")
+    if least and most:
+        yield f"{least / 1e9:.1f} to {most / 1e9:.1f} GHz"
+    if governor := fact(facts, "cpu.frequency.governor"):
+        yield f"governor {governor}"
+    boost = fact(facts, "cpu.frequency.boost")
+    if boost is not None:
+        yield "turbo on" if boost else "turbo off"
+
+
+def _memory(facts: Mapping[str, Any]) -> Iterator[str]:
+    from netpipe.render.units import size_text
+
+    total, available = fact(facts, "memory.total_bytes"), fact(facts, "memory.available_bytes")
+    if total:
+        yield size_text(total) + (f" ({size_text(available)} available)" if available else "")
+    nodes = fact(facts, "memory.node_count")
+    if nodes:
+        yield f"{nodes} NUMA node{'' if nodes == 1 else 's'}"
+    if pages := fact(facts, "memory.transparent_huge_pages.enabled"):
+        yield f"transparent huge pages {pages}"
+
+
+def _kernel(facts: Mapping[str, Any]) -> Iterator[str]:
+    if release := fact(facts, "kernel.release"):
+        yield f"Linux {release}"
+    if preemption := fact(facts, "kernel.preemption"):
+        yield f"preemption {preemption}"
+    if tick := fact(facts, "clock.tick_hz"):
+        yield f"{tick} Hz"
+    if source := fact(facts, "clock.source"):
+        yield f"clock {source}"
+
+
+def _network(facts: Mapping[str, Any]) -> Iterator[str]:
+    from netpipe.render.units import rate_text
+
+    for interface in fact(facts, "network.interfaces") or []:
+        if interface.get("name") == "lo" or interface.get("state") == "down":
+            continue
+        rate = interface.get("bits_per_s")
+        words = [
+            interface.get("driver"),
+            rate_text(rate / 8) if rate else None,
+            f"MTU {interface['mtu_bytes']}" if interface.get("mtu_bytes") else None,
+        ]
+        yield f"{interface.get('name')} ({' '.join(word for word in words if word)})"
+    for device in fact(facts, "network.rdma_devices") or []:
+        yield f"RDMA {device.get('name')}"
+    if control := fact(facts, "network.tcp.congestion_control"):
+        yield f"TCP {control}"
+
+
+def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
+    from netpipe.render.units import size_text
+
+    if cpus := fact(facts, "limits.allowed_cpus"):
+        yield f"processors {cpus}"
+    if (quota := fact(facts, "limits.cgroup.cpu_quota")) is not None:
+        yield f"quota of {quota:g}"
+    if memory := fact(facts, "limits.cgroup.memory_max_bytes"):
+        yield f"memory {size_text(memory)}"
+    if (container := fact(facts, "limits.container")) and container != "none":
+        yield f"container ({container})"
+    lockable = fact(facts, "limits.memlock_bytes")
+    if lockable is not None:
+        yield f"lockable memory {lockable if isinstance(lockable, str) else size_text(lockable)}"

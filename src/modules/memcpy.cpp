@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// memcpy: what one core copies, reads or fills, by the routine of one's choice. The layer on which all communication
+// within a host stands (section 5 of the 2003 NetPIPE paper). One process; a message is one put or get between two of
+// its buffers, and never a copy of a buffer onto itself.
+#include <gnu/libc-version.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "netpipe/module.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define NETPIPE_X86 1
+#endif
+
+namespace netpipe::memcpy_module {
+namespace {
+
+using Byte = unsigned char;
+constexpr Byte kFillByte = 0x5A;
+
+// `from` is what is read and `to` what is written; an operation that does only one of them ignores the other.
+using Routine = void (*)(void* to, const void* from, std::size_t bytes);
+
+// ---------------------------------------------------------------------------------------------- scalar loops
+// The empty asm in each turn of a loop costs nothing, and no compiler may merge, vectorise or replace by a call what
+// stands around it.
+
+inline void one_at_a_time() { asm volatile("" ::: "memory"); }
+
+void copy_glibc(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+void fill_glibc(void* to, const void*, std::size_t bytes) { std::memset(to, kFillByte, bytes); }
+
+void copy_byte(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  const auto* in = static_cast<const Byte*>(from);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = in[i];
+    one_at_a_time();
+  }
+}
+void read_byte(void*, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const Byte*>(from);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    sum += in[i];
+    asm volatile("" : "+r"(sum));
+  }
+}
+void fill_byte(void* to, const void*, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = kFillByte;
+    one_at_a_time();
+  }
+}
+
+constexpr std::size_t kWord = 4;
+constexpr std::uint32_t kFillWord = 0x01010101U * kFillByte;
+
+void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += kWord) {
+    std::uint32_t word;
+    std::memcpy(&word, in + i, kWord);
+    std::memcpy(out + i, &word, kWord);
+    one_at_a_time();
+  }
+}
+void read_words(const Byte* in, std::size_t bytes) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < bytes; i += kWord) {
+    std::uint32_t word;
+    std::memcpy(&word, in + i, kWord);
+    sum += word;
+    asm volatile("" : "+r"(sum));
+  }
+}
+void fill_words(Byte* out, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += kWord) {
+    std::memcpy(out + i, &kFillWord, kWord);
+    one_at_a_time();
+  }
+}
+
+// What the paper says of the glibc for the 686: a size that is not divisible by 4 goes byte by byte, all of it. These
+// are the spikes of its figure 4.
+void copy_word4(void* to, const void* from, std::size_t bytes) {
+  if (bytes % kWord != 0) return copy_byte(to, from, bytes);
+  copy_words(static_cast<Byte*>(to), static_cast<const Byte*>(from), bytes);
+}
+void read_word4(void* to, const void* from, std::size_t bytes) {
+  if (bytes % kWord != 0) return read_byte(to, from, bytes);
+  read_words(static_cast<const Byte*>(from), bytes);
+}
+void fill_word4(void* to, const void* from, std::size_t bytes) {
+  if (bytes % kWord != 0) return fill_byte(to, from, bytes);
+  fill_words(static_cast<Byte*>(to), bytes);
+}
+
+// What it says of the Intel compiler and of the glibc for the 386: words, and only the rest in bytes.
+void copy_word4_tail(void* to, const void* from, std::size_t bytes) {
+  const std::size_t body = bytes - bytes % kWord;
+  copy_words(static_cast<Byte*>(to), static_cast<const Byte*>(from), body);
+  copy_byte(static_cast<Byte*>(to) + body, static_cast<const Byte*>(from) + body, bytes - body);
+}
+void read_word4_tail(void*, const void* from, std::size_t bytes) {
+  const std::size_t body = bytes - bytes % kWord;
+  read_words(static_cast<const Byte*>(from), body);
+  read_byte(nullptr, static_cast<const Byte*>(from) + body, bytes - body);
+}
+void fill_word4_tail(void* to, const void*, std::size_t bytes) {
+  const std::size_t body = bytes - bytes % kWord;
+  fill_words(static_cast<Byte*>(to), body);
+  fill_byte(static_cast<Byte*>(to) + body, nullptr, bytes - body);
+}
+
+#ifdef NETPIPE_X86
+// ---------------------------------------------------------------------------------------------- string instructions
+
+void copy_movsb(void* to, const void* from, std::size_t bytes) {
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes)::"memory");
+}
+void fill_movsb(void* to, const void*, std::size_t bytes) {
+  asm volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(kFillByte) : "memory");
+}
+
+// ---------------------------------------------------------------------------------------------- vectors
+// Unaligned moves of full vectors, four a turn. What is left is less than a vector: with AVX2 it is moved by a last
+// vector that overlaps (or by bytes when there was none), with AVX-512 by a masked one.
+
+[[gnu::target("avx2")]] void copy_avx2(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  const auto* in = static_cast<const Byte*>(from);
+  if (bytes < 32) return copy_word4_tail(to, from, bytes);
+  const auto load = [](const Byte* at) __attribute__((target("avx2"))) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  };
+  const auto store = [](Byte* at, __m256i value) __attribute__((target("avx2"))) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), value);
+  };
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) {
+    const __m256i a = load(in + i), b = load(in + i + 32), c = load(in + i + 64), d = load(in + i + 96);
+    store(out + i, a);
+    store(out + i + 32, b);
+    store(out + i + 64, c);
+    store(out + i + 96, d);
+  }
+  for (; i + 32 <= bytes; i += 32) store(out + i, load(in + i));
+  if (i < bytes) store(out + bytes - 32, load(in + bytes - 32));
+}
+[[gnu::target("avx2")]] void read_avx2(void*, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const Byte*>(from);
+  if (bytes < 32) return read_word4_tail(nullptr, from, bytes);
+  __m256i seen[4] = {};
+  const auto load = [&](std::size_t at) __attribute__((target("avx2"))) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + at));
+  };
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) {
+    for (std::size_t k = 0; k < 4; ++k) seen[k] = _mm256_or_si256(seen[k], load(i + 32 * k));
+  }
+  for (; i + 32 <= bytes; i += 32) seen[0] = _mm256_or_si256(seen[0], load(i));
+  if (i < bytes) seen[1] = _mm256_or_si256(seen[1], load(bytes - 32));
+  asm volatile("" ::"x"(seen[0]), "x"(seen[1]), "x"(seen[2]), "x"(seen[3]));
+}
+[[gnu::target("avx2")]] void fill_avx2(void* to, const void*, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  if (bytes < 32) return fill_word4_tail(to, nullptr, bytes);
+  const __m256i value = _mm256_set1_epi8(static_cast<char>(kFillByte));
+  const auto store = [&](std::size_t at) __attribute__((target("avx2"))) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + at), value);
+  };
+  std::size_t i = 0;
+  for (; i + 128 <= bytes; i += 128) {
+    for (std::size_t k = 0; k < 4; ++k) store(i + 32 * k);
+  }
+  for (; i + 32 <= bytes; i += 32) store(i);
+  if (i < bytes) store(bytes - 32);
+}
+
+#define NETPIPE_AVX512 gnu::target("avx512f,avx512bw")
+
+[[NETPIPE_AVX512]] inline __mmask64 first(std::size_t bytes) { return ~0ULL >> (64 - bytes); }  // 1 to 64 of them
+
+[[NETPIPE_AVX512]] void copy_avx512(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  const auto* in = static_cast<const Byte*>(from);
+  std::size_t i = 0;
+  for (; i + 256 <= bytes; i += 256) {
+    const __m512i a = _mm512_loadu_si512(in + i), b = _mm512_loadu_si512(in + i + 64);
+    const __m512i c = _mm512_loadu_si512(in + i + 128), d = _mm512_loadu_si512(in + i + 192);
+    _mm512_storeu_si512(out + i, a);
+    _mm512_storeu_si512(out + i + 64, b);
+    _mm512_storeu_si512(out + i + 128, c);
+    _mm512_storeu_si512(out + i + 192, d);
+  }
+  for (; i + 64 <= bytes; i += 64) _mm512_storeu_si512(out + i, _mm512_loadu_si512(in + i));
+  if (i < bytes) {
+    const __mmask64 rest = first(bytes - i);
+    _mm512_mask_storeu_epi8(out + i, rest, _mm512_maskz_loadu_epi8(rest, in + i));
+  }
+}
+[[NETPIPE_AVX512]] void read_avx512(void*, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const Byte*>(from);
+  __m512i seen[4] = {};
+  std::size_t i = 0;
+  for (; i + 256 <= bytes; i += 256) {
+    for (std::size_t k = 0; k < 4; ++k) seen[k] = _mm512_or_si512(seen[k], _mm512_loadu_si512(in + i + 64 * k));
+  }
+  for (; i + 64 <= bytes; i += 64) seen[0] = _mm512_or_si512(seen[0], _mm512_loadu_si512(in + i));
+  if (i < bytes) seen[1] = _mm512_or_si512(seen[1], _mm512_maskz_loadu_epi8(first(bytes - i), in + i));
+  asm volatile("" ::"v"(seen[0]), "v"(seen[1]), "v"(seen[2]), "v"(seen[3]));
+}
+[[NETPIPE_AVX512]] void fill_avx512(void* to, const void*, std::size_t bytes) {
+  auto* out = static_cast<Byte*>(to);
+  const __m512i value = _mm512_set1_epi8(static_cast<char>(kFillByte));
+  std::size_t i = 0;
+  for (; i + 256 <= bytes; i += 256) {
+    for (std::size_t k = 0; k < 4; ++k) _mm512_storeu_si512(out + i + 64 * k, value);
+  }
+  for (; i + 64 <= bytes; i += 64) _mm512_storeu_si512(out + i, value);
+  if (i < bytes) _mm512_mask_storeu_epi8(out + i, first(bytes - i), value);
+}
+
+// ---------------------------------------------------------------------------------------------- past the cache
+// Streaming stores want aligned targets; what lies before and after whole lines is stored as usual. The sfence makes
+// them visible in order, as a message must be.
+
+template <typename Body>  // body(out, in, whole lines)
+inline void stream(void* to, const void* from, std::size_t bytes, Routine edge, Body body) {
+  auto* out = static_cast<Byte*>(to);
+  const auto* in = static_cast<const Byte*>(from);
+  std::size_t head = -reinterpret_cast<std::uintptr_t>(out) % 64;
+  if (head > bytes) head = bytes;
+  const std::size_t lines = (bytes - head) / 64;
+  edge(out, in, head);
+  body(out + head, in + head, lines);
+  const std::size_t done = head + 64 * lines;
+  edge(out + done, in + done, bytes - done);
+  _mm_sfence();
+}
+
+void copy_stream_sse2(void* to, const void* from, std::size_t bytes) {
+  stream(to, from, bytes, copy_word4_tail, [](Byte* out, const Byte* in, std::size_t lines) {
+    for (std::size_t i = 0; i < 4 * lines; ++i) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out) + i, _mm_loadu_si128(reinterpret_cast<const __m128i*>(in) + i));
+    }
+  });
+}
+void fill_stream_sse2(void* to, const void*, std::size_t bytes) {
+  const __m128i value = _mm_set1_epi8(static_cast<char>(kFillByte));
+  stream(to, to, bytes, fill_word4_tail, [value](Byte* out, const Byte*, std::size_t lines) {
+    for (std::size_t i = 0; i < 4 * lines; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(out) + i, value);
+  });
+}
+[[NETPIPE_AVX512]] void stream_lines_avx512(Byte* out, const Byte* in, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(out) + i, _mm512_loadu_si512(in + 64 * i));
+  }
+}
+[[NETPIPE_AVX512]] void stream_fill_avx512(Byte* out, const Byte*, std::size_t lines) {
+  const __m512i value = _mm512_set1_epi8(static_cast<char>(kFillByte));
+  for (std::size_t i = 0; i < lines; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(out) + i, value);
+}
+void copy_stream_avx512(void* to, const void* from, std::size_t bytes) {
+  stream(to, from, bytes, copy_word4_tail, stream_lines_avx512);
+}
+void fill_stream_avx512(void* to, const void*, std::size_t bytes) {
+  stream(to, to, bytes, fill_word4_tail, stream_fill_avx512);
+}
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+bool has_avx512() { return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0; }
+#endif
+
+bool always() { return true; }
+
+// ---------------------------------------------------------------------------------------------- the table of them
+
+enum Operation { kCopy, kRead, kFill };  // in the order of the option's choices
+
+struct Choice {
+  const char* routine;       // the option's word
+  const char* instructions;  // what it is made of
+  const char* needs;         // what a processor lacks that cannot run it
+  bool (*runs_here)();
+  Routine of[3];             // by Operation; nullptr: there is no such thing
+};
+
+// The first that runs here of those with the wanted word is taken.
+constexpr Choice kChoices[] = {
+    {"glibc", "the C library's own choice for this processor", "", always, {copy_glibc, nullptr, fill_glibc}},
+    {"byte", "a loop over single bytes", "", always, {copy_byte, read_byte, fill_byte}},
+    {"word4", "a loop over 4-byte words, or over bytes when the size is not divisible by 4", "", always,
+     {copy_word4, read_word4, fill_word4}},
+    {"word4_tail", "a loop over 4-byte words, the last 1 to 3 bytes one by one", "", always,
+     {copy_word4_tail, read_word4_tail, fill_word4_tail}},
+#ifdef NETPIPE_X86
+    {"movsb", "rep movsb, rep stosb", "", always, {copy_movsb, nullptr, fill_movsb}},
+    {"avx2", "AVX2, 32 bytes at a time", "AVX2", has_avx2, {copy_avx2, read_avx2, fill_avx2}},
+    {"avx512", "AVX-512 (F, BW), 64 bytes at a time", "AVX-512 (F and BW)", has_avx512,
+     {copy_avx512, read_avx512, fill_avx512}},
+    {"nontemporal", "AVX-512 streaming stores, 64 bytes at a time", "", has_avx512,
+     {copy_stream_avx512, nullptr, fill_stream_avx512}},
+    {"nontemporal", "SSE2 streaming stores, 16 bytes at a time", "", always,
+     {copy_stream_sse2, nullptr, fill_stream_sse2}},
+#endif
+};
+
+enum Option { kRoutine, kOp, kOptions };
+constexpr np_option kOptionTable[kOptions] = {
+    {"routine", NP_CHOICE, "glibc", 0, 0, "glibc|byte|word4|word4_tail|movsb|avx2|avx512|nontemporal", "",
+     "what copies: glibc; a byte loop; word4, a loop over 4-byte words that takes sizes not divisible by 4 byte by "
+     "byte (glibc for the 686: the spikes of the 2003 paper); word4_tail, the same with only the last 1 to 3 bytes "
+     "one by one; rep movsb; AVX2 or AVX-512 moves; streaming stores past the cache",
+     1},
+    {"op", NP_CHOICE, "copy", 0, 0, "copy|read|fill", "",
+     "copy, or only read (loads of the source), or only fill (stores into the target): these two move no message", 0},
+};
+
+const char* version() {
+  static const std::string text = std::string("glibc ") + gnu_get_libc_version();
+  return text.c_str();
+}
+
+}  // namespace
+}  // namespace netpipe::memcpy_module
+
+struct np_endpoint {
+  netpipe::memcpy_module::Routine run;
+  const np_context* context;
+  const netpipe::memcpy_module::Choice* choice;
+};
+
+namespace netpipe::memcpy_module {
+namespace {
+
+np_status open(const np_context* context, np_endpoint** endpoint) {
+  const char* routine = context->options[kRoutine].text;
+  const char* op = context->options[kOp].text;
+  const auto operation = static_cast<Operation>(context->options[kOp].number);
+  const Choice* lacking = nullptr;
+  for (const Choice& choice : kChoices) {
+    if (std::strcmp(choice.routine, routine) != 0) continue;
+    if (!choice.runs_here()) {
+      lacking = &choice;
+      continue;
+    }
+    if (choice.of[operation] == nullptr) {
+      std::snprintf(context->message, context->message_bytes,
+                    "op=%s does not exist with routine=%s: reading has no instruction or library call of that kind; "
+                    "take byte, word4, avx2 or avx512", op, routine);
+      return NP_USAGE;
+    }
+    *endpoint = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
+    return *endpoint == nullptr ? NP_NO_MEMORY : NP_OK;
+  }
+  std::snprintf(context->message, context->message_bytes, "routine=%s needs a processor with %s", routine,
+                lacking != nullptr ? lacking->needs : "the x86-64 instruction set");
+  return NP_UNAVAILABLE;
+}
+
+void close(np_endpoint* e) { delete e; }
+
+np_status limits(np_endpoint* e, np_limits* limits) {
+  const bool delivers = e->context->options[kOp].number == kCopy;
+  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = delivers ? 1U : 0U, .reserved = 0};
+  return NP_OK;
+}
+
+np_status expose(np_endpoint*, void* memory, size_t bytes, np_region* region) {
+  *region = {};
+  region->base = memory;
+  region->bytes = bytes;
+  return NP_OK;
+}
+np_status attach(np_endpoint*, int, np_region*) { return NP_OK; }  // the process is its own peer
+void withdraw(np_endpoint*, np_region*) {}
+
+[[gnu::cold, gnu::noinline]] np_status refuse(const np_endpoint* e, bool outside) {
+  std::snprintf(e->context->message, e->context->message_bytes,
+                outside ? "the message is not within the region" : "source and target overlap: a buffer is not copied onto itself");
+  return NP_USAGE;
+}
+
+np_status move(np_endpoint* e, void* to, const void* from, const np_region* region, size_t offset, size_t bytes) {
+  if (offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return refuse(e, true);
+  const auto target = reinterpret_cast<std::uintptr_t>(to), source = reinterpret_cast<std::uintptr_t>(from);
+  if (target - source < bytes || source - target < bytes) [[unlikely]] return refuse(e, false);
+  e->run(to, from, bytes);
+  return NP_OK;
+}
+
+np_status put(np_endpoint* e, int, const void* source, const np_region* target, size_t offset, size_t bytes) {
+  return move(e, static_cast<Byte*>(target->base) + offset, source, target, offset, bytes);
+}
+np_status get(np_endpoint* e, int, void* target, const np_region* source, size_t offset, size_t bytes) {
+  return move(e, target, static_cast<const Byte*>(source->base) + offset, source, offset, bytes);
+}
+
+np_status fence(np_endpoint*) { return NP_OK; }
+np_status flush(np_endpoint*, int) { return NP_OK; }
+
+void describe(np_endpoint* e, np_emit emit, void* to) {
+  emit(to, "waits", "never");
+  emit(to, "routine", e->choice->routine);
+  emit(to, "instructions", e->choice->instructions);
+  emit(to, "op", e->context->options[kOp].text);
+}
+
+}  // namespace
+}  // namespace netpipe::memcpy_module
+
+extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
+  using namespace netpipe::memcpy_module;  // NOLINT(google-build-using-namespace): its table
+  static const np_module module = {
+      .magic = NP_MAGIC,
+      .abi = NP_ABI,
+      .size = sizeof(np_module),
+      .name = "memcpy",
+      .summary = "one core copying, reading or filling memory, by the routine of one's choice",
+      .version = version(),
+      .below = nullptr,
+      .adds = nullptr,
+      .options = kOptionTable,
+      .noptions = kOptions,
+      .min_ranks = 1,
+      .max_ranks = 1,
+      .crosses_hosts = 0,
+      .probe = nullptr,
+      .open = open,
+      .close = close,
+      .bootstrap = nullptr,
+      .address = nullptr,
+      .connect = nullptr,
+      .reset = nullptr,
+      .limits = limits,
+      .alloc = nullptr,
+      .free = nullptr,
+      .send = nullptr,
+      .recv = nullptr,
+      .isend = nullptr,
+      .irecv = nullptr,
+      .wait = nullptr,
+      .test = nullptr,
+      .expose = expose,
+      .attach = attach,
+      .withdraw = withdraw,
+      .put = put,
+      .get = get,
+      .fence = fence,
+      .flush = flush,
+      .collective = nullptr,
+      .barrier = nullptr,
+      .describe = describe,
+      .counters = nullptr,
+  };
+  return &module;
+}

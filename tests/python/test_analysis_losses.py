@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a layer loses of the one below."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import point
+
+from netpipe.analysis.losses import STACK, Loss, losses
+from netpipe.records import Plan, PlannedVariant, Point, Run, Variant
+
+MODULES = Path(__file__).parents[2] / "src" / "modules"
+
+
+def run(variants: Sequence[tuple[str, str | None, str | None]], points: Sequence[Point]) -> Run:
+    """Variants as (name, module below, how it waits)."""
+    planned = [
+        PlannedVariant(variant=name, module=name.split(":")[0], options={"wait": wait} if wait else {})
+        for name, _, wait in variants
+    ]
+    opened = [
+        Variant(variant=name, module=name.split(":")[0], below=below, adds=f"what {name} adds")
+        for name, below, _ in variants
+    ]
+    return Run([Plan(variants=planned), *opened, *points])
+
+
+def only(found: tuple[Loss, ...]) -> Loss:
+    (loss,) = found
+    return loss
+
+
+def test_a_loss_by_hand() -> None:
+    # 1000 ns (970 to 1030) over 500 ns (480 to 520) at 8 bytes; at 4096 bytes 8192 and 4096 ns: half of it is kept.
+    got = only(
+        losses(
+            run(
+                [("unix", None, None), ("tcp", "unix", None)],
+                [
+                    point("unix", 8, 500, 0.04),
+                    point("unix", 4096, 4096),
+                    point("tcp", 8, 1000, 0.03),
+                    point("tcp", 4096, 8192),
+                ],
+            )
+        )
+    )
+    assert (got.variant, got.below, got.adds, got.absent) == ("tcp", "unix", "what tcp adds", ())
+    assert got.small is not None
+    assert got.small.size_bytes == 8
+    assert got.small.times.value == 2
+    assert got.small.added_ns.value == 500
+    assert got.small.added_ns.low == pytest.approx(500 - (30**2 + 20**2) ** 0.5)
+    assert got.small.added_ns.high == pytest.approx(500 + (30**2 + 20**2) ** 0.5)
+    assert got.small.kept.value == 0.5
+    assert got.peak is not None
+    assert got.peak.kept.value == pytest.approx(0.5)
+    assert (got.peak.size_bytes, got.peak.below_size_bytes) == (4096, 4096)
+    assert [size.size_bytes for size in got.sizes] == [8, 4096]
+
+
+@given(st.lists(st.floats(1, 1e7), min_size=1, max_size=12), st.floats(1e-4, 0.5))
+def test_a_layer_that_is_the_one_below_loses_nothing(times: list[float], width: float) -> None:
+    points = [
+        point(name, 2 ** (place + 1), time, width) for name in ("unix", "tcp") for place, time in enumerate(times)
+    ]
+    got = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
+    assert not any(size.seen for size in got.sizes)
+    assert all(size.times.value == 1 and size.added_ns.value == 0 for size in got.sizes)
+    assert got.peak is not None
+    assert not got.peak.seen
+
+
+@given(st.floats(1.1, 100))
+def test_what_is_kept_is_one_over_the_ratio_of_times(factor: float) -> None:
+    points = [point("unix", 64, 1000, 0.01), point("tcp", 64, 1000 * factor, 0.01)]
+    size = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0]
+    assert size.times.value == pytest.approx(factor)
+    assert size.kept.value == pytest.approx(1 / factor)
+    assert size.kept.low <= size.kept.value <= size.kept.high < 1
+    assert size.seen
+
+
+def test_an_absent_layer_is_passed_over_and_named() -> None:
+    points = [point("shm", 8, 100), point("tcp", 8, 1000)]
+    got = only(losses(run([("shm", None, None), ("tcp", "unix", None)], points)))
+    assert (got.below, got.absent) == ("shm", ("unix", "pipe"))
+
+
+def test_what_the_run_says_of_its_layers_goes_before_what_is_known_here() -> None:
+    variants = [("mine", None, None), ("unix", "mine", None), ("tcp", "unix", None)]
+    points = [point("mine", 8, 100), point("tcp", 8, 1000)]
+    assert only(losses(run(variants, points))).below == "mine"
+
+
+def test_a_stack_that_stands_on_itself_ends() -> None:
+    points = [point("a", 8, 100), point("c", 8, 100)]
+    assert losses(run([("a", "b", None), ("c", None, None)], points), {"b": "x", "x": "b"}) == ()
+
+
+def test_a_variant_is_held_against_the_one_that_waits_as_it_does() -> None:
+    variants = [
+        ("unix", None, "block"),
+        ("unix:wait=poll", None, "poll"),
+        ("tcp", "unix", "block"),
+        ("tcp:wait=poll", "unix", "poll"),
+    ]
+    got = losses(run(variants, [point(name, 8, 100) for name, _, _ in variants]))
+    assert {loss.variant: loss.below for loss in got} == {"tcp": "unix", "tcp:wait=poll": "unix:wait=poll"}
+    assert all(loss.waits is None for loss in got)
+
+
+def test_where_none_waits_alike_it_is_the_plain_one_and_that_is_said() -> None:
+    variants = [("unix:sndbuf=8k", None, "block"), ("unix", None, "block"), ("tcp:wait=poll", "unix", "poll")]
+    got = only(losses(run(variants, [point(name, 8, 100) for name, _, _ in variants])))
+    assert got.below == "unix"
+    assert got.waits == ("poll", "block")
+
+
+def test_points_in_different_states_of_the_machine_are_not_compared() -> None:
+    points = [
+        point("unix", 8, 500),
+        point("unix", 64, 500),
+        point("tcp", 8, 1000, state=1),
+        point("tcp", 64, 1000),
+    ]
+    got = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
+    assert [size.size_bytes for size in got.sizes] == [64]
+    assert got.other_state_sizes == 1
+    assert got.small is not None
+    assert got.small.size_bytes == 64
+
+
+def test_patterns_are_not_compared_with_each_other() -> None:
+    points = [point("unix", 8, 500, pattern="stream"), point("tcp", 8, 1000)]
+    assert losses(run([("unix", None, None), ("tcp", "unix", None)], points)) == ()
+
+
+def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
+    """Each launch is twice as slow as the other in both layers: the ratio is the same in each, and no spread is made up."""
+    points = [
+        point(name, 8, time * slow, 0.001, launch=launch)
+        for launch, slow in enumerate((1, 2, 1))
+        for name, time in (("unix", 500), ("tcp", 1000))
+    ]
+    size = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0]
+    assert size.times.value == pytest.approx(2)
+    assert size.times.low > 1.99
+    assert size.times.high < 2.01
+    # The nanoseconds do differ between launches: 500, 1000, 500.
+    assert size.added_ns.value == pytest.approx(500)
+    assert size.added_ns.high > 1000
+
+
+def test_a_size_with_one_loose_point_is_not_converged() -> None:
+    points = [point("unix", 8, 500, 0.2), point("tcp", 8, 1000)]
+    assert only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0].converged is False
+
+
+def test_the_known_stack_is_what_the_modules_say() -> None:
+    said = {
+        source.stem: below.group(1)
+        for source in MODULES.glob("*.cpp")
+        if (below := re.search(r"\bbelow = \"(\w+)\"", source.read_text()))
+    }
+    assert {module: below for module, below in STACK.items() if (MODULES / f"{module}.cpp").exists()} == said

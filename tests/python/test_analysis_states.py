@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the yardsticks say of the machine, and that launches are never mixed across its states."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from synthetic import point, run
+
+from netpipe.analysis.curves import curves
+from netpipe.analysis.launches import launches
+from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, states
+from netpipe.records import Run, Yardstick
+from netpipe.render.sentences import launch_sentence, state_sentences
+
+YARDSTICK_H = Path(__file__).parents[2] / "src" / "core" / "yardstick.h"
+
+
+def yardstick(launch: int, at_s: float, state: int, bounce_ns: float, copy: float = 1e10) -> Yardstick:
+    return Yardstick(launch=launch, at_s=at_s, state=state, bounce_ns=bounce_ns, copy_bytes_per_s=copy)
+
+
+def test_a_quiet_machine_is_in_one_state() -> None:
+    seen = states(Run([yardstick(0, 0, 0, 54), yardstick(0, 5, 0, 55)]))
+    assert len(seen.states) == 1
+    assert not seen.changes
+    assert seen.states[0].bounce_ns == 54.5
+    assert "one state" in state_sentences(seen)[0]
+
+
+def test_cores_that_moved_apart_are_told_with_both_times() -> None:
+    points = [point("tcp", size, 100, other_states=5) for size in (8, 64)]
+    records = [yardstick(0, 0, 0, 54), yardstick(0, 12.3, 1, 278), *points]
+    seen = states(Run(records))
+    assert len(seen.changes) == 1
+    assert (seen.mixed_points, seen.left_out_samples) == (2, 10)
+    said = state_sentences(seen)
+    assert said[0] == "The cores moved apart: a cache-line bounce went from 54.0 ns to 278 ns at 12.3 s."
+    assert "2 points" in said[1]
+    assert "10 samples" in said[1]
+
+
+def test_slower_memory_is_told_as_such() -> None:
+    seen = states(Run([yardstick(0, 0, 0, 54, 1e10), yardstick(0, 2, 1, 54, 4e9)]))
+    assert state_sentences(seen)[0] == "Memory was copied at 32.0 Gbps instead of 80.0 Gbps at 2.0 s."
+
+
+def test_launches_share_the_states_that_look_alike() -> None:
+    """The worker counts from 0 in every launch: its numbers say nothing across them, the yardsticks do."""
+    records = [yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 278), yardstick(1, 0, 0, 280), yardstick(1, 1, 1, 55)]
+    seen = states(Run(records))
+    assert len(seen.states) == 2
+    assert seen.number_of(0, 0) == seen.number_of(1, 1)
+    assert seen.number_of(0, 1) == seen.number_of(1, 0)
+
+
+def test_within_a_launch_the_word_of_the_worker_holds() -> None:
+    assert len(states(Run([yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 54)])).states) == 2
+
+
+def test_without_yardsticks_nothing_is_claimed() -> None:
+    seen = states(Run([point("tcp", 8, 100)]))
+    assert seen.states == ()
+    assert "nothing says" in state_sentences(seen)[0]
+
+
+def test_the_tolerances_are_those_of_the_worker() -> None:
+    source = YARDSTICK_H.read_text()
+    for name, value in (("bounce_tolerance", BOUNCE_TOLERANCE), ("copy_tolerance", COPY_TOLERANCE)):
+        found = re.search(rf"{name} = ([\d.]+)", source)
+        assert found is not None
+        assert float(found.group(1)) == value
+
+
+def test_one_launch_has_no_spread() -> None:
+    assert launches(run(sizes=[8, 64])) == ()
+
+
+def test_the_spread_between_launches_stands_apart_from_that_inside() -> None:
+    points = [point("tcp", 8, time, 0.004, launch=launch) for launch, time in enumerate((100, 120, 110))]
+    (spread,) = launches(Run(points))
+    assert spread.launches == 3
+    assert spread.worst.median_ns == 110
+    assert spread.worst.spread == 1.2
+    assert spread.worst.inside == 0.004
+    assert launch_sentence(spread).startswith("tcp: 3 launches lie 20 % apart")
+
+
+def test_launches_in_different_states_are_not_averaged() -> None:
+    records = [
+        *(yardstick(launch, 0, 0, bounce) for launch, bounce in enumerate((54, 278, 55))),
+        *(point("shm", 8, time, launch=launch) for launch, time in enumerate((100, 350, 104))),
+    ]
+    made = Run(records)
+    (curve,) = curves(made)
+    assert [p.launch for p in curve.spots[0].points] == [0, 2]
+    assert curve.spots[0].time_ns.value == 102
+    assert curve.left_out == 1
+    (spread,) = launches(made)
+    assert spread.left_out == 1
+    assert spread.worst.spread == 1.04
+
+
+def test_the_interval_of_merged_launches_holds_all_of_theirs() -> None:
+    points = [point("tcp", 8, time, 0.01, launch=launch) for launch, time in enumerate((100, 120))]
+    (curve,) = curves(Run(points))
+    spot = curve.spots[0]
+    assert (spot.time_ns.low, spot.time_ns.value, spot.time_ns.high) == (99, 110, 121.2)
+
+
+def test_a_point_that_was_measured_again_replaces_the_first() -> None:
+    (curve,) = curves(Run([point("tcp", 8, 100), point("tcp", 8, 130)]))
+    assert curve.spots[0].time_ns.value == 130

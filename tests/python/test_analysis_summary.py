@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few numbers that a curve comes to."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import point
+
+from netpipe.analysis.summary import Summary, summary
+from netpipe.records import Point, Run
+
+
+def of(*points: Point) -> Summary:
+    (only,) = summary(Run(points))
+    return only
+
+
+def test_latency_is_the_time_at_8_bytes() -> None:
+    got = of(point("tcp", 1, 990), point("tcp", 8, 1000, 0.02), point("tcp", 64, 1100))
+    assert got.latency_size_bytes == 8
+    assert got.latency_ns is not None
+    assert (got.latency_ns.low, got.latency_ns.value, got.latency_ns.high) == (980, 1000, 1020)
+
+
+def test_without_8_bytes_latency_is_that_of_the_smallest_size_up_to_64() -> None:
+    assert of(point("tcp", 16, 1000), point("tcp", 64, 1100)).latency_size_bytes == 16
+    assert of(point("tcp", 65, 1000)).latency_ns is None
+
+
+def test_a_message_of_no_bytes_is_no_latency_and_no_rate() -> None:
+    got = of(msgspec.structs.replace(point("tcp", 8, 500), size_bytes=0, bytes_per_s=0.0))
+    assert got.latency_ns is None
+    assert got.peak_bytes_per_s is None
+
+
+def test_peak_half_and_knee_by_hand() -> None:
+    # Rates of 0.25, 1, 1.9 and 2 bytes per ns; half of the peak is 1 at 4 bytes exactly, 90 % of it 1.8.
+    got = of(point("m", 1, 4), point("m", 4, 4), point("m", 19, 10), point("m", 40, 20))
+    assert got.peak_bytes_per_s is not None
+    assert got.peak_bytes_per_s.value == pytest.approx(2e9)
+    assert got.peak_size_bytes == 40
+    assert got.half_size_bytes == pytest.approx(4)
+    assert got.knee_size_bytes == 19
+
+
+def test_half_of_the_peak_is_interpolated_over_the_logarithm_of_the_size() -> None:
+    # From 0.25 to 1 byte per ns between 1 and 4 bytes; 0.5 is a third of the way up: 4 to the power of 1/3.
+    assert of(point("m", 1, 4), point("m", 4, 4)).half_size_bytes == pytest.approx(4 ** (1 / 3))
+
+
+def test_a_curve_that_starts_above_half_of_its_peak_says_its_first_size() -> None:
+    assert of(point("m", 32, 32), point("m", 64, 40)).half_size_bytes == 32
+
+
+def test_what_did_not_converge_and_what_was_verified_is_counted() -> None:
+    points = (point("m", 8, 10, verified_bytes=80), point("m", 16, 10, 0.04), point("m", 32, 10, 0.02))
+    got = of(*points)
+    assert (got.points, got.converged, got.verified) == (3, 1, 1)
+    assert (got.worst_half_width, got.worst_size_bytes) == (0.04, 16)
+
+
+def test_of_an_imported_curve_nobody_knows_whether_it_converged() -> None:
+    got = of(Point(variant="np", pattern="pingpong", size_bytes=8, median_ns=1000.0, bytes_per_s=8e6))
+    assert got.converged is None
+    assert got.worst_half_width is None
+    assert got.latency_ns is not None
+    assert got.latency_ns.low == got.latency_ns.high == 1000
+
+
+def test_the_pattern_decides_which_bytes_count() -> None:
+    """A bidirectional pattern moves twice the size in the time; its rate and the limits of it follow `bytes_per_s`."""
+    got = of(point("m", 8, 1000, 0.1, bytes_per_s=16e6))
+    assert got.peak_bytes_per_s is not None
+    assert got.peak_bytes_per_s.value == pytest.approx(16e6)
+    assert got.peak_bytes_per_s.low == pytest.approx(16e6 / 1.1)
+    assert got.peak_bytes_per_s.high == pytest.approx(16e6 / 0.9)
+
+
+@given(
+    st.lists(st.floats(1, 1e6), min_size=2, max_size=20),
+    st.floats(0.1, 10),
+)
+def test_a_machine_twice_as_slow_has_twice_the_latency_half_the_peak_and_the_same_sizes(
+    times: list[float], factor: float
+) -> None:
+    sizes = [2**power for power in range(len(times))]
+    one = of(*(point("m", size, time) for size, time in zip(sizes, times, strict=True)))
+    other = of(*(point("m", size, factor * time) for size, time in zip(sizes, times, strict=True)))
+    assert one.latency_ns is not None
+    assert other.latency_ns is not None
+    assert other.latency_ns.value == pytest.approx(factor * one.latency_ns.value)
+    assert one.peak_bytes_per_s is not None
+    assert other.peak_bytes_per_s is not None
+    assert other.peak_bytes_per_s.value == pytest.approx(one.peak_bytes_per_s.value / factor)
+    assert other.half_size_bytes == pytest.approx(one.half_size_bytes)
+    assert other.half_size_bytes is not None
+    assert one.peak_size_bytes is not None
+    assert sizes[0] <= other.half_size_bytes <= one.peak_size_bytes * (1 + 1e-9)
+
+
+def test_curves_come_in_the_order_of_the_plan() -> None:
+    from synthetic import run
+
+    made = run(sizes=[8])
+    made.points.reverse()
+    assert [s.variant for s in summary(made)] == [planned.variant for planned in made.plans[0].variants]

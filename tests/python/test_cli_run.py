@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe run: what was asked for is measured, said on the right stream, and kept whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netpipe import cli
+from netpipe.cli import run as command
+from netpipe.records import Run
+
+if TYPE_CHECKING:
+    from conftest import Netpipe
+
+SMALL = ("--sizes", "8,64k")
+ESCAPE = "\x1b["
+
+
+def test_without_options_all_layers_are_measured(netpipe: Netpipe) -> None:
+    said = netpipe("run")
+    assert said.code == 0
+    run = Run.read("run.jsonl")
+    assert [one.variant for one in run.variants] == list(command.DEFAULT_VARIANTS)
+    assert len(run.points) == 7 * 124
+    assert run.header is not None
+    assert run.header.argv == ["run"]
+    assert run.end is not None
+    assert (run.end.exit, run.end.reason) == (0, "done")
+    for variant in command.DEFAULT_VARIANTS:
+        assert re.search(rf"^{re.escape(variant)} .* 124/124$", said.out, re.MULTILINE)
+    assert "Most latency is added by tcp (TCP/IP)" in said.out
+    assert "868 points are in run.jsonl" in said.out
+
+
+def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netpipe import native
+
+    listing = native.list_()
+    for module in listing["modules"]:
+        module["available"] = module["name"] != "shm"
+    monkeypatch.setattr(native, "list_", lambda *_: listing)
+    assert command.available(command.DEFAULT_VARIANTS) == ("null", "memcpy", "pipe", "unix", "tcp", "tcp:wait=poll")
+
+
+def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None:
+    said = netpipe(
+        *("run", "tcp:wait=poll", "shm", "--pattern", "stream", "--pattern", "pingpong", "--schedule", "powers"),
+        *("--start", "16", "--end", "64k", "--target", "2%", "--budget", "0.5", "--seed", "7", "--buffers", "cold"),
+        *("--send-offset", "1", "--recv-offset", "2", "--timeout", "3", "--verify", "--launches", "2"),
+    )
+    assert said.code == 0
+    run = Run.read("run.jsonl")
+    plan = run.plans[0]
+    assert [one.variant for one in plan.variants] == ["tcp:wait=poll", "shm"]
+    assert plan.patterns == ["stream", "pingpong"]
+    assert plan.schedule is not None
+    assert (plan.schedule.kind, plan.schedule.start_bytes, plan.schedule.end_bytes) == ("powers", 16, 65536)
+    assert plan.buffers is not None
+    assert (plan.buffers.policy, plan.buffers.send_offset_bytes, plan.buffers.recv_offset_bytes) == ("cold", 1, 2)
+    assert (plan.target, plan.budget_s, plan.seed, plan.timeout_s, plan.verify) == (0.02, 0.5, 7, 3, True)
+    assert [one.launch for one in run.launches] == [0, 1]
+
+
+def test_sizes_alone_make_the_schedule_a_list(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", "--sizes", "8,1k")
+    plan = Run.read("run.jsonl").plans[0]
+    assert plan.sizes == [8, 1024]
+    assert plan.schedule is not None
+    assert plan.schedule.kind == "list"
+
+
+def test_a_preset_gives_way_to_what_is_said(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", "--preset", "thorough", *SMALL, "--budget", "9")
+    run = Run.read("run.jsonl")
+    assert len(run.launches) == 3
+    assert (run.plans[0].target, run.plans[0].budget_s) == (0.005, 9)
+
+
+# ------------------------------------------------------------------------------------------------ three sources
+
+
+def test_command_line_before_environment_before_file(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("netpipe.toml").write_text('[run]\ntarget = "3%"\nbudget = 1.5\nseed = 5\nvariants = ["tcp"]\nsizes = "8"\n')
+    monkeypatch.setenv("NETPIPE_RUN_TARGET", "4%")
+    monkeypatch.setenv("NETPIPE_RUN_SEED", "6")
+    said = netpipe("run", "--seed", "7")
+    assert said.code == 0, said.err
+    plan = Run.read("run.jsonl").plans[0]
+    assert (plan.budget_s, plan.target, plan.seed) == (1.5, 0.04, 7)
+    assert [one.variant for one in plan.variants] == ["tcp"]
+    assert "options from netpipe.toml in this folder" in said.err
+
+
+def test_lists_come_from_the_environment_too(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETPIPE_RUN_VARIANTS", "tcp shm")
+    monkeypatch.setenv("NETPIPE_RUN_PATTERN", "stream pingpong")
+    monkeypatch.setenv("NETPIPE_RUN_SIZES", "8")
+    monkeypatch.setenv("NETPIPE_RUN_VERIFY", "1")
+    assert netpipe("run").code == 0
+    plan = Run.read("run.jsonl").plans[0]
+    assert [one.variant for one in plan.variants] == ["tcp", "shm"]
+    assert plan.patterns == ["stream", "pingpong"]
+    assert plan.verify is True
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_the_file_can_be_named(netpipe: Netpipe, place: str) -> None:
+    Path("mine.toml").write_text('[run]\nvariants = ["shm"]\nsizes = "8"\npattern = "stream"\nquiet = true\n')
+    arguments = ("--config", "mine.toml", "run") if place == "before" else ("run", "--config", "mine.toml")
+    said = netpipe(*arguments)
+    assert (said.code, said.out, said.err) == (0, "", "")
+    plan = Run.read("run.jsonl").plans[0]
+    assert ([one.variant for one in plan.variants], plan.patterns) == (["shm"], ["stream"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[run]\ntraget = "1%"\n', "[run] has an unknown key 'traget'; did you mean 'target'?"),
+        ("[rum]\n", "there is no command 'rum'; did you mean 'run'?"),
+        ("run = 3\n", "'run' is no table; write [run]"),
+        ("[run]\ntarget = [1, 2]\n", "[run] target must be one value"),
+        ("[run\n", "is no TOML"),
+        ("[run]\nlaunches = 0\n", "invalid value for '--launches'"),
+        ('[run]\npreset = "fast"\n', "invalid value for '--preset'"),
+    ],
+)
+def test_a_wrong_file_is_a_sentence(netpipe: Netpipe, text: str, says: str) -> None:
+    Path("netpipe.toml").write_text(text)
+    said = netpipe("run", "tcp")
+    assert said.code == 2
+    assert says in said.err
+    assert not Path("run.jsonl").exists()
+
+
+def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
+    said = netpipe("--config", "gone.toml", "run")
+    assert (said.code, said.err) == (2, "netpipe: the configuration gone.toml cannot be read: No such file or directory\n")
+
+
+# -------------------------------------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", "tpc"), "there is no module 'tpc'"),
+        (("run", "tcp:wiat=poll"), "module tcp has no option 'wiat'"),
+        (("run", "--pattern", "pingpang"), "there is no pattern 'pingpang'"),
+        (("run", "--sizes", "8Q"), "'8Q' is not a size"),
+        (("run", "--sizes", "-1"), "'-1' is not a size"),
+        (("run", "--start", "2k", "--end", "1k"), "below its start"),
+        (("run", "--target", "much"), "'much' is not a number"),
+        (("run", "--traget", "1%"), "no such option"),
+        (("run", "--launches", "0"), "invalid value for '--launches'"),
+        (("run", "--host", "a\nb"), "the value of host must be one line"),
+        (("rum",), "there is no command 'rum'; did you mean 'run'?"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_nothing_is_written(netpipe: Netpipe, arguments: tuple[str, ...], says: str) -> None:
+    said = netpipe(*arguments)
+    assert said.code == 2
+    assert says in said.err
+    assert said.err.startswith("netpipe: ")
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert not Path("run.jsonl").exists()
+
+
+def test_without_a_worker_it_says_how_to_get_one(netpipe: Netpipe, fake: Path) -> None:
+    fake.unlink()
+    said = netpipe("run", "tcp")
+    assert said.code == 3
+    assert said.err.startswith("netpipe: there is no netpipe-worker in ")
+
+
+# ------------------------------------------------------------------------------------------------- what is said
+
+
+def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "shm:wait=poll", "--dry-run", "--launches", "3", "--budget", "10")
+    assert said.code == 0
+    assert re.search(r"^tcp +pingpong +124 +sndbuf=0 wait=block", said.out, re.MULTILINE)
+    assert re.search(r"^shm:wait=poll +pingpong +124 +wait=poll", said.out, re.MULTILINE)
+    assert "at most 60 s, in 3 launches" in said.out
+    assert not Path("run.jsonl").exists()
+
+
+def test_dry_run_as_json(netpipe: Netpipe) -> None:
+    answer = json.loads(netpipe("run", "tcp", "--dry-run", "--json").out)
+    assert (answer["expected_s"], answer["launches"], len(answer["sizes"])) == (3.5, 1, 124)
+
+
+def test_json_is_the_run_file_on_standard_output(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, "--json")
+    assert said.out == Path("run.jsonl").read_text()
+    assert json.loads(said.out.splitlines()[-1])["type"] == "end"
+    assert re.search(r"^tcp .* 2/2$", said.err, re.MULTILINE)  # people are told elsewhere
+
+
+def test_quiet_says_nothing(netpipe: Netpipe) -> None:
+    assert netpipe("run", "tcp", *SMALL, "--quiet").out == ""
+    said = netpipe("run", "tcp", *SMALL, "-q")
+    assert (said.code, said.out, said.err) == (0, "", "")
+
+
+def test_quiet_still_says_what_went_wrong(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, "--quiet", fake="blame=tcp")
+    assert (said.code, said.out, said.err) == (4, "", "netpipe: tcp: rank 1 on fake has gone\n")
+
+
+def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "shm", *SMALL)
+    assert ESCAPE not in said.out + said.err
+    lines = said.err.splitlines()
+    assert lines[0] == "netpipe: 2 variants, 4 points, at most 7.0 s"
+    assert re.fullmatch(r"netpipe: \d of 4 points after [\d.]+ s, at most [\d.]+ s left", lines[1])
+    assert len(lines) == 2  # four passes in no time at all are one line
+
+
+@pytest.mark.parametrize(("variable", "colours"), [("FORCE_COLOR", True), ("NO_COLOR", False)])
+def test_colour_is_the_users_choice(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch, variable: str, colours: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv(variable, "1")
+    assert (f"{ESCAPE}1" in netpipe("run", "tcp", *SMALL).out) is colours
+
+
+def test_strict_fails_where_points_did_not_converge(netpipe: Netpipe) -> None:
+    loose = netpipe("run", "tcp", "--strict", fake="noisy")
+    assert loose.code == 5
+    assert re.search(r"\d+ of 124 points did not reach the target; give more --budget", loose.err)
+    run = Run.read("run.jsonl")
+    assert run.end is not None
+    assert (run.end.exit, run.end.reason) == (5, "unstable")
+    assert netpipe("run", "tcp", "--strict").code == 0
+
+
+def test_what_to_distrust_is_said(netpipe: Netpipe) -> None:
+    out = netpipe("run", "null", "memcpy", "tcp", fake="noisy states").out
+    assert re.search(r"! \d+ of 372 points did not reach the target \(null \d+, memcpy \d+ and tcp \d+\)", out)
+    assert "The machine changed under the run. The cores moved apart: a cache-line bounce went from 5" in out
+    assert re.search(r"memcpy \(pingpong\): up to .* more than 10 % of the time is the harness itself", out)
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def test_an_older_run_is_kept(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", *SMALL)
+    first = Path("run.jsonl").read_bytes()
+    said = netpipe("run", "shm", *SMALL)
+    kept = [path for path in Path().glob("run-*.jsonl")]
+    assert [path.read_bytes() for path in kept] == [first]
+    assert f"the run that was in run.jsonl is now in {kept[0]}" in said.err
+
+
+def test_a_file_that_is_no_run_is_not_touched(netpipe: Netpipe) -> None:
+    Path("notes").write_text("mine\n")
+    said = netpipe("run", "tcp", *SMALL, "-o", "notes")
+    assert said.code == 2
+    assert "it is not overwritten: choose another name with --output" in said.err
+    assert Path("notes").read_text() == "mine\n"
+
+
+def test_a_lost_variant_does_not_lose_the_others(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "shm", "pipe", *SMALL, fake="die=shm")
+    assert said.code == 4
+    assert "netpipe-worker was killed by SIGKILL; going on with 3 other variants" in said.err
+    assert re.search(r"^tcp .* 2/2$", said.out, re.MULTILINE)
+    assert "✗ shm failed: netpipe-worker was killed by SIGKILL." in said.out
+    run = Run.read("run.jsonl")
+    assert run.end is not None
+    assert (run.end.exit, run.end.reason) == (4, "failed")
+
+
+def test_a_full_disk_before_the_first_line(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "-o", "/dev/full")
+    assert (said.code, said.err) == (4, "netpipe: /dev/full: No space left on device; free some space\n")
+
+
+def test_a_disk_that_fills_while_the_worker_writes(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, fake="full")
+    assert said.code == 4
+    assert "No space left on device; what was measured so far is kept, free some space" in said.err
+    run = Run.read("run.jsonl")
+    assert run.samples
+    assert [error.message.partition(": ")[2] for error in run.errors] == [
+        "No space left on device; what was measured so far is kept, free some space"
+    ]
+
+
+def test_a_disk_that_fills_before_the_last_line(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit on the size of a file is as good as a disk: the front's own writes meet it."""
+    end_of_file = command.finish
+
+    def fill(output: Path, end: object) -> int:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (output.stat().st_size, before[1]))
+        try:
+            return end_of_file(output, end)  # type: ignore[arg-type]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    monkeypatch.setattr(command, "finish", fill)
+    said = netpipe("run", "tcp", *SMALL)
+    assert said.code == 4
+    assert "netpipe: run.jsonl: File too large; what was measured so far is kept, free some space" in said.err
+    run = Run.read("run.jsonl")
+    assert len(run.points) == 2
+    assert run.end is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_a_valid_shorter_one(fake: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "FAKE_WORKER": "pass_s=0.1 passes=1000"}
+    arguments = [sys.executable, "-m", "netpipe", "run", "tcp", "shm", *SMALL]
+    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while b'"sample"' not in (Path("run.jsonl").read_bytes() if Path("run.jsonl").exists() else b""):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "netpipe: interrupted; what was measured until then is in run.jsonl" in err
+    assert "The run was interrupted; this is what was measured until then." in out
+    run = Run.read("run.jsonl")
+    assert run.points
+    assert run.end is not None
+    assert (run.end.exit, run.end.reason) == (130, "interrupted")
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(fake: Path) -> None:
+    environment = {**os.environ, "FAKE_WORKER": ""}
+    arguments = [sys.executable, "-m", "netpipe", "run", "--json", "--quiet"]
+    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, b"")
+
+
+def test_the_report_is_made_of_the_run(netpipe: Netpipe) -> None:
+    assert netpipe("run", "tcp", "shm", *SMALL, "--report", "report.html").code == 0
+    assert "<html" in Path("report.html").read_text()
+
+
+def test_an_error_of_ours_is_not_hidden(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(command, "make_plan", broken)
+    with pytest.raises(ValueError, match="a mistake"):
+        cli.call(["run", "tcp"])

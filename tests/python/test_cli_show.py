@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people see: at every width the numbers are whole and no row is wrapped."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from netpipe.launch.events import Pass, Ready
+from netpipe.launch.measure import Progress
+from netpipe.records import Run
+from netpipe.render.live import Lines, LiveTable
+from netpipe.render.terminal import interval_text, print_summary, spark
+
+if TYPE_CHECKING:
+    from conftest import Netpipe
+
+ALL = ("null", "memcpy", "shm", "pipe", "unix", "tcp", "tcp:wait=poll")
+
+
+@pytest.fixture
+def run(netpipe: Netpipe) -> Run:
+    netpipe("run", *ALL, "-q", fake="noisy states")
+    return Run.read("run.jsonl")
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_summary_fits(run: Run, width: int) -> None:
+    out = io.StringIO()
+    print_summary(Console(file=out, width=width), run)
+    lines = lines_of(out.getvalue())
+    assert max(map(len, lines)) <= width
+    for variant in ALL:
+        row = next(line for line in lines if line.startswith(variant + " "))
+        assert re.search(r"\d [µn]s .* \d+/124$", row), row
+    head = next(place for place, line in enumerate(lines) if line.startswith("loss of"))
+    rows = lines[head + 1 : head + 6]
+    assert [row.split()[0] for row in rows] == ["shm", "pipe", "unix", "tcp", "tcp:wait=poll"]
+    for row in rows:
+        assert re.search(r"(\d× \[\S+ \S+\] +\S+ [µn]s|≈ same +–) +(\S+ %|≈ same) ", row + " "), row
+
+
+def test_a_narrow_terminal_cuts_words_and_not_numbers(run: Run) -> None:
+    wide, narrow = io.StringIO(), io.StringIO()
+    print_summary(Console(file=wide, width=200), run)
+    print_summary(Console(file=narrow, width=74), run)
+    numbers = re.compile(r"\d+(?:\.\d+)? \[.*?\] [µn]s|\d+/124")
+    assert numbers.findall(narrow.getvalue()) == numbers.findall(wide.getvalue())
+    assert "…" in narrow.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_live_table_fits(run: Run, width: int) -> None:
+    out = io.StringIO()
+    live = LiveTable(Console(file=out, width=width, height=30, force_terminal=True), run.plans[0])
+    live.show(Progress(run, Ready(variants=7, points=868, budget_s=24.5), 0, 0, []))
+    some = [(b"", record) for record in [*run.variants, *run.samples[:2000], *run.points[:300]]]
+    event = Pass(number=3, done=300, total=868, elapsed_s=6.1, left_s=18.4)
+    live.show(Progress(run, event, 0, 2, some, note="shm was lost"))
+    live.close()
+    lines = lines_of(out.getvalue())
+    assert max(map(len, lines)) <= width
+    last = lines[max(place for place, line in enumerate(lines) if "time for 8 B" in line) :]
+    for variant in ALL:
+        assert re.search(rf"^{re.escape(variant)} .* \d+/124", "\n".join(last), re.MULTILINE)
+    assert any(line.endswith("launch 1 of 3, 300/868 points, at most 18 s left") for line in last)
+    assert any(line.startswith("The cores moved apart: a cache-line bounce went from") for line in last)
+    assert "netpipe: shm was lost" in lines
+
+
+def test_plain_lines_come_at_most_every_two_seconds() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = Lines(said.append, lambda: now[0])
+    for tenth in range(100):
+        now[0] = tenth / 10
+        lines.show(Progress(Run(), Pass(number=tenth, done=tenth, total=100, elapsed_s=now[0]), 0, 0, []))
+    assert [line.split()[0] for line in said] == ["0", "20", "40", "60", "80"]
+
+
+def test_a_sparkline_is_as_wide_as_it_may_be() -> None:
+    assert spark([1, 2, 4, 8], 8) == "▂▃▅█"
+    assert spark([1, None, None, 8], 2) == "▂█"
+    assert spark([None, 8], 8) == " █"
+    assert spark([None, None], 8) == ""
+    assert len(spark(range(1, 125), 16)) == 16
+
+
+def test_an_interval_has_one_unit() -> None:
+    from netpipe.analysis.estimate import Estimate
+
+    assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
+    assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
+    assert interval_text(Estimate(3.0, 3.0, 3.0)) == "3.00 ns"
+    assert interval_text(None) == "–"
+
+
+# ---------------------------------------------------------------------------------------------------- netpipe show
+
+
+def test_show_says_what_was_measured_and_the_summary(netpipe: Netpipe, run: Run) -> None:
+    said = netpipe("show")
+    assert said.code == 0
+    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in said.out
+    assert re.search(r"^loss of +against +", said.out, re.MULTILINE)
+
+
+def test_show_points_of_a_variant(netpipe: Netpipe, run: Run) -> None:
+    lines = netpipe("show", "run.jsonl", "--variant", "tcp").out.splitlines()
+    assert lines[0] == "tcp, pingpong"
+    assert len(lines) == 2 + 124
+    assert re.search(r"^ *8 B +\d\S* µs +\S+ % +\S+ Mbps .* (state 1)?", next(x for x in lines if x.split()[:2] == ["8", "B"]))
+    assert any("not converged (budget)" in line for line in lines)
+    everything = netpipe("show", "--points").out.splitlines()
+    assert len(everything) == 7 * (2 + 124) + 6
+
+
+def test_show_as_json(netpipe: Netpipe, run: Run) -> None:
+    answer = json.loads(netpipe("show", "--json").out)
+    assert [one["variant"] for one in answer["summaries"]] == list(ALL)
+    assert answer["losses"][0]["below"] == "memcpy"
+    assert "points" not in answer
+    answer = json.loads(netpipe("show", "--json", "--variant", "tcp").out)
+    assert [point["size_bytes"] for point in answer["points"]] == run.plans[0].sizes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "gone.jsonl"), "netpipe: gone.jsonl: No such file or directory\n"),
+        (("show", "notes"), "netpipe: notes is no run file of netpipe: line 1: JSON is malformed"),
+        (("show", "--variant", "tpc"), "netpipe: the run has no points of variant 'tpc'; did you mean 'tcp'?\n"),
+    ],
+)
+def test_show_refuses_with_a_sentence(netpipe: Netpipe, run: Run, arguments: tuple[str, ...], says: str) -> None:
+    Path("notes").write_text("dear diary\n")
+    said = netpipe(*arguments)
+    assert said.code == 2
+    assert said.err.startswith(says)
+
+
+# ---------------------------------------------------------------------------------------------------- netpipe list
+
+
+def test_list_shows_modules_and_patterns(netpipe: Netpipe) -> None:
+    said = netpipe("list")
+    assert re.search(r"^tcp +unix +made-up tcp", said.out, re.MULTILINE)
+    assert re.search(r"^pingpong +there and back", said.out, re.MULTILINE)
+
+
+def test_list_shows_the_options_of_a_module(netpipe: Netpipe) -> None:
+    said = netpipe("list", "tcp")
+    assert "stands on unix and adds TCP/IP; crosses hosts; patterns: pingpong stream" in said.out
+    assert re.search(r"^wait +block\|poll\|hybrid +block +how it waits for a message", said.out, re.MULTILINE)
+    assert re.search(r"^sndbuf +0 B to 1 GiB +0 +send buffer of the socket", said.out, re.MULTILINE)
+
+
+def test_list_as_json_is_what_the_worker_lists(netpipe: Netpipe) -> None:
+    from netpipe import native
+
+    assert json.loads(netpipe("list", "--json").out) == native.list_()
+    assert [module["name"] for module in json.loads(netpipe("list", "shm", "--json").out)["modules"]] == ["shm"]
+
+
+def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
+    said = netpipe("list", "tpc")
+    assert (said.code, said.err) == (2, "netpipe: there is no module 'tpc'; did you mean 'tcp'?\n")
+    said = netpipe("list", fake="refuse")
+    assert said.code == 4
+    assert "netpipe-worker list answered what is no JSON: b'refused" in said.err
