@@ -27,7 +27,7 @@
 enum { kRoundTrips = 2000, kWays = 6, kMaxBatches = 20000 };
 
 static const int kPauses[kWays] = {0, 1, 4, 0, 1, 4};
-static const char *const kNames[kWays] = {"one_line", "one_line_pause_1", "one_line_pause_4",
+static const char* const kNames[kWays] = {"one_line",  "one_line_pause_1",  "one_line_pause_4",
                                           "two_lines", "two_lines_pause_1", "two_lines_pause_4"};
 
 typedef struct {
@@ -53,20 +53,20 @@ static void relax(int times) {
   }
 }
 
-static void wait_for(_Atomic uint64_t *flag, uint64_t value, uint64_t mask, int pauses) {
+static void wait_for(_Atomic uint64_t* flag, uint64_t value, uint64_t mask, int pauses) {
   while ((atomic_load_explicit(flag, memory_order_acquire) & mask) != (value & mask)) relax(pauses);
 }
 
-static _Atomic uint64_t *answer_flag(Flags *flags, int way) {
+static _Atomic uint64_t* answer_flag(Flags* flags, int way) {
   return way < kWays / 2 ? &flags->back_in_one_line : &flags->back_in_two_lines;
 }
 
-static void answer(Flags *flags, uint64_t mask) {
+static void answer(Flags* flags, uint64_t mask) {
   uint64_t turn = 0;
   for (uint64_t batch = 1;; batch++) {
     while (atomic_load_explicit(&flags->batch, memory_order_acquire) < batch) relax(1);
     const int way = (int)(batch % kWays);
-    _Atomic uint64_t *back = answer_flag(flags, way);
+    _Atomic uint64_t* back = answer_flag(flags, way);
     for (int i = 0; i < kRoundTrips; i++) {
       wait_for(&flags->there, ++turn, mask, kPauses[way]);
       atomic_store_explicit(back, turn, memory_order_release);
@@ -75,9 +75,9 @@ static void answer(Flags *flags, uint64_t mask) {
 }
 
 /* One batch; the one-way time in nanoseconds. */
-static double ask(Flags *flags, uint64_t batch, uint64_t *turn, uint64_t mask) {
+static double ask(Flags* flags, uint64_t batch, uint64_t* turn, uint64_t mask) {
   const int way = (int)(batch % kWays);
-  _Atomic uint64_t *back = answer_flag(flags, way);
+  _Atomic uint64_t* back = answer_flag(flags, way);
   atomic_store_explicit(&flags->batch, batch, memory_order_release);
   const int64_t begin = now_ns();
   for (int i = 0; i < kRoundTrips; i++) {
@@ -87,8 +87,8 @@ static double ask(Flags *flags, uint64_t batch, uint64_t *turn, uint64_t mask) {
   return (double)(now_ns() - begin) / (2.0 * kRoundTrips);
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
@@ -104,7 +104,7 @@ static int usage(void) {
   return 2;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int cpus[2] = {0, 1}, bytes = 8;
   double seconds = 1;
   for (int i = 1; i < argc; i += 2) {
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
   if (bytes < 1 || bytes > 8 || !(seconds > 0 && seconds <= 3600) || cpus[0] == cpus[1]) return usage();
   const uint64_t mask = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;
 
-  Flags *flags = mmap(NULL, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Flags* flags = mmap(NULL, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (flags == MAP_FAILED) {
     perror("shm_bounce: mmap");
     return 4;

@@ -27,7 +27,7 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t breather_ns = 100'000'000;  // when the system has no descriptor left
 // A client that measures several times in a row calls again while the process of its last measurement is still ending;
 // so the server looks twice before it says that it is busy.
-constexpr std::int64_t second_look_ns = 200'000'000;
+constexpr std::int64_t second_look_ns = 500'000'000;
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
 // At most five of something in any second.

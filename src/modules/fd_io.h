@@ -197,7 +197,6 @@ class Wire {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
       if (done == static_cast<ssize_t>(bytes)) [[likely]]
         return NP_OK;
-      if (done == 0) return broken(0);
     }
     return finish_direct(in_, data, bytes, done);
   }
@@ -345,7 +344,6 @@ class Wire {
         sleep = blocking_;
         continue;
       }
-      if (request->word[kLanesLeft] == 0) break;
       if (sleep) {
         if (!one_thing) sleep_until_ready();
         continue;

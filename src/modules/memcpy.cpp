@@ -131,55 +131,53 @@ void fill_movsb(void* to, const void*, std::size_t bytes) {
 // Unaligned moves of full vectors, four a turn. What is left is less than a vector: with AVX2 it is moved by a last
 // vector that overlaps (or by bytes when there was none), with AVX-512 by a masked one.
 
-[[gnu::target("avx2")]] void copy_avx2(void* to, const void* from, std::size_t bytes) {
+#define NETPIPE_AVX2 gnu::target("avx2")
+
+[[NETPIPE_AVX2]] inline __m256i load_avx2(const Byte* at) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+}
+[[NETPIPE_AVX2]] inline void store_avx2(Byte* at, __m256i value) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), value);
+}
+
+[[NETPIPE_AVX2]] void copy_avx2(void* to, const void* from, std::size_t bytes) {
+  if (bytes < 32) return copy_word4_tail(to, from, bytes);
   auto* out = static_cast<Byte*>(to);
   const auto* in = static_cast<const Byte*>(from);
-  if (bytes < 32) return copy_word4_tail(to, from, bytes);
-  const auto load = [](const Byte* at) __attribute__((target("avx2"))) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  };
-  const auto store = [](Byte* at, __m256i value) __attribute__((target("avx2"))) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), value);
-  };
   std::size_t i = 0;
   for (; i + 128 <= bytes; i += 128) {
-    const __m256i a = load(in + i), b = load(in + i + 32), c = load(in + i + 64), d = load(in + i + 96);
-    store(out + i, a);
-    store(out + i + 32, b);
-    store(out + i + 64, c);
-    store(out + i + 96, d);
+    const __m256i a = load_avx2(in + i), b = load_avx2(in + i + 32);
+    const __m256i c = load_avx2(in + i + 64), d = load_avx2(in + i + 96);
+    store_avx2(out + i, a);
+    store_avx2(out + i + 32, b);
+    store_avx2(out + i + 64, c);
+    store_avx2(out + i + 96, d);
   }
-  for (; i + 32 <= bytes; i += 32) store(out + i, load(in + i));
-  if (i < bytes) store(out + bytes - 32, load(in + bytes - 32));
+  for (; i + 32 <= bytes; i += 32) store_avx2(out + i, load_avx2(in + i));
+  if (i < bytes) store_avx2(out + bytes - 32, load_avx2(in + bytes - 32));
 }
-[[gnu::target("avx2")]] void read_avx2(void*, const void* from, std::size_t bytes) {
-  const auto* in = static_cast<const Byte*>(from);
+[[NETPIPE_AVX2]] void read_avx2(void*, const void* from, std::size_t bytes) {
   if (bytes < 32) return read_word4_tail(nullptr, from, bytes);
+  const auto* in = static_cast<const Byte*>(from);
   __m256i seen[4] = {};
-  const auto load = [&](std::size_t at) __attribute__((target("avx2"))) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + at));
-  };
   std::size_t i = 0;
   for (; i + 128 <= bytes; i += 128) {
-    for (std::size_t k = 0; k < 4; ++k) seen[k] = _mm256_or_si256(seen[k], load(i + 32 * k));
+    for (std::size_t k = 0; k < 4; ++k) seen[k] = _mm256_or_si256(seen[k], load_avx2(in + i + 32 * k));
   }
-  for (; i + 32 <= bytes; i += 32) seen[0] = _mm256_or_si256(seen[0], load(i));
-  if (i < bytes) seen[1] = _mm256_or_si256(seen[1], load(bytes - 32));
+  for (; i + 32 <= bytes; i += 32) seen[0] = _mm256_or_si256(seen[0], load_avx2(in + i));
+  if (i < bytes) seen[1] = _mm256_or_si256(seen[1], load_avx2(in + bytes - 32));
   asm volatile("" ::"x"(seen[0]), "x"(seen[1]), "x"(seen[2]), "x"(seen[3]));
 }
-[[gnu::target("avx2")]] void fill_avx2(void* to, const void*, std::size_t bytes) {
-  auto* out = static_cast<Byte*>(to);
+[[NETPIPE_AVX2]] void fill_avx2(void* to, const void*, std::size_t bytes) {
   if (bytes < 32) return fill_word4_tail(to, nullptr, bytes);
+  auto* out = static_cast<Byte*>(to);
   const __m256i value = _mm256_set1_epi8(static_cast<char>(kFillByte));
-  const auto store = [&](std::size_t at) __attribute__((target("avx2"))) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + at), value);
-  };
   std::size_t i = 0;
   for (; i + 128 <= bytes; i += 128) {
-    for (std::size_t k = 0; k < 4; ++k) store(i + 32 * k);
+    for (std::size_t k = 0; k < 4; ++k) store_avx2(out + i + 32 * k, value);
   }
-  for (; i + 32 <= bytes; i += 32) store(i);
-  if (i < bytes) store(bytes - 32);
+  for (; i + 32 <= bytes; i += 32) store_avx2(out + i, value);
+  if (i < bytes) store_avx2(out + bytes - 32, value);
 }
 
 #define NETPIPE_AVX512 gnu::target("avx512f,avx512bw")
@@ -288,25 +286,40 @@ struct Choice {
   const char* instructions;  // what it is made of
   const char* needs;         // what a processor lacks that cannot run it
   bool (*runs_here)();
-  Routine of[3];             // by Operation; nullptr: there is no such thing
+  Routine of[3];  // by Operation; nullptr: there is no such thing
 };
 
 // The first that runs here of those with the wanted word is taken.
 constexpr Choice kChoices[] = {
     {"glibc", "the C library's own choice for this processor", "", always, {copy_glibc, nullptr, fill_glibc}},
     {"byte", "a loop over single bytes", "", always, {copy_byte, read_byte, fill_byte}},
-    {"word4", "a loop over 4-byte words, or over bytes when the size is not divisible by 4", "", always,
+    {"word4",
+     "a loop over 4-byte words, or over bytes when the size is not divisible by 4",
+     "",
+     always,
      {copy_word4, read_word4, fill_word4}},
-    {"word4_tail", "a loop over 4-byte words, the last 1 to 3 bytes one by one", "", always,
+    {"word4_tail",
+     "a loop over 4-byte words, the last 1 to 3 bytes one by one",
+     "",
+     always,
      {copy_word4_tail, read_word4_tail, fill_word4_tail}},
 #ifdef NETPIPE_X86
     {"movsb", "rep movsb, rep stosb", "", always, {copy_movsb, nullptr, fill_movsb}},
     {"avx2", "AVX2, 32 bytes at a time", "AVX2", has_avx2, {copy_avx2, read_avx2, fill_avx2}},
-    {"avx512", "AVX-512 (F, BW), 64 bytes at a time", "AVX-512 (F and BW)", has_avx512,
+    {"avx512",
+     "AVX-512 (F, BW), 64 bytes at a time",
+     "AVX-512 (F and BW)",
+     has_avx512,
      {copy_avx512, read_avx512, fill_avx512}},
-    {"nontemporal", "AVX-512 streaming stores, 64 bytes at a time", "", has_avx512,
+    {"nontemporal",
+     "AVX-512 streaming stores, 64 bytes at a time",
+     "",
+     has_avx512,
      {copy_stream_avx512, nullptr, fill_stream_avx512}},
-    {"nontemporal", "SSE2 streaming stores, 16 bytes at a time", "", always,
+    {"nontemporal",
+     "SSE2 streaming stores, 16 bytes at a time",
+     "",
+     always,
      {copy_stream_sse2, nullptr, fill_stream_sse2}},
 #endif
 };
@@ -353,7 +366,8 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
     if (choice.of[operation] == nullptr) {
       std::snprintf(context->message, context->message_bytes,
                     "op=%s does not exist with routine=%s: reading has no instruction or library call of that kind; "
-                    "take byte, word4, avx2 or avx512", op, routine);
+                    "take byte, word4, avx2 or avx512",
+                    op, routine);
       return NP_USAGE;
     }
     *endpoint = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
@@ -383,14 +397,17 @@ void withdraw(np_endpoint*, np_region*) {}
 
 [[gnu::cold, gnu::noinline]] np_status refuse(const np_endpoint* e, bool outside) {
   std::snprintf(e->context->message, e->context->message_bytes,
-                outside ? "the message is not within the region" : "source and target overlap: a buffer is not copied onto itself");
+                outside ? "the message is not within the region"
+                        : "source and target overlap: a buffer is not copied onto itself");
   return NP_USAGE;
 }
 
 np_status move(np_endpoint* e, void* to, const void* from, const np_region* region, size_t offset, size_t bytes) {
-  if (offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return refuse(e, true);
+  if (offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+    return refuse(e, true);
   const auto target = reinterpret_cast<std::uintptr_t>(to), source = reinterpret_cast<std::uintptr_t>(from);
-  if (target - source < bytes || source - target < bytes) [[unlikely]] return refuse(e, false);
+  if (target - source < bytes || source - target < bytes) [[unlikely]]
+    return refuse(e, false);
   e->run(to, from, bytes);
   return NP_OK;
 }

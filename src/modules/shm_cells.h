@@ -28,7 +28,7 @@
 namespace netpipe::shm {
 
 inline constexpr std::size_t kLineBytes = 64;
-inline constexpr std::size_t kApart = 128;       // processors fetch lines in pairs: what must not collide is this far apart
+inline constexpr std::size_t kApart = 128;  // processors fetch lines in pairs: what must not collide is this far apart
 inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kInlineBytes = 56;  // payload beside the word, in the same line
 
@@ -93,9 +93,9 @@ constexpr std::size_t round_up(std::size_t value, std::size_t to) { return (valu
 
 // The sizes of the shared structures; the same on both sides.
 struct Shape {
-  std::size_t slots = 256;                  // cells of a ring, a power of two
-  std::size_t ring_bytes = 512 << 10;       // payload of a ring, a power of two, at least four of the largest entries
-  std::size_t handover_bytes = 8 << 10;     // the largest message that is handed over
+  std::size_t slots = 256;               // cells of a ring, a power of two
+  std::size_t ring_bytes = 512 << 10;    // payload of a ring, a power of two, at least four of the largest entries
+  std::size_t handover_bytes = 8 << 10;  // the largest message that is handed over
 };
 
 class Cells {
@@ -236,7 +236,7 @@ class Cells {
   bool demoting_ = false;
   unsigned char *handover_data_ = nullptr, *out_data_ = nullptr, *in_data_ = nullptr;
   std::uint64_t ring_bytes_ = kLineBytes;
-  std::uint64_t out_bytes_ = 0, in_bytes_ = 0;   // ring payload so far, gaps at its end included
+  std::uint64_t out_bytes_ = 0, in_bytes_ = 0;     // ring payload so far, gaps at its end included
   std::uint64_t room_count_ = 0, room_bytes_ = 0;  // how far the sender may go, as last seen
   std::uint64_t told_count_ = 0, told_bytes_ = 0;  // how far the receiver has come, as last told
   Taken *taken_here_ = nullptr, *taken_there_ = nullptr;

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -24,7 +25,7 @@
 
 namespace netpipe::shm {
 
-inline constexpr std::uint32_t kAllocations = 64;  // of one process at a time
+inline constexpr std::uint32_t kAllocations = 256;  // of one process at a time
 
 // One allocation, as its owner announces it to the peer.
 struct Announced {
@@ -35,10 +36,10 @@ struct Announced {
 
 // A place in memory, in words that mean the same to both processes.
 struct Place {
-  std::uint64_t address = 0;      // in the process that it belongs to
+  std::uint64_t address = 0;          // in the process that it belongs to
   std::uint32_t slot = kAllocations;  // which allocation; kAllocations: none, reached by cross-memory attach only
   std::uint32_t generation = 0;
-  std::uint64_t offset = 0;       // in that allocation
+  std::uint64_t offset = 0;  // in that allocation
 };
 
 class Mapping {  // of a memfd, own or a peer's
@@ -73,7 +74,7 @@ class Mapping {  // of a memfd, own or a peer's
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(pid), fd);
     const int own = open(path, O_RDWR | O_CLOEXEC);
     if (own < 0) return errno;
-    struct stat about {};
+    struct stat about{};
     int reason = fstat(own, &about) != 0 ? errno : 0;
     // A file that is smaller than promised would raise SIGBUS at the first touch of its end.
     if (reason == 0 && static_cast<std::uint64_t>(about.st_size) < bytes) reason = ESTALE;
@@ -150,6 +151,7 @@ class SharedMemory {
         return reason;
       }
       ++own.generation;
+      used_ = std::max(used_, i + 1);
       if (announced_ != nullptr) announce(i);
       *memory = own.mapping.base();
       return 0;
@@ -167,7 +169,7 @@ class SharedMemory {
   Place place(const void* memory, std::size_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     Place found{address, kAllocations, 0, 0};
-    for (std::uint32_t tried = 0, i = last_; tried < kAllocations; ++tried, i = (i + 1) % kAllocations) {
+    for (std::uint32_t tried = 0, i = last_; tried < used_; ++tried, i = i + 1 < used_ ? i + 1 : 0) {
       const Own& own = own_[i];
       const auto base = reinterpret_cast<std::uintptr_t>(own.mapping.base());
       if (base == 0 || address < base || address - base > own.mapping.bytes()) continue;
@@ -224,6 +226,7 @@ class SharedMemory {
   Announced* announced_ = nullptr;
   const Announced* peer_announced_ = nullptr;
   pid_t peer_pid_ = -1;
+  std::uint32_t used_ = 0;  // slots from here on were never used
   std::uint32_t last_ = 0;  // where the last place was found
   std::array<Own, kAllocations> own_;
   std::array<Theirs, kAllocations> theirs_;

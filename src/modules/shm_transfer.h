@@ -33,7 +33,7 @@ struct alignas(kApart) Transfer {
   std::atomic<std::uint64_t> address, slot, offset;  // the Place of the target; slot: generation << 32 | slot
 };
 
-inline constexpr std::uint64_t kUnitBytes = 4096;
+inline constexpr std::uint64_t kUnitBytes = 4096;         // what shares are counted in
 inline constexpr std::uint64_t kLargestShareUnits = 256;  // 1 MiB: what one test() may copy before it returns
 // In a claims word: the lowest 16 bits of the ticket, then 24 bits for each side.
 inline constexpr unsigned kClaimBits = 24;
@@ -46,6 +46,15 @@ constexpr std::uint64_t share_of(std::uint64_t left, std::uint64_t least) {
   return std::min({left, std::max(least, left * 3 / 8), kLargestShareUnits});
 }
 
+// The least share worth taking: a claim is a trip of a line; through the kernel, a call of about a microsecond besides.
+constexpr std::uint64_t least_share(std::uint64_t units, bool mapped) {
+  return mapped ? std::clamp<std::uint64_t>(units / 2, 1, 8) : std::clamp<std::uint64_t>(units / 2, 8, 16);
+}
+// Whether the sender's help brings more than it costs.
+constexpr bool worth_sharing(std::uint64_t units, bool mapped) {
+  return units >= (mapped ? 2 : 12) && units <= kLargestSharedUnits;
+}
+
 enum class Side { front, back };
 
 struct Share {
@@ -56,6 +65,9 @@ constexpr std::uint64_t claims_word(std::uint64_t ticket, std::uint64_t front) {
   return (ticket & 0xFFFF) << (2 * kClaimBits) | front;
 }
 
+// Units that the sender has taken.
+constexpr std::uint64_t claimed_from_back(std::uint64_t claims) { return claims >> kClaimBits & kClaimMask; }
+
 // Takes a share of the offer `ticket` of `units`. The ticket in the word keeps a late sender from taking a share of
 // the next message for one of the last.
 inline Share claim(std::atomic<std::uint64_t>& claims, std::uint64_t ticket, std::uint64_t units, Side side,
@@ -64,7 +76,7 @@ inline Share claim(std::atomic<std::uint64_t>& claims, std::uint64_t ticket, std
   for (;;) {
     if (seen >> (2 * kClaimBits) != (ticket & 0xFFFF)) return {};
     const std::uint64_t front = seen & kClaimMask;
-    const std::uint64_t back = seen >> kClaimBits & kClaimMask;
+    const std::uint64_t back = claimed_from_back(seen);
     const std::uint64_t share = share_of(units - front - back, least);
     if (share == 0) return {};
     const std::uint64_t next = seen + (side == Side::front ? share : share << kClaimBits);
@@ -72,11 +84,6 @@ inline Share claim(std::atomic<std::uint64_t>& claims, std::uint64_t ticket, std
       return {side == Side::front ? front : units - back - share, share};
     }
   }
-}
-
-// Units that the sender has taken of an offer that is all taken.
-inline std::uint64_t claimed_from_back(const std::atomic<std::uint64_t>& claims) {
-  return claims.load(std::memory_order_relaxed) >> kClaimBits & kClaimMask;
 }
 
 }  // namespace netpipe::shm

@@ -108,6 +108,23 @@ class Waiter {
     if (settings_.mode != WaitMode::poll) wake();
   }
 
+  // A test() found nothing. NP_OK: the caller may test again.
+  np_status glance() {
+    if (*settings_.abort != 0) return NP_ABORTED;
+    if (settings_.oversubscribed) sched_yield();
+    if (++glances_ % 65536 != 0) return NP_OK;
+    if (gone_at_last_glance_) return NP_PEER_LOST;
+    gone_at_last_glance_ = peer_->closed.load(std::memory_order_acquire) != 0 || peer_ended();
+    return NP_OK;
+  }
+
+  // This process will not look any more.
+  void close() {
+    if (own_ == nullptr) return;
+    own_->closed.store(1, std::memory_order_release);
+    ring();
+  }
+
  private:
   [[gnu::noinline]] np_status turn(Patience& patience) {
     if (*settings_.abort != 0) return NP_ABORTED;
@@ -165,7 +182,8 @@ class Waiter {
   double relax_ns_ = 1;
   Bell *own_ = nullptr, *peer_ = nullptr;
   int peer_pidfd_ = -1;
-  std::uint64_t sleeps_ = 0, wakes_ = 0;
+  std::uint64_t sleeps_ = 0, wakes_ = 0, glances_ = 0;
+  bool gone_at_last_glance_ = false;
 };
 
 }  // namespace netpipe::shm

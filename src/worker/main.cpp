@@ -77,7 +77,7 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
   if (command == "environment") {
-    say(environment_json({}));
+    say(environment_json(sensible_cpus(2)));
     return 0;
   }
   if (command == "version" || command == "--version") {

@@ -108,12 +108,13 @@ struct Children {
 // What a rank process does from its start on, on whichever host. cpu: -1 is unpinned.
 int rank_life(const Plan& plan, const Resolved& resolved, RigSetting setting) {
   if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
-  if (Outcome pinned = pin_to(setting.cpu); !pinned) return complain(pinned.failure());
   Group& group = *setting.group;
-  const std::vector<int> cpus = {setting.cpu};
+  // Before the pinning, which narrows what this process may use.
+  const std::string environment = environment_record(plan, group.rank(), {setting.cpu});
+  if (Outcome pinned = pin_to(setting.cpu); !pinned) return complain(pinned.failure());
   setting.plan = &plan;
   setting.resolved = &resolved;
-  if (const auto sent = group.gather_text(environment_record(plan, group.rank(), cpus)); !sent) return complain(sent.failure());
+  if (const auto sent = group.gather_text(environment); !sent) return complain(sent.failure());
   Rig rig(std::move(setting));
   if (Outcome followed = rig.follow(); !followed) return static_cast<int>(Exit::failed);  // rank 0 has gone and says why
   return 0;
@@ -159,10 +160,12 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
 // Rank 0, once its group is there.
 int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const std::vector<int>& cpus, LauncherInput& input) {
   Group& group = *setting.group;
+  const bool one_host = plan.host.empty();
+  const std::string environment = environment_record(plan, 0, one_host ? cpus : std::vector<int>{setting.cpu});
   if (Outcome pinned = pin_to(setting.cpu); !pinned) return complain(pinned.failure());
   Result<RunFile> file = RunFile::open(plan.record);
   if (!file) return complain(file.failure());
-  const Result<std::vector<std::string>> environments = group.gather_text(environment_record(plan, 0, cpus));
+  const Result<std::vector<std::string>> environments = group.gather_text(environment);
   if (!environments) return complain(environments.failure());
   setting.plan = &plan;
   setting.resolved = &resolved;
@@ -177,7 +180,6 @@ int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const s
   session.hash = plan_hash(canonical_text(plan, resolved));
   session.pin = cpus;
   // The ranks of one host have one environment.
-  const bool one_host = plan.host.empty();
   session.environments.assign(environments->begin(), one_host ? environments->begin() + 1 : environments->end());
   session.event = say;
   session.wait_for_go = [&input] { return input.wait_for_line(); };

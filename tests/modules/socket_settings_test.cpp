@@ -270,4 +270,20 @@ TEST(LocalMeeting, AStrangerThatKnowsTheNameIsTurnedAway) {
   }
 }
 
+TEST(LocalMeeting, AnotherUserIsTurnedAwayEvenWithTheProof) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  for (const char* variant : {"unix", "pipe"}) {
+    const auto body = [variant](int number, int control) -> std::string {
+      Rank rank(variant, number, control);
+      rank.context.timeout_ns = 300'000'000;
+      if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+      if (number == 0 && seteuid(65534) != 0) return "seteuid";
+      const np_status status = rank.connect();
+      if (number == 0) return expect(rank, status, NP_PEER_LOST, "refused the connection");
+      return expect(rank, status, NP_FAILED, "is rank 0 alive");
+    };
+    EXPECT_EQ("", run_ranks(body).both()) << variant;
+  }
+}
+
 }  // namespace

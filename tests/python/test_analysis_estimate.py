@@ -75,8 +75,8 @@ def test_a_ratio_of_nothing_is_refused() -> None:
 
 
 def test_the_interval_of_a_ratio_covers_as_often_as_it_claims() -> None:
-    """Medians whose errors are lognormal with known spread, each with its own 95 % interval: of 4000 ratios 95 % (within
-    four standard errors) cover the true one."""
+    """Medians whose errors are lognormal with known spread, each with its own 95 % interval: of 4000 ratios 95 %
+    (within four standard errors) cover the true one."""
     draw = random.Random(7)
     covered = 0
     for _ in range(4000):

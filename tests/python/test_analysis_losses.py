@@ -68,7 +68,9 @@ def test_a_loss_by_hand() -> None:
 @given(st.lists(st.floats(1, 1e7), min_size=1, max_size=12), st.floats(1e-4, 0.5))
 def test_a_layer_that_is_the_one_below_loses_nothing(times: list[float], width: float) -> None:
     points = [
-        point(name, 2 ** (place + 1), time, width) for name in ("unix", "tcp") for place, time in enumerate(times)
+        point(name, 2 ** (place + 1), time, width)
+        for name in ("unix", "tcp")
+        for place, time in enumerate(times)
     ]
     got = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
     assert not any(size.seen for size in got.sizes)
@@ -143,7 +145,7 @@ def test_patterns_are_not_compared_with_each_other() -> None:
 
 
 def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
-    """Each launch is twice as slow as the other in both layers: the ratio is the same in each, and no spread is made up."""
+    """One launch is twice as slow in both layers: the ratio is the same in each, and no spread is made up."""
     points = [
         point(name, 8, time * slow, 0.001, launch=launch)
         for launch, slow in enumerate((1, 2, 1))
@@ -160,7 +162,9 @@ def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
 
 def test_a_size_with_one_loose_point_is_not_converged() -> None:
     points = [point("unix", 8, 500, 0.2), point("tcp", 8, 1000)]
-    assert only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0].converged is False
+    assert (
+        only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0].converged is False
+    )
 
 
 def test_the_known_stack_is_what_the_modules_say() -> None:

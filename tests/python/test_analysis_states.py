@@ -48,7 +48,12 @@ def test_slower_memory_is_told_as_such() -> None:
 
 def test_launches_share_the_states_that_look_alike() -> None:
     """The worker counts from 0 in every launch: its numbers say nothing across them, the yardsticks do."""
-    records = [yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 278), yardstick(1, 0, 0, 280), yardstick(1, 1, 1, 55)]
+    records = [
+        yardstick(0, 0, 0, 54),
+        yardstick(0, 1, 1, 278),
+        yardstick(1, 0, 0, 280),
+        yardstick(1, 1, 1, 55),
+    ]
     seen = states(Run(records))
     assert len(seen.states) == 2
     assert seen.number_of(0, 0) == seen.number_of(1, 1)

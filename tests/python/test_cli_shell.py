@@ -105,7 +105,7 @@ def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> N
     environment = {**os.environ, "_NETPIPE_COMPLETE": "bash_complete", "COMP_WORDS": "netpipe run t", "COMP_CWORD": "2"}
     arguments = [sys.executable, "-c", "from netpipe.cli import main; main()"]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 # ----------------------------------------------------------------------------------------------------------- serve

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from netpipe.launch.events import Pass, Ready
 from netpipe.launch.measure import Progress
-from netpipe.records import Run
-from netpipe.render.live import Lines, LiveTable
+from netpipe.records import Point, Run, Sample
+from netpipe.render.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal import interval_text, print_summary, spark
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_the_summary_fits(run: Run, width: int) -> None:
     assert max(map(len, lines)) <= width
     for variant in ALL:
         row = next(line for line in lines if line.startswith(variant + " "))
-        assert re.search(r"\d [µn]s .* \d+/124$", row), row
+        assert re.search(r"\d\] [µn]s .* \d+/124$", row), row
     head = next(place for place, line in enumerate(lines) if line.startswith("loss of"))
     rows = lines[head + 1 : head + 6]
     assert [row.split()[0] for row in rows] == ["shm", "pipe", "unix", "tcp", "tcp:wait=poll"]
@@ -73,9 +73,24 @@ def test_the_live_table_fits(run: Run, width: int) -> None:
     last = lines[max(place for place, line in enumerate(lines) if "time for 8 B" in line) :]
     for variant in ALL:
         assert re.search(rf"^{re.escape(variant)} .* \d+/124", "\n".join(last), re.MULTILINE)
-    assert any(line.endswith("launch 1 of 3, 300/868 points, at most 18 s left") for line in last)
+    assert any(line.endswith("launch 1 of 3, pass 4, 300/868 points, at most 18 s left") for line in last)
     assert any(line.startswith("The cores moved apart: a cache-line bounce went from") for line in last)
     assert "netpipe: shm was lost" in lines
+
+
+def test_what_is_known_so_far_is_the_best_there_is() -> None:
+    known = Estimates()
+    key = ("tcp", "pingpong", 8)
+    assert known.time_ns(key) is None
+    sample = {"variant": "tcp", "pattern": "pingpong", "size_bytes": 8, "ops": 10}
+    known.add(Sample(**sample, pass_=-1, dropped_ns=[900, 500]))
+    assert known.time_ns(key) == 50
+    known.add(Sample(**sample, ns=[100, 300, 200], dropped_ns=[9000]))
+    assert known.time_ns(key) == 20
+    known.add(Sample(**sample, ns=[600, 700]))
+    assert known.time_ns(key) == 30
+    known.add(Point(variant="tcp", pattern="pingpong", size_bytes=8, median_ns=25.0))
+    assert known.time_ns(key) == 25
 
 
 def test_plain_lines_come_at_most_every_two_seconds() -> None:
@@ -111,7 +126,7 @@ def test_an_interval_has_one_unit() -> None:
 def test_show_says_what_was_measured_and_the_summary(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("show")
     assert said.code == 0
-    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in said.out
+    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in " ".join(said.out.split())
     assert re.search(r"^loss of +against +", said.out, re.MULTILINE)
 
 

@@ -86,9 +86,7 @@ class Measurement:
             else:
                 again = self._after_loss(worker, number, variants)
                 waiting.extendleft((self.plan.with_variants(some), some) for some in reversed(again))
-                left = sum(len(some) for some in again)
-                more = f"; going on with {left} other variant{'s' if left > 1 else ''}" if left else ""
-                tell(None, f"{worker.sentence or 'the measurement failed'}{more}")
+                tell(None, self._loss_sentence(worker, number) + _what_follows(again))
             number += 1
         return INTERRUPTED if interrupt.count else worst
 
@@ -123,6 +121,13 @@ class Measurement:
             return [[name] for name in rest]
         return []
 
+    def _loss_sentence(self, worker: Worker, launch: int) -> str:
+        """What was said, by whom ever: a rank that was stuck leaves its last words in the run file only."""
+        errors = [error for error in self.run.errors if error.launch == launch]
+        if worker.died and errors:
+            return f"{errors[-1].variant or 'the run'}: {errors[-1].message}"
+        return worker.sentence or "the measurement failed"
+
     def _complete(self, variant: str, launch: int, died: bool) -> bool:
         """Was all measured of this variant that could be? A worker that ended by itself has decided that; one that died
         left out what it had not come to.
@@ -142,6 +147,14 @@ class Measurement:
             for pattern in self.resolved.patterns
             for size in self.resolved.sizes
         )
+
+
+def _what_follows(again: Sequence[Sequence[str]]) -> str:
+    if len(again) > 1:
+        return f"; the {len(again)} variants are measured one by one now, to see which it was"
+    if again:
+        return f"; going on with {len(again[0])} other variant{'s' if len(again[0]) > 1 else ''}"
+    return ""
 
 
 def worse(one: int, other: int) -> int:

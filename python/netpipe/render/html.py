@@ -89,6 +89,7 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
     seen = states(run)
     several = len({curve.pattern for curve in found}) > 1
     skipped, errors = page_tables.problem_tables(run)
+    thin, shown = page_tables.thinned(found)
     return {
         "title": title or _title(run),
         "measured": measured(run),
@@ -106,13 +107,14 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
         "states": state_sentences(seen),
         "launches": [launch_sentence(spread) for spread in launches(run)],
+        "thin": thin,
         "points": [
             (
                 f"{curve.variant}, {curve.pattern}" if several else curve.variant,
                 _state_of(summary),
                 page_tables.point_table(curve),
             )
-            for curve, summary in zip(found, summaries, strict=True)
+            for curve, summary in zip(shown, summaries, strict=True)
         ],
         "plan": page_tables.plan_table(run),
         "options": page_tables.options_table(run),

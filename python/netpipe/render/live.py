@@ -77,9 +77,10 @@ class Lines:
 
 
 class Estimates:
-    """What is known of each size so far: its point, else the median of the samples that are there."""
+    """What is known of each size so far: its point, else the median of its samples, else the last one of the warm-up."""
 
     def __init__(self) -> None:
+        self._first: dict[tuple[str, str, int], float] = {}
         self._samples: dict[tuple[str, str, int], list[float]] = {}
         self._medians: dict[tuple[str, str, int], float] = {}
         self.points: dict[tuple[str, str, int], Point] = {}
@@ -90,6 +91,8 @@ class Estimates:
         if isinstance(record, Sample) and record.ops:
             key = (record.variant, record.pattern, record.size_bytes)
             self._samples.setdefault(key, []).extend(ns / record.ops for ns in record.ns)
+            if record.dropped_ns:
+                self._first[key] = record.dropped_ns[-1] / record.ops
             self._medians.pop(key, None)
         elif isinstance(record, Point):
             self.points[record.variant, record.pattern, record.size_bytes] = record
@@ -101,7 +104,7 @@ class Estimates:
         if key not in self._medians:
             samples = self._samples.get(key)
             if not samples:
-                return None
+                return self._first.get(key)
             self._medians[key] = median(samples)
         return self._medians[key]
 
@@ -213,8 +216,10 @@ class LiveTable:
                 if event.left_s is not None and whole
                 else event.done / max(1, event.total)
             )
-            left = f"at most {span_text(event.left_s)} left" if event.left_s is not None else ""
-            words = f"{event.done}/{event.total} points, {left}"
+            stage = f"pass {event.number + 1}" if event.number >= 0 else "finding speeds"
+            words = f"{stage}, {event.done}/{event.total} points"
+            if event.left_s is not None:
+                words += f", at most {span_text(event.left_s)} left"
         else:
             share, words = 0.0, "opening"
         if progress.launch or progress.launches:

@@ -18,7 +18,7 @@ from netpipe.analysis.states import states
 from netpipe.records import Histogram, Run
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
 from netpipe.render.pictures import FIGURES, Axis, Line, NothingToDraw, Picture, picture
-from netpipe.render.sentences import interval
+from netpipe.render.sentences import interval, share_text
 from netpipe.render.ticks import SCALE, ticks
 from netpipe.render.units import percent_text, rate_text, size_text, time_text
 
@@ -127,8 +127,8 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     texts = {}
     for size in loss.sizes if loss else ():
         texts[str(size.size_bytes)] = [
-            f"{size_text(size.size_bytes)}: {percent_text(size.kept.value)} kept",
-            f"95 %: {interval(size.kept, percent_text)}" if size.seen else "no difference seen",
+            f"{size_text(size.size_bytes)}: {share_text(size.kept.value)} kept",
+            f"95 %: {interval(size.kept, share_text)}" if size.seen else "no difference seen",
             f"{time_text(size.added_ns.value)} added",
         ]
     return texts

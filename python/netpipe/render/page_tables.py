@@ -6,10 +6,10 @@ unit, all its numbers have as many decimals, so that it can be read from top to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from netpipe.analysis.curves import Curve
+from netpipe.analysis.curves import Curve, Spot
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.losses import Loss
 from netpipe.analysis.summary import Summary
@@ -150,6 +150,21 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
 
 # --------------------------------------------------------------------------------------------------------
 # points
+
+
+MOST_POINTS = 6000  # in tables; beyond it a report could no longer be mailed
+
+
+def thinned(found: Sequence[Curve]) -> tuple[bool, tuple[Curve, ...]]:
+    """The curves as the tables show them, and whether of a very large run only powers of two are left."""
+    number = sum(len(spot.points) for curve in found for spot in curve.spots)
+    if number <= MOST_POINTS:
+        return False, tuple(found)
+
+    def kept(curve: Curve) -> tuple[Spot, ...]:
+        return tuple(spot for spot in curve.spots if spot.size_bytes & (spot.size_bytes - 1) == 0)
+
+    return True, tuple(replace(curve, spots=kept(curve)) for curve in found)
 
 
 def point_table(curve: Curve) -> Table:

@@ -38,10 +38,10 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
 
 def _of_the_end(run: Run) -> list[Remark]:
     found = []
-    for error in run.errors:
-        words = error.message.rstrip(".")
-        size = f" at {size_text(error.size_bytes)}" if error.size_bytes else ""
-        found.append((SEVERE, f"{error.variant or 'The run'}{size} failed: {words}."))
+    # Two ranks that were stuck say the same.
+    for variant, size_bytes, message in dict.fromkeys((e.variant, e.size_bytes, e.message) for e in run.errors):
+        size = f" at {size_text(size_bytes)}" if size_bytes else ""
+        found.append((SEVERE, f"{variant or 'The run'}{size} failed: {message.rstrip('.')}."))
     if run.end is not None and run.end.reason == "interrupted":
         found.append((WARNING, "The run was interrupted; this is what was measured until then."))
     elif run.end is None and run.launches and run.header is not None:

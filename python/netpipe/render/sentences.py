@@ -113,8 +113,15 @@ def answer(summary: Summary) -> str:
 
 
 def interval(estimate: Estimate, text: Callable[[float], str]) -> str:
-    """The limits of an estimate in the words of a units function: "1.05 to 1.07"."""
-    return f"{text(estimate.low)} to {text(estimate.high)}"
+    """The limits of an estimate in the words of a units function: "24.5 to 24.8 µs"; a unit of both is said once."""
+    low, high = text(estimate.low), text(estimate.high)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+
+def share_text(fraction: float) -> str:
+    """0.1234 -> "12.3 %", beside limits that round percents would make the same."""
+    return f"{100 * fraction:.1f} %"
 
 
 def loss_sentence(loss: Loss) -> str:
@@ -157,8 +164,8 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
     if narrowest is not None and kept < 1 and narrowest.peak is not None:
         sentences.append(
-            f"Most throughput is lost by {narrowest.variant}: it keeps {percent_text(kept)} "
-            f"({interval(narrowest.peak.kept, percent_text)}) of the peak of {narrowest.below}."
+            f"Most throughput is lost by {narrowest.variant}: it keeps {share_text(kept)} "
+            f"({interval(narrowest.peak.kept, share_text)}) of the peak of {narrowest.below}."
         )
     return tuple(sentences)
 

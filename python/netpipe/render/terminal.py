@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, RenderableType
@@ -191,10 +192,11 @@ def print_remarks(out: Console, found: list[Remark]) -> None:
     if found:
         out.print()
     for severity, sentence in found:
-        grid = Table.grid()
-        mark = Text(MARKS[severity][0] + " ", style=MARKS[severity][1])
-        grid.add_row(mark, Text(sentence, style="dim" if severity in ("note", "wait") else ""))
-        out.print(grid)
+        mark, style = MARKS[severity]
+        text = Text(fill(sentence, out.width, initial_indent=f"{mark} ", subsequent_indent="  ", break_on_hyphens=False))
+        text.stylize("dim" if severity in ("note", "wait") else "")
+        text.stylize(style, 0, len(mark))
+        out.print(text, soft_wrap=True)
 
 
 # -------------------------------------------------------------------------------------------- points of a curve

@@ -35,11 +35,10 @@ def tick_text(quantity: str, value: float) -> str:
         return "0"
     steps, smallest = _STEPS[quantity]
     shown = value * SCALE[quantity]
-    for step, unit in steps:
-        if shown >= step * (1 - 1e-9):
-            return f"{shown / step:.4g} {unit}"
-    # Percents have no larger unit to go to, and an exponent is nothing to read on an axis.
-    return f"{shown:,.0f} {smallest}" if shown >= 1000 else f"{shown:.4g} {smallest}"
+    step, unit = next(((step, unit) for step, unit in steps if shown >= step * (1 - 1e-9)), (1, smallest))
+    number = shown / step
+    # Beyond the largest unit an exponent would be nothing to read on an axis.
+    return f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}"
 
 
 def _octaves(axis: Axis) -> list[float]:

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: one page that stands alone and shows whatever the run file holds as text."""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import LAYERS, Layer, classic_sizes, point, run
+
+from netpipe.cli import report
+from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
+from netpipe.render.html import page, safe_json
+from netpipe.render.page_plots import MOST_BUCKETS, coarser
+from netpipe.render.page_tables import MOST_POINTS, flattened, point_table
+
+SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
+HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> {{7*7}} {% raw %} ]]> \u2028 &amp;"
+LARGEST_BYTES = 8_000_000
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Page(HTMLParser):
+    """A page as a browser reads it: elements, what they point to, and the text of those that show any."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.shown: list[str] = []
+        self._inside: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside.append(tag)
+            if tag == "script":
+                self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and self._inside[-1] == tag:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.shown.append(data)
+        elif self._inside[-1] == "script":
+            self.scripts[-1] += data
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.shown).split())
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+    def data(self) -> dict[str, Any]:
+        place = [attributes.get("id") for name, attributes in self.elements if name == "script"].index("data")
+        found: dict[str, Any] = json.loads(self.scripts[place])
+        return found
+
+
+def of(made: Run) -> Page:
+    return Page(page(made))
+
+
+@pytest.fixture(scope="module")
+def whole() -> str:
+    return page(run(sizes=SIZES, moved=True, launches=2))
+
+
+def test_the_report_asks_nothing_of_any_network(whole: str) -> None:
+    read = Page(whole)
+    for tag, attributes in read.elements:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        for name in ("src", "href", "srcset", "action", "poster", "xlink:href"):
+            target = attributes.get(name)
+            assert target is None or target.startswith(("#", "data:")), (tag, name, target)
+    policy = next(
+        a["content"] for tag, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "http" not in policy
+    styles = whole[whole.index("<style>") : whole.index("</style>")]
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_the_answer_stands_before_all_else(whole: str) -> None:
+    text = Page(whole).text
+    answer = text.index("Most latency is added by pipe")
+    assert answer < text.index("What to distrust")
+    assert answer < text.index("Every point")
+    for layer in LAYERS:
+        assert layer.name in text
+
+
+def test_every_point_stands_in_the_tables(whole: str) -> None:
+    made = run(sizes=SIZES, moved=True, launches=2)
+    assert Page(whole).count("tr") > len(made.points)
+
+
+def test_plots_and_tables_say_the_same() -> None:
+    made = run(sizes=SIZES)
+    data = of(made).data()
+    assert [curve["label"] for curve in data["curves"]] == [
+        layer.name for layer in LAYERS if layer.name != "null"
+    ]
+    assert set(data["figures"]) == {"throughput", "latency", "signature", "saturation", "loss"}
+    tcp = next(c for c, curve in enumerate(data["curves"]) if curve["label"] == "tcp")
+    line = next(line for line in data["figures"]["latency"]["lines"] if line["curve"] == tcp)
+    at = next(p for p in made.points if p.variant == "tcp" and p.size_bytes == 1024)
+    assert line["y"][line["size"].index(1024)] == pytest.approx(at.median_ns, rel=1e-4)
+
+
+def test_what_speaks_against_the_numbers_is_said(whole: str) -> None:
+    text = Page(whole).text
+    assert "The machine changed while it was measured." in text
+    assert "the cores moved apart: a cache-line bounce went from" in text.lower()
+    assert "did not reach the target of ±1.0 %" in text
+    assert "A virtual machine." in text
+    assert "measure on the bare machine, or compare within one run only" in text
+    assert "tcp:wait=poll waits otherwise than unix." in text
+
+
+def test_defaults_and_settings_are_shown(whole: str) -> None:
+    text = Page(whole).text
+    for words in ("schedule.perturbation_bytes 3", "timeout_s 10", "cpu.model AMD EPYC", "netpipe run"):
+        assert words in text
+
+
+# ------------------------------------------------------------------------------------------ what runs can be like
+
+
+def test_a_run_with_errors_says_so_at_the_top() -> None:
+    made = run(sizes=SIZES)
+    made.errors.append(
+        Error(
+            variant="tcp", size_bytes=4096, rank=1, host="node18", code=4, message="rank 1: the peer has gone"
+        )
+    )
+    made.skipped.append(Skipped(variant="shm", pattern="stream", reason="/dev/shm is not mounted"))
+    text = of(made).text
+    assert text.index("1 error") < text.index("Most latency")
+    for words in ("rank 1: the peer has gone", "node18", "/dev/shm is not mounted"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence"),
+    [
+        (End(exit=130, reason="interrupted", seconds=4.2), "The run was interrupted."),
+        (None, "The run has no end."),
+    ],
+)
+def test_a_run_that_was_cut_short_says_so(end: End | None, sentence: str) -> None:
+    made = run(sizes=SIZES[:3])
+    made.end = end
+    assert sentence in of(made).text
+
+
+def test_a_single_point_is_a_report() -> None:
+    read = of(run(sizes=[8]))
+    assert "27." in read.text
+    assert "at the peak" not in read.text
+    assert len(read.data()["figures"]) == 5
+
+
+def test_an_imported_run_is_a_report() -> None:
+    points = [
+        Point(
+            variant="np.out",
+            pattern="pingpong",
+            size_bytes=size,
+            median_ns=3e4 + size,
+            bytes_per_s=size / (3e4 + size) * 1e9,
+        )
+        for size in classic_sizes()
+    ]
+    read = of(Run([Header(schema=1, run="0" * 32), *points]))
+    assert "No point has an interval." in read.text
+    assert "The run has no end." not in read.text
+    assert "converged" in read.text
+    assert "loss" not in read.data()["figures"]
+
+
+def test_a_run_without_points_is_a_report_without_plots() -> None:
+    made = Run(
+        [Header(schema=1, run="0" * 32, host="node17"), Error(code=3, message="nothing can be measured here")]
+    )
+    read = of(made)
+    assert "nothing can be measured here" in read.text
+    assert read.count("script") == 0
+
+
+def test_several_patterns_and_launches_are_told_apart() -> None:
+    made = run(sizes=SIZES, launches=3)
+    made.points += [
+        msgspec.structs.replace(p, pattern="stream", median_ns=p.median_ns * 0.6)
+        for p in made.points
+        if p.variant != "null"
+    ]
+    text = of(made).text
+    assert "tcp, pingpong" in text
+    assert "tcp, stream" in text
+    assert "3 launches lie" in text
+
+
+# ---------------------------------------------------------------------------------------------- hostile text
+
+
+def test_text_from_the_run_file_is_text() -> None:
+    layers = [
+        Layer(HOSTILE, None, HOSTILE, 100, ((1e9, 1e9),)),
+        Layer("tcp", HOSTILE, HOSTILE, 200, ((1e9, 1e9),)),
+    ]
+    facts = {
+        "cpu": {"model": HOSTILE, HOSTILE: HOSTILE},
+        "spoilers": [{"what": HOSTILE, "why": HOSTILE, "fix": HOSTILE}],
+    }
+    made = run(layers, [8, 64], facts=facts)
+    assert made.header is not None
+    made.header.host = made.header.argv[0] = HOSTILE
+    for opened in made.variants:
+        opened.module = opened.variant
+        opened.ranks[0].settings[HOSTILE] = HOSTILE
+    made.errors.append(Error(variant=HOSTILE, host=HOSTILE, message=HOSTILE))
+    made.skipped.append(Skipped(variant=HOSTILE, reason=HOSTILE))
+    read = Page(page(made, title=HOSTILE))
+    assert read.count("img") == 0
+    assert read.count("script") == 3
+    assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
+    assert "<img src=x onerror=alert(1)>" in read.text
+    assert "{{7*7}}" in read.text
+    assert read.data()["curves"][0]["label"] == HOSTILE
+
+
+@given(st.text(alphabet=st.sampled_from("<>&/!-\u2028\u2029'\"\\script]")))
+def test_json_in_the_page_ends_no_script_and_reads_back(text: str) -> None:
+    written = safe_json({text: text})
+    assert "<" not in written
+    assert "\u2028" not in written
+    assert json.loads(written) == {text: text}
+
+
+# -------------------------------------------------------------------------------------------------- size
+
+
+def test_the_report_of_a_large_run_can_still_be_mailed() -> None:
+    shared = Histogram(
+        resolution=0.01,
+        low_ns=[1e4 * 1.01**k for k in range(600)],
+        count=[10_000_000 + k for k in range(600)],
+    )
+    assert len(shared.count) > MOST_BUCKETS
+    layers = [Layer(f"tcp:sndbuf={k}k", None, None, 2e4 + k, ((1e9, 3e9),)) for k in range(12)]
+    made = run(layers, classic_sizes())
+    for p in made.points:
+        p.histogram = shared
+    assert len(page(made).encode()) < LARGEST_BYTES
+
+
+def test_a_very_large_run_says_which_points_its_tables_leave_out() -> None:
+    layers = [Layer(f"tcp:sndbuf={k}k", None, None, 2e4 + k, ((1e9, 3e9),)) for k in range(6)]
+    made = run(layers, classic_sizes(), launches=9)
+    for p in made.points:
+        p.histogram = None
+    written = page(made)
+    assert len(made.points) > MOST_POINTS
+    assert len(written.encode()) < LARGEST_BYTES
+    assert "only the sizes that are powers of two" in Page(written).text
+    assert Page(written).count("tr") < MOST_POINTS
+
+
+@given(
+    st.dictionaries(st.integers(0, 2000), st.integers(1, 10**9), min_size=1, max_size=300),
+    st.integers(2, 200),
+)
+def test_a_coarser_distribution_loses_no_operation(buckets: dict[int, int], most: int) -> None:
+    edges = sorted(buckets)
+    fine = Histogram(
+        resolution=0.01, low_ns=[1.01**edge for edge in edges], count=[buckets[edge] for edge in edges]
+    )
+    got = coarser(fine, most)
+    assert sum(got["count"]) == sum(fine.count)
+    assert len(got["low"]) <= most + 1
+    assert got["low"] == sorted(got["low"])
+    assert got["factor"] >= 1.01 * (1 - 1e-12)
+
+
+def test_columns_of_points_have_one_unit_and_as_many_decimals() -> None:
+    from netpipe.analysis.curves import curves
+
+    made = Run([point("tcp", 8, 5_050.4), point("tcp", 8 << 20, 2_300_000.0)])
+    table = point_table(curves(made)[0])
+    median = [column.name for column in table.columns].index("median")
+    assert table.columns[median].unit == "µs"
+    assert [row[median] for row in table.rows] == ["5.05", "2\u202f300.00"]
+
+
+@settings(max_examples=50)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_facts_become_lines(facts: Any) -> None:
+    for name, text in flattened(facts):
+        assert isinstance(name, str)
+        assert isinstance(text, str)
+
+
+# ---------------------------------------------------------------------------------------- the command, the browser
+
+
+def test_the_report_stands_beside_its_run(tmp_path: Path) -> None:
+    made = run(sizes=[8, 64])
+    assert made.header is not None
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"".join(map(encode, [made.header, *made.plans, *made.variants, *made.points])))
+    done = CliRunner().invoke(report.command, [str(path)])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+PROBE = """
+<script>
+addEventListener("load", () => setTimeout(() => {
+  const inside = document.querySelector("iframe");
+  const page = inside.contentDocument, root = page.documentElement;
+  const wide = [...page.querySelectorAll(".plot, table, h1, p")].filter((e) => {
+    const clip = e.closest(".scroll"); return !clip && e.getBoundingClientRect().right > root.clientWidth + 1; });
+  document.body.dataset.found = JSON.stringify({
+    scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length,
+    drawn: [...page.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
+    paths: page.querySelectorAll(".scatterlayer .trace path").length, errors: inside.contentWindow.failed || [] });
+}, 1500));
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.parametrize("width", [390, 1400])
+def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
+    whole: str, width: int, tmp_path: Path
+) -> None:
+    assert CHROMIUM is not None
+    watched = whole.replace(
+        "<style>",
+        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };</script><style>",
+        1,
+    )
+    frame = (
+        f'<iframe style="border:0;width:{width}px;height:4000px" srcdoc="{html.escape(watched)}"></iframe>'
+    )
+    outer = tmp_path / "outer.html"
+    outer.write_text(f"<!doctype html><meta charset=utf-8><body>{frame}{PROBE}")
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            *(
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+            ),
+            *("--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"),
+            *("--virtual-time-budget=20000", "--window-size=1500,4000", "--dump-dom", outer.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    marker = 'data-found="'
+    assert marker in done.stdout, done.stderr[-2000:]
+    found = json.loads(html.unescape(done.stdout.split(marker, 1)[1].split('"', 1)[0]))
+    assert found["errors"] == []
+    assert found["scroll"] <= found["client"]
+    assert found["wide"] == 0
+    assert found["drawn"] == 7  # five figures, the distribution, the yardsticks
+    assert found["paths"] > 30

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace netpipe {
+namespace {
+
+const Registry& registry() {
+  static const Result<Registry> loaded = Registry::load({NETPIPE_OPTION_MODULES, NETPIPE_TEST_MODULES}, {});
+  return *loaded;
+}
+
+const std::string head = "netpipe-plan 1\n";
+const std::string minimal = head + "variant many_options\n";
+
+Plan parsed(const std::string& text) {
+  const Result<Plan> plan = parse_plan(text);
+  if (plan) return *plan;
+  ADD_FAILURE() << plan.failure().sentence;
+  return {};
+}
+
+// The first reason against this plan, of parsing or of resolving it; "" when there is none.
+std::string refusal(const std::string& text) {
+  const Result<Plan> plan = parse_plan(text);
+  if (!plan) {
+    EXPECT_EQ(plan.failure().exit, Exit::usage);
+    return plan.failure().sentence;
+  }
+  const Result<Resolved> resolved = resolve(*plan, registry());
+  if (resolved) return {};
+  EXPECT_EQ(resolved.failure().exit, Exit::usage);
+  return resolved.failure().sentence;
+}
+
+std::string canonical_of(const std::string& text) {
+  const Plan plan = parsed(text);
+  const Result<Resolved> resolved = resolve(plan, registry());
+  if (resolved) return canonical_text(plan, *resolved);
+  ADD_FAILURE() << resolved.failure().sentence;
+  return {};
+}
+
+TEST(Plan, HasTheDefaultsOfTheReference) {
+  const Plan plan = parsed(minimal);
+  EXPECT_EQ(plan.record, "-");
+  EXPECT_EQ(plan.launch, 0);
+  EXPECT_EQ(plan.variants, (std::vector<std::string>{"many_options"}));
+  EXPECT_EQ(plan.patterns, (std::vector<std::string>{"pingpong"}));
+  EXPECT_TRUE(plan.module_files.empty());
+  EXPECT_EQ(plan.schedule.kind, Schedule::Kind::classic);
+  EXPECT_EQ(plan.schedule.start_bytes, 1U);
+  EXPECT_EQ(plan.schedule.end_bytes, 8U << 20);
+  EXPECT_EQ(plan.schedule.perturbation_bytes, 3U);
+  EXPECT_FALSE(plan.buffers.cold);
+  EXPECT_EQ(plan.buffers.send_offset_bytes, 0U);
+  EXPECT_EQ(plan.buffers.recv_offset_bytes, 0U);
+  EXPECT_EQ(plan.target, 0.01);
+  EXPECT_EQ(plan.budget_s, 3.5);
+  EXPECT_EQ(plan.timeout_s, 10);
+  EXPECT_FALSE(plan.verify);
+  EXPECT_FALSE(plan.paced);
+  EXPECT_EQ(plan.seed, 1U);
+  EXPECT_EQ(plan.pin.kind, Pinning::Kind::automatic);
+  EXPECT_EQ(plan.host, "");
+}
+
+TEST(Plan, TakesEveryKeyOfTheReference) {
+  const Plan plan = parsed(head +
+                           "record some run.jsonl\nlaunch 3\nvariant many_options:depth=5\nvariant  silent \n"
+                           "pattern pingpong\npattern stream\nmodule-file ./mine.so\nschedule list\nstart 64k\n"
+                           "end-size 1M\nsizes 8, 64k,1M\nperturbation 0\nbuffers cold\nsend-offset 64\n"
+                           "recv-offset 128\ntarget 2%\nbudget 0.5\nverify yes\ntimeout 2.5\nseed 9\npin 3,1\n"
+                           "paced yes\nhost far.example\nport 5003\ntoken-file token\n\r\n");
+  EXPECT_EQ(plan.record, "some run.jsonl");
+  EXPECT_EQ(plan.launch, 3);
+  EXPECT_EQ(plan.variants, (std::vector<std::string>{"many_options:depth=5", "silent"}));
+  EXPECT_EQ(plan.patterns, (std::vector<std::string>{"pingpong", "stream"}));
+  EXPECT_EQ(plan.module_files, (std::vector<std::string>{"./mine.so"}));
+  EXPECT_EQ(plan.schedule.kind, Schedule::Kind::list);
+  EXPECT_EQ(plan.schedule.start_bytes, 65536U);
+  EXPECT_EQ(plan.schedule.end_bytes, 1U << 20);
+  EXPECT_EQ(plan.schedule.list, (std::vector<std::uint64_t>{8, 65536, 1U << 20}));
+  EXPECT_EQ(plan.schedule.perturbation_bytes, 0U);
+  EXPECT_TRUE(plan.buffers.cold);
+  EXPECT_EQ(plan.buffers.send_offset_bytes, 64U);
+  EXPECT_EQ(plan.buffers.recv_offset_bytes, 128U);
+  EXPECT_EQ(plan.target, 0.02);
+  EXPECT_EQ(plan.budget_s, 0.5);
+  EXPECT_TRUE(plan.verify);
+  EXPECT_EQ(plan.timeout_s, 2.5);
+  EXPECT_EQ(plan.seed, 9U);
+  EXPECT_EQ(plan.pin.kind, Pinning::Kind::list);
+  EXPECT_EQ(plan.pin.cpus, (std::vector<int>{3, 1}));
+  EXPECT_TRUE(plan.paced);
+  EXPECT_EQ(plan.host, "far.example");
+  EXPECT_EQ(plan.port, 5003);
+  EXPECT_EQ(plan.token_file, "token");
+}
+
+TEST(Plan, EndsAtTheLineEnd) {
+  const Plan plan = parsed(minimal + "end\nseed nonsense\n");
+  EXPECT_EQ(plan.seed, 1U);
+}
+
+TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"", "the plan is empty"},
+      {"\n\n", "the plan is empty"},
+      {"variant tcp\n", "begins with 'variant tcp' instead of 'netpipe-plan 1'"},
+      {"netpipe-plan 2\n", "begins with 'netpipe-plan 2'"},
+      {"netpipe-plan\n", "begins with 'netpipe-plan'"},
+      {head, "names no variant"},
+      {minimal + "budgte 1\n", "unknown key 'budgte'; did you mean 'budget'?"},
+      {minimal + "colour red\n", "unknown key 'colour'"},
+      {minimal + "Seed 1\n", "unknown key 'Seed'; did you mean 'seed'?"},
+      {minimal + "netpipe-plan 1\n", "unknown key 'netpipe-plan'"},
+      {minimal + "seed\n", "seed: '' is not a whole number"},
+      {minimal + "seed -1\n", "seed: -1 is outside 0 to"},
+      {minimal + "seed 9223372036854775808\n", "seed: '9223372036854775808' is not"},
+      {minimal + "launch -1\n", "launch: -1 is outside 0 to 1000000"},
+      {minimal + "port 0\n", "port: 0 is outside 1 to 65535"},
+      {minimal + "port 65536\n", "port: 65536 is outside 1 to 65535"},
+      {minimal + "start 8Q\n", "start: '8Q' is not a size"},
+      {minimal + "end-size -1\n", "end-size: '-1' is not a size"},
+      {minimal + "perturbation x\n", "perturbation: 'x' is not a size"},
+      {minimal + "sizes 8,,9\n", "sizes: '' is not a size"},
+      {minimal + "schedule clasic\n", "schedule: there is no schedule 'clasic'; did you mean 'classic'?"},
+      {minimal + "buffers hot\n", "buffers: there is no buffer policy 'hot'"},
+      {minimal + "send-offset 2G\n", "send-offset: 2G is outside 0 to 1G"},
+      {minimal + "recv-offset 9223372036854775807\n", "recv-offset: 9223372036854775807 is outside 0 to 1G"},
+      {minimal + "target 0\n", "target: 0 is outside 1e-05 to 1"},
+      {minimal + "target 200%\n", "target: 200% is outside"},
+      {minimal + "target nan\n", "target: 'nan' is not a number"},
+      {minimal + "budget 0\n", "budget: 0 is outside 0.01 to 86400"},
+      {minimal + "budget 1e9\n", "budget: 1e9 is outside"},
+      {minimal + "timeout 0\n", "timeout: 0 is outside 0.1 to 3600"},
+      {minimal + "verify perhaps\n", "verify: 'perhaps' is neither yes nor no"},
+      {minimal + "paced 2\n", "paced: '2' is neither yes nor no"},
+      {minimal + "pin 0,x\n", "pin: '0,x' is no pinning"},
+      {minimal + "pin -1,0\n", "pin: '-1,0' is no pinning"},
+      {minimal + "pin \n", "pin: '' is no pinning"},
+      {minimal + "pin 0\n", "pin names 1 processors for 2 ranks"},
+      {minimal + "pattern pingpung\n", "there is no pattern 'pingpung'; did you mean 'pingpong'?"},
+      {head + "variant\n", "there is no module ''"},
+      {head + "variant tcpx\n", "there is no module 'tcpx'"},
+      {minimal + "variant many_options:buffer=64k\n", "variant many_options is named twice"},
+      {minimal + "start 64k\nend-size 8\n", "ends at 8 bytes, below its start at 64k"},
+      {minimal + "schedule list\n", "the list is empty"},
+  };
+  for (const auto& [text, said] : bad) EXPECT_PRED_FORMAT2(testing::IsSubstring, said, refusal(text)) << text;
+}
+
+TEST(Plan, TakesAPatternOnceHoweverOftenItIsNamed) {
+  const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\npattern stream\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  ASSERT_EQ(resolved->patterns.size(), 2U);
+  EXPECT_STREQ(resolved->patterns[0]->name, "stream");
+  EXPECT_EQ(resolved->nranks, 2);
+}
+
+TEST(Plan, NeedsAProcessorPerRankOfThisHostOnly) {
+  EXPECT_EQ(refusal(minimal + "pin 0,1\n"), "");
+  EXPECT_EQ(refusal(minimal + "pin 0\nhost far.example\n"), "") << "the other rank is on the other host";
+}
+
+TEST(CanonicalText, WritesEveryDefaultOut) {
+  EXPECT_EQ(canonical_of(minimal + "schedule powers\nend-size 4\n"),
+            "netpipe-plan 1\n"
+            "launch 0\n"
+            "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=\n"
+            "pattern pingpong\n"
+            "schedule list\n"
+            "sizes 1,2,4\n"
+            "buffers warm\n"
+            "send-offset 0\n"
+            "recv-offset 0\n"
+            "verify no\n"
+            "seed 1\n"
+            "target 0.01\n"
+            "budget 3.5\n"
+            "timeout 10\n");
+}
+
+// Both ends of a run over two hosts must do the same, so nothing that changes what they do may be missing.
+TEST(CanonicalText, ChangesWithEverythingThatBothEndsMustAgreeOn) {
+  const std::string plain = canonical_of(minimal);
+  for (const std::string line :
+       {"launch 1", "variant silent", "pattern stream", "schedule powers", "start 2", "end-size 1M", "perturbation 0",
+        "buffers cold", "send-offset 1", "recv-offset 1", "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2"}) {
+    EXPECT_NE(canonical_of(minimal + line + "\n"), plain) << line;
+  }
+  for (const std::string line : {"record run.jsonl", "pin none", "paced yes", "start 1", "seed 1"}) {
+    EXPECT_EQ(canonical_of(minimal + line + "\n"), plain) << line;
+  }
+}
+
+std::string any_plan(std::mt19937_64& random) {
+  const auto one_of = [&](const std::vector<std::string>& words) { return words[random() % words.size()]; };
+  const auto number = [&](std::uint64_t least, std::uint64_t most) {
+    return std::to_string(least + random() % (most - least + 1));
+  };
+  const auto real = [&](double least, double most) {
+    return std::to_string(std::uniform_real_distribution<>(least, most)(random));
+  };
+  std::vector<std::string> lines = {
+      "launch " + number(0, 1'000'000),
+      "variant many_options:depth=" + number(0, 64) + ",device=" + one_of({"", "eth0", "a=b", "x:y"}),
+      "variant " + one_of({"silent", "faulty:period=" + number(1, 1U << 30), "stuck", "hung:how=spin"}),
+      "schedule " + one_of({"classic", "powers", "list"}),
+      "start " + number(1, 1000),
+      "end-size " + number(1024, 1ULL << 40),
+      "sizes " + number(1, 100) + "," + number(1, 1ULL << 50) + "," + one_of({"64k", "1.5M", "3kB"}),
+      "perturbation " + number(0, 100),
+      "buffers " + one_of({"warm", "cold"}),
+      "send-offset " + number(0, 4096),
+      "recv-offset " + number(0, 4096),
+      "target " + real(0.0001, 1),
+      "budget " + real(0.01, 1000),
+      "timeout " + real(0.1, 3600),
+      "verify " + one_of({"yes", "no", "on", "0"}),
+      "seed " + number(0, INT64_MAX),
+      "pin " + one_of({"auto", "none", "0,1"}),
+      "pattern " + one_of({"pingpong", "stream"}),
+  };
+  std::string text = head;
+  std::shuffle(lines.begin(), lines.end(), random);
+  for (const std::string& line : lines) {
+    if (line.starts_with("variant") || line.starts_with("sizes") || random() % 2 == 0) text += line + "\n";
+  }
+  return text + "end\n";
+}
+
+TEST(CanonicalText, IsAPlanThatComesToItself) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string text = any_plan(random);
+    const std::string first = canonical_of(text);
+    const std::string second = canonical_of(first);
+    ASSERT_EQ(first, second) << text;
+    ASSERT_EQ(plan_hash(first), plan_hash(second));
+  }
+}
+
+TEST(PlanHash, IsTheSha256OfTheText) {
+  EXPECT_EQ(plan_hash(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_NE(plan_hash(canonical_of(minimal)), plan_hash(canonical_of(minimal + "seed 2\n")));
+}
+
+TEST(PlanRecord, SaysWhatIsMeasured) {
+  const Plan plan = parsed(minimal + "schedule powers\nstart 4\nend-size 16\nsend-offset 8\nverify yes\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  const std::string record = plan_record(plan, *resolved, "abc", {3, -1});
+  for (const std::string part :
+       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
+        R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":""}}],"patterns":["pingpong"],)",
+        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
+        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
+        R"("target":0.01,"confidence":0.95,"budget_s":3.5,"verify":true,"timeout_s":10,"seed":1,"pin":[3,null]})"}) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
+  }
+  EXPECT_EQ(record.find('\n'), std::string::npos);
+}
+
+TEST(PlanRecord, GivesTheBoundsOfAListAsItsSmallestAndLargestSize) {
+  const Plan plan = parsed(minimal + "schedule list\nsizes 64,8\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+                      R"("schedule":{"kind":"list","start_bytes":8,"end_bytes":64,"perturbation_bytes":0},"sizes":[8,64])",
+                      plan_record(plan, *resolved, "", {}));
+}
+
+np_module module_of_ranks(std::int32_t least, std::int32_t most) {
+  np_module m{};
+  m.name = "some";
+  m.min_ranks = least;
+  m.max_ranks = most;
+  return m;
+}
+
+TEST(Ranks, AreTwoUnlessTheModuleWantsOneOrMore) {
+  EXPECT_EQ(ranks_of(module_of_ranks(1, 1)), 1);
+  EXPECT_EQ(ranks_of(module_of_ranks(1, 8)), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, 2)), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX)), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(4, INT32_MAX)), 4);
+}
+
+TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
+  const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  const Pattern& stream = *resolved->patterns[0];
+  const Pattern& pingpong = *resolved->patterns[1];
+  EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
+  EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
+  EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)), "module some has no send and recv, which pattern pingpong needs");
+}
+
+}  // namespace
+}  // namespace netpipe
