@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe beside its peers, in turn and in one call. Machines are shared and change: only ratios of what was measured within the same
-seconds mean something, so every comparison alternates its sides and reports the median of the ratios with its 95 % interval.
+"""netpipe beside its peers, in turn and in one call. Machines are shared and change: only ratios of what was measured
+within the same seconds mean something, so every comparison alternates its sides and reports the median of the ratios
+with its 95 % interval.
 
     python bench/compare.py [NAME ...] [--rounds N] [--json FILE] [--gate]
 
-Needs a build with -DNETPIPE_BENCH=ON (make bench does it) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. With --gate the
-exit code is 1 when a target is missed. A comparison whose peer is not installed is skipped, and says so.
+Needs a build with -DNETPIPE_BENCH=ON (make bench does it) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and
+iperf3. With --gate the exit code is 1 when a target is missed. A comparison whose peer is not installed is skipped, and
+says so.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ PEERS = NATIVE / "bench"
 LIMIT_S = 180
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """A peer that is not installed."""
 
 
@@ -51,14 +53,14 @@ class Result:
 def peer_program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise Missing(f"{name} is not installed")
+        raise MissingError(f"{name} is not installed")
     return found
 
 
 def built(name: str, *arguments: str) -> dict[str, Any]:
     path = PEERS / name
     if not path.is_file():
-        raise Missing(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
+        raise MissingError(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
     done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -69,14 +71,14 @@ def worker(*lines: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "run.jsonl"
         plan = "\n".join(["netpipe-plan 1", f"record {record}", "pin 0,1", *lines, "end", ""])
-        subprocess.run([WORKER, "run"], input=plan, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+        subprocess.run(
+            [WORKER, "run"], input=plan, capture_output=True, text=True, check=True, timeout=LIMIT_S
+        )
         return [json.loads(line) for line in record.read_text().splitlines()]
 
 
 def points(records: Iterable[dict[str, Any]], variant: str | None = None) -> dict[int, dict[str, Any]]:
-    return {
-        r["size_bytes"]: r for r in records if r["type"] == "point" and variant in (None, r["variant"])
-    }
+    return {r["size_bytes"]: r for r in records if r["type"] == "point" and variant in (None, r["variant"])}
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -94,7 +96,9 @@ def shown(values: list[float], digits: int = 3, unit: str = "") -> str:
     return f"{middle:.{digits}f}{unit} [{low:.{digits}f} {high:.{digits}f}]"
 
 
-def in_turn(rounds: int, ours: Callable[[], float], peer: Callable[[], float]) -> tuple[list[float], list[float]]:
+def in_turn(
+    rounds: int, ours: Callable[[], float], peer: Callable[[], float]
+) -> tuple[list[float], list[float]]:
     """Pairs; every other one begins with the peer, so that neither side is always the second."""
     mine: list[float] = []
     theirs: list[float] = []
@@ -146,7 +150,9 @@ def harness_shm(rounds: int) -> list[Result]:
     mine, theirs = in_turn(
         rounds,
         lambda: one_size("shm", 8, 0.3),
-        lambda: float(built("shm_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]),
+        lambda: float(
+            built("shm_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]
+        ),
     )
     more = [a - b for a, b in zip(mine, theirs, strict=True)]
     return [
@@ -192,7 +198,9 @@ def shm_copy(rounds: int) -> list[Result]:
         )
         for size in sizes:
             for variant in ("memcpy", "shm"):
-                rates.setdefault((variant, size), []).append(points(records, variant)[size]["bytes_per_s"] / 1e9)
+                rates.setdefault((variant, size), []).append(
+                    points(records, variant)[size]["bytes_per_s"] / 1e9
+                )
             ratios[size].append(rates["shm", size][-1] / rates["memcpy", size][-1])
     return [
         Result(
@@ -214,7 +222,9 @@ def nptcp(upper: int) -> tuple[float, dict[int, float]]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "np.out"
         begin = time.monotonic()
-        receiver = subprocess.Popen([program], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        receiver = subprocess.Popen(
+            [program], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             time.sleep(0.2)
             subprocess.run(
@@ -297,7 +307,9 @@ def iperf3(seconds: float) -> float:
     program = peer_program("iperf3")
     port = "5311"
     server = subprocess.Popen(
-        [program, "-s", "-1", "-p", port, "-B", "127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [program, "-s", "-1", "-p", port, "-B", "127.0.0.1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         time.sleep(0.3)
@@ -321,7 +333,13 @@ def peak(rounds: int) -> list[Result]:
     best_of: list[str] = []
     for _ in range(runs):
         records = worker(
-            "variant tcp", "pattern stream", "pattern pingpong", "schedule powers", "start 64k", "end-size 8M", "budget 2"
+            "variant tcp",
+            "pattern stream",
+            "pattern pingpong",
+            "schedule powers",
+            "start 64k",
+            "end-size 8M",
+            "budget 2",
         )
         mine.append(max(r["bytes_per_s"] for r in records if r["type"] == "point") * 8e-9)
         classic = max(size * 8 / ns for size, ns in nptcp(8 << 20)[1].items())
@@ -343,11 +361,17 @@ def peak(rounds: int) -> list[Result]:
 
 
 def honesty(_: int) -> list[Result]:
-    """300 points of one size of a real layer, measured at once, each with its own interval; their common median stands for the long run."""
+    """300 points of one size of a real layer, measured at once, each with its own interval. Their common median stands
+    for the long run.
+    """
     results = []
     for variant, size in (("tcp:wait=poll", 64), ("memcpy", 65536)):
         records = worker(
-            f"variant {variant}", "schedule list", "sizes " + ",".join([str(size)] * 300), "budget 25", "timeout 20"
+            f"variant {variant}",
+            "schedule list",
+            "sizes " + ",".join([str(size)] * 300),
+            "budget 25",
+            "timeout 20",
         )
         measured = [r for r in records if r["type"] == "point" and r["half_width"] is not None]
         samples = sorted(
@@ -400,7 +424,9 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(COMPARISONS)}; default all")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, help="write the results there as well")
@@ -413,7 +439,7 @@ def main() -> int:
     for name in arguments.names or COMPARISONS:
         try:
             found = COMPARISONS[name](arguments.rounds)
-        except Missing as missing:
+        except MissingError as missing:
             print(f"{name}: skipped, {missing}", flush=True)
             continue
         for r in found:

@@ -28,7 +28,6 @@
 
 namespace {
 
-using netpipe::shm::Cell;
 using netpipe::shm::Cells;
 
 constexpr int kRoundTrips = 1000;
@@ -37,7 +36,7 @@ struct Settings {
   int cpus[2] = {0, 1};
   double seconds = 1;
   std::size_t bytes = 8;
-  int pauses = 3;
+  int pauses = 2;
 };
 
 [[gnu::noinline]] void send(Cells& cells, const void* data, std::size_t bytes) {
@@ -46,8 +45,9 @@ struct Settings {
 
 [[gnu::noinline]] void receive(Cells& cells, void* data, std::size_t bytes, int pauses) {
   for (;;) {
-    if (const Cell* cell = cells.look()) {
-      cells.take(cell, data, bytes);
+    const Cells::Found found = cells.look();
+    if (found.cell != nullptr) {
+      cells.take(found.cell, data, bytes);
       return;
     }
     for (int i = 0; i < pauses; ++i) netpipe::shm::relax();

@@ -130,13 +130,14 @@ static np_status ring_probe(char* message, size_t message_bytes) {
 
 /* ---------------------------------------------------------------------------------------------- open and close */
 
-/* MAP_POPULATE: every page is there before the clock starts. */
-static np_status map(np_endpoint* e) {
+/* MAP_POPULATE: every page is there before the clock starts. NULL, and a sentence, where there is no room. */
+static struct header* map(np_endpoint* e) {
   e->mapped = file_bytes(e);
-  void* memory = mmap(NULL, e->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, e->file, 0);
+  void* const memory = mmap(NULL, e->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, e->file, 0);
   if (memory == MAP_FAILED) {
-    return fail(e->context, NP_NO_MEMORY, "cannot map the %zu bytes of the rings (%s); choose fewer or smaller slots",
-                e->mapped, strerror(errno));
+    fail(e->context, NP_NO_MEMORY, "cannot map the %zu bytes of the rings (%s); choose fewer or smaller slots",
+         e->mapped, strerror(errno));
+    return NULL;
   }
   e->header = memory;
   unsigned char* const rings = (unsigned char*)memory + round_up(sizeof(struct header));
@@ -144,7 +145,7 @@ static np_status map(np_endpoint* e) {
   struct ring* const from_1 = (struct ring*)(rings + ring_bytes(e));
   e->out = e->context->rank == 0 ? from_0 : from_1;
   e->in = e->context->rank == 0 ? from_1 : from_0;
-  return NP_OK;
+  return memory;
 }
 
 /* Rank 0 owns the file. It has no name that could be left behind: it ends with the last process that holds it. */
@@ -155,11 +156,11 @@ static np_status create(np_endpoint* e) {
     return fail(e->context, NP_NO_MEMORY, "no room for %zu bytes of shared memory (%s); choose fewer or smaller slots",
                 file_bytes(e), strerror(errno));
   }
-  const np_status status = map(e);
-  if (status != NP_OK) return status;
-  snprintf(e->header->job, sizeof e->header->job, "%s", e->context->job);
-  e->header->slots = e->slots;
-  e->header->slot = e->slot;
+  struct header* const header = map(e);
+  if (header == NULL) return NP_NO_MEMORY;
+  snprintf(header->job, sizeof header->job, "%s", e->context->job);
+  header->slots = e->slots;
+  header->slot = e->slot;
   return NP_OK;
 }
 
@@ -225,13 +226,13 @@ static np_status join(np_endpoint* e, const char* path, size_t bytes) {
   if (fstat(e->file, &status) != 0 || (uint64_t)status.st_size != file_bytes(e)) {
     return fail(e->context, NP_FAILED, "the rings of rank 0 have another size than these options ask for");
   }
-  const np_status mapped = map(e);
-  if (mapped != NP_OK) return mapped;
-  if (strncmp(e->header->job, e->context->job, sizeof e->header->job - 1) != 0 || e->header->slots != e->slots ||
-      e->header->slot != e->slot) {
+  struct header* const header = map(e);
+  if (header == NULL) return NP_NO_MEMORY;
+  if (strncmp(header->job, e->context->job, sizeof header->job - 1) != 0 || header->slots != e->slots ||
+      header->slot != e->slot) {
     return fail(e->context, NP_FAILED, "the rings at %s belong to another measurement", path);
   }
-  atomic_store_explicit(&e->header->present, 1, memory_order_release);
+  atomic_store_explicit(&header->present, 1, memory_order_release);
   return NP_OK;
 }
 

@@ -62,37 +62,37 @@ typedef enum np_type {
 /* One option. This table alone makes the help, the validation, `netpipe list --json`, the reference page and the
  * search space of `netpipe tune`. */
 typedef struct np_option {
-  const char *name;          /* lower case, no spaces: "sndbuf" */
+  const char* name; /* lower case, no spaces: "sndbuf" */
   np_type type;
-  const char *default_value; /* as the user would write it; never NULL */
+  const char* default_value; /* as the user would write it; never NULL */
   int64_t min, max;          /* NP_INT and NP_SIZE: inclusive */
-  const char *choices;       /* NP_CHOICE: "block|poll|hybrid"; else NULL */
-  const char *unit;          /* "bytes", "us", "" */
-  const char *help;          /* one sentence without a full stop */
+  const char* choices;       /* NP_CHOICE: "block|poll|hybrid"; else NULL */
+  const char* unit;          /* "bytes", "us", "" */
+  const char* help;          /* one sentence without a full stop */
   uint32_t tunable;          /* 1: it changes speed and not meaning, so tune may try other values */
 } np_option;
 
 /* The value of an option, resolved; arrays of these are in the order of the module's table. */
 typedef struct np_value {
   int64_t number;
-  const char *text; /* as resolved, never NULL; valid as long as the endpoint */
+  const char* text; /* as resolved, never NULL; valid as long as the endpoint */
 } np_value;
 
 /* ---------------------------------------------------------------------------------------------- context */
 
 /* What the core tells an endpoint. It outlives the endpoint. Read size before a field that a later version added. */
 typedef struct np_context {
-  uint32_t size;              /* sizeof(np_context) of the core */
-  int32_t rank, nranks;       /* this process, and how many take part */
-  const np_value *options;    /* in the order of the module's table */
-  uint64_t max_bytes;         /* the largest message that will be asked for */
-  const volatile int *abort;  /* not 0: give up now and return NP_ABORTED */
-  char *message;              /* room for one sentence, NUL-terminated */
-  size_t message_bytes;       /* its size */
-  const char *local_address;  /* numeric address that this rank may bind to, "127.0.0.1" on one host */
-  const char *job;            /* unguessable and the same on all ranks: for names, and to prove who connects */
-  int64_t timeout_ns;         /* how long open, connect and reset may take */
-  uint32_t oversubscribed;    /* 1: ranks share a processor, so a polling loop must yield */
+  uint32_t size;             /* sizeof(np_context) of the core */
+  int32_t rank, nranks;      /* this process, and how many take part */
+  const np_value* options;   /* in the order of the module's table */
+  uint64_t max_bytes;        /* the largest message that will be asked for */
+  const volatile int* abort; /* not 0: give up now and return NP_ABORTED */
+  char* message;             /* room for one sentence, NUL-terminated */
+  size_t message_bytes;      /* its size */
+  const char* local_address; /* numeric address that this rank may bind to, "127.0.0.1" on one host */
+  const char* job;           /* unguessable and the same on all ranks: for names, and to prove who connects */
+  int64_t timeout_ns;        /* how long open, connect and reset may take */
+  uint32_t oversubscribed;   /* 1: ranks share a processor, so a polling loop must yield */
   uint32_t reserved;
 } np_context;
 
@@ -106,10 +106,10 @@ typedef struct np_request {
 /* Memory that peers may put to and get from. */
 #define NP_KEY_BYTES 128
 typedef struct np_region {
-  void *base;                /* where it begins, in the process that owns it */
+  void* base; /* where it begins, in the process that owns it */
   uint64_t bytes;
-  uint64_t word[4];          /* the module's own */
-  uint32_t key_bytes;        /* what a peer needs to reach it; the core carries it there */
+  uint64_t word[4];   /* the module's own */
+  uint32_t key_bytes; /* what a peer needs to reach it; the core carries it there */
   uint8_t key[NP_KEY_BYTES];
 } np_region;
 
@@ -128,21 +128,21 @@ typedef enum np_collective {
 /* What an endpoint can do with these settings; zero means no limit. */
 typedef struct np_limits {
   uint64_t max_message_bytes;
-  uint64_t alignment;      /* of buffers, in bytes */
-  uint32_t delivers;       /* 1: what is sent arrives. 0: no bytes move (null), so there is nothing to verify */
+  uint64_t alignment; /* of buffers, in bytes */
+  uint32_t delivers;  /* 1: what is sent arrives. 0: no bytes move (null), so there is nothing to verify */
   uint32_t reserved;
 } np_limits;
 
 /* Takes one fact: a name and its value as text. Both are copied. */
-typedef void (*np_emit)(void *to, const char *name, const char *value);
+typedef void (*np_emit)(void* to, const char* name, const char* value);
 
 /* How the ranks of a library with a launcher of its own (mpirun, oshrun, pvm) talk before and between measurements.
  * Never used in the timed region. Both calls are blocking and obey *context->abort. */
 typedef struct np_bootstrap {
-  void *state;
+  void* state;
   int32_t rank, nranks;
-  np_status (*send)(void *state, int peer, const void *data, size_t bytes);
-  np_status (*recv)(void *state, int peer, void *data, size_t bytes);
+  np_status (*send)(void* state, int peer, const void* data, size_t bytes);
+  np_status (*recv)(void* state, int peer, void* data, size_t bytes);
 } np_bootstrap;
 
 /* ---------------------------------------------------------------------------------------------- the table */
@@ -151,77 +151,76 @@ typedef struct np_bootstrap {
  * checks that what belongs together is there together: open with close, send with recv, address with connect,
  * isend, irecv with wait and test, put or get with expose, attach and withdraw, alloc with free. */
 typedef struct np_module {
-  uint64_t magic;       /* NP_MAGIC */
-  uint32_t abi;         /* NP_ABI */
-  uint32_t size;        /* sizeof(np_module) */
-  const char *name;     /* "tcp"; [a-z][a-z0-9_]* */
-  const char *summary;  /* one line without a full stop */
-  const char *version;  /* of the library that it binds: "glibc 2.36" */
-  const char *below;    /* the module whose layer this one stands on, to read its loss against; or NULL */
-  const char *adds;     /* what this layer adds to the one below: "TCP/IP"; or NULL */
-  const np_option *options;
+  uint64_t magic;      /* NP_MAGIC */
+  uint32_t abi;        /* NP_ABI */
+  uint32_t size;       /* sizeof(np_module) */
+  const char* name;    /* "tcp"; [a-z][a-z0-9_]* */
+  const char* summary; /* one line without a full stop */
+  const char* version; /* of the library that it binds: "glibc 2.36" */
+  const char* below;   /* the module whose layer this one stands on, to read its loss against; or NULL */
+  const char* adds;    /* what this layer adds to the one below: "TCP/IP"; or NULL */
+  const np_option* options;
   uint32_t noptions;
-  int32_t min_ranks;    /* 1 and 1: it stays in one process; 2 and 2: pairs; 2 and INT32_MAX: any number */
+  int32_t min_ranks; /* 1 and 1: it stays in one process; 2 and 2: pairs; 2 and INT32_MAX: any number */
   int32_t max_ranks;
   uint32_t crosses_hosts; /* 1: the ranks may be on different hosts */
 
   /* Can it be used here? NP_OK, or NP_UNAVAILABLE with a sentence that says what is missing and how to get it. */
-  np_status (*probe)(char *message, size_t message_bytes);
+  np_status (*probe)(char* message, size_t message_bytes);
 
   /* Opens one endpoint. Local: it may not wait for another rank. */
-  np_status (*open)(const np_context *context, np_endpoint **endpoint);
-  void (*close)(np_endpoint *endpoint);
+  np_status (*open)(const np_context* context, np_endpoint** endpoint);
+  void (*close)(np_endpoint* endpoint);
 
   /* Only for libraries with a launcher of their own: the core then finds the ranks through it. */
-  np_status (*bootstrap)(np_endpoint *endpoint, np_bootstrap *bootstrap);
+  np_status (*bootstrap)(np_endpoint* endpoint, np_bootstrap* bootstrap);
 
   /* What the other ranks need to reach this one: at most *bytes at data; *bytes becomes what was written. */
-  np_status (*address)(np_endpoint *endpoint, void *data, size_t *bytes);
+  np_status (*address)(np_endpoint* endpoint, void* data, size_t* bytes);
   /* Collective. addresses[r] and bytes[r] are those of rank r, this rank's among them. */
-  np_status (*connect)(np_endpoint *endpoint, const void *const *addresses, const size_t *bytes);
+  np_status (*connect)(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes);
   /* Collective, outside the timed region: connections anew, before each sample of a pattern that asks for it. */
-  np_status (*reset)(np_endpoint *endpoint);
+  np_status (*reset)(np_endpoint* endpoint);
 
-  np_status (*limits)(np_endpoint *endpoint, np_limits *limits);
+  np_status (*limits)(np_endpoint* endpoint, np_limits* limits);
 
   /* Message memory, where the layer wants its own. Without them the core provides ordinary memory. */
-  np_status (*alloc)(np_endpoint *endpoint, size_t bytes, void **memory);
-  void (*free)(np_endpoint *endpoint, void *memory, size_t bytes);
+  np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory);
+  void (*free)(np_endpoint* endpoint, void* memory, size_t bytes);
 
   /* Two-sided. A message arrives whole, in order, at the receive that names its sender and its exact size.
    * With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
-  np_status (*send)(np_endpoint *endpoint, int peer, const void *data, size_t bytes);
-  np_status (*recv)(np_endpoint *endpoint, int peer, void *data, size_t bytes);
-  np_status (*isend)(np_endpoint *endpoint, int peer, const void *data, size_t bytes, np_request *request);
-  np_status (*irecv)(np_endpoint *endpoint, int peer, void *data, size_t bytes, np_request *request);
-  np_status (*wait)(np_endpoint *endpoint, np_request *request);
-  np_status (*test)(np_endpoint *endpoint, np_request *request);
+  np_status (*send)(np_endpoint* endpoint, int peer, const void* data, size_t bytes);
+  np_status (*recv)(np_endpoint* endpoint, int peer, void* data, size_t bytes);
+  np_status (*isend)(np_endpoint* endpoint, int peer, const void* data, size_t bytes, np_request* request);
+  np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t bytes, np_request* request);
+  np_status (*wait)(np_endpoint* endpoint, np_request* request);
+  np_status (*test)(np_endpoint* endpoint, np_request* request);
 
   /* One-sided. expose opens own memory to peers and fills region and its key; attach turns a peer's region (with the
    * key that came from there) into one that put and get can name; withdraw undoes either. */
-  np_status (*expose)(np_endpoint *endpoint, void *memory, size_t bytes, np_region *region);
-  np_status (*attach)(np_endpoint *endpoint, int peer, np_region *region);
-  void (*withdraw)(np_endpoint *endpoint, np_region *region);
-  np_status (*put)(np_endpoint *endpoint, int peer, const void *source, const np_region *target, size_t offset,
+  np_status (*expose)(np_endpoint* endpoint, void* memory, size_t bytes, np_region* region);
+  np_status (*attach)(np_endpoint* endpoint, int peer, np_region* region);
+  void (*withdraw)(np_endpoint* endpoint, np_region* region);
+  np_status (*put)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
                    size_t bytes);
-  np_status (*get)(np_endpoint *endpoint, int peer, void *target, const np_region *source, size_t offset,
-                   size_t bytes);
-  np_status (*fence)(np_endpoint *endpoint);           /* collective: all puts and gets of all ranks are done */
-  np_status (*flush)(np_endpoint *endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
+  np_status (*get)(np_endpoint* endpoint, int peer, void* target, const np_region* source, size_t offset, size_t bytes);
+  np_status (*fence)(np_endpoint* endpoint);           /* collective: all puts and gets of all ranks are done */
+  np_status (*flush)(np_endpoint* endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
 
   /* bytes is the contribution of one rank to one other, as in MPI; reductions sum doubles. With a request the
    * operation is started only and ends with wait or test. */
-  np_status (*collective)(np_endpoint *endpoint, np_collective what, int root, const void *source, void *target,
-                          size_t bytes, np_request *request_or_null);
-  np_status (*barrier)(np_endpoint *endpoint);
+  np_status (*collective)(np_endpoint* endpoint, np_collective what, int root, const void* source, void* target,
+                          size_t bytes, np_request* request_or_null);
+  np_status (*barrier)(np_endpoint* endpoint);
 
   /* The settings as they really are (buffer sizes that the kernel gave, algorithms chosen, how it waits), and what
    * the layer has counted so far (retransmits, wake-ups). */
-  void (*describe)(np_endpoint *endpoint, np_emit emit, void *to);
-  void (*counters)(np_endpoint *endpoint, np_emit emit, void *to);
+  void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
+  void (*counters)(np_endpoint* endpoint, np_emit emit, void* to);
 } np_module;
 
-const np_module *netpipe_module(void);
+const np_module* netpipe_module(void);
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #if defined(__x86_64__)
@@ -61,19 +61,22 @@ std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t m
   return round_up(bytes + offset, page);
 }
 
-Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint, const BufferPolicy& policy,
-                                                     std::uint64_t max_bytes, bool verify, int ranks_here) {
+Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
+                                                     const BufferPolicy& policy, std::uint64_t max_bytes, bool verify,
+                                                     int ranks_here) {
   std::unique_ptr<BufferPool> pool(new BufferPool);
   pool->module_ = &module;
   pool->endpoint_ = endpoint;
   pool->policy_ = policy;
   pool->half_bytes_ = half_bytes(policy, max_bytes, verify);
   pool->own_ = module.alloc == nullptr;
-  const std::string much = "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(max_bytes);
+  const std::string much =
+      "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(max_bytes);
   const std::uint64_t available = available_memory_bytes();
   if (pool->half_bytes_ > available / 2 / static_cast<std::uint64_t>(ranks_here)) {
-    return failed(much + " cannot be allocated: this host has " + size_text(available >> 20 << 20) + " bytes available for " +
-                  std::to_string(ranks_here) + " rank" + (ranks_here > 1 ? "s" : "") + "; choose a smaller end of the schedule");
+    return failed(much + " cannot be allocated: this host has " + size_text(available >> 20 << 20) +
+                  " bytes available for " + std::to_string(ranks_here) + " rank" + (ranks_here > 1 ? "s" : "") +
+                  "; choose a smaller end of the schedule");
   }
   for (char** half : {&pool->outgoing_, &pool->incoming_}) {
     void* memory = nullptr;
@@ -105,7 +108,8 @@ BufferPool::~BufferPool() {
 Slots BufferPool::slots(char* half, std::uint64_t offset, std::uint64_t size_bytes, std::uint32_t many) {
   const std::uint64_t stride = stride_of(size_bytes);
   const std::uint64_t fit = (half_bytes_ - offset) / stride;
-  const std::uint64_t wanted = policy_.cold ? std::max<std::uint64_t>(fit, 1) : std::clamp<std::uint64_t>(many, 1, std::max<std::uint64_t>(fit, 1));
+  const std::uint64_t wanted = policy_.cold ? std::max<std::uint64_t>(fit, 1)
+                                            : std::clamp<std::uint64_t>(many, 1, std::max<std::uint64_t>(fit, 1));
   Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
   if (policy_.cold) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
   return result;

@@ -52,14 +52,15 @@ class BufferPool {
   static std::uint64_t half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify);
 
   // ranks_here: how many ranks of this host will make the same pool, so that together they fit.
-  static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint, const BufferPolicy& policy,
-                                                  std::uint64_t max_bytes, bool verify, int ranks_here);
+  static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint,
+                                                  const BufferPolicy& policy, std::uint64_t max_bytes, bool verify,
+                                                  int ranks_here);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // Warm: one place. Cold: as many as fit, continued from where the last visit of this pool stopped. many: at least this
-  // number of distinct places (for verification) as far as they fit.
+  // Warm: one place. Cold: as many as fit, continued from where the last visit of this pool stopped. many: at least
+  // this number of distinct places (for verification) as far as they fit.
   Slots outgoing(std::uint64_t size_bytes, std::uint32_t many = 1);
   Slots incoming(std::uint64_t size_bytes, std::uint32_t many = 1);
   // Pushes what a visit will touch out of the caches, where the processor can. Outside the timed region.

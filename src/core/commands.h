@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rank 0 tells the others, and what they answer. Plain data between processes of one build: the plan's hash and the ABI were
-// compared before. The first word of each is what Group::peer_gone looks at: it must not be 0 when it means trouble.
+// What rank 0 tells the others, and what they answer. Plain data between processes of one build: the plan's hash and
+// the ABI were compared before. The first word of each is what Group::peer_gone looks at: it must not be 0 when it
+// means trouble.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,8 @@ class SocketGroup final : public Group {
 
   Outcome recv(int peer, void* data, std::size_t bytes) override {
     char* at = static_cast<char*>(data);
-    // A short spin first: the answer usually comes within microseconds, and a processor that has slept measures differently.
+    // A short spin first: the answer usually comes within microseconds, and a processor that has slept measures
+    // differently.
     for (int spin = 0; bytes > 0;) {
       const bool wait = ++spin > 200;
       if (wait) {
@@ -71,8 +72,8 @@ class SocketGroup final : public Group {
     return ok();
   }
 
-  // During a measurement the only thing that arrives here unasked is a report or a command whose first word is not 0 (see
-  // commands.h), or the end of the connection.
+  // During a measurement the only thing that arrives here unasked is a report or a command whose first word is not 0
+  // (see commands.h), or the end of the connection.
   [[nodiscard]] bool peer_gone() const noexcept override {
     for (const int one : fds_) {
       if (one < 0) continue;
@@ -107,7 +108,9 @@ class ModuleGroup final : public Group {
   Outcome send(int peer, const void* data, std::size_t bytes) override {
     return said(b_.send(b_.state, peer, data, bytes), peer);
   }
-  Outcome recv(int peer, void* data, std::size_t bytes) override { return said(b_.recv(b_.state, peer, data, bytes), peer); }
+  Outcome recv(int peer, void* data, std::size_t bytes) override {
+    return said(b_.recv(b_.state, peer, data, bytes), peer);
+  }
   // Libraries with a launcher end all ranks when one dies.
   [[nodiscard]] bool peer_gone() const noexcept override { return false; }
 
@@ -154,8 +157,9 @@ Outcome recv_text(Group& group, int peer, std::string& text) {
   std::uint32_t length = 0;
   if (Outcome got = group.recv(peer, &length, sizeof length); !got) return got;
   if (length > longest_text) {
-    return failed("rank " + std::to_string(peer) + " announces a text of " + std::to_string(length) + " bytes; at most " +
-                  std::to_string(longest_text) + " are allowed, so this is no netpipe of this version");
+    return failed("rank " + std::to_string(peer) + " announces a text of " + std::to_string(length) +
+                  " bytes; at most " + std::to_string(longest_text) +
+                  " are allowed, so this is no netpipe of this version");
   }
   text.resize(length);
   return group.recv(peer, text.data(), length);

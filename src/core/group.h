@@ -20,7 +20,8 @@ class Group {
   virtual ~Group() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Blocking, whole, in order. Each ends when the abort flag rises or the peer has gone; the sentence then says which rank.
+  // Blocking, whole, in order. Each ends when the abort flag rises or the peer has gone; the sentence then says which
+  // rank.
   virtual Outcome send(int peer, const void* data, std::size_t bytes) = 0;
   virtual Outcome recv(int peer, void* data, std::size_t bytes) = 0;
   // Has a peer gone (or reported a failure of its own)? Async-signal-safe; asked by the watchdog during a measurement.
@@ -29,15 +30,15 @@ class Group {
   // Built on send and recv; rank 0 is the root.
   Outcome bcast(void* data, std::size_t bytes);
   Outcome barrier();
-  Outcome bcast_text(std::string& text);                             // at most 1 MiB
-  Result<std::vector<std::string>> gather_text(const std::string&);  // rank 0: one per rank; others: empty
+  Outcome bcast_text(std::string& text);                               // at most 1 MiB
+  Result<std::vector<std::string>> gather_text(const std::string&);    // rank 0: one per rank; others: empty
   Result<std::vector<std::string>> exchange_text(const std::string&);  // all ranks: one per rank
 };
 
 // Alone: one process, nothing to say.
 std::unique_ptr<Group> make_single_group();
-// A star of connected stream sockets (socket pairs, or TCP): rank 0 holds fds[1..size-1] (fds[0] is -1), every other rank
-// holds fds[0]. The group owns and closes them.
+// A star of connected stream sockets (socket pairs, or TCP): rank 0 holds fds[1..size-1] (fds[0] is -1), every other
+// rank holds fds[0]. The group owns and closes them.
 std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort);
 // A library's own launcher.
 std::unique_ptr<Group> make_module_group(np_bootstrap bootstrap);

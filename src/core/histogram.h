@@ -9,7 +9,7 @@ namespace netpipe {
 
 class Histogram {
  public:
-  static constexpr int sub_bits = 7;                          // buckets per octave: 128
+  static constexpr int sub_bits = 7;                           // buckets per octave: 128
   static constexpr double resolution = 1.0 / (1 << sub_bits);  // width of a bucket over its lower edge
 
   void add(double ns, std::uint64_t count = 1);

@@ -82,7 +82,8 @@ class Json {
     text_.append(room, end.ptr);
     return *this;
   }
-  // Bytes that are not UTF-8 come from the system (host names, paths); they are written as U+FFFD so the line stays JSON.
+  // Bytes that are not UTF-8 come from the system (host names, paths); they are written as U+FFFD so the line stays
+  // JSON.
   void quote(std::string_view text);
 
   std::string text_;

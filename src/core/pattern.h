@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pattern is. Each is one file in src/patterns, named as the pattern, that defines `const Pattern patterns::NAME`.
+// What a pattern is. Each is one file in src/patterns, named as the pattern, that defines `const Pattern
+// patterns::NAME`.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@
 
 namespace netpipe {
 
-// What one rank has in its hands during a visit of one size. Everything is there, touched and connected before the clock starts.
+// What one rank has in its hands during a visit of one size. Everything is there, touched and connected before the
+// clock starts.
 struct Stage {
   const np_module& module;
   np_endpoint* endpoint;
   int rank, nranks;
   std::uint64_t size_bytes;
-  Slots outgoing, incoming;     // where messages start and land
-  const np_region* landing;     // one-sided, in one process: the region of the incoming slots; else nullptr
+  Slots outgoing, incoming;  // where messages start and land
+  const np_region* landing;  // one-sided, in one process: the region of the incoming slots; else nullptr
 };
 
 struct Pattern {
@@ -35,13 +37,13 @@ struct Pattern {
   std::uint32_t (*departures)(int rank, int nranks);
   // true: every round may be timed by itself. false: only a long batch says something (streams arrive in bursts).
   bool single_rounds;
-  int clock_rank;   // whose clock counts; -1: the last rank's
-  bool resets;      // connections anew before each visit
+  int clock_rank;  // whose clock counts
+  bool resets;     // connections anew before each visit
   std::int32_t min_ranks, max_ranks;
   // The operation that this module lacks for this pattern, or nullptr when it has all.
   const char* (*missing)(const np_module& module, int nranks);
-  // Runs samples x rounds. stamps has room for samples + 1 readings: before the first and after each sample; only the clock rank's
-  // are used. Nothing but operations and clock readings may happen here.
+  // Runs samples x rounds. stamps has room for samples + 1 readings: before the first and after each sample; only the
+  // clock rank's are used. Nothing but operations and clock readings may happen here.
   np_status (*run)(Stage& stage, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps);
 };
 

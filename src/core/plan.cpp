@@ -21,14 +21,14 @@ struct Key {
 };
 
 // Setters for the kinds of value that a plan has. Each says nothing of the key: parse_plan puts it in front.
-Setter text_into(std::string Plan::*field) {
+Setter text_into(std::string Plan::* field) {
   return [field](Plan& plan, std::string_view value) -> Outcome {
     plan.*field = std::string(value);
     return ok();
   };
 }
 
-Setter append_to(std::vector<std::string> Plan::*field) {
+Setter append_to(std::vector<std::string> Plan::* field) {
   return [field](Plan& plan, std::string_view value) -> Outcome {
     (plan.*field).emplace_back(value);
     return ok();
@@ -45,7 +45,7 @@ Setter size_into(const std::function<std::uint64_t&(Plan&)>& field, std::uint64_
   };
 }
 
-Setter yes_into(bool Plan::*field) {
+Setter yes_into(bool Plan::* field) {
   return [field](Plan& plan, std::string_view value) -> Outcome {
     const Result<bool> yes = parse_yes_no(value);
     if (!yes) return yes.failure();
@@ -54,7 +54,7 @@ Setter yes_into(bool Plan::*field) {
   };
 }
 
-Setter real_into(double Plan::*field, double least, double most) {
+Setter real_into(double Plan::* field, double least, double most) {
   return [=](Plan& plan, std::string_view value) -> Outcome {
     const Result<double> real = parse_real(value);
     if (!real) return real.failure();
@@ -118,14 +118,16 @@ Outcome set_pin(Plan& plan, std::string_view value) {
   for (const std::string& one : split(value, ',')) {
     const Result<std::int64_t> cpu = parse_integer(one);
     if (!cpu || *cpu < 0 || *cpu > 65535) {
-      return usage("'" + std::string(value) + "' is no pinning; write auto, none, or one processor number per rank such as 0,1");
+      return usage("'" + std::string(value) +
+                   "' is no pinning; write auto, none, or one processor number per rank such as 0,1");
     }
     plan.pin.cpus.push_back(static_cast<int>(*cpu));
   }
   return ok();
 }
 
-constexpr std::uint64_t most_offset = 1ULL << 30;  // far below what would overflow when a message and its pool are added
+constexpr std::uint64_t most_offset = 1ULL
+                                      << 30;  // far below what would overflow when a message and its pool are added
 
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = {
@@ -180,7 +182,8 @@ Result<Plan> parse_plan(std::string_view text) {
     if (line == "end") break;
     const auto blank = line.find(' ');
     const std::string name = line.substr(0, blank);
-    const std::string_view value = blank == std::string::npos ? std::string_view{} : trim(std::string_view(line).substr(blank));
+    const std::string_view value =
+        blank == std::string::npos ? std::string_view{} : trim(std::string_view(line).substr(blank));
     if (first) {
       if (name != "netpipe-plan" || value != "1") {
         return usage("the plan begins with '" + line + "' instead of 'netpipe-plan 1': another version wrote it");
@@ -246,8 +249,8 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (too_few) {
-    return usage("pin names " + std::to_string(plan.pin.cpus.size()) + " processors for " + std::to_string(resolved.nranks) +
-                 " ranks; name one per rank");
+    return usage("pin names " + std::to_string(plan.pin.cpus.size()) + " processors for " +
+                 std::to_string(resolved.nranks) + " ranks; name one per rank");
   }
   return resolved;
 }
@@ -279,12 +282,14 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved) {
 
 std::string plan_hash(const std::string& canonical) { return hex(Sha256().update(canonical).finish()); }
 
-std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash, const std::vector<int>& pin) {
+std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash,
+                        const std::vector<int>& pin) {
   Json json;
   json.open('{').field("type", "plan").field("launch", plan.launch).field("hash", hash).key("variants").open('[');
   for (const Variant& variant : resolved.variants) {
     json.open('{').field("variant", variant.name).field("module", variant.module->name).key("options").open('{');
-    for (std::uint32_t i = 0; i < variant.module->noptions; ++i) json.field(variant.module->options[i].name, variant.texts[i]);
+    for (std::uint32_t i = 0; i < variant.module->noptions; ++i)
+      json.field(variant.module->options[i].name, variant.texts[i]);
     json.close('}').close('}');
   }
   json.close(']').key("patterns").open('[');
@@ -294,12 +299,14 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   json.field("kind", schedule_names[static_cast<std::size_t>(plan.schedule.kind)]);
   json.field("start_bytes", list ? resolved.sizes.front() : plan.schedule.start_bytes);
   json.field("end_bytes", list ? resolved.sizes.back() : plan.schedule.end_bytes);
-  json.field("perturbation_bytes", plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
+  json.field("perturbation_bytes",
+             plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
   json.close('}').key("sizes").open('[');
   for (const std::uint64_t size : resolved.sizes) json.value(size);
   const std::uint64_t pool = BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify);
   json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
-  json.field("send_offset_bytes", plan.buffers.send_offset_bytes).field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
+  json.field("send_offset_bytes", plan.buffers.send_offset_bytes)
+      .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
   json.field("pool_bytes", 2 * pool).close('}');
   json.field("target", plan.target).field("confidence", confidence).field("budget_s", plan.budget_s);
   json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed).key("pin").open('[');

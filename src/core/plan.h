@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be measured: the plan's text (docs/reference/worker.md), and what it comes to with the modules that are here.
+// What is to be measured: the plan's text (docs/reference/worker.md), and what it comes to with the modules that are
+// here.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,9 @@ struct Plan {
   std::vector<std::string> module_files;
   Schedule schedule;
   BufferPolicy buffers;
-  double target = 0.01;    // relative half width of the interval
-  double budget_s = 3.5;   // of one curve
-  double timeout_s = 10;   // of any wait
+  double target = 0.01;   // relative half width of the interval
+  double budget_s = 3.5;  // of one curve
+  double timeout_s = 10;  // of any wait
   bool verify = false;
   bool paced = false;
   std::uint64_t seed = 1;
@@ -51,12 +52,14 @@ struct Resolved {
 Result<Plan> parse_plan(std::string_view text);
 Result<Resolved> resolve(const Plan& plan, const Registry& registry);
 
-// What both ends of a measurement must agree on, one line a setting, every default written out; its SHA-256 is the plan's hash.
+// What both ends of a measurement must agree on, one line a setting, every default written out; its SHA-256 is the
+// plan's hash.
 std::string canonical_text(const Plan& plan, const Resolved& resolved);
 std::string plan_hash(const std::string& canonical);
 
 // The `plan` record without its braces closed over run-time facts: see docs/reference/record.md.
-std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash, const std::vector<int>& pin);
+std::string plan_record(const Plan& plan, const Resolved& resolved, const std::string& hash,
+                        const std::vector<int>& pin);
 
 // Why this pattern cannot run over this variant, or "".
 std::string skip_reason(const Pattern& pattern, const np_module& module);

@@ -112,7 +112,8 @@ Outcome check_table(const np_module* table, const std::string& path) {
       {!one_sided || (m.expose != nullptr && m.attach != nullptr && m.withdraw != nullptr),
        "put and get need expose, attach and withdraw"},
       {(m.alloc == nullptr) == (m.free == nullptr), "alloc and free belong together"},
-      {m.send != nullptr || one_sided || asynchronous || m.collective != nullptr, "it has no operation that moves a message"},
+      {m.send != nullptr || one_sided || asynchronous || m.collective != nullptr,
+       "it has no operation that moves a message"},
       {m.max_ranks == 1 || m.address != nullptr || m.bootstrap != nullptr,
        "several ranks need address and connect, or a bootstrap of the library's own"},
   }};
@@ -171,7 +172,8 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
 }
 
 const LoadedModule* Registry::find(std::string_view name) const {
-  const auto at = std::find_if(modules_.begin(), modules_.end(), [&](const LoadedModule& m) { return name == m.table->name; });
+  const auto at =
+      std::find_if(modules_.begin(), modules_.end(), [&](const LoadedModule& m) { return name == m.table->name; });
   return at == modules_.end() ? nullptr : &*at;
 }
 
@@ -191,7 +193,8 @@ std::vector<std::string> module_directories() {
   std::array<char, PATH_MAX> self{};
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
   if (length > 0) {
-    const fs::path prefix = fs::path(std::string(self.data(), static_cast<std::size_t>(length))).parent_path().parent_path();
+    const fs::path prefix =
+        fs::path(std::string(self.data(), static_cast<std::size_t>(length))).parent_path().parent_path();
     directories.push_back((prefix / "lib/netpipe/modules").string());
   }
   return directories;

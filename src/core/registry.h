@@ -24,8 +24,8 @@ struct RefusedModule {
 
 class Registry {
  public:
-  // Every *.so of the directories, then the files. A file that the user named and that is refused is a failure; one in a
-  // directory is listed in refused(). The first of two modules with one name wins; files come before directories.
+  // Every *.so of the directories, then the files. A file that the user named and that is refused is a failure; one in
+  // a directory is listed in refused(). The first of two modules with one name wins; files come before directories.
   static Result<Registry> load(const std::vector<std::string>& directories, const std::vector<std::string>& files);
 
   [[nodiscard]] const LoadedModule* find(std::string_view name) const;
@@ -38,7 +38,8 @@ class Registry {
   std::vector<RefusedModule> refused_;
 };
 
-// Where the modules of this installation are: $NETPIPE_MODULE_PATH (colons), then ../lib/netpipe/modules beside the executable.
+// Where the modules of this installation are: $NETPIPE_MODULE_PATH (colons), then ../lib/netpipe/modules beside the
+// executable.
 std::vector<std::string> module_directories();
 
 // Is this table one that the core can use? The sentence names both sides of a mismatch.

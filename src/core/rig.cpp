@@ -31,8 +31,9 @@ Result<std::vector<std::string>> unpack(std::vector<std::string> parcels) {
     if (text.empty() || text[0] != succeeded) {
       const auto blank = text.find(' ');
       const int code = text.size() > 1 ? std::atoi(text.c_str() + 1) : 4;
-      return Failure{static_cast<Exit>(code), "rank " + std::to_string(rank) + ": " +
-                                                  (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
+      return Failure{static_cast<Exit>(code),
+                     "rank " + std::to_string(rank) + ": " +
+                         (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
     }
     text.erase(0, 1);
   }
@@ -89,7 +90,8 @@ struct Rig::Opened {
   }
 };
 
-Rig::Rig(RigSetting setting) : set_(std::move(setting)), opened_(set_.resolved->variants.size()), yard_memory_(yardstick_memory_bytes) {}
+Rig::Rig(RigSetting setting)
+    : set_(std::move(setting)), opened_(set_.resolved->variants.size()), yard_memory_(yardstick_memory_bytes) {}
 
 Rig::~Rig() = default;
 
@@ -191,8 +193,8 @@ Outcome Rig::ready_here(std::uint32_t index) {
   if (one.module->alloc == nullptr && common_pool_) {
     one.pool = common_pool_;
   } else {
-    auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(), set_.plan->verify,
-                                 set_.arena != nullptr ? one.context.nranks : 1);
+    auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(),
+                                 set_.plan->verify, set_.arena != nullptr ? one.context.nranks : 1);
     if (!pool) return pool.failure();
     one.pool = std::move(*pool);
     if (one.module->alloc == nullptr) common_pool_ = one.pool;
@@ -251,7 +253,8 @@ Result<std::vector<std::string>> Rig::open(std::uint32_t index) {
   };
   // What a step of a module came to, with the deadline over it.
   const auto guarded = [&](const auto& step) -> Result<std::string> {
-    Watchdog::arm(deadline, nullptr, error_line(command, "the module did not come back from opening or connecting"), set_.record_fd);
+    Watchdog::arm(deadline, nullptr, error_line(command, "the module did not come back from opening or connecting"),
+                  set_.record_fd);
     Result<std::string> result = step();
     Watchdog::disarm();
     return result;
@@ -324,16 +327,18 @@ Report Rig::check(const Command& command, const Pattern& pattern, const Stage& s
   const std::uint64_t received = rounds * pattern.arrivals(stage.rank, stage.nranks);
   for (std::uint64_t i = 0; i < received; ++i) {
     const char* place = stage.incoming.at(i);
-    const auto wrong = first_difference(place, command.size_bytes, message_seed(set_.plan->seed, command.visit, sender, i));
+    const auto wrong =
+        first_difference(place, command.size_bytes, message_seed(set_.plan->seed, command.visit, sender, i));
     const bool beyond = std::any_of(place + command.size_bytes, place + command.size_bytes + guard_bytes,
                                     [](char c) { return c != guard_byte; });
     if (wrong || beyond) {
       report.status = verification_failed;
-      std::snprintf(report.sentence, sizeof report.sentence,
-                    "verification failed on rank %d: message %llu of %llu from rank %d %s %llu", stage.rank,
-                    static_cast<unsigned long long>(i + 1), static_cast<unsigned long long>(received), sender,
-                    wrong ? "differs from what was sent, first at byte" : "is right but was written beyond its end, at byte",
-                    static_cast<unsigned long long>(wrong.value_or(command.size_bytes)));
+      std::snprintf(
+          report.sentence, sizeof report.sentence,
+          "verification failed on rank %d: message %llu of %llu from rank %d %s %llu", stage.rank,
+          static_cast<unsigned long long>(i + 1), static_cast<unsigned long long>(received), sender,
+          wrong ? "differs from what was sent, first at byte" : "is right but was written beyond its end, at byte",
+          static_cast<unsigned long long>(wrong.value_or(command.size_bytes)));
       return report;
     }
     report.verified_bytes += command.size_bytes;
@@ -348,14 +353,22 @@ Report Rig::visit(const Command& command) {
   const Pattern& pattern = *set_.resolved->patterns[command.pattern];
   const int nranks = one.context.nranks;
   const std::uint64_t rounds = command.samples * command.rounds + pattern.extra_rounds;
-  Stage stage{*one.module, one.endpoint, set_.group->rank(), nranks, command.size_bytes, {}, {}, one.exposed ? &one.landing : nullptr};
+  Stage stage{*one.module,
+              one.endpoint,
+              set_.group->rank(),
+              nranks,
+              command.size_bytes,
+              {},
+              {},
+              one.exposed ? &one.landing : nullptr};
   stamps_.resize(command.samples + 1);
   message_[0] = '\0';
 
-  Watchdog::arm(command.deadline_ns, nranks > 1 ? set_.group : nullptr,
-                error_line(command, "the module did not return within " + std::to_string(command.deadline_ns / 1'000'000) +
-                                        " ms, nor after it was told to give up; the process was ended"),
-                set_.record_fd);
+  Watchdog::arm(
+      command.deadline_ns, nranks > 1 ? set_.group : nullptr,
+      error_line(command, "the module did not return within " + std::to_string(command.deadline_ns / 1'000'000) +
+                              " ms, nor after it was told to give up; the process was ended"),
+      set_.record_fd);
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
   if (pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);
@@ -369,10 +382,12 @@ Report Rig::visit(const Command& command) {
   if (status != NP_OK) {
     const char* detail = message_[0] != '\0' ? message_.data() : meaning(status);
     if (cause == Cause::deadline) {
-      std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s did not complete within %.1f s and was stopped: %s",
-                    stage.rank, one.module->name, static_cast<double>(command.deadline_ns) * 1e-9, detail);
+      std::snprintf(report.sentence, sizeof report.sentence,
+                    "rank %d: module %s did not complete within %.1f s and was stopped: %s", stage.rank,
+                    one.module->name, static_cast<double>(command.deadline_ns) * 1e-9, detail);
     } else {
-      std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s: %s", stage.rank, one.module->name, detail);
+      std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s: %s", stage.rank, one.module->name,
+                    detail);
     }
   }
   return report;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's side of a measurement: its open variants, their memory, and how it carries out a command together with the other ranks.
+// One rank's side of a measurement: its open variants, their memory, and how it carries out a command together with the
+// other ranks.
 #pragma once
 
 #include <array>
@@ -18,12 +19,12 @@ struct RigSetting {
   Group* group = nullptr;
   const Plan* plan = nullptr;
   const Resolved* resolved = nullptr;
-  Arena* arena = nullptr;       // shared by the ranks of one host, or nullptr
-  std::string job;              // the same on all ranks, unguessable
-  std::string local_address;    // numeric
-  int cpu = -1;                 // that this rank is pinned to
+  Arena* arena = nullptr;     // shared by the ranks of one host, or nullptr
+  std::string job;            // the same on all ranks, unguessable
+  std::string local_address;  // numeric
+  int cpu = -1;               // that this rank is pinned to
   bool oversubscribed = false;
-  int record_fd = -1;           // for the watchdog's last words
+  int record_fd = -1;  // for the watchdog's last words
 };
 
 struct MemoryUse {
@@ -41,8 +42,8 @@ class Rig {
   // The life of every rank but 0: carries out commands until finish, or until rank 0 has gone.
   Outcome follow();
 
-  // Collective: each rank opens the variant, they exchange addresses, connect and make buffers. The outcome is the same on all ranks.
-  // On success the settings of each rank, as one JSON object a rank: the `ranks` of a `variant` record.
+  // Collective: each rank opens the variant, they exchange addresses, connect and make buffers. The outcome is the same
+  // on all ranks. On success the settings of each rank, as one JSON object a rank: the `ranks` of a `variant` record.
   Result<std::vector<std::string>> open(std::uint32_t variant);
   void close(std::uint32_t variant);
   // Counters of the variant on each rank, as JSON objects; empty when the module has none. Collective.
@@ -55,7 +56,8 @@ class Rig {
   Yardstick yardstick();
 
   // Largest number of rounds that one visit may have, because of verification: 0 is no limit.
-  [[nodiscard]] std::uint64_t most_rounds(std::uint32_t variant, const Pattern& pattern, std::uint64_t size_bytes) const;
+  [[nodiscard]] std::uint64_t most_rounds(std::uint32_t variant, const Pattern& pattern,
+                                          std::uint64_t size_bytes) const;
   [[nodiscard]] const np_limits& limits(std::uint32_t variant) const;
   [[nodiscard]] MemoryUse memory() const;
   [[nodiscard]] int ranks(std::uint32_t variant) const;

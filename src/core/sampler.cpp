@@ -50,7 +50,10 @@ int Point::state() const {
 }
 
 Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
-    : setting_(setting), visit_ns_(curves.size(), shortest_visit_ns), fewest_(curves.size(), long_visit_samples), random_(setting.seed) {
+    : setting_(setting),
+      visit_ns_(curves.size(), shortest_visit_ns),
+      fewest_(curves.size(), long_visit_samples),
+      random_(setting.seed) {
   for (CurveSetting& one : curves) {
     Curve curve;
     for (const std::uint64_t size : one.sizes) {
@@ -73,7 +76,8 @@ std::size_t Sampler::points() const {
 double Sampler::left_s() const {
   double seconds = 0;
   for (const Curve& curve : curves_) {
-    const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.stop == Stop::none; });
+    const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(),
+                                                 [](const Point& p) { return p.stop == Stop::none; });
     if (open) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
   }
   return seconds;
@@ -84,7 +88,8 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
   if (!curve.setting.single_rounds) {
     rounds = std::max(std::ceil(stream_sample_ns / point.round_ns), static_cast<double>(stream_rounds));
     // A message that takes longer than a whole sample should needs no burst behind it.
-    if (point.round_ns > stream_sample_ns) rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
+    if (point.round_ns > stream_sample_ns)
+      rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
   } else if (point.round_ns < single_factor * setting_.clock_cost_ns) {
     rounds = std::ceil(batch_factor * setting_.clock_cost_ns / std::max(point.round_ns, 0.1));
   }
@@ -95,8 +100,8 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
   return static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound));
 }
 
-// Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of a size
-// pays for page tables and windows. Both count as warm-up.
+// Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of
+// a size pays for page tables and windows. Both count as warm-up.
 std::optional<Visit> Sampler::calibrate() {
   while (next_in_order_ < order_.size()) {
     const auto [c, p] = order_[next_in_order_];
@@ -129,8 +134,8 @@ void Sampler::begin_pass() {
   std::shuffle(order_.begin(), order_.end(), random_);
 }
 
-// Lays what is left of a curve's budget out over this many passes: a visit of a short operation lasts visit_ns, one of a long
-// operation has a few samples.
+// Lays what is left of a curve's budget out over this many passes: a visit of a short operation lasts visit_ns, one of
+// a long operation has a few samples.
 void Sampler::choose_visit_lengths(double passes) {
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     const Curve& curve = curves_[c];
@@ -140,7 +145,8 @@ void Sampler::choose_visit_lengths(double passes) {
       double sum = 0;
       for (const Point& p : curve.points) {
         if (p.stop != Stop::none) continue;
-        sum += around_ns + std::max(visit_ns, static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1)) * p.round_ns);
+        sum += around_ns +
+               std::max(visit_ns, static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1)) * p.round_ns);
       }
       return sum;
     };
@@ -170,11 +176,12 @@ std::optional<Visit> Sampler::next() {
       Curve& curve = curves_[c];
       Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
-      // Every point is visited once whatever the budget says: a number that is marked as uncertain tells more than a gap.
+      // Every point is visited once whatever the budget says: a number that is marked as uncertain tells more than a
+      // gap.
       if (curve.used_s >= setting_.budget_s && point.passes > 0) continue;
       const double sample_ns = static_cast<double>(point.rounds) * point.round_ns;
-      std::uint64_t samples = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c],
-                                                        most_samples_per_visit);
+      std::uint64_t samples = std::clamp<std::uint64_t>(
+          static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
       const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
       if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
       return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
@@ -188,7 +195,8 @@ std::optional<Visit> Sampler::next() {
   }
 }
 
-std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state) {
+std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s,
+                            int state) {
   Curve& curve = curves_[visit.curve];
   Point& point = at(visit);
   curve.used_s += seconds;
@@ -204,7 +212,8 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     std::sort(sorted.begin(), sorted.end());
     point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
     point.dropped += values.size();
-    const bool long_enough = point.round_ns * static_cast<double>(visit.rounds) > 4 * batch_factor * setting_.clock_cost_ns;
+    const bool long_enough =
+        point.round_ns * static_cast<double>(visit.rounds) > 4 * batch_factor * setting_.clock_cost_ns;
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
   }
@@ -243,7 +252,8 @@ void Sampler::end_pass() {
       const Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
       const auto blocks = point.states.find(point.state());
-      const bool believed = blocks != point.states.end() && blocks->second.size() >= static_cast<std::size_t>(fewest_passes);
+      const bool believed =
+          blocks != point.states.end() && blocks->second.size() >= static_cast<std::size_t>(fewest_passes);
       if (believed && estimate_point(blocks->second).half_width() <= setting_.target) {
         finish(c, p, Stop::precision);
       } else if (point.samples >= most_samples_per_point) {

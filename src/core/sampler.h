@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides what is measured next and when a point is done. Pure: it is told what was measured and never looks at a clock, so its
-// whole behaviour is tested without time.
+// Decides what is measured next and when a point is done. Pure: it is told what was measured and never looks at a
+// clock, so its whole behaviour is tested without time.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@
 
 namespace netpipe {
 
-// A point needs this many visits before its interval is believed; with them a 1 % target and the default budget fit each other.
+// A point needs this many visits before its interval is believed; with them a 1 % target and the default budget fit
+// each other.
 inline constexpr int fewest_passes = 8;
 inline constexpr std::size_t most_samples_per_visit = 256;
 inline constexpr std::size_t most_samples_per_point = 1U << 16;
 
 struct SamplerSetting {
   double target = 0.01;
-  double budget_s = 3.5;        // of one curve
+  double budget_s = 3.5;  // of one curve
   double clock_cost_ns = 25;
   std::uint64_t seed = 1;
 };
@@ -53,12 +54,12 @@ const char* stop_name(Stop stop);
 // What is known of one size of one curve.
 struct Point {
   std::uint64_t size_bytes = 0;
-  double round_ns = 0;            // the latest idea of one round's time
-  std::uint64_t rounds = 0;       // of one sample; fixed after calibration, so that all samples are alike
+  double round_ns = 0;                       // the latest idea of one round's time
+  std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
   std::map<int, std::vector<Block>> states;  // kept samples by state of the machine, ns per operation
-  std::size_t samples = 0;        // over all states
-  std::size_t suspect = 0;        // samples taken while the state changed: in no state, in no number
-  std::size_t dropped = 0;        // warm-up
+  std::size_t samples = 0;                   // over all states
+  std::size_t suspect = 0;                   // samples taken while the state changed: in no state, in no number
+  std::size_t dropped = 0;                   // warm-up
   std::uint64_t verified_bytes = 0;
   int passes = 0;
   Stop stop = Stop::none;
@@ -80,12 +81,12 @@ class Sampler {
  public:
   Sampler(SamplerSetting setting, std::vector<CurveSetting> curves);
 
-  // What to do next: first every point's speed is found out, then passes over all points that are not done, in random order over
-  // sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
+  // What to do next: first every point's speed is found out, then passes over all points that are not done, in random
+  // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
   std::optional<Visit> next();
 
-  // The raw duration of each sample, in ns, and how long the visit took altogether. Returns how many leading samples were
-  // dropped as warm-up.
+  // The raw duration of each sample, in ns, and how long the visit took altogether. Returns how many leading samples
+  // were dropped as warm-up.
   std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state);
   void add_verified(const Visit& visit, std::uint64_t bytes) { at(visit).verified_bytes += bytes; }
 

@@ -17,10 +17,10 @@ struct Schedule {
   std::vector<std::uint64_t> list;       // list: the sizes as given
 };
 
-// The sizes in ascending order, each once; a list keeps a size that is given twice, and it then has two points of its own (which is
-// how bench/ shows that the intervals are honest). Classic is the schedule of NetPIPE 3.7.2 and 5.x exactly: an increment from 1
-// (from half of the start, where that is above 1), doubled at every other step from the third on; bounds apply to the base
-// length only.
+// The sizes in ascending order, each once; a list keeps a size that is given twice, and it then has two points of its
+// own (which is how bench/ shows that the intervals are honest). Classic is the schedule of NetPIPE 3.7.2 and 5.x
+// exactly: an increment from 1 (from half of the start, where that is above 1), doubled at every other step from the
+// third on; bounds apply to the base length only.
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& schedule);
 
 }  // namespace netpipe

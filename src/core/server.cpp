@@ -50,14 +50,14 @@ struct Place {
   Descriptor fd;
   sockaddr_storage peer{};
   std::optional<ServerHandshake> handshake;  // there when it is taken; talk() is the way to it
-  std::int64_t refuse_ns =
-      0;  // when one that has proved the token is told that the server is busy; 0: not waiting for that
+  // When one that has proved the token is told that the server is busy; 0: not waiting for that.
+  std::int64_t refuse_ns = 0;
 
   [[nodiscard]] bool taken() const { return static_cast<bool>(fd); }
-  [[nodiscard]] ServerHandshake& talk() { return *handshake; }  // NOLINT(bugprone-unchecked-optional-access)
-  [[nodiscard]] const ServerHandshake& talk() const {
-    return *handshake;
-  }  // NOLINT(bugprone-unchecked-optional-access)
+  // NOLINTBEGIN(bugprone-unchecked-optional-access)
+  [[nodiscard]] ServerHandshake& talk() { return *handshake; }
+  [[nodiscard]] const ServerHandshake& talk() const { return *handshake; }
+  // NOLINTEND(bugprone-unchecked-optional-access)
   [[nodiscard]] std::string who() const { return endpoint_text(address_text(peer), port_of(peer)); }
   void leave() {
     handshake.reset();

@@ -37,7 +37,9 @@ std::vector<Block> cut(std::span<const Block> blocks) {
   for (const Block& block : blocks) {
     const std::size_t count = std::clamp<std::size_t>(block.values.size() / 2, 1, fewest_blocks);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto edge = [&](std::size_t k) { return block.values.begin() + static_cast<std::ptrdiff_t>(block.values.size() * k / count); };
+      const auto edge = [&](std::size_t k) {
+        return block.values.begin() + static_cast<std::ptrdiff_t>(block.values.size() * k / count);
+      };
       parts.push_back({block.at_s + static_cast<double>(i) * 1e-9, {edge(i), edge(i + 1)}});
     }
   }
@@ -46,7 +48,7 @@ std::vector<Block> cut(std::span<const Block> blocks) {
 
 struct Line {
   double residual_variance = 0;  // of the blocks around it, weighted by their samples
-  double memory = 0;  // correlation of one block with the next, as an AR(1) process
+  double memory = 0;             // correlation of one block with the next, as an AR(1) process
   double slope = 0;
   double span = 0;
 };
@@ -91,7 +93,8 @@ Line fit_shares(std::span<const Block> blocks, double median) {
     previous = residual;
   }
   line.residual_variance = squares / (k - 2);
-  // The first autocorrelation of so few residuals is too small by about (1 + 3r) / k (Marriott and Pope, 1954): undone here.
+  // The first autocorrelation of so few residuals is too small by about (1 + 3r) / k (Marriott and Pope, 1954): undone
+  // here.
   const double r = squares > 0 ? products / squares : 0;
   line.memory = std::clamp((k * r + 1) / (k - 3), 0.0, 0.7);
   return line;
@@ -166,7 +169,8 @@ std::size_t warmup_samples(std::span<const float> values) {
   const double fence = q3 + 3 * (q3 - q1);
   std::size_t warm = 0;
   for (std::size_t i = 0; i + 2 < values.size() && i < half; ++i) {
-    const float middle = std::max(std::min(values[i], values[i + 1]), std::min(std::max(values[i], values[i + 1]), values[i + 2]));
+    const float middle =
+        std::max(std::min(values[i], values[i + 1]), std::min(std::max(values[i], values[i + 1]), values[i + 2]));
     if (values[i] <= fence && middle <= fence) break;
     warm = i + 1;
   }
@@ -195,7 +199,8 @@ std::size_t common_warmup(std::span<const Block> blocks) {
 
 std::vector<float> kept_values(std::span<const Block> blocks, std::size_t leading) {
   std::vector<float> values;
-  for (const Block& b : blocks) values.insert(values.end(), b.values.begin() + static_cast<std::ptrdiff_t>(leading), b.values.end());
+  for (const Block& b : blocks)
+    values.insert(values.end(), b.values.begin() + static_cast<std::ptrdiff_t>(leading), b.values.end());
   return values;
 }
 
@@ -207,7 +212,8 @@ PointEstimate estimate_point(std::span<const Block> blocks) {
     return result;
   }
   std::vector<Block> kept;
-  for (const Block& b : blocks) kept.push_back({b.at_s, {b.values.begin() + static_cast<std::ptrdiff_t>(result.leading), b.values.end()}});
+  for (const Block& b : blocks)
+    kept.push_back({b.at_s, {b.values.begin() + static_cast<std::ptrdiff_t>(result.leading), b.values.end()}});
   static_cast<Estimate&>(result) = estimate(kept);
   return result;
 }

@@ -24,23 +24,25 @@ struct Estimate {
   double median = 0;
   double low = 0, high = 0;  // interval of the median
   double correlation = 1;    // how many samples count as one independent sample
-  bool bounded = false;      // false: too few blocks or samples for an interval; low and high are then minimum and maximum
+  bool bounded = false;  // false: too few blocks or samples for an interval; low and high are then minimum and maximum
 
   // Half the interval over the median; infinite while there is no interval.
   [[nodiscard]] double half_width() const;
 };
 
-// The median and its 95 % confidence interval, without an assumption on the distribution: order statistics, with the ranks taken
-// from blocks because samples of one visit are correlated.
+// The median and its 95 % confidence interval, without an assumption on the distribution: order statistics, with the
+// ranks taken from blocks because samples of one visit are correlated.
 //
-// Let I be the share of a block's samples that lie below the overall median (ties count half). Were the samples independent, the
-// mean of I would have the variance 1/(4n) and the interval would run between the classical ranks n/2 -+ 1.96 sqrt(n)/2
-// (Conover, Practical Nonparametric Statistics, 3rd ed., ch. 3.2). They are not, so the variance is that of the blocks' shares around
-// a straight line over time (a drift is sampled evenly by the passes, and is no noise), with Student's t for blocks - 2 degrees of
-// freedom; compare batch means in Law, Simulation Modeling and Analysis, ch. 9, and, for quantiles, Heidelberger and
-// Lewis, Quantile Estimation in Dependent Sequences, 1984. What the drift adds because the visits fall at random within their passes
-// is added back, and where one visit still resembles the next the variance grows as that of an AR(1) process. A correlation that
-// outlasts several visits is a state of the machine and not noise: the yardsticks are there for that. Tests show the coverage on independent, correlated, drifting and bimodal streams, with the stopping rule.
+// Let I be the share of a block's samples that lie below the overall median (ties count half). Were the samples
+// independent, the mean of I would have the variance 1/(4n) and the interval would run between the classical ranks n/2
+// -+ 1.96 sqrt(n)/2 (Conover, Practical Nonparametric Statistics, 3rd ed., ch. 3.2). They are not, so the variance is
+// that of the blocks' shares around a straight line over time (a drift is sampled evenly by the passes, and is no
+// noise), with Student's t for blocks - 2 degrees of freedom; compare batch means in Law, Simulation Modeling and
+// Analysis, ch. 9, and, for quantiles, Heidelberger and Lewis, Quantile Estimation in Dependent Sequences, 1984. What
+// the drift adds because the visits fall at random within their passes is added back, and where one visit still
+// resembles the next the variance grows as that of an AR(1) process. A correlation that outlasts several visits is a
+// state of the machine and not noise: the yardsticks are there for that. Tests show the coverage on independent,
+// correlated, drifting and bimodal streams, with the stopping rule.
 Estimate estimate(std::span<const Block> blocks);
 
 // The p-quantile of sorted values by linear interpolation (definition 7 of Hyndman and Fan, 1996).
@@ -49,12 +51,14 @@ double quantile(std::span<const float> sorted, double p);
 // A percentile is supported by at least ten samples beyond it.
 std::optional<double> supported_quantile(std::span<const float> sorted, double p);
 
-// How many leading samples of a visit are warm-up: the leading run in which each of three neighbours lies above what the second half
-// of the visit reaches (upper quartile + 3 interquartile ranges, Tukey's far-out fence). At most half of the visit.
+// How many leading samples of a visit are warm-up: the leading run in which each of three neighbours lies above what
+// the second half of the visit reaches (upper quartile + 3 interquartile ranges, Tukey's far-out fence). At most half
+// of the visit.
 std::size_t warmup_samples(std::span<const float> values);
 
-// The same for visits too short to see it in (fewer than eight samples): how many samples at the head of every visit are
-// warm-up, because their median over the visits lies above the upper quartile of what follows them. At most half of a visit.
+// The same for visits too short to see it in (fewer than eight samples): how many samples at the head of every visit
+// are warm-up, because their median over the visits lies above the upper quartile of what follows them. At most half of
+// a visit.
 std::size_t common_warmup(std::span<const Block> blocks);
 
 // estimate() of the blocks without their common warm-up; warmup says how much that was.

@@ -16,7 +16,9 @@ struct Value {
 Result<Value> number_in_range(const np_option& option, std::int64_t number, std::string text) {
   if (number < option.min || number > option.max) {
     const bool size = option.type == NP_SIZE;
-    const auto show = [&](std::int64_t n) { return size ? size_text(static_cast<std::uint64_t>(n)) : std::to_string(n); };
+    const auto show = [&](std::int64_t n) {
+      return size ? size_text(static_cast<std::uint64_t>(n)) : std::to_string(n);
+    };
     return usage(text + " is outside " + show(option.min) + " to " + show(option.max));
   }
   return Value{number, std::move(text)};
@@ -42,7 +44,8 @@ Result<Value> parse_value(const np_option& option, std::string_view text) {
     case NP_CHOICE: {
       const std::vector<std::string> choices = split(option.choices, '|');
       const auto at = std::find(choices.begin(), choices.end(), text);
-      if (at == choices.end()) return usage("'" + std::string(text) + "' is not one of its choices" + did_you_mean(text, choices));
+      if (at == choices.end())
+        return usage("'" + std::string(text) + "' is not one of its choices" + did_you_mean(text, choices));
       return Value{at - choices.begin(), *at};
     }
     case NP_TEXT: break;
@@ -70,8 +73,8 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
     option_names.emplace_back(option.name);
     const Result<Value> value = parse_value(option, option.default_value);
     if (!value) {
-      return usage("module " + std::string(module.name) + ": the default of option '" + option.name + "' is wrong: " +
-                   value.failure().sentence);
+      return usage("module " + std::string(module.name) + ": the default of option '" + option.name +
+                   "' is wrong: " + value.failure().sentence);
     }
     values.push_back(*value);
     defaults.push_back(value->text);
@@ -89,7 +92,8 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
         return usage("option '" + key + "' of module " + module.name + " needs a value: " + key + "=VALUE");
       }
       const std::size_t index = static_cast<std::size_t>(at - option_names.begin());
-      const Result<Value> value = parse_value(module.options[index], trim(std::string_view(setting).substr(equals + 1)));
+      const Result<Value> value =
+          parse_value(module.options[index], trim(std::string_view(setting).substr(equals + 1)));
       if (!value) {
         return usage("option '" + key + "' of module " + module.name + ": " + value.failure().sentence);
       }

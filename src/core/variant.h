@@ -20,9 +20,9 @@ struct Variant {
   ~Variant() = default;
 
   const np_module* module = nullptr;
-  std::string name;                 // canonical: the options that differ from their defaults, in the table's order
-  std::vector<std::string> texts;   // every option's value as text, in the table's order
-  std::vector<np_value> values;     // the same for the module; text points into texts
+  std::string name;                // canonical: the options that differ from their defaults, in the table's order
+  std::vector<std::string> texts;  // every option's value as text, in the table's order
+  std::vector<np_value> values;    // the same for the module; text points into texts
 };
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry);

@@ -30,7 +30,8 @@ std::uint64_t message_seed(std::uint64_t job, std::uint64_t visit, int sender, s
 }
 
 void fill(void* data, std::size_t bytes, std::uint64_t seed) {
-  each_word(bytes, seed, [&](std::size_t at, std::size_t n, std::uint64_t w) { std::memcpy(static_cast<char*>(data) + at, &w, n); });
+  each_word(bytes, seed,
+            [&](std::size_t at, std::size_t n, std::uint64_t w) { std::memcpy(static_cast<char*>(data) + at, &w, n); });
 }
 
 void spoil(void* data, std::size_t bytes, std::uint64_t seed) {

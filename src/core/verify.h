@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verified message consists of: every byte depends on who sent it, in which visit, as which message, and where it lies, so that
-// nothing but the right message at the right place passes.
+// What a verified message consists of: every byte depends on who sent it, in which visit, as which message, and where
+// it lies, so that nothing but the right message at the right place passes.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,7 @@ void on_tick(int);
 
 // While nothing is wrong interrupted system calls go on by themselves; once the flag is up they have to return.
 void install_tick(bool restart) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_tick;
   action.sa_flags = restart ? SA_RESTART : 0;
   sigemptyset(&action.sa_mask);
@@ -76,7 +76,7 @@ Outcome Watchdog::install(bool interruptible) {
   state.abort = 0;
   state.armed.store(false);
   install_tick(true);
-  struct sigaction action {};
+  struct sigaction action{};
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   action.sa_handler = interruptible ? on_interrupt : SIG_IGN;

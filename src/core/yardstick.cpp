@@ -117,7 +117,9 @@ void measure_together(Arena& arena, int rank, const volatile int* abort, bool ov
 }
 
 int MachineStates::classify(const Yardstick& y) {
-  const auto alike = [](double a, double b, double tolerance) { return std::abs(std::log(a / b)) < std::log(tolerance); };
+  const auto alike = [](double a, double b, double tolerance) {
+    return std::abs(std::log(a / b)) < std::log(tolerance);
+  };
   for (std::size_t i = 0; i < seen_.size(); ++i) {
     const Seen& s = seen_[i];
     const bool bounce_alike = !s.bounce_ns || !y.bounce_ns || alike(*s.bounce_ns, *y.bounce_ns, bounce_tolerance);

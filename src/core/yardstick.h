@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// METHOD rule 17: machines change under a run. What two processors can do with nothing of a layer between them is measured again and
-// again beside the layers, and tells the states of the machine apart.
+// METHOD rule 17: machines change under a run. What two processors can do with nothing of a layer between them is
+// measured again and again beside the layers, and tells the states of the machine apart.
 #pragma once
 
 #include <cstdint>

@@ -87,17 +87,12 @@ inline bool set_blocking(int fd, bool blocking) {
 // The places in the list are those of kWaitOption.
 enum class Wait { block = 0, poll = 1, hybrid = 2 };
 
-constexpr np_option kWaitOption = {"wait",
-                                   NP_CHOICE,
-                                   "block",
-                                   0,
-                                   0,
-                                   "block|poll|hybrid",
-                                   "",
-                                   "how a rank waits: block sleeps in the kernel, poll repeats non-blocking calls, "
-                                   "hybrid does so for spin_us and then "
-                                   "sleeps",
-                                   1};
+constexpr np_option kWaitOption = {
+    "wait",  NP_CHOICE,
+    "block", 0,
+    0,       "block|poll|hybrid",
+    "",      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps",
+    1};
 constexpr np_option kSpinOption = {
     "spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1};
 
@@ -185,8 +180,7 @@ class Wire {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::write(lanes_[0].out, data, std::min(bytes, max_call_bytes_), blocking_);
-      if (done == static_cast<ssize_t>(bytes)) [[likely]]
-        return NP_OK;
+      if (done == static_cast<ssize_t>(bytes)) return NP_OK;
     }
     return finish_direct(out_, const_cast<void*>(data), bytes, done);
   }
@@ -195,8 +189,7 @@ class Wire {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
-      if (done == static_cast<ssize_t>(bytes)) [[likely]]
-        return NP_OK;
+      if (done == static_cast<ssize_t>(bytes)) return NP_OK;
     }
     return finish_direct(in_, data, bytes, done);
   }

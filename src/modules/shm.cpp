@@ -68,7 +68,7 @@ constexpr np_option kOptionTable[kOptions] = {
      "messages and parts in flight in one direction; rounded up to a power of two", 1},
     {"handover", NP_BOOL, "yes", 0, 0, nullptr, "",
      "an answer goes into the cache line that brought the question; no sends all through the rings", 1},
-    {"poll_gap", NP_INT, "40", 0, 1000000, nullptr, "ns",
+    {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
      "pause between two looks, so that a look does not take the line from a peer that is about to write it", 1},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},
@@ -411,7 +411,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
   emit(to, "waits", waits.c_str());
   char gap[64];
-  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", waiter.gap(0), waiter.relax_ns());
+  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", waiter.gap(), waiter.relax_ns());
   emit(to, "poll_gap", gap);
   const char* small =
       e->option(kHandover) != 0 ? "in the line of the last one, or through the ring" : "through the ring";

@@ -162,15 +162,21 @@ class Cells {
     return true;
   }
 
-  // The cell of the entry that is due, or nullptr when it has not come.
-  [[gnu::always_inline]] inline const Cell* look() const {
-    const Cell* next = &in_cells_[in_count_ & (slots_ - 1)];
-    if ((handover_->word.load(std::memory_order_acquire) ^ in_word_) <= kInfoMask) return handover_;
-    if ((next->word.load(std::memory_order_acquire) ^ in_word_) <= kInfoMask) return next;
-    return nullptr;
-  }
+  // An entry that has come. Its info is kept: the line may be on its way back to a peer that looks at it.
+  struct Found {
+    const Cell* cell;  // nullptr: it has not come
+    std::uint64_t info;
+  };
 
-  static std::uint64_t info(const Cell* cell) { return cell->word.load(std::memory_order_relaxed) & kInfoMask; }
+  // The entry that is due.
+  [[gnu::always_inline]] inline Found look() const {
+    const Cell* next = &in_cells_[in_count_ & (slots_ - 1)];
+    const std::uint64_t handed = handover_->word.load(std::memory_order_acquire) ^ in_word_;
+    if (handed <= kInfoMask) return {handover_, handed};
+    const std::uint64_t queued = next->word.load(std::memory_order_acquire) ^ in_word_;
+    if (queued <= kInfoMask) return {next, queued};
+    return {nullptr, 0};
+  }
 
   // Takes the entry that look() found: copies its payload, frees its cell. True when that made room for the sender
   // and was published, which is done once for a quarter of the ring.

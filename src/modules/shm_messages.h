@@ -104,17 +104,13 @@ class Messages {
 
   np_status receive(void* data, std::size_t bytes) {
     if (pending_ != 0 || bytes > set_.eager) return receive_long_way(data, bytes);
-    const unsigned gap = waiter.gap(bytes);
-    Waiter::Patience patience(waiter);
-    for (;;) {
-      if (const Cell* cell = cells.look()) {
-        if (Cells::info(cell) != bytes) [[unlikely]]
-          return receive_long_way(data, bytes);
-        if (cells.take(cell, data, bytes)) waiter.ring();
-        return NP_OK;
-      }
-      if (const np_status status = waiter.idle(patience, gap); status != NP_OK) return peer_.gave_up(status);
+    Cells::Found found = cells.look();
+    if (found.cell == nullptr) {
+      if (const np_status status = await(bytes, found); status != NP_OK) return peer_.gave_up(status);
     }
+    if (found.info != bytes) [[unlikely]] return receive_long_way(data, bytes);
+    if (cells.take(found.cell, data, bytes)) waiter.ring();
+    return NP_OK;
   }
 
   np_status start_send(Operation* operation, const void* data, std::size_t bytes) {
@@ -145,12 +141,11 @@ class Messages {
   np_status work_until(Reached reached, std::uint64_t bytes) {
     if (broken_ != NP_OK) return broken_;
     Waiter::Patience patience(waiter);
-    const unsigned gap = waiter.gap(bytes);
     while (!reached()) {
       bool moved = false;
       if (const np_status status = progress(moved); status != NP_OK) return breaks(status);
       if (moved && *peer_.context->abort == 0) continue;
-      if (const np_status status = waiter.idle(patience, gap); status != NP_OK) {
+      if (const np_status status = waiter.idle(patience, waiter.gap()); status != NP_OK) {
         take_target_back();
         return breaks(peer_.gave_up(status));
       }
@@ -199,6 +194,17 @@ class Messages {
   void finish(Operation* operation) {
     operation->state = Operation::State::done;
     --pending_;
+  }
+
+  [[gnu::always_inline]] inline np_status await(std::size_t bytes, Cells::Found& found) {
+    Waiter::Patience patience(waiter);
+    std::uint32_t looks = 1;
+    waiter.foresee(bytes);
+    for (found = cells.look(); found.cell == nullptr; found = cells.look(), ++looks) {
+      if (const np_status status = waiter.idle(patience, waiter.gap()); status != NP_OK) return status;
+    }
+    waiter.note(looks);
+    return NP_OK;
   }
 
   [[gnu::noinline]] np_status send_long_way(const void* data, std::size_t bytes) {
@@ -307,10 +313,9 @@ class Messages {
     Operation* receive = receives_.head();
     if (receive->state == Operation::State::pulling) return progress_pull(receive, moved);
     if (receive->state == Operation::State::joining) return join(moved);
-    const Cell* cell = cells.look();
+    const auto [cell, info] = cells.look();
     if (cell == nullptr) return NP_OK;
     moved = true;
-    const std::uint64_t info = Cells::info(cell);
     if (receive->state == Operation::State::parts) {
       const std::uint64_t part = std::min(info, receive->bytes - receive->moved);
       if (cells.take(cell, receive->data + receive->moved, part)) waiter.ring();

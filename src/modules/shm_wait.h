@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 
@@ -74,9 +76,17 @@ class Waiter {
       least = std::min(least, now_ns() - begin);
     }
     relax_ns_ = std::max(0.5, static_cast<double>(least) / kRelaxes);
-    short_gap_ = static_cast<unsigned>(static_cast<double>(settings.gap_ns) / relax_ns_ + 0.5);
-    // What spans several lines keeps the peer busy for a trip more before it can answer.
-    long_gap_ = 3 * short_gap_;
+    gap_ = static_cast<unsigned>(static_cast<double>(settings.gap_ns) / relax_ns_ + 0.5);
+    least = INT64_MAX;
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t begin = now_ns();
+      spin(kRelaxes);
+      least = std::min(least, now_ns() - begin);
+    }
+    const double spins_per_ns = kRelaxes / std::max(1.0, static_cast<double>(least));
+    earlier_ = static_cast<std::uint32_t>(kEarlierNs * spins_per_ns * kSpinUnit);
+    later_ = static_cast<std::uint32_t>(kLaterNs * spins_per_ns * kSpinUnit);
+    latest_ = static_cast<std::uint32_t>(kLatestNs * spins_per_ns * kSpinUnit);
     // In the modes that sleep, and where ranks share a processor, few looks are worth making at a time.
     mask_ = settings.oversubscribed ? 0 : settings.mode == WaitMode::poll ? 255 : 15;
   }
@@ -87,13 +97,29 @@ class Waiter {
     peer_pidfd_ = peer_pidfd;
   }
 
-  // Pauses between two looks for a message of this size.
-  [[nodiscard]] unsigned gap(std::size_t bytes) const {
-    return bytes > kInlineBytes && bytes <= 512 ? long_gap_ : short_gap_;
-  }
+  [[nodiscard]] unsigned gap() const { return gap_; }  // pauses between two looks
   [[nodiscard]] double relax_ns() const { return relax_ns_; }
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
   [[nodiscard]] std::uint64_t wakes() const { return wakes_; }
+
+  // Before the second look for a message of this size: waits as long as such a message usually takes to come. A look
+  // that is too early takes the line from the peer just before it writes, and both lose a trip; so the time is
+  // learned from where the last waits ended. It concerns answers that come at once; others are waited for by idle().
+  void foresee(std::size_t bytes) {
+    std::uint32_t& lead = lead_[std::bit_width(bytes)];
+    if (learns_) {
+      std::uint32_t& last = lead_[last_size_];
+      if (last_looks_ == 1) {
+        last -= std::min(last, earlier_);
+      } else if (last_looks_ <= kNearLooks) {
+        last = std::min(last + later_, latest_);
+      }
+    }
+    last_size_ = static_cast<unsigned>(std::bit_width(bytes));
+    spin(lead / kSpinUnit);
+  }
+  // How many looks the wait took after foresee().
+  void note(std::uint32_t looks) { last_looks_ = looks; }
 
   // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
   [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned pauses) {
@@ -126,6 +152,15 @@ class Waiter {
   }
 
  private:
+  static constexpr double kEarlierNs = 0.25, kLaterNs = 8;  // one look in 33 is too early
+  static constexpr double kLatestNs = 2000;
+  static constexpr std::uint32_t kNearLooks = 4;  // more: the message came when it came, nothing is learned
+  static constexpr std::uint32_t kSpinUnit = 256;
+
+  static void spin(std::uint32_t turns) {
+    for (std::uint32_t i = 0; i < turns; ++i) asm volatile("");
+  }
+
   [[gnu::noinline]] np_status turn(Patience& patience) {
     if (*settings_.abort != 0) return NP_ABORTED;
     if (patience.gone_) return NP_PEER_LOST;
@@ -178,8 +213,13 @@ class Waiter {
 
   Settings settings_;
   std::uint32_t mask_ = 0;
-  unsigned short_gap_ = 0, long_gap_ = 0;
+  unsigned gap_ = 0;
   double relax_ns_ = 1;
+  bool learns_ = true;
+  std::uint32_t earlier_ = 0, later_ = 0, latest_ = 0;
+  std::array<std::uint32_t, 65> lead_{};  // by the number of bits of the size; in spins / kSpinUnit
+  unsigned last_size_ = 0;
+  std::uint32_t last_looks_ = 0;
   Bell *own_ = nullptr, *peer_ = nullptr;
   int peer_pidfd_ = -1;
   std::uint64_t sleeps_ = 0, wakes_ = 0, glances_ = 0;

@@ -3,7 +3,8 @@
 //
 //     latency = round trip / 2          throughput = size_bytes / latency
 //
-// In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the receive of it.
+// In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the
+// receive of it.
 #include "core/pattern.h"
 
 namespace netpipe::patterns {

@@ -4,8 +4,9 @@
 //     time of one operation = time between first and last arrival of a sample / messages in it
 //     throughput = size_bytes / that time
 //
-// The system may join many small messages into one packet: the time of a small message is no latency. Connections are made anew before
-// each visit where the module can (tcp: reopen), because a window that has collapsed would spoil what follows.
+// The system may join many small messages into one packet: the time of a small message is no latency. Connections are
+// made anew before each visit where the module can (tcp: reopen), because a window that has collapsed would spoil what
+// follows.
 #include "core/pattern.h"
 
 namespace netpipe::patterns {
@@ -52,8 +53,10 @@ extern const Pattern stream;
 const Pattern stream = {
     .name = "stream",
     .summary = "messages in one direction, the receiver's clock",
-    .formula = "time of one operation = time between first and last arrival / messages after the first; throughput = size_bytes / "
-               "that time",
+    .formula =
+        "time of one operation = time between first and last arrival / messages after the first; throughput = "
+        "size_bytes / "
+        "that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
     .operations_per_round = 1,
     .extra_rounds = 1,

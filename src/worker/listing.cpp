@@ -25,13 +25,21 @@ void add_option(Json& json, const np_option& option) {
   if (option.type == NP_CHOICE) {
     for (const std::string& choice : split(option.choices, '|')) json.value(choice);
   }
-  json.close(']').field("unit", option.unit).field("help", option.help).field("tunable", option.tunable != 0).close('}');
+  json.close(']')
+      .field("unit", option.unit)
+      .field("help", option.help)
+      .field("tunable", option.tunable != 0)
+      .close('}');
 }
 
 void add_module(Json& json, const LoadedModule& module) {
   const np_module& m = *module.table;
   const std::string reason = probe_reason(m);
-  json.open('{').field("name", m.name).field("summary", m.summary).field("version", m.version).field("path", module.path);
+  json.open('{')
+      .field("name", m.name)
+      .field("summary", m.summary)
+      .field("version", m.version)
+      .field("path", module.path);
   json.field("available", reason.empty()).key("reason");
   reason.empty() ? json.null() : json.value(reason);
   text_or_null(json, "below", m.below);
@@ -57,7 +65,10 @@ std::string listing_json(const Registry& registry) {
   json.close(']').key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
     json.open('{').field("name", pattern->name).field("summary", pattern->summary).field("formula", pattern->formula);
-    json.field("source", pattern->source).field("min_ranks", pattern->min_ranks).field("max_ranks", pattern->max_ranks).close('}');
+    json.field("source", pattern->source)
+        .field("min_ranks", pattern->min_ranks)
+        .field("max_ranks", pattern->max_ranks)
+        .close('}');
   }
   json.close(']').key("refused").open('[');
   for (const RefusedModule& refused : registry.refused()) {
@@ -79,12 +90,17 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
       const std::string reason = skip_reason(*pattern, *variant.module);
       const std::size_t points = reason.empty() ? resolved.sizes.size() : 0;
       seconds += reason.empty() ? plan.budget_s : 0;
-      json.open('{').field("variant", variant.name).field("pattern", pattern->name).field("points", points).key("reason");
+      json.open('{')
+          .field("variant", variant.name)
+          .field("pattern", pattern->name)
+          .field("points", points)
+          .key("reason");
       reason.empty() ? json.null() : json.value(reason);
       json.close('}');
     }
   }
-  const std::uint64_t memory = 2 * BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify) * resolved.variants.size();
+  const std::uint64_t memory =
+      2 * BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify) * resolved.variants.size();
   json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
   return record + "," + json.text().substr(1);
 }

@@ -57,9 +57,8 @@ int list(const std::vector<std::string>& files) {
 int serve(const std::vector<std::string>& arguments) {
   return serve_main(
       arguments,
-      [](int fd, const std::string& plan, const std::string&, const std::string& local_address, const std::string& job) {
-        return serve_rank(fd, plan, local_address, job);
-      },
+      [](int fd, const std::string& plan, const std::string&, const std::string& local_address,
+         const std::string& job) { return serve_rank(fd, plan, local_address, job); },
       check_remote_plan);
 }
 
@@ -73,7 +72,8 @@ int main_of(std::vector<std::string> arguments) {
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "list") return list(arguments);
   if (command == "serve") return serve(arguments);
-  if (!arguments.empty()) return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
+  if (!arguments.empty())
+    return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
   if (command == "environment") {

@@ -22,8 +22,8 @@
 #include "core/json.h"
 #include "core/rendezvous.h"
 #include "core/rig.h"
-#include "core/sha256.h"
 #include "core/secret.h"
+#include "core/sha256.h"
 #include "core/watchdog.h"
 #include "worker/launcher_io.h"
 #include "worker/session.h"
@@ -38,7 +38,8 @@ int complain(const Failure& failure) {
 
 std::string random_job() {
   std::array<std::byte, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();  // the kernel has no entropy at all
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    std::abort();  // the kernel has no entropy at all
   return hex(bytes);
 }
 
@@ -80,7 +81,11 @@ Outcome pin_to(int cpu) {
 
 std::string environment_record(const Plan& plan, int rank, const std::vector<int>& cpus) {
   Json json;
-  json.open('{').field("type", "environment").field("launch", plan.launch).field("rank", rank).field("host", host_name());
+  json.open('{')
+      .field("type", "environment")
+      .field("launch", plan.launch)
+      .field("rank", rank)
+      .field("host", host_name());
   json.field_raw("facts", environment_json(cpus)).close('}');
   return json.take();
 }
@@ -116,13 +121,14 @@ int rank_life(const Plan& plan, const Resolved& resolved, RigSetting setting) {
   setting.resolved = &resolved;
   if (const auto sent = group.gather_text(environment); !sent) return complain(sent.failure());
   Rig rig(std::move(setting));
-  if (Outcome followed = rig.follow(); !followed) return static_cast<int>(Exit::failed);  // rank 0 has gone and says why
+  if (Outcome followed = rig.follow(); !followed)
+    return static_cast<int>(Exit::failed);  // rank 0 has gone and says why
   return 0;
 }
 
 // Makes the ranks 1.. of this host. Returns rank 0's ends; in a child it does not return.
-Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, const RigSetting& common, const std::vector<int>& cpus,
-                                    Children& children) {
+Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, const RigSetting& common,
+                                    const std::vector<int>& cpus, Children& children) {
   const int ranks = resolved.nranks;
   std::vector<int> ends = {-1};
   const pid_t parent = getpid();
@@ -158,7 +164,8 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
 }
 
 // Rank 0, once its group is there.
-int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const std::vector<int>& cpus, LauncherInput& input) {
+int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const std::vector<int>& cpus,
+         LauncherInput& input) {
   Group& group = *setting.group;
   const bool one_host = plan.host.empty();
   const std::string environment = environment_record(plan, 0, one_host ? cpus : std::vector<int>{setting.cpu});
@@ -197,7 +204,8 @@ int run(const Plan& plan, LauncherInput& input) {
   if (!plan.host.empty()) {
     for (const Variant& variant : resolved->variants) {
       if (variant.module->crosses_hosts == 0) {
-        return complain(usage(std::string("module ") + variant.module->name + " stays on one host; leave it out of a run with --host"));
+        return complain(usage(std::string("module ") + variant.module->name +
+                              " stays on one host; leave it out of a run with --host"));
       }
     }
     const Result<std::string> token = read_token(plan.token_file);
@@ -238,7 +246,8 @@ int run(const Plan& plan, LauncherInput& input) {
   int code = 0;
   {
     if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
-    const auto group = resolved->nranks > 1 ? make_socket_group(0, resolved->nranks, *ends, Watchdog::abort_flag()) : make_single_group();
+    const auto group = resolved->nranks > 1 ? make_socket_group(0, resolved->nranks, *ends, Watchdog::abort_flag())
+                                            : make_single_group();
     setting.group = group.get();
     setting.cpu = cpus[0];
     code = lead(plan, *resolved, std::move(setting), cpus, input);
@@ -276,20 +285,26 @@ Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return resolved.failure();
   for (const Variant& variant : resolved->variants) {
-    if (variant.module->crosses_hosts == 0) return usage(std::string("module ") + variant.module->name + " does not cross hosts");
+    if (variant.module->crosses_hosts == 0)
+      return usage(std::string("module ") + variant.module->name + " does not cross hosts");
   }
   if (canonical_text(*plan, *resolved) != plan_text) {
-    return usage("the two hosts understand the plan differently: their modules have other options or defaults; install the same netpipe on both");
+    return usage(
+        "the two hosts understand the plan differently: their modules have other options or defaults; install the same "
+        "netpipe on both");
   }
   const std::uint64_t largest = resolved->sizes.back();
   if (bounds.max_message_bytes != 0 && largest > bounds.max_message_bytes) {
     return usage("messages of " + std::to_string(largest) + " bytes are above this server's limit of " +
-                 std::to_string(bounds.max_message_bytes) + "; end the schedule earlier, or serve with a larger --max-size");
+                 std::to_string(bounds.max_message_bytes) +
+                 "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t memory = 2 * BufferPool::half_bytes(plan->buffers, largest, plan->verify) * resolved->variants.size();
+  const std::uint64_t memory =
+      2 * BufferPool::half_bytes(plan->buffers, largest, plan->verify) * resolved->variants.size();
   if (bounds.max_memory_bytes != 0 && memory > bounds.max_memory_bytes) {
     return usage("the plan needs " + std::to_string(memory) + " bytes of buffers, above this server's limit of " +
-                 std::to_string(bounds.max_memory_bytes) + "; measure fewer variants or smaller messages, or serve with a larger --max-memory");
+                 std::to_string(bounds.max_memory_bytes) +
+                 "; measure fewer variants or smaller messages, or serve with a larger --max-memory");
   }
   return ok();
 }

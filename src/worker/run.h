@@ -13,7 +13,8 @@ namespace netpipe {
 // Both ranks on this host, or this host's rank of a two-host run when the plan names a host. The exit code.
 int run(const Plan& plan, LauncherInput& input);
 
-// What this host's server does for a client: rank 1 of the plan that came over the control connection, which it owns from now on.
+// What this host's server does for a client: rank 1 of the plan that came over the control connection, which it owns
+// from now on.
 int serve_rank(int control_fd, const std::string& plan_text, const std::string& local_address, const std::string& job);
 
 // May this server carry out that plan within its bounds?

@@ -19,7 +19,8 @@ constexpr std::int64_t progress_every_ns = 400'000'000;
 
 // The more serious of two outcomes: what failed outranks what is missing, a wrong byte outranks both.
 Exit worse(Exit a, Exit b) {
-  static constexpr std::array order = {Exit::done, Exit::unavailable, Exit::usage, Exit::failed, Exit::gate, Exit::interrupted};
+  static constexpr std::array order = {Exit::done,   Exit::unavailable, Exit::usage,
+                                       Exit::failed, Exit::gate,        Exit::interrupted};
   return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
 }
 
@@ -153,8 +154,8 @@ void Session::take_yardstick(Sampler* sampler) {
   (void)static_cast<bool>(write(json.take()));
 }
 
-// The reports of the other ranks, and the stamps when their clock counts. worst becomes the first report that is not good, the own one
-// included.
+// The reports of the other ranks, and the stamps when their clock counts. worst becomes the first report that is not
+// good, the own one included.
 Outcome Session::collect(const Command& command, Report& worst) {
   const Pattern& pattern = *set_.resolved->patterns[command.pattern];
   const int nranks = set_.rig->ranks(command.variant);
@@ -238,14 +239,17 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   return write_sample(sampler, v, ns, dropped, report.verified_bytes);
 }
 
-Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std::vector<double>& ns, std::size_t dropped,
-                              std::uint64_t verified_bytes) {
+Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std::vector<double>& ns,
+                              std::size_t dropped, std::uint64_t verified_bytes) {
   const Curve& curve = sampler.curves()[v.curve];
   Json json;
   json.open('{').field("type", "sample").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[curve.setting.variant].name);
   json.field("pattern", set_.resolved->patterns[curve.setting.pattern]->name);
-  json.field("size_bytes", curve.points[v.point].size_bytes).field("pass", v.pass).field("state", state_).field("at_s", at_s());
+  json.field("size_bytes", curve.points[v.point].size_bytes)
+      .field("pass", v.pass)
+      .field("state", state_)
+      .field("at_s", at_s());
   json.field("ops", v.rounds * curve.setting.operations_per_round);
   const auto list = [&](const char* name, std::size_t from, std::size_t to) {
     json.key(name).open('[');
@@ -284,11 +288,17 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
   json.field("mean_ns", sum / static_cast<double>(values.size()));
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
-  json.field("bytes_per_s", e.median > 0 ? static_cast<double>(point.size_bytes) * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
-  json.field("correlation", e.correlation).field("converged", point.stop == Stop::precision).field("stop", stop_name(point.stop));
+  json.field("bytes_per_s", e.median > 0 ? static_cast<double>(point.size_bytes) * 1e9 / e.median
+                                         : std::numeric_limits<double>::quiet_NaN());
+  json.field("correlation", e.correlation)
+      .field("converged", point.stop == Stop::precision)
+      .field("stop", stop_name(point.stop));
   json.field("passes", point.passes).field("dropped", point.dropped + e.leading * e.blocks).field("leading", e.leading);
   json.field("other_states", point.samples - e.samples - e.leading * e.blocks);
-  json.field("verified_bytes", point.verified_bytes).key("histogram").open('{').field("resolution", Histogram::resolution);
+  json.field("verified_bytes", point.verified_bytes)
+      .key("histogram")
+      .open('{')
+      .field("resolution", Histogram::resolution);
   json.key("low_ns").open('[');
   for (const auto& [bucket, count] : histogram.counts()) json.value(Histogram::lower_ns(bucket));
   json.close(']').key("count").open('[');
@@ -322,8 +332,8 @@ Outcome Session::measure(Sampler& sampler) {
     stopped = Watchdog::interrupted() || (now_ns() - progress_ns_ > progress_every_ns && !progress(sampler, true));
     if (stopped) break;
     if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
-    // A rank has gone, or the file takes no more. The samples are in the file; no point is made of a curve that broke off: the
-    // launcher measures the other variants again.
+    // A rank has gone, or the file takes no more. The samples are in the file; no point is made of a curve that broke
+    // off: the launcher measures the other variants again.
     if (Outcome done = visit(sampler, *next); !done) return done;
   }
   if (stopped || Watchdog::interrupted()) {
@@ -342,7 +352,10 @@ void Session::close_variants() {
       if ((*counters)[rank].empty()) continue;
       Json json;
       json.open('{').field("type", "counters").field("launch", set_.plan->launch);
-      json.field("variant", set_.resolved->variants[v].name).field("rank", rank).field_raw("values", (*counters)[rank]).close('}');
+      json.field("variant", set_.resolved->variants[v].name)
+          .field("rank", rank)
+          .field_raw("values", (*counters)[rank])
+          .close('}');
       (void)static_cast<bool>(write(json.take()));
     }
     set_.rig->close(v);
@@ -391,7 +404,9 @@ Exit Session::run() {
   }
   Json json;
   json.open('{').field("type", "launch").field("launch", set_.plan->launch).field("seconds", at_s());
-  json.field("passes", sampler.pass() + 1).field("rss_bytes", memory.rss_bytes).field("buffer_bytes", memory.buffer_bytes);
+  json.field("passes", sampler.pass() + 1)
+      .field("rss_bytes", memory.rss_bytes)
+      .field("buffer_bytes", memory.buffer_bytes);
   json.field("states", states_.count()).close('}');
   (void)static_cast<bool>(write(json.take()));
   if (!file_state_) {

@@ -21,10 +21,10 @@ struct SessionSetting {
   Rig* rig = nullptr;
   RunFile* file = nullptr;
   std::string hash;
-  std::vector<int> pin;                             // per rank
-  std::vector<std::string> environments;            // facts of each rank, JSON
-  std::function<void(const std::string&)> event;    // one JSON line for the launcher
-  std::function<bool()> wait_for_go;                // paced runs: false when the launcher has gone
+  std::vector<int> pin;                           // per rank
+  std::vector<std::string> environments;          // facts of each rank, JSON
+  std::function<void(const std::string&)> event;  // one JSON line for the launcher
+  std::function<bool()> wait_for_go;              // paced runs: false when the launcher has gone
 };
 
 class Session {

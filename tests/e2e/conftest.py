@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -56,7 +57,7 @@ def listing(worker: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def measure(worker: Path, tmp_path: Path) -> Runner:
-    """measure("variant tcp", "budget 0.2"): one plan, run to its end. record="-" or another path replaces the run file."""
+    """measure("variant tcp", "budget 0.2"): one plan, run to its end. `record` takes the place of the run file."""
 
     def run(*lines: str, record: str | None = None, limit_s: float = LIMIT_S) -> Outcome:
         path = tmp_path / "run.jsonl"
@@ -73,7 +74,7 @@ def measure(worker: Path, tmp_path: Path) -> Runner:
 
 @pytest.fixture
 def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Popen[str], Path]]:
-    """The same, while it is still running. Whatever is left of it at the end of the test is ended by its process group."""
+    """The same, while it is still running. What is left of it at the end of the test is ended by its process group."""
     going: list[subprocess.Popen[str]] = []
 
     def start(*lines: str) -> tuple[subprocess.Popen[str], Path]:
@@ -94,10 +95,8 @@ def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Pope
 
     yield start  # type: ignore[misc]
     for process in going:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait(10)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:

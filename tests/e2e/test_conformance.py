@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every module against every pattern, with real bytes that are checked. The list comes from `netpipe-worker list`, so that a new module
-or pattern is tested by being there.
+"""Every module against every pattern, with real bytes that are checked. The list comes from `netpipe-worker list`, so
+that a new module or pattern is tested by being there.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
     assert all(p["verified_bytes"] for p in done.of("point"))
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name not in ("null",)])
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "null"])
 @pytest.mark.parametrize(
     "settings",
     [

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from conftest import WORKER, Outcome, Runner, parse
 
+Starter = Callable[..., tuple["subprocess.Popen[str]", Path]]
+
 
 @dataclass
 class Server:
@@ -100,7 +102,9 @@ def test_two_hosts_measure_and_check_every_byte(serve: Serve, measure: Runner) -
     assert [e["rank"] for e in done.of("environment")] == [0, 1]
 
 
-def test_a_wrong_token_is_refused_and_the_server_goes_on(serve: Serve, measure: Runner, tmp_path: Path) -> None:
+def test_a_wrong_token_is_refused_and_the_server_goes_on(
+    serve: Serve, measure: Runner, tmp_path: Path
+) -> None:
     server = serve()
     wrong = tmp_path / "wrong"
     wrong.touch(0o600)
@@ -118,12 +122,17 @@ def test_the_token_is_never_on_the_wire(serve: Serve, token: Path) -> None:
     relay = socket.create_server(("127.0.0.1", 0))
     seen = bytearray()
     client = subprocess.Popen(
-        [WORKER, "run"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+        [WORKER, "run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert client.stdin is not None
     port = relay.getsockname()[1]
     client.stdin.write(
-        f"netpipe-plan 1\nhost 127.0.0.1\nport {port}\ntoken-file {token}\nvariant tcp\nschedule list\nsizes 8\nbudget 0.1\nend\n"
+        f"netpipe-plan 1\nhost 127.0.0.1\nport {port}\ntoken-file {token}\n"
+        "variant tcp\nschedule list\nsizes 8\nbudget 0.1\nend\n"
     )
     client.stdin.flush()
     relay.settimeout(10)
@@ -146,7 +155,7 @@ def test_the_token_is_never_on_the_wire(serve: Serve, token: Path) -> None:
     assert bytes.fromhex(secret.decode()) not in seen
 
 
-def test_a_second_client_is_told_busy_at_once(serve: Serve, measure: Runner, started: Callable[..., tuple[subprocess.Popen[str], Path]]) -> None:
+def test_a_second_client_is_told_busy_at_once(serve: Serve, measure: Runner, started: Starter) -> None:
     server = serve()
     first, path = started(*plan(server, "variant tcp", "budget 20"))
     for _ in range(200):
@@ -159,7 +168,9 @@ def test_a_second_client_is_told_busy_at_once(serve: Serve, measure: Runner, sta
     assert first.poll() is None
 
 
-def test_a_client_that_is_killed_leaves_the_server_serving(serve: Serve, measure: Runner, started: Callable[..., tuple[subprocess.Popen[str], Path]]) -> None:
+def test_a_client_that_is_killed_leaves_the_server_serving(
+    serve: Serve, measure: Runner, started: Starter
+) -> None:
     server = serve()
     client, path = started(*plan(server, "variant tcp", "budget 20", "timeout 1"))
     for _ in range(200):
@@ -176,7 +187,7 @@ def test_a_client_that_is_killed_leaves_the_server_serving(serve: Serve, measure
     raise AssertionError(f"the server did not come back: {done.said} / {server.said()}")
 
 
-def test_a_server_that_is_killed_ends_the_client_in_a_sentence(serve: Serve, started: Callable[..., tuple[subprocess.Popen[str], Path]]) -> None:
+def test_a_server_that_is_killed_ends_the_client_in_a_sentence(serve: Serve, started: Starter) -> None:
     server = serve()
     client, path = started(*plan(server, "variant tcp", "budget 20", "timeout 2"))
     for _ in range(200):
@@ -239,15 +250,24 @@ def test_a_port_that_is_taken_is_said(worker: Path, token: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [worker, "serve", "--port", str(port), "--token-file", token], capture_output=True, text=True, timeout=30, check=False
+            [worker, "serve", "--port", str(port), "--token-file", token],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
     assert done.returncode == 3
     assert str(port) in done.stderr
     assert "--port" in done.stderr
 
 
-@pytest.mark.parametrize(("line", "code", "says"), [("host no-such-host.invalid", 3, "no-such-host.invalid"), ("port 1", 3, "127.0.0.1")])
-def test_a_host_that_does_not_answer_is_said(measure: Runner, token: Path, line: str, code: int, says: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [("host no-such-host.invalid", 3, "no-such-host.invalid"), ("port 1", 3, "127.0.0.1")],
+)
+def test_a_host_that_does_not_answer_is_said(
+    measure: Runner, token: Path, line: str, code: int, says: str
+) -> None:
     done = measure("host 127.0.0.1", line, f"token-file {token}", "variant tcp", "timeout 5")
     assert done.code == code, done.said
     assert says in done.said
@@ -264,7 +284,10 @@ def namespaces_work() -> bool:
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     name = f"np{secrets.token_hex(3)}"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True, timeout=20, check=False).returncode != 0:
+    if (
+        subprocess.run(["ip", "netns", "add", name], capture_output=True, timeout=20, check=False).returncode
+        != 0
+    ):
         return False
     subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=20, check=False)
     return True
@@ -295,7 +318,9 @@ def two_namespaces() -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=20, check=False)
 
 
-def test_two_namespaces_measure_over_their_own_link(serve: Serve, two_namespaces: tuple[str, str], tmp_path: Path) -> None:
+def test_two_namespaces_measure_over_their_own_link(
+    serve: Serve, two_namespaces: tuple[str, str], tmp_path: Path
+) -> None:
     near, far = two_namespaces
     server = serve("--bind", "10.77.0.2", inside=("ip", "netns", "exec", far))
     path = tmp_path / "two.jsonl"
@@ -313,7 +338,12 @@ def test_two_namespaces_measure_over_their_own_link(serve: Serve, two_namespaces
         ]
     )
     done = subprocess.run(
-        ["ip", "netns", "exec", near, WORKER, "run"], input=text, capture_output=True, text=True, timeout=90, check=False
+        ["ip", "netns", "exec", near, WORKER, "run"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     records = parse(path.read_text())

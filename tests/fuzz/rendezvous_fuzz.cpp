@@ -222,9 +222,8 @@ void conversation(Input& input, std::uint8_t pieces) {
 
 }  // namespace
 
-// The name that libFuzzer calls.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
-                                      std::size_t size) {  // NOLINT(readability-identifier-naming)
+// The name that libFuzzer calls.  NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   allocated_bytes = 0;
   Input input({data, size});
   const std::uint8_t kind = input.byte();

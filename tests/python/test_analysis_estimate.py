@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netpipe.analysis.estimate import Estimate, across, difference, ratio
+from netpipe.analysis.estimate import Estimate, across, difference, ratio, unsure
 
 VALUES = st.floats(1e-3, 1e9)
 WIDTHS = st.floats(0, 0.9)
@@ -94,3 +94,13 @@ def test_launches_together_are_no_surer_than_each_of_them(several: list[Estimate
     whole = across(several)
     assert whole.low <= whole.value <= whole.high
     assert all(whole.low <= e.low and e.high <= whole.high for e in several)
+
+
+@given(estimates(), VALUES)
+def test_without_an_interval_nothing_is_excluded(a: Estimate, value: float) -> None:
+    for combined in (ratio(a, unsure(value)), ratio(unsure(value), a), difference(a, unsure(value))):
+        assert not combined.known
+        assert combined.covers(1)
+        assert combined.half_width == math.inf
+    assert not across([a, unsure(value)]).known
+    assert not unsure(value).scaled(2).inverse().known

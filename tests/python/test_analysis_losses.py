@@ -14,6 +14,7 @@ from synthetic import point
 
 from netpipe.analysis.losses import STACK, Loss, losses
 from netpipe.records import Plan, PlannedVariant, Point, Run, Variant
+from netpipe.render.sentences import largest_losses, loss_sentence
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
 
@@ -165,6 +166,20 @@ def test_a_size_with_one_loose_point_is_not_converged() -> None:
     assert (
         only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0].converged is False
     )
+
+
+def test_a_point_with_too_few_samples_shows_no_difference() -> None:
+    """Its limits in the record are minimum and maximum, and of one sample both are the sample: no interval at all."""
+    one_sample = point("tcp", 8, 700_000, half_width=0.0, samples=1)
+    one_sample.half_width = None
+    got = only(
+        losses(run([("unix", None, None), ("tcp", "unix", None)], [point("unix", 8, 500), one_sample]))
+    )
+    assert got.small is not None
+    assert got.small.times.value == 1400
+    assert not got.small.seen
+    assert loss_sentence(got).startswith("against unix: too few samples to compare at 8 B")
+    assert largest_losses((got,)) == ()
 
 
 def test_the_known_stack_is_what_the_modules_say() -> None:

@@ -70,6 +70,14 @@ def test_of_an_imported_curve_nobody_knows_whether_it_converged() -> None:
     assert got.latency_ns.low == got.latency_ns.high == 1000
 
 
+def test_one_lucky_sample_is_no_peak() -> None:
+    lucky = point("m", 64, 1, samples=1)
+    lucky.half_width = None
+    got = of(point("m", 8, 8), lucky)
+    assert got.peak_size_bytes == 8
+    assert got.unsure == 1
+
+
 def test_the_pattern_decides_which_bytes_count() -> None:
     """A bidirectional pattern moves twice the size in the time; its rate and the limits of it follow `bytes_per_s`."""
     got = of(point("m", 8, 1000, 0.1, bytes_per_s=16e6))

@@ -110,7 +110,10 @@ def test_the_units_of_netpipe_3_are_binary_megabits() -> None:
 def test_the_units_of_netpipe_5_are_decimal() -> None:
     point = next(npout.read("1048576 1.0082 0.9 1.1 8320", "npout5", "NPtcp", "pingpong"))
     assert point.bytes_per_s == pytest.approx(1.0082e9 / 8)
-    assert (point.min_ns, point.max_ns) == (pytest.approx(8320e3 * 1.0082 / 1.1), pytest.approx(8320e3 * 1.0082 / 0.9))
+    assert (point.min_ns, point.max_ns) == (
+        pytest.approx(8320e3 * 1.0082 / 1.1),
+        pytest.approx(8320e3 * 1.0082 / 0.9),
+    )
 
 
 def test_what_netpipe_3_rounded_to_nothing_is_had_from_its_rate() -> None:
@@ -154,7 +157,9 @@ def test_there_and_back_by_the_ending(netpipe: Netpipe, run: Run, form: str) -> 
         for point in run.points:
             point.histogram = None
     assert back.points == run.points
-    assert [one.variant for one in back.variants] == list(dict.fromkeys(point.variant for point in run.points))
+    assert [one.variant for one in back.variants] == list(
+        dict.fromkeys(point.variant for point in run.points)
+    )
 
 
 @pytest.mark.parametrize("form", ["npout3", "npout5"])
@@ -195,7 +200,9 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(netpipe: Netpipe, run: Run, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_is_a_sentence(
+    netpipe: Netpipe, run: Run, arguments: tuple[str, ...], says: str
+) -> None:
     Path("wrong.csv").write_text("variant,size_bytes\ntcp,8\n")
     Path("wrong.json").write_text("{}")
     Path("wrong.out").write_text("1 2\n")

@@ -43,20 +43,52 @@ def test_without_options_all_layers_are_measured(netpipe: Netpipe) -> None:
     assert "868 points are in run.jsonl" in said.out
 
 
-def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from netpipe import native
 
     listing = native.list_()
     for module in listing["modules"]:
         module["available"] = module["name"] != "shm"
     monkeypatch.setattr(native, "list_", lambda *_: listing)
-    assert command.available(command.DEFAULT_VARIANTS) == ("null", "memcpy", "pipe", "unix", "tcp", "tcp:wait=poll")
+    assert command.available(command.DEFAULT_VARIANTS) == (
+        "null",
+        "memcpy",
+        "pipe",
+        "unix",
+        "tcp",
+        "tcp:wait=poll",
+    )
 
 
 def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None:
     said = netpipe(
-        *("run", "tcp:wait=poll", "shm", "--pattern", "stream", "--pattern", "pingpong", "--schedule", "powers"),
-        *("--start", "16", "--end", "64k", "--target", "2%", "--budget", "0.5", "--seed", "7", "--buffers", "cold"),
+        *(
+            "run",
+            "tcp:wait=poll",
+            "shm",
+            "--pattern",
+            "stream",
+            "--pattern",
+            "pingpong",
+            "--schedule",
+            "powers",
+        ),
+        *(
+            "--start",
+            "16",
+            "--end",
+            "64k",
+            "--target",
+            "2%",
+            "--budget",
+            "0.5",
+            "--seed",
+            "7",
+            "--buffers",
+            "cold",
+        ),
         *("--send-offset", "1", "--recv-offset", "2", "--timeout", "3", "--verify", "--launches", "2"),
     )
     assert said.code == 0
@@ -67,7 +99,11 @@ def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None
     assert plan.schedule is not None
     assert (plan.schedule.kind, plan.schedule.start_bytes, plan.schedule.end_bytes) == ("powers", 16, 65536)
     assert plan.buffers is not None
-    assert (plan.buffers.policy, plan.buffers.send_offset_bytes, plan.buffers.recv_offset_bytes) == ("cold", 1, 2)
+    assert (plan.buffers.policy, plan.buffers.send_offset_bytes, plan.buffers.recv_offset_bytes) == (
+        "cold",
+        1,
+        2,
+    )
     assert (plan.target, plan.budget_s, plan.seed, plan.timeout_s, plan.verify) == (0.02, 0.5, 7, 3, True)
     assert [one.launch for one in run.launches] == [0, 1]
 
@@ -90,8 +126,12 @@ def test_a_preset_gives_way_to_what_is_said(netpipe: Netpipe) -> None:
 # ------------------------------------------------------------------------------------------------ three sources
 
 
-def test_command_line_before_environment_before_file(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("netpipe.toml").write_text('[run]\ntarget = "3%"\nbudget = 1.5\nseed = 5\nvariants = ["tcp"]\nsizes = "8"\n')
+def test_command_line_before_environment_before_file(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("netpipe.toml").write_text(
+        '[run]\ntarget = "3%"\nbudget = 1.5\nseed = 5\nvariants = ["tcp"]\nsizes = "8"\n'
+    )
     monkeypatch.setenv("NETPIPE_RUN_TARGET", "4%")
     monkeypatch.setenv("NETPIPE_RUN_SEED", "6")
     said = netpipe("run", "--seed", "7")
@@ -146,7 +186,10 @@ def test_a_wrong_file_is_a_sentence(netpipe: Netpipe, text: str, says: str) -> N
 
 def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("--config", "gone.toml", "run")
-    assert (said.code, said.err) == (2, "netpipe: the configuration gone.toml cannot be read: No such file or directory\n")
+    assert (said.code, said.err) == (
+        2,
+        "netpipe: the configuration gone.toml cannot be read: No such file or directory\n",
+    )
 
 
 # -------------------------------------------------------------------------------------------------- wrong input
@@ -168,7 +211,9 @@ def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
         (("rum",), "there is no command 'rum'; did you mean 'run'?"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_nothing_is_written(netpipe: Netpipe, arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_input_is_one_sentence_and_nothing_is_written(
+    netpipe: Netpipe, arguments: tuple[str, ...], says: str
+) -> None:
     said = netpipe(*arguments)
     assert said.code == 2
     assert says in said.err
@@ -250,7 +295,9 @@ def test_strict_fails_where_points_did_not_converge(netpipe: Netpipe) -> None:
 
 def test_what_to_distrust_is_said(netpipe: Netpipe) -> None:
     out = netpipe("run", "null", "memcpy", "tcp", fake="noisy states").out
-    assert re.search(r"! \d+ of 372 points did not reach the target \(null \d+, memcpy \d+ and tcp \d+\)", out)
+    assert re.search(
+        r"! \d+ of 372 points did not reach the target \(null \d+, memcpy \d+ and tcp \d+\)", out
+    )
     assert "The machine changed under the run. The cores moved apart: a cache-line bounce went from 5" in out
     assert re.search(r"memcpy \(pingpong\): up to .* more than 10 % of the time is the harness itself", out)
 
@@ -262,9 +309,21 @@ def test_an_older_run_is_kept(netpipe: Netpipe) -> None:
     netpipe("run", "tcp", *SMALL)
     first = Path("run.jsonl").read_bytes()
     said = netpipe("run", "shm", *SMALL)
-    kept = [path for path in Path().glob("run-*.jsonl")]
+    kept = list(Path().glob("run-*.jsonl"))
     assert [path.read_bytes() for path in kept] == [first]
     assert f"the run that was in run.jsonl is now in {kept[0]}" in said.err
+
+
+def test_a_run_that_was_never_begun_moves_nothing(netpipe: Netpipe, fake: Path) -> None:
+    netpipe("run", "tcp", *SMALL)
+    before = Path("run.jsonl").read_bytes()
+    script = fake.read_text()
+    refuses = 'echo "netpipe-worker: the server is busy" >&2; exit 3'
+    fake.write_text(script.replace("exec", f'[ "$1" = run ] && {{ {refuses}; }}\nexec'))
+    said = netpipe("run", "shm", *SMALL)
+    assert (said.code, said.err) == (3, "netpipe: the server is busy\n")
+    assert Path("run.jsonl").read_bytes() == before
+    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
 
 
 def test_a_file_that_is_no_run_is_not_touched(netpipe: Netpipe) -> None:
@@ -327,7 +386,9 @@ def test_a_disk_that_fills_before_the_last_line(netpipe: Netpipe, monkeypatch: p
 def test_an_interrupted_run_is_a_valid_shorter_one(fake: Path, number: signal.Signals) -> None:
     environment = {**os.environ, "FAKE_WORKER": "pass_s=0.1 passes=1000"}
     arguments = [sys.executable, "-m", "netpipe", "run", "tcp", "shm", *SMALL]
-    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 30
     while b'"sample"' not in (Path("run.jsonl").read_bytes() if Path("run.jsonl").exists() else b""):
         assert time.monotonic() < deadline

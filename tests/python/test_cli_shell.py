@@ -34,7 +34,9 @@ def test_help_loads_nothing_heavy(fake: Path) -> None:
         "import sys; from netpipe import cli; code = cli.call(['--help']); "
         f"print([name for name in {HEAVY!r} if name in sys.modules], code, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stderr == "[] 0\n"
     for name in commands():
         assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE), f"{name} has no summary"
@@ -45,6 +47,19 @@ def test_every_command_explains_itself(netpipe: Netpipe, name: str) -> None:
     said = netpipe(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: netpipe {name}")
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in commands() if n not in ("doctor", "plot", "report")]
+)  # they have pages
+def test_the_reference_page_has_every_option(name: str) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
+    section = next(part for part in page.split("\n## ") if f"netpipe {name}" in part.splitlines()[0])
+    command = cli.group.get_command(click.Context(cli.group), name)
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert f"`{option.opts[-1]}" in section, f"{option.opts[-1]} of netpipe {name}"
 
 
 def test_the_version_is_that_of_the_source(netpipe: Netpipe) -> None:
@@ -93,7 +108,12 @@ def test_the_completion_script_is_one_for_its_shell(netpipe: Netpipe, tmp_path: 
     ],
 )
 def test_words_are_completed(fake: Path, words: str, last: int, offered: set[str]) -> None:
-    environment = {**os.environ, "_NETPIPE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(last)}
+    environment = {
+        **os.environ,
+        "_NETPIPE_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(last),
+    }
     code = "from netpipe.cli import main; main()"
     arguments = [sys.executable, "-c", code]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -102,7 +122,12 @@ def test_words_are_completed(fake: Path, words: str, last: int, offered: set[str
 
 def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> None:
     fake.unlink()
-    environment = {**os.environ, "_NETPIPE_COMPLETE": "bash_complete", "COMP_WORDS": "netpipe run t", "COMP_CWORD": "2"}
+    environment = {
+        **os.environ,
+        "_NETPIPE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "netpipe run t",
+        "COMP_CWORD": "2",
+    }
     arguments = [sys.executable, "-c", "from netpipe.cli import main; main()"]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == ("", "")
@@ -142,8 +167,14 @@ def test_the_token_in_the_environment_is_taken(fake: Path, monkeypatch: pytest.M
     ("settings", "last"),
     [
         ({}, "in another terminal: netpipe run tcp --host 127.0.0.1"),
-        ({"bind": "10.1.2.3", "port": "7"}, "then, on the other host: netpipe run tcp --host 10.1.2.3 --port 7"),
-        ({"bind": "10.1.2.3", "token-file": "/k"}, "then, on the other host: netpipe run tcp --host 10.1.2.3 --token-file /k"),
+        (
+            {"bind": "10.1.2.3", "port": "7"},
+            "then, on the other host: netpipe run tcp --host 10.1.2.3 --port 7",
+        ),
+        (
+            {"bind": "10.1.2.3", "token-file": "/k"},
+            "then, on the other host: netpipe run tcp --host 10.1.2.3 --token-file /k",
+        ),
     ],
 )
 def test_serve_says_what_to_run_on_the_other_host(settings: dict[str, str], last: str) -> None:

@@ -126,7 +126,9 @@ def test_an_interval_has_one_unit() -> None:
 def test_show_says_what_was_measured_and_the_summary(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("show")
     assert said.code == 0
-    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in " ".join(said.out.split())
+    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in " ".join(
+        said.out.split()
+    )
     assert re.search(r"^loss of +against +", said.out, re.MULTILINE)
 
 
@@ -134,7 +136,10 @@ def test_show_points_of_a_variant(netpipe: Netpipe, run: Run) -> None:
     lines = netpipe("show", "run.jsonl", "--variant", "tcp").out.splitlines()
     assert lines[0] == "tcp, pingpong"
     assert len(lines) == 2 + 124
-    assert re.search(r"^ *8 B +\d\S* µs +\S+ % +\S+ Mbps .* (state 1)?", next(x for x in lines if x.split()[:2] == ["8", "B"]))
+    assert re.search(
+        r"^ *8 B +\d\S* µs +\S+ % +\S+ Mbps .* (state 1)?",
+        next(x for x in lines if x.split()[:2] == ["8", "B"]),
+    )
     assert any("not converged (budget)" in line for line in lines)
     everything = netpipe("show", "--points").out.splitlines()
     assert len(everything) == 7 * (2 + 124) + 6
@@ -154,10 +159,15 @@ def test_show_as_json(netpipe: Netpipe, run: Run) -> None:
     [
         (("show", "gone.jsonl"), "netpipe: gone.jsonl: No such file or directory\n"),
         (("show", "notes"), "netpipe: notes is no run file of netpipe: line 1: JSON is malformed"),
-        (("show", "--variant", "tpc"), "netpipe: the run has no points of variant 'tpc'; did you mean 'tcp'?\n"),
+        (
+            ("show", "--variant", "tpc"),
+            "netpipe: the run has no points of variant 'tpc'; did you mean 'tcp'?\n",
+        ),
     ],
 )
-def test_show_refuses_with_a_sentence(netpipe: Netpipe, run: Run, arguments: tuple[str, ...], says: str) -> None:
+def test_show_refuses_with_a_sentence(
+    netpipe: Netpipe, run: Run, arguments: tuple[str, ...], says: str
+) -> None:
     Path("notes").write_text("dear diary\n")
     said = netpipe(*arguments)
     assert said.code == 2
@@ -169,7 +179,8 @@ def test_show_refuses_with_a_sentence(netpipe: Netpipe, run: Run, arguments: tup
 
 def test_list_shows_modules_and_patterns(netpipe: Netpipe) -> None:
     said = netpipe("list")
-    assert re.search(r"^tcp +unix +made-up tcp", said.out, re.MULTILINE)
+    assert re.search(r"^tcp +unix +two +made-up tcp", said.out, re.MULTILINE)
+    assert re.search(r"^shm +memcpy +one +made-up shm", said.out, re.MULTILINE)
     assert re.search(r"^pingpong +there and back", said.out, re.MULTILINE)
 
 
@@ -184,7 +195,9 @@ def test_list_as_json_is_what_the_worker_lists(netpipe: Netpipe) -> None:
     from netpipe import native
 
     assert json.loads(netpipe("list", "--json").out) == native.list_()
-    assert [module["name"] for module in json.loads(netpipe("list", "shm", "--json").out)["modules"]] == ["shm"]
+    assert [module["name"] for module in json.loads(netpipe("list", "shm", "--json").out)["modules"]] == [
+        "shm"
+    ]
 
 
 def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:

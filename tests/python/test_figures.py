@@ -268,7 +268,8 @@ def test_the_format_can_be_said_instead(run_file: Path, tmp_path: Path) -> None:
 
 def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) -> None:
     for arguments, sentence in (
-        (["--variant", "mpi"], "nothing to draw for mpi"),
+        (["--variant", "txp"], "did you mean 'tcp'"),
+        (["--figure", "loss", "--variant", "memcpy"], "no two of the layers stand on each other"),
         (["-o", str(tmp_path / "f.gif")], "names no format"),
     ):
         done = CliRunner().invoke(plot.command, [str(run_file), *arguments])

@@ -48,7 +48,9 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
         on_pass: Callable[[], None] = lambda: None,
     ) -> tuple[int, Run, list[str]]:
         monkeypatch.setenv("FAKE_WORKER", fake)
-        plan = Plan((*(("variant", variant) for variant in variants), *LINES, ("timeout", "0.1"), ("budget", "0.01")))
+        plan = Plan(
+            (*(("variant", variant) for variant in variants), *LINES, ("timeout", "0.1"), ("budget", "0.01"))
+        )
         record = tmp_path / "run.jsonl"
         append(record, Header(schema=1, run="0" * 32))
         notes: list[str] = []
@@ -185,7 +187,9 @@ def test_no_process_is_left_behind(measure: Measure, tmp_path: Path, fake: Path)
     pid_file = tmp_path / "pid"
     real = fake.with_name("real")
     fake.rename(real)
-    fake.write_text(f'#!/bin/sh\n[ "$1" = run ] && {{ sleep 600 & echo $! > {pid_file}; }}\nexec {real} "$@"\n')
+    fake.write_text(
+        f'#!/bin/sh\n[ "$1" = run ] && {{ sleep 600 & echo $! > {pid_file}; }}\nexec {real} "$@"\n'
+    )
     fake.chmod(0o755)
     code, _, _ = measure("tcp", fake="die=tcp")
     assert code == FAILED
@@ -209,14 +213,18 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("after_s", [0.0, 0.1])  # while the worker waits, and in the middle of a pass
 def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signals, after_s: float) -> None:
-    code, run, _ = measure("tcp", "shm", fake="pass_s=0.2 passes=50", launches=3, on_pass=lambda: send(number, after_s))
+    code, run, _ = measure(
+        "tcp", "shm", fake="pass_s=0.2 passes=50", launches=3, on_pass=lambda: send(number, after_s)
+    )
     assert code == INTERRUPTED
     assert {point.stop for point in run.points} >= {"interrupted"}
     assert len(run.launches) == 1  # the others were not begun
 
 
 def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure) -> None:
-    code, run, notes = measure("tcp", fake="deaf pass_s=0.2 passes=500", on_pass=lambda: send(signal.SIGINT, 0.0))
+    code, run, notes = measure(
+        "tcp", fake="deaf pass_s=0.2 passes=500", on_pass=lambda: send(signal.SIGINT, 0.0)
+    )
     assert code == INTERRUPTED
     assert "it did not stop within 0 s of the interrupt" in notes[0]
     assert run.samples
@@ -263,12 +271,16 @@ def test_wrong_bytes_are_the_worst_result() -> None:
 # ----------------------------------------------------------------------------------------------- finding the worker
 
 
-def test_no_worker_is_a_sentence_that_names_the_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_worker_is_a_sentence_that_names_the_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("NETPIPE_NATIVE", str(tmp_path))
     with pytest.raises(Failure) as missing:
         native.worker()
     assert missing.value.exit_code == UNAVAILABLE
-    assert missing.value.sentence.startswith(f"there is no netpipe-worker in {tmp_path / 'bin'} (NETPIPE_NATIVE)")
+    assert missing.value.sentence.startswith(
+        f"there is no netpipe-worker in {tmp_path / 'bin'} (NETPIPE_NATIVE)"
+    )
     monkeypatch.delenv("NETPIPE_NATIVE")
     monkeypatch.setattr(native, "prefixes", lambda: [(tmp_path, "here"), (tmp_path / "x", "there")])
     with pytest.raises(Failure, match=r"nor in .*x/bin \(there\); build it with 'make build'"):
@@ -285,7 +297,10 @@ def test_a_worker_that_cannot_start_is_a_sentence(fake: Path) -> None:
 def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
     with pytest.raises(Failure) as refused:
         native.plan("netpipe-plan 1\nvariant tpc\nend\n")
-    assert (refused.value.exit_code, refused.value.sentence.split(";")[0]) == (USAGE, "there is no module 'tpc'")
+    assert (refused.value.exit_code, refused.value.sentence.split(";")[0]) == (
+        USAGE,
+        "there is no module 'tpc'",
+    )
 
 
 @pytest.mark.parametrize(
@@ -307,5 +322,3 @@ def test_a_worker_that_gives_no_answer_is_a_sentence(
         native.list_()
     assert failed.value.exit_code == FAILED
     assert says in failed.value.sentence
-
-

@@ -17,12 +17,26 @@ from hypothesis import strategies as st
 
 import netpipe
 from netpipe import records
-from netpipe.records import End, Error, Header, Histogram, Plan, PlannedVariant, Point, Rank, Run, Sample, Variant
+from netpipe.records import (
+    End,
+    Error,
+    Header,
+    Histogram,
+    Plan,
+    PlannedVariant,
+    Point,
+    Rank,
+    Run,
+    Sample,
+    Variant,
+)
 from netpipe.run_file import Tail, append, make_room
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = Header(schema=1, run="0" * 32, netpipe="0.1.0", started="2026-03-01T12:00:00Z")
-POINT = Point(variant="tcp", pattern="pingpong", size_bytes=8, median_ns=24e3, low_ns=23e3, high_ns=25e3, converged=True)
+POINT = Point(
+    variant="tcp", pattern="pingpong", size_bytes=8, median_ns=24e3, low_ns=23e3, high_ns=25e3, converged=True
+)
 
 
 def written(path: Path, *lines: records.Record | bytes) -> Path:
@@ -43,7 +57,8 @@ points = st.builds(
     low_ns=maybe,
     high_ns=maybe,
     converged=st.none() | st.booleans(),
-    histogram=st.none() | st.builds(Histogram, low_ns=st.lists(numbers), count=st.lists(st.integers(0, 2**53))),
+    histogram=st.none()
+    | st.builds(Histogram, low_ns=st.lists(numbers), count=st.lists(st.integers(0, 2**53))),
 )
 
 
@@ -89,7 +104,10 @@ def test_a_whole_last_line_without_its_newline_is_read(tmp_path: Path) -> None:
         ([records.encode(POINT)], "line 1 is not a record of type 'run'"),
         ([b'{"type":"later"}\n'], "line 1 is not a record of type 'run'"),
         ([HEADER, b"{}\n", POINT], "line 2: object missing required field `type`"),
-        ([HEADER, POINT, b'{"type":"point","variant":3}\n', POINT], "line 3: expected `str`, got `int` - at `$.variant`"),
+        (
+            [HEADER, POINT, b'{"type":"point","variant":3}\n', POINT],
+            "line 3: expected `str`, got `int` - at `$.variant`",
+        ),
         ([Header(schema=2, run="0" * 32)], "has record schema 2 and this netpipe reads up to 1"),
     ],
 )
@@ -120,11 +138,20 @@ def test_each_timed_batch_is_a_row(tmp_path: Path) -> None:
 
 
 def test_what_is_nested_becomes_columns_with_dots(tmp_path: Path) -> None:
-    plan = Plan(variants=[PlannedVariant(variant=v, module="tcp", options={"wait": v[-4:]}) for v in ("block", "apoll")])
-    opened = Variant(variant="tcp", module="tcp", ranks=[Rank(rank=r, cpu=r, settings={"sndbuf": "4096"}) for r in (0, 1)])
+    plan = Plan(
+        variants=[
+            PlannedVariant(variant=v, module="tcp", options={"wait": v[-4:]}) for v in ("block", "apoll")
+        ]
+    )
+    opened = Variant(
+        variant="tcp", module="tcp", ranks=[Rank(rank=r, cpu=r, settings={"sndbuf": "4096"}) for r in (0, 1)]
+    )
     path = written(tmp_path / "run.jsonl", HEADER, plan, opened, POINT)
     assert netpipe.load(path, "plan")["options.wait"].to_list() == ["lock", "poll"]
-    assert netpipe.load(path, "variant").select("rank", "cpu", "settings.sndbuf").rows() == [(0, 0, "4096"), (1, 1, "4096")]
+    assert netpipe.load(path, "variant").select("rank", "cpu", "settings.sndbuf").rows() == [
+        (0, 0, "4096"),
+        (1, 1, "4096"),
+    ]
     assert netpipe.load(path)["histogram.count"].dtype == polars.List(polars.Int64)
 
 
@@ -146,7 +173,9 @@ def test_a_kind_that_there_is_not_is_an_error(tmp_path: Path) -> None:
 def test_the_committed_schema_is_the_one_of_the_records() -> None:
     committed = ROOT / "python" / "netpipe" / "schema.json"
     made = "from netpipe import records; print(records.schema_text(), end='')"
-    assert committed.read_text() == records.schema_text(), f"write it anew: python -c {made!r} > {committed.name}"
+    assert committed.read_text() == records.schema_text(), (
+        f"write it anew: python -c {made!r} > {committed.name}"
+    )
 
 
 def test_the_schema_takes_a_line_and_refuses_a_wrong_one() -> None:

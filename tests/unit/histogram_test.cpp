@@ -45,8 +45,9 @@ TEST(Histogram, PutsALongerDurationNeverIntoALowerBucket) {
   for (int i = 0; i < 100'000; ++i) {
     const double a = any_duration(random);
     const double b = any_duration(random);
-    ASSERT_EQ(a < b ? Histogram::bucket_of(a) <= Histogram::bucket_of(b) : Histogram::bucket_of(b) <= Histogram::bucket_of(a),
-              true);
+    ASSERT_EQ(
+        a < b ? Histogram::bucket_of(a) <= Histogram::bucket_of(b) : Histogram::bucket_of(b) <= Histogram::bucket_of(a),
+        true);
   }
 }
 

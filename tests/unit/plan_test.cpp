@@ -196,9 +196,9 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
 // Both ends of a run over two hosts must do the same, so nothing that changes what they do may be missing.
 TEST(CanonicalText, ChangesWithEverythingThatBothEndsMustAgreeOn) {
   const std::string plain = canonical_of(minimal);
-  for (const std::string line :
-       {"launch 1", "variant silent", "pattern stream", "schedule powers", "start 2", "end-size 1M", "perturbation 0",
-        "buffers cold", "send-offset 1", "recv-offset 1", "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2"}) {
+  for (const std::string line : {"launch 1", "variant silent", "pattern stream", "schedule powers", "start 2",
+                                 "end-size 1M", "perturbation 0", "buffers cold", "send-offset 1", "recv-offset 1",
+                                 "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2"}) {
     EXPECT_NE(canonical_of(minimal + line + "\n"), plain) << line;
   }
   for (const std::string line : {"record run.jsonl", "pin none", "paced yes", "start 1", "seed 1"}) {
@@ -278,9 +278,10 @@ TEST(PlanRecord, GivesTheBoundsOfAListAsItsSmallestAndLargestSize) {
   const Plan plan = parsed(minimal + "schedule list\nsizes 64,8\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring,
-                      R"("schedule":{"kind":"list","start_bytes":8,"end_bytes":64,"perturbation_bytes":0},"sizes":[8,64])",
-                      plan_record(plan, *resolved, "", {}));
+  EXPECT_PRED_FORMAT2(
+      testing::IsSubstring,
+      R"("schedule":{"kind":"list","start_bytes":8,"end_bytes":64,"perturbation_bytes":0},"sizes":[8,64])",
+      plan_record(plan, *resolved, "", {}));
 }
 
 np_module module_of_ranks(std::int32_t least, std::int32_t most) {
@@ -307,7 +308,8 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   const Pattern& pingpong = *resolved->patterns[1];
   EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
-  EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)), "module some has no send and recv, which pattern pingpong needs");
+  EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)),
+            "module some has no send and recv, which pattern pingpong needs");
 }
 
 }  // namespace

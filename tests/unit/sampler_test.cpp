@@ -29,13 +29,15 @@ struct Done {
 
 struct Machine {
   std::function<double(std::size_t curve, std::uint64_t size_bytes)> round_ns;
-  double noise = 0.001;      // relative, of one sample
-  double around_s = 20e-6;   // what a visit costs beyond its samples
+  double noise = 0.001;     // relative, of one sample
+  double around_s = 20e-6;  // what a visit costs beyond its samples
   std::function<int(double at_s)> state = [](double) { return 0; };
   std::uint64_t seed = 1;
 };
 
-double latency_and_rate(std::size_t, std::uint64_t size_bytes) { return 2 * (5000 + 0.1 * static_cast<double>(size_bytes)); }
+double latency_and_rate(std::size_t, std::uint64_t size_bytes) {
+  return 2 * (5000 + 0.1 * static_cast<double>(size_bytes));
+}
 
 // One step at a time, so that a test can look in between.
 class Simulation {
@@ -124,7 +126,8 @@ TEST(Sampler, CalibratesEveryPointAndThenVisitsItInEveryPass) {
     EXPECT_EQ(std::set<Place>(passes[pass].begin(), passes[pass].end()).size(), 20U) << pass;
     EXPECT_EQ(passes[pass].size(), 20U) << "each once";
   }
-  const auto first_pass = std::find_if(simulation.done().begin(), simulation.done().end(), [](const Done& d) { return d.visit.pass >= 0; });
+  const auto first_pass =
+      std::find_if(simulation.done().begin(), simulation.done().end(), [](const Done& d) { return d.visit.pass >= 0; });
   EXPECT_TRUE(std::all_of(first_pass, simulation.done().end(), [](const Done& d) { return d.visit.pass >= 0; }));
   EXPECT_TRUE(std::is_sorted(first_pass, simulation.done().end(),
                              [](const Done& a, const Done& b) { return a.visit.pass < b.visit.pass; }));
@@ -161,7 +164,8 @@ TEST(Sampler, InterleavesItsCurves) {
   auto passes = passes_of(simulation.done());
   for (int pass = -1; pass < fewest_passes; ++pass) {
     int changes = 0;
-    for (std::size_t i = 1; i < passes[pass].size(); ++i) changes += passes[pass][i].first != passes[pass][i - 1].first ? 1 : 0;
+    for (std::size_t i = 1; i < passes[pass].size(); ++i)
+      changes += passes[pass][i].first != passes[pass][i - 1].first ? 1 : 0;
     EXPECT_GE(changes, 3) << pass;
   }
 }
@@ -176,7 +180,8 @@ TEST(Sampler, StopsByPrecisionWhereTheNoiseIsSmall) {
     EXPECT_GE(point.passes, fewest_passes);
     const PointEstimate e = estimate_point(sampler.blocks_of(0, p));
     EXPECT_LE(e.half_width(), 0.01);
-    EXPECT_NEAR(e.median, latency_and_rate(0, point.size_bytes) / 2, 0.01 * e.median) << "of one operation: half a round";
+    EXPECT_NEAR(e.median, latency_and_rate(0, point.size_bytes) / 2, 0.01 * e.median)
+        << "of one operation: half a round";
   }
   EXPECT_LT(sampler.curves()[0].used_s, 3.5);
 }
@@ -226,7 +231,7 @@ TEST(Sampler, BeginsNoSecondVisitOnceTheBudgetIsSpentButVisitsEveryPointOnce) {
     for (const Done& one : simulation.done()) {
       if (one.visit.pass < 0) continue;
       const bool first = visited.emplace(one.visit.curve, one.visit.point).second;
-      if (!first) ASSERT_LT(one.used_before_s, setting.budget_s);
+      ASSERT_TRUE(first || one.used_before_s < setting.budget_s);
     }
     ASSERT_EQ(visited.size(), 48U);
     for (const Curve& one : sampler.curves()) {
@@ -256,7 +261,8 @@ TEST(Sampler, StaysWithinItsBudgetByNoMoreThanOneVisit) {
 
 TEST(Sampler, BatchesRoundsThatAreShortAgainstTheClock) {
   constexpr double clock_ns = 25;
-  for (const double round_ns : {0.5, 10.0, 200.0, 0.9 * single_factor * clock_ns, 1.1 * single_factor * clock_ns, 1e5, 1e8}) {
+  for (const double round_ns :
+       {0.5, 10.0, 200.0, 0.9 * single_factor * clock_ns, 1.1 * single_factor * clock_ns, 1e5, 1e8}) {
     SamplerSetting setting;
     setting.clock_cost_ns = clock_ns;
     setting.budget_s = 20;
@@ -273,15 +279,15 @@ TEST(Sampler, BatchesRoundsThatAreShortAgainstTheClock) {
       EXPECT_LE(static_cast<double>(rounds - 1) * round_ns, batch_factor * clock_ns * 1.001) << round_ns;
     }
     for (const Done& one : simulation.done()) {
-      if (one.visit.pass >= 0) ASSERT_EQ(one.visit.rounds, rounds) << "all samples of a point are alike";
+      ASSERT_TRUE(one.visit.pass < 0 || one.visit.rounds == rounds) << "all samples of a point are alike";
       ASSERT_LE(one.visit.samples, most_samples_per_visit);
     }
   }
 }
 
 TEST(Sampler, BatchesStreamsLongAgainstTheirBursts) {
-  const std::vector<std::pair<double, std::uint64_t>> cases = {
-      {1e3, 300}, {3e3, 100}, {1e5, 16}, {3e5, 16}, {1e6, 4}, {1e7, 1}, {1e9, 1}};
+  const std::vector<std::pair<double, std::uint64_t>> cases = {{1e3, 300}, {3e3, 100}, {1e5, 16}, {3e5, 16},
+                                                               {1e6, 4},   {1e7, 1},   {1e9, 1}};
   for (const auto& [round_ns, rounds] : cases) {
     Sampler sampler({}, {stream_curve({8})});
     Machine machine{[&](std::size_t, std::uint64_t) { return round_ns; }};

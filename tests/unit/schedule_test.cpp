@@ -63,8 +63,8 @@ TEST(ClassicSchedule, Has46SizesWithoutPerturbation) {
 // What NPtcp 3.7.2 wrote into its np.out with -l START -u 20000.
 TEST(ClassicSchedule, BeginsWithHalfTheStartAsItsIncrementLikeNetPipe) {
   EXPECT_EQ(sizes(classic(1000, 20000)),
-            (Sizes{997,  1000, 1003, 1497, 1500, 1503, 1997,  2000,  2003,  2997,  3000,  3003,  3997, 4000,
-                   4003, 5997, 6000, 6003, 7997, 8000, 8003,  11997, 12000, 12003, 15997, 16000, 16003}));
+            (Sizes{997,  1000, 1003, 1497, 1500, 1503, 1997, 2000,  2003,  2997,  3000,  3003,  3997, 4000,
+                   4003, 5997, 6000, 6003, 7997, 8000, 8003, 11997, 12000, 12003, 15997, 16000, 16003}));
   const Sizes from_64 = sizes(classic(64, 20000));
   EXPECT_EQ(Sizes(from_64.begin(), from_64.begin() + 9), (Sizes{61, 64, 67, 93, 96, 99, 125, 128, 131}));
   EXPECT_EQ(from_64.back(), 16387U);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// METHOD rule 4: the stated 95 % interval covers the long-run median as often as it claims, under the stopping rule of the sampler, on
-// streams that are independent, skewed, correlated, drifting and bimodal. Everything is drawn from a fixed seed.
+// METHOD rule 4: the stated 95 % interval covers the long-run median as often as it claims, under the stopping rule of
+// the sampler, on streams that are independent, skewed, correlated, drifting and bimodal. Everything is drawn from a
+// fixed seed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,8 +71,8 @@ const Case cases[] = {
      6.0},
     {"bimodal with modes that last", 100.0,
      [](Random&) -> Stream {
-       // Two modes, 100 -+ noise and 130 -+ noise; each visit has its own share of the slow one, on average a quarter. The long-run
-       // median is then found by bisection below.
+       // Two modes, 100 -+ noise and 130 -+ noise; each visit has its own share of the slow one, on average a quarter.
+       // The long-run median is then found by bisection below.
        return [](Random& r, double, int n) {
          std::uniform_real_distribution<> share(0.0, 0.5);
          std::bernoulli_distribution slow(share(r));

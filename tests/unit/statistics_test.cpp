@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the statistics one by one. That the interval covers as often as it claims is statistics_coverage_test.cpp.
+// The parts of the statistics one by one. That the interval covers as often as it claims is
+// statistics_coverage_test.cpp.
 #include "core/statistics.h"
 
 #include <gtest/gtest.h>
@@ -73,11 +74,10 @@ TEST(SupportedQuantile, NeedsTenSamplesBeyondIt) {
 }
 
 TEST(StudentT, AgreesWithTheTables) {
-  const std::vector<std::pair<std::size_t, double>> table = {{1, 12.706},  {2, 4.303},   {3, 3.182},  {4, 2.776},
-                                                             {5, 2.571},   {6, 2.447},   {7, 2.365},  {8, 2.306},
-                                                             {9, 2.262},   {10, 2.228},  {11, 2.201}, {12, 2.179},
-                                                             {15, 2.131},  {20, 2.086},  {30, 2.042}, {60, 2.000},
-                                                             {120, 1.980}, {1000, 1.962}};
+  const std::vector<std::pair<std::size_t, double>> table = {
+      {1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},  {5, 2.571},   {6, 2.447},
+      {7, 2.365},  {8, 2.306},  {9, 2.262},  {10, 2.228}, {11, 2.201},  {12, 2.179},
+      {15, 2.131}, {20, 2.086}, {30, 2.042}, {60, 2.000}, {120, 1.980}, {1000, 1.962}};
   for (const auto& [degrees, t] : table) EXPECT_NEAR(student_t975(degrees), t, 0.0006) << degrees;
 }
 
@@ -131,7 +131,8 @@ TEST(Estimate, OfEqualSamplesIsThatValueWithNoWidth) {
   EXPECT_DOUBLE_EQ(e.half_width(), 0);
 }
 
-// Every visit has one sample below and one above: their shares do not vary at all, and yet the median lies between the two.
+// Every visit has one sample below and one above: their shares do not vary at all, and yet the median lies between the
+// two.
 TEST(Estimate, EnclosesTheMedianAlsoWhenAllVisitsAreSplitAlike) {
   const Estimate e = estimate(blocks_of(std::vector<Values>(8, Values{100, 110})));
   ASSERT_TRUE(e.bounded);
@@ -148,7 +149,8 @@ TEST(Estimate, AlwaysEnclosesItsMedianWithinTheExtremes) {
     std::vector<Values> visits(1 + random() % 12);
     Values all;
     for (Values& visit : visits) {
-      visit = drawn(1 + random() % 12, [&] { return 50.0 + static_cast<double>(random() % static_cast<unsigned>(steps)); });
+      visit =
+          drawn(1 + random() % 12, [&] { return 50.0 + static_cast<double>(random() % static_cast<unsigned>(steps)); });
       all.insert(all.end(), visit.begin(), visit.end());
     }
     const auto [least, most] = std::minmax_element(all.begin(), all.end());
@@ -224,7 +226,8 @@ TEST(WarmUp, FollowsADecayingHeadToItsEnd) {
   std::normal_distribution<> noise(100, 1);
   for (int i = 0; i < 100; ++i) {
     Values values = drawn(100, [&] { return noise(random); });
-    for (std::size_t k = 0; k < values.size(); ++k) values[k] += static_cast<float>(200 * std::exp(-static_cast<double>(k) / 5));
+    for (std::size_t k = 0; k < values.size(); ++k)
+      values[k] += static_cast<float>(200 * std::exp(-static_cast<double>(k) / 5));
     const std::size_t warm = warmup_samples(values);
     EXPECT_GE(warm, 15U);  // there the head still adds 10, ten times the noise
     EXPECT_LE(warm, 35U);  // there it adds less than a fifth of the noise
@@ -236,17 +239,21 @@ TEST(WarmUp, LeavesIndependentSamplesAlone) {
   std::normal_distribution<> normal(100, 5);
   std::lognormal_distribution<> skewed(4.6, 0.2);
   std::exponential_distribution<> tail(0.1);
-  const std::vector<std::function<double()>> draws = {[&] { return normal(random); }, [&] { return skewed(random); },
-                                                      [&] { return 100 + tail(random); }};
-  for (const std::size_t count : {8U, 20U, 256U}) {
-    for (std::size_t kind = 0; kind < draws.size(); ++kind) {
-      int alone = 0;
-      for (int i = 0; i < 1000; ++i) alone += warmup_samples(drawn(count, draws[kind])) == 0 ? 1 : 0;
-      EXPECT_GE(alone, kind == 2 ? 930 : 950) << count << " samples of kind " << kind;
-      if (count >= 20 && kind < 2) {
-        EXPECT_GE(alone, 980) << count << " samples of kind " << kind;
-      }
-    }
+  // How many of 1000 visits are left alone at least: a fence that is drawn from four samples is a rough one.
+  struct Case {
+    std::size_t samples;
+    std::function<double()> draw;
+    int alone;
+  };
+  const std::vector<Case> cases = {
+      {8, [&] { return normal(random); }, 940},   {20, [&] { return normal(random); }, 980},
+      {256, [&] { return normal(random); }, 995}, {8, [&] { return skewed(random); }, 930},
+      {20, [&] { return skewed(random); }, 980},  {256, [&] { return skewed(random); }, 995},
+      {20, [&] { return tail(random); }, 930},    {256, [&] { return tail(random); }, 980}};
+  for (const Case& c : cases) {
+    int alone = 0;
+    for (int i = 0; i < 1000; ++i) alone += warmup_samples(drawn(c.samples, c.draw)) == 0 ? 1 : 0;
+    EXPECT_GE(alone, c.alone) << c.samples << " samples";
   }
 }
 
@@ -254,9 +261,10 @@ TEST(WarmUp, IsNeverMoreThanHalfAndNeverSeenInAFewSamples) {
   std::mt19937_64 random(10);
   for (std::size_t count = 0; count <= 64; ++count) {
     Values falling(count);
-    for (std::size_t i = 0; i < count; ++i) falling[i] = static_cast<float>(std::pow(1.5, static_cast<double>(count - i)));
+    for (std::size_t i = 0; i < count; ++i)
+      falling[i] = static_cast<float>(std::pow(1.5, static_cast<double>(count - i)));
     EXPECT_LE(warmup_samples(falling), count / 2);
-    if (count < 8) EXPECT_EQ(warmup_samples(falling), 0U);
+    EXPECT_TRUE(count >= 8 || warmup_samples(falling) == 0);
     const Values any = drawn(count, [&] { return static_cast<double>(random() % 5); });
     EXPECT_LE(warmup_samples(any), count / 2);
   }
@@ -281,11 +289,18 @@ TEST(CommonWarmUp, IsNotLookedForInLongVisitsOrFew) {
   }
 }
 
-TEST(CommonWarmUp, IsRarelySeenWhereThereIsNone) {
+// A real one moves the median more than one that was seen by mistake, so with few visits the benefit of the doubt is
+// its own.
+TEST(CommonWarmUp, IsSeenLessAndLessOftenWhereThereIsNone) {
   std::mt19937_64 random(13);
-  int seen = 0;
-  for (int i = 0; i < 1000; ++i) seen += common_warmup(normal_blocks(random, 10, 4, 5)) != 0 ? 1 : 0;
-  EXPECT_LE(seen, 50);
+  const auto seen = [&](std::size_t visits) {
+    int count = 0;
+    for (int i = 0; i < 1000; ++i) count += common_warmup(normal_blocks(random, visits, 4, 5)) != 0 ? 1 : 0;
+    return count;
+  };
+  EXPECT_LE(seen(8), 150);
+  EXPECT_LE(seen(16), 50);
+  EXPECT_LE(seen(32), 10);
 }
 
 TEST(EstimatePoint, LeavesTheCommonWarmUpOutAndSaysHowMuchItWas) {

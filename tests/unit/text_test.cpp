@@ -59,8 +59,8 @@ TEST(ParseSize, ReadsBytesAndBothKindsOfMultiples) {
 
 TEST(ParseSize, RefusesWhatIsNoSizeAndQuotesIt) {
   for (const std::string text :
-       {"",    " ",   "k",     ".",    "8Q",     "-1", "+1", "- 1", "1e3", "0x10", "1..2", "1.2.3", "1kk", "64 k",
-        "KiB", "1iB", "1KiBs", "1kb",  "1KIB",   "1b", "8k8", "8,9", "inf", "nan",  "ten",  "1\n2",  "8\xc2\xb5"}) {
+       {"",    " ",   "k",     ".",   "8Q",   "-1", "+1",  "- 1", "1e3", "0x10", "1..2", "1.2.3", "1kk",      "64 k",
+        "KiB", "1iB", "1KiBs", "1kb", "1KIB", "1b", "8k8", "8,9", "inf", "nan",  "ten",  "1\n2",  "8\xc2\xb5"}) {
     const Result<std::uint64_t> size = parse_size(text);
     ASSERT_FALSE(size) << text << " was taken for " << *size;
     EXPECT_EQ(size.failure().exit, Exit::usage);

@@ -122,7 +122,7 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
 TEST(Variant, KeepsItsTextsWhenItMoves) {
   const std::string long_text(100, 'd');  // a short one lies inside the string, a long one outside
   std::vector<Variant> variants;
-  for (const std::string device : {std::string("eth0"), long_text}) {
+  for (const std::string& device : {std::string("eth0"), long_text}) {
     Result<Variant> variant = parse_variant("many_options:device=" + device, registry());
     ASSERT_TRUE(variant);
     variants.push_back(std::move(*variant));

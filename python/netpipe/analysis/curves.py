@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.analysis.estimate import Estimate, across
+from netpipe.analysis.estimate import Estimate, across, unsure
 from netpipe.analysis.states import states
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class Curve:
 
 
 def time_of(point: Point) -> Estimate:
-    """The median time of one operation, in ns. A point without an interval (an imported one) is its own
-    interval.
+    """The median time of one operation, in ns. Without a half width (imported, or too few samples: the limits in the
+    record are then minimum and maximum) there is no interval.
     """
-    low = point.median_ns if point.low_ns is None else point.low_ns
-    high = point.median_ns if point.high_ns is None else point.high_ns
-    return Estimate(point.median_ns, min(low, point.median_ns), max(high, point.median_ns))
+    if point.half_width is None or point.low_ns is None or point.high_ns is None:
+        return unsure(point.median_ns)
+    return Estimate(point.median_ns, min(point.low_ns, point.median_ns), max(point.high_ns, point.median_ns))
 
 
 def rate_of(point: Point) -> Estimate | None:

@@ -29,32 +29,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and its 95 % interval, low <= value <= high, all in one unit that the owner names."""
+    """A value and its 95 % interval, low <= value <= high, all in one unit that the owner names.
+
+    Where there were too few samples for an interval, or the file says nothing of it, `known` is False and both
+    limits are the value: such an estimate excludes nothing.
+    """
 
     value: float
     low: float
     high: float
+    known: bool = True
 
     def covers(self, number: float) -> bool:
-        return self.low <= number <= self.high
+        return not self.known or self.low <= number <= self.high
 
     def scaled(self, factor: float) -> Estimate:
         """Times a positive factor that is exactly known."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.known)
 
     def inverse(self) -> Estimate:
         """One over it; the limits change places. All three must be above 0."""
-        return Estimate(1 / self.value, 1 / self.high, 1 / self.low)
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low, self.known)
 
     @property
     def half_width(self) -> float:
-        """Half of the interval over the value: what a target is compared with."""
-        return (self.high - self.low) / 2 / self.value if self.value else math.inf
+        """Half of the interval over the value: what a target is compared with. Infinite without an interval."""
+        return (self.high - self.low) / 2 / self.value if self.value and self.known else math.inf
+
+
+def unsure(value: float) -> Estimate:
+    """A value without an interval."""
+    return Estimate(value, value, value, known=False)
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
-    """a - b by MOVER."""
+    """a - b by MOVER. Without both intervals there is none of the difference."""
     value = a.value - b.value
+    if not (a.known and b.known):
+        return unsure(value)
     return Estimate(
         value,
         value - math.hypot(a.value - a.low, b.high - b.value),
@@ -66,6 +78,8 @@ def ratio(a: Estimate, b: Estimate) -> Estimate:
     """a / b by MOVER on the logarithms. Both must lie above 0 with their whole intervals."""
     if min(a.low, b.low) <= 0:
         raise ValueError("a ratio of times needs times above 0")
+    if not (a.known and b.known):
+        return unsure(a.value / b.value)
     logs = difference(*(Estimate(math.log(e.value), math.log(e.low), math.log(e.high)) for e in (a, b)))
     return Estimate(a.value / b.value, math.exp(logs.low), math.exp(logs.high))
 
@@ -78,5 +92,8 @@ def across(estimates: Sequence[Estimate]) -> Estimate:
     envelope is the honest choice: it holds the spread between the launches and the uncertainty inside each.
     """
     return Estimate(
-        median(e.value for e in estimates), min(e.low for e in estimates), max(e.high for e in estimates)
+        median(e.value for e in estimates),
+        min(e.low for e in estimates),
+        max(e.high for e in estimates),
+        known=all(e.known for e in estimates),
     )

@@ -49,7 +49,7 @@ class SizeLoss:
 
     @property
     def seen(self) -> bool:
-        """False: the interval holds 1, no difference was seen."""
+        """False: the interval holds 1, or there is none: no difference was seen."""
         return not self.times.covers(1)
 
 
@@ -195,4 +195,7 @@ def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | 
 
 
 def _fastest(points: Sequence[Point]) -> Point | None:
-    return max((p for p in points if rate_of(p)), key=lambda point: point.bytes_per_s or 0.0, default=None)
+    """By the rule of `summary.peak_spot`."""
+    rated = [(rate, point) for point in points if (rate := rate_of(point)) is not None]
+    sure = [item for item in rated if item[0].known]
+    return max(sure or rated, key=lambda item: item[0].value)[1] if rated else None

@@ -42,6 +42,7 @@ class Summary:
     points: int
     converged: int | None  # how many points reached the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
+    unsure: int  # sizes with too few samples for an interval, or imported without one
     worst_half_width: float | None  # relative, over the points; None where no point has an interval
     worst_size_bytes: int | None
 
@@ -54,9 +55,12 @@ def latency_spot(spots: Sequence[Spot]) -> Spot | None:
 
 
 def peak_spot(spots: Sequence[Spot]) -> Spot | None:
-    """The spot with the highest rate; of equal ones the smallest size."""
-    rated = [(spot.rate_bytes_per_s.value, spot) for spot in spots if spot.rate_bytes_per_s is not None]
-    return max(rated, key=lambda item: item[0])[1] if rated else None
+    """The spot with the highest rate; of equal ones the smallest size. A point without an interval may be one lucky
+    sample, so it is the peak only where no point has one.
+    """
+    rated = [(spot.rate_bytes_per_s, spot) for spot in spots if spot.rate_bytes_per_s is not None]
+    sure = [item for item in rated if item[0].known]
+    return max(sure or rated, key=lambda item: item[0].value)[1] if rated else None
 
 
 def size_reaching(spots: Sequence[Spot], bytes_per_s: float) -> float | None:
@@ -100,6 +104,7 @@ def summarise(curve: Curve) -> Summary:
         points=len(spots),
         converged=sum(map(bool, converged)) if None not in converged else None,
         verified=sum(all(p.verified_bytes for p in s.points) for s in spots),
+        unsure=sum(not s.time_ns.known for s in spots),
         worst_half_width=worst[0] if worst else None,
         worst_size_bytes=worst[1] if worst else None,
     )

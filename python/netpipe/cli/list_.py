@@ -58,12 +58,12 @@ def command(modules: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> 
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
     from netpipe.render.terminal import Rows
 
-    made = Rows(("module", "left"), ("stands on", "left"), ("what it is", "left"))
+    made = Rows(("module", "left"), ("stands on", "left"), ("hosts", "left"), ("what it is", "left"))
     for module in listing["modules"]:
         reason = f"not here: {module['reason']}" if not module["available"] else module["summary"]
-        made.add_row(
-            module["name"], module["below"] or "", reason, style="" if module["available"] else "dim"
-        )
+        hosts = "two" if module["crosses_hosts"] else "one"
+        style = "" if module["available"] else "dim"
+        made.add_row(module["name"], module["below"] or "", hosts, reason, style=style)
     out.print(made)
     out.print()
     made = Rows(("pattern", "left"), ("what the processes do", "left"))

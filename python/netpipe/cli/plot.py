@@ -16,13 +16,7 @@ FORMATS = ("svg", "png", "pdf")
 
 
 @click.command
-@click.argument(
-    "runs",
-    metavar="RUN...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--figure", type=click.Choice(FIGURES), default="throughput", show_default=True, help="What to draw."
 )
@@ -60,24 +54,27 @@ def command(
     title: str | None,
     scale: str,
 ) -> None:
-    """Draw a figure of one or more runs, laid over each other, as SVG, PNG or PDF.
+    """Draw a figure of one RUN [run.jsonl], or of several laid over each other, as SVG, PNG or PDF.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of
     NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below.
     """
     from netpipe import Run
+    from netpipe.cli.show import check_names
     from netpipe.render.figures import draw
     from netpipe.render.pictures import NothingToDraw, picture
 
     chosen = file_format or _format_of(output)
     target = output or Path(f"{figure}.{chosen}")
     log = None if scale == "auto" else scale == "log"
+    whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
+    check_names(variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points])
     try:
-        drawn = picture([Run.read(path) for path in runs], figure, variants, patterns, title, log)
+        drawn = picture(whole, figure, variants, patterns, title, log)
     except NothingToDraw as why:
         raise Failure(USAGE, str(why)) from None
     draw(drawn, target, chosen)
-    click.echo(f"netpipe: {target}", err=True)
+    click.echo(f"netpipe: the figure is in {target}", err=True)
 
 
 def _format_of(output: Path | None) -> str:

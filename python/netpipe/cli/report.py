@@ -9,7 +9,7 @@ import click
 
 
 @click.command
-@click.argument("run", metavar="RUN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path(path_type=Path))
 @click.option(
     "-o",
     "--output",
@@ -19,7 +19,7 @@ import click
 )
 @click.option("--title", metavar="TEXT", help="Instead of the modules' names.")
 def command(run: Path, output: Path | None, title: str | None) -> None:
-    """Write a run as one HTML page that needs nothing else: the answer, plots, losses, every point, what to
+    """Write RUN [run.jsonl] as one HTML page that needs nothing else: the answer, plots, losses, every point, what to
     distrust.
     """
     from netpipe import Run
@@ -27,4 +27,4 @@ def command(run: Path, output: Path | None, title: str | None) -> None:
 
     target = output or run.with_suffix(".html")
     write(Run.read(run), target, title)
-    click.echo(f"netpipe: {target}", err=True)
+    click.echo(f"netpipe: the report is in {target}", err=True)

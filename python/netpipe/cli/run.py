@@ -236,8 +236,6 @@ def execute(
 
     try:
         kept = make_room(output)
-        if kept is not None:
-            display.say(f"the run that was in {output} is now in {kept}")
         header = Header(
             schema=1,
             run=uuid.uuid4().hex,
@@ -259,9 +257,14 @@ def execute(
             code = failure.exit_code
             raise
         finally:
-            seconds = round(time.monotonic() - began, 3)
-            code = finish(output, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds))
+            if measurement.run.plans:
+                seconds = round(time.monotonic() - began, 3)
+                code = finish(output, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds))
+            else:
+                put_back(output, kept)
         measurement.finish()
+        if kept is not None:
+            display.say(f"the run that was in {output} is now in {kept}")
     finally:
         display.close()
     if code == UNSTABLE:
@@ -270,6 +273,14 @@ def execute(
     if code == INTERRUPTED:
         say(f"interrupted; what was measured until then is in {output}")
     return measurement.run, code
+
+
+def put_back(output: Path, kept: Path | None) -> None:
+    """As it was before a run that was never begun: a wrong token moves nothing."""
+    if output.is_file():  # and no device
+        output.unlink()
+        if kept is not None:
+            kept.rename(output)
 
 
 def loose_points(run: Run) -> int:

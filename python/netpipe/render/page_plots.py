@@ -111,7 +111,7 @@ def _spot_text(spot: Spot) -> list[str]:
     """The lines of the box beside a point."""
     time = spot.time_ns
     lines = [f"{size_text(spot.size_bytes)}: {time_text(time.value)}"]
-    if time.low < time.high:
+    if time.known:
         lines.append(f"95 %: {interval(time, time_text)} (±{percent_text(time.half_width)})")
     if spot.rate_bytes_per_s is not None:
         lines.append(rate_text(spot.rate_bytes_per_s.value))
@@ -128,7 +128,7 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     for size in loss.sizes if loss else ():
         texts[str(size.size_bytes)] = [
             f"{size_text(size.size_bytes)}: {share_text(size.kept.value)} kept",
-            f"95 %: {interval(size.kept, share_text)}" if size.seen else "no difference seen",
+            f"95 %: {interval(size.kept, share_text)}" if size.times.known else "too few samples to compare",
             f"{time_text(size.added_ns.value)} added",
         ]
     return texts

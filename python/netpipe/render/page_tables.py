@@ -48,7 +48,7 @@ def time_unit_for(values_ns: Iterable[float]) -> tuple[float, str]:
 
 
 def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
-    if estimate is None or estimate.low == estimate.high:
+    if estimate is None or not estimate.known:
         return UNKNOWN
     return f"{text(estimate.low)}{TO}{text(estimate.high)}"
 

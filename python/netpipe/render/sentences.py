@@ -100,7 +100,7 @@ def answer(summary: Summary) -> str:
     parts = []
     if summary.latency_ns is not None:
         time = summary.latency_ns
-        sure = f" ({interval(time, time_text)})" if time.half_width > WIDE else ""
+        sure = f" ({interval(time, time_text)})" if time.known and time.half_width > WIDE else ""
         parts.append(f"{time_text(time.value)}{sure} for {size_text(summary.latency_size_bytes)}")
     if summary.peak_bytes_per_s is not None:
         peak, size = rate_text(summary.peak_bytes_per_s.value), size_text(summary.peak_size_bytes)
@@ -133,11 +133,14 @@ def loss_sentence(loss: Loss) -> str:
             f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
             if loss.small.seen
             else "no difference seen"
+            if loss.small.times.known
+            else "too few samples to compare"
         )
         parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
     if loss.peak is not None and len(loss.sizes) > 1:  # a single size has no peak
         kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
-        parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
+        if loss.peak.kept.known:
+            parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
     if loss.waits is not None:
         text += f" (it waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
@@ -294,17 +297,20 @@ def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
         number, points = sum(count for _, count in loose), sum(summary.points for summary in summaries)
         each = listed(f"{count} of {summary.variant}" for summary, count in loose)
         worst = max((summary for summary, _ in loose), key=lambda summary: summary.worst_half_width or 0)
-        widest = (
-            f" The widest interval, ±{percent_text(worst.worst_half_width)}, is that of {worst.variant} "
-            f"at {size_text(worst.worst_size_bytes)}."
-            if worst.worst_half_width is not None
-            else ""
-        )
+        few = sum(summary.unsure for summary, _ in loose)
+        why = f"{each}."
+        if few:
+            why += f" {few} of them had too few samples for an interval, and say next to nothing."
+        if worst.worst_half_width is not None:
+            why += (
+                f" The widest interval, ±{percent_text(worst.worst_half_width)}, is that of {worst.variant} "
+                f"at {size_text(worst.worst_size_bytes)}."
+            )
         found.append(
             Doubt(
                 "warning" if number > points / 10 else "note",
                 f"{number} of {_count(points, 'point')} did not reach {goal}",
-                f"{each}.{widest}",
+                why,
                 "more time (--budget) or a quieter machine (netpipe doctor)",
             )
         )

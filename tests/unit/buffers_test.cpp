@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/buffers.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace netpipe {
+namespace {
+
+constexpr std::uint64_t mib = 1U << 20;
+
+const np_module& plain_module() {
+  static const np_module module = [] {
+    np_module m{};
+    m.name = "plain";
+    return m;
+  }();
+  return module;
+}
+
+std::unique_ptr<BufferPool> made(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
+  Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, policy, max_bytes, verify, 1);
+  if (pool) return std::move(*pool);
+  ADD_FAILURE() << pool.failure().sentence;
+  return nullptr;
+}
+
+// One half of a pool, as the places in it tell.
+struct Half {
+  const char* begin;
+  const char* end;
+};
+Half half_of(const Slots& slots, std::uint64_t offset, const BufferPool& pool) {
+  const char* begin = slots.base() - offset;
+  return {begin, begin + pool.bytes() / 2};
+}
+
+// Every place lies with its guard in its half, keeps the offset from a line, and ends before the next one begins.
+void expect_places(const Slots& slots, std::uint64_t size_bytes, std::uint64_t offset, const Half& half) {
+  ASSERT_GE(slots.count(), 1U);
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(half.begin) % 4096, 0U);
+  for (std::uint32_t i = 0; i < slots.count(); ++i) {
+    const char* place = slots.at(i);
+    ASSERT_GE(place, half.begin + offset);
+    ASSERT_LE(place + size_bytes + guard_bytes, half.end);
+    ASSERT_EQ(static_cast<std::uint64_t>(place - half.begin) % 64, offset % 64);
+    if (i == 0) continue;
+    ASSERT_GE(place, slots.at(i - 1) + size_bytes + guard_bytes);
+  }
+}
+
+TEST(Buffers, HavePlacesThatNeverOverlapAndKeepTheirOffset) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 60; ++i) {
+    BufferPolicy policy;
+    policy.send_offset_bytes = random() % (i % 3 == 0 ? 10'000 : 64);
+    policy.recv_offset_bytes = random() % (i % 3 == 1 ? 10'000 : 64);
+    const std::uint64_t max_bytes = 1 + random() % (i % 2 == 0 ? 200 : 300'000);
+    const bool verify = i % 10 == 0;
+    const std::unique_ptr<BufferPool> pool = made(policy, max_bytes, verify);
+    ASSERT_TRUE(pool);
+    for (const std::uint64_t size : {std::uint64_t{1}, 1 + random() % max_bytes, max_bytes}) {
+      const std::uint32_t many = verify ? 5000 : 1 + static_cast<std::uint32_t>(random() % 20);
+      const Slots out = pool->outgoing(size, many);
+      const Slots in = pool->incoming(size, many);
+      const Half out_half = half_of(out, policy.send_offset_bytes, *pool);
+      const Half in_half = half_of(in, policy.recv_offset_bytes, *pool);
+      EXPECT_EQ(in_half.begin, pool->incoming_base());
+      EXPECT_TRUE(out_half.end <= in_half.begin || in_half.end <= out_half.begin);
+      ASSERT_NO_FATAL_FAILURE(expect_places(out, size, policy.send_offset_bytes, out_half));
+      ASSERT_NO_FATAL_FAILURE(expect_places(in, size, policy.recv_offset_bytes, in_half));
+    }
+  }
+}
+
+TEST(Buffers, AreAlwaysTheSamePlaceWhenWarm) {
+  const std::unique_ptr<BufferPool> pool = made({}, 65536, false);
+  ASSERT_TRUE(pool);
+  Slots slots = pool->outgoing(8);
+  EXPECT_EQ(slots.count(), 1U);
+  char* const first = slots.take();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(slots.take(), first);
+  EXPECT_EQ(pool->outgoing(8).take(), first) << "also in the next visit";
+  EXPECT_EQ(pool->outgoing(65536).take(), first) << "also for another size";
+}
+
+TEST(Buffers, GiveAsManyPlacesAsAreAskedForAndFit) {
+  const std::unique_ptr<BufferPool> pool = made({}, 1000, true);
+  ASSERT_TRUE(pool);
+  EXPECT_EQ(pool->incoming(1000, 100).count(), 100U);
+  const std::uint32_t all = pool->incoming(1000, UINT32_MAX).count();
+  EXPECT_GE(all, 16U * mib / 1088);  // 1000 and the guard, rounded up to lines
+  EXPECT_LE(static_cast<std::uint64_t>(all) * 1088, pool->bytes() / 2);
+}
+
+// One message to start the clock and one that is timed, or there and back: no visit has fewer, and each is looked at.
+TEST(Buffers, HaveTwoPlacesForTheLargestMessageThatIsVerified) {
+  for (const std::uint64_t size : {std::uint64_t{1}, 8 * mib, 8 * mib + 3, 20 * mib}) {
+    BufferPolicy policy;
+    policy.recv_offset_bytes = 77;
+    const std::unique_ptr<BufferPool> pool = made(policy, size, true);
+    ASSERT_TRUE(pool);
+    EXPECT_GE(pool->incoming(size, UINT32_MAX).count(), 2U) << size;
+    EXPECT_GE(pool->outgoing(size, UINT32_MAX).count(), 2U) << size;
+  }
+}
+
+TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
+  std::vector<char> memory(256);
+  Slots slots(memory.data(), 64, 3);
+  for (const int i : {0, 1, 2, 0, 1}) EXPECT_EQ(slots.take(), memory.data() + 64 * i);
+  slots.rewind();
+  EXPECT_EQ(slots.take(), memory.data());
+  slots.rewind(5);
+  EXPECT_EQ(slots.next(), 2U);
+  EXPECT_EQ(slots.take(), memory.data() + 128);
+  EXPECT_EQ(slots.at(7), memory.data() + 64);
+}
+
+TEST(Buffers, AreTouchedBeforeTheyAreUsed) {
+  const std::unique_ptr<BufferPool> pool = made({}, 4 * mib, false);
+  ASSERT_TRUE(pool);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (char* half : {pool->outgoing(1).base(), pool->incoming(1).base()}) {
+    std::vector<unsigned char> resident(pool->bytes() / 2 / page, 0);
+    ASSERT_EQ(mincore(half, resident.size() * page, resident.data()), 0);
+    for (std::size_t i = 0; i < resident.size(); ++i) ASSERT_EQ(resident[i] & 1, 1) << "page " << i;
+    EXPECT_EQ(half[0], half[pool->bytes() / 2 - 1]) << "written to: a page that was only read is the one zero page";
+    EXPECT_NE(half[0], 0);
+  }
+}
+
+TEST(ColdBuffers, AreLargerThanTwiceTheLastLevelCacheInEachDirection) {
+  BufferPolicy policy;
+  policy.cold = true;
+  const std::uint64_t cache = last_level_cache_bytes();
+  EXPECT_GE(cache, 64U << 10);
+  for (const std::uint64_t size : {std::uint64_t{1}, mib, 64 * mib, 1024 * mib}) {
+    const std::uint64_t half = BufferPool::half_bytes(policy, size, false);
+    EXPECT_GT(half, 2 * cache);
+    EXPECT_GE(half, 2 * size) << "so that the next message starts elsewhere";
+  }
+}
+
+TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
+  BufferPolicy policy;
+  policy.cold = true;
+  policy.send_offset_bytes = 13;
+  if (BufferPool::half_bytes(policy, 65536, false) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
+  const std::unique_ptr<BufferPool> pool = made(policy, 65536, false);
+  ASSERT_TRUE(pool);
+  Slots first = pool->outgoing(65536);
+  const std::uint64_t stride = static_cast<std::uint64_t>(first.at(1) - first.at(0));
+  EXPECT_GE(first.count() * stride, 2 * last_level_cache_bytes());
+  ASSERT_NO_FATAL_FAILURE(expect_places(first, 65536, 13, half_of(first, 13, *pool)));
+  const std::uint32_t began = first.next();
+  EXPECT_NE(first.take(), first.take());
+  EXPECT_NE(pool->outgoing(65536).next(), began);
+  // What is pushed out of the caches lies within the pool, also where the places begin anew.
+  BufferPool::evict(first, 65536, 100);
+  first.rewind(first.count() - 1);
+  BufferPool::evict(first, 65536, 3);
+}
+
+TEST(Buffers, ThatCannotBeHadAreASentence) {
+  const Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, {}, 1ULL << 50, false, 1);
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.failure().exit, Exit::failed);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "for messages up to 1024T cannot be allocated", pool.failure().sentence);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "choose a smaller end of the schedule", pool.failure().sentence);
+}
+
+TEST(Buffers, AreCountedForAllRanksOfTheHost) {
+  const std::uint64_t half = BufferPool::half_bytes({}, 64 * mib, false);
+  const auto enough_for = static_cast<int>(available_memory_bytes() / (2 * half));
+  const Result<std::unique_ptr<BufferPool>> pool =
+      BufferPool::make(plain_module(), nullptr, {}, 64 * mib, false, 2 * enough_for + 2);
+  ASSERT_FALSE(pool);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, " ranks", pool.failure().sentence);
+}
+
+TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
+  BufferPolicy policy;
+  policy.cold = true;
+  policy.recv_offset_bytes = 1ULL << 30;
+  EXPECT_GT(BufferPool::half_bytes(policy, 1ULL << 62, true), 1ULL << 63);
+  std::uint64_t last = 0;
+  for (int bits = 0; bits <= 62; ++bits) {
+    const std::uint64_t half = BufferPool::half_bytes(policy, 1ULL << bits, bits % 2 == 0);
+    EXPECT_GE(half, last);
+    last = half;
+  }
+}
+
+// What a module of its own memory was asked for. Its operations have no state, so this has to be one of the file.
+struct Allocations {
+  int allowed = 0;
+  int live = 0;
+  std::vector<std::size_t> bytes;
+};
+Allocations allocations;
+
+const np_module& allocating_module() {
+  static const np_module module = [] {
+    np_module m{};
+    m.name = "allocating";
+    m.alloc = [](np_endpoint*, std::size_t bytes, void** memory) {
+      if (allocations.allowed-- <= 0) return NP_NO_MEMORY;
+      *memory = std::aligned_alloc(4096, bytes);
+      ++allocations.live;
+      allocations.bytes.push_back(bytes);
+      return NP_OK;
+    };
+    m.free = [](np_endpoint*, void* memory, std::size_t bytes) {
+      std::free(memory);
+      --allocations.live;
+      EXPECT_EQ(bytes, allocations.bytes.back());
+    };
+    return m;
+  }();
+  return module;
+}
+
+TEST(Buffers, ComeFromTheModuleThatHasItsOwnAndGoBackToIt) {
+  allocations = {.allowed = 2, .live = 0, .bytes = {}};
+  {
+    Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(allocating_module(), nullptr, {}, 65536, false, 2);
+    ASSERT_TRUE(pool) << pool.failure().sentence;
+    EXPECT_EQ(allocations.live, 2);
+    EXPECT_EQ(allocations.bytes, std::vector<std::size_t>(2, (*pool)->bytes() / 2));
+  }
+  EXPECT_EQ(allocations.live, 0);
+}
+
+TEST(Buffers, OfAModuleThatRunsOutAreASentenceAndNothingIsLeftBehind) {
+  for (const int allowed : {0, 1}) {
+    allocations = {.allowed = allowed, .live = 0, .bytes = {}};
+    const Result<std::unique_ptr<BufferPool>> pool =
+        BufferPool::make(allocating_module(), nullptr, {}, 65536, false, 2);
+    ASSERT_FALSE(pool);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "cannot be allocated by module allocating", pool.failure().sentence);
+    EXPECT_EQ(allocations.live, 0);
+  }
+}
+
+}  // namespace
+}  // namespace netpipe

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks as threads of one process, joined by socket pairs.
+#include "core/group.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace netpipe {
+namespace {
+
+const volatile int never = 0;
+const volatile int raised = 1;
+
+struct Ends {
+  int rank_0 = -1;
+  int other = -1;
+};
+
+Ends connected_ends() {
+  std::array<int, 2> pair{};
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  return {pair[0], pair[1]};
+}
+
+// A group of each rank, connected as a star.
+std::vector<std::unique_ptr<Group>> star(int size) {
+  std::vector<int> ends = {-1};
+  std::vector<std::unique_ptr<Group>> groups(static_cast<std::size_t>(size));
+  for (int rank = 1; rank < size; ++rank) {
+    const Ends pair = connected_ends();
+    ends.push_back(pair.rank_0);
+    groups[static_cast<std::size_t>(rank)] = make_socket_group(rank, size, {pair.other}, &never);
+  }
+  groups[0] = make_socket_group(0, size, ends, &never);
+  return groups;
+}
+
+// Runs the same on all ranks at once.
+void on_all(std::vector<std::unique_ptr<Group>>& groups, const std::function<void(Group&)>& body) {
+  std::vector<std::thread> threads;
+  for (auto& group : groups) threads.emplace_back([&] { body(*group); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Group, SendsAndReceivesWholeMessagesInOrder) {
+  auto groups = star(2);
+  const std::string large(3U << 20, 'x');  // more than a socket holds, so both sides take several steps
+  on_all(groups, [&](Group& group) {
+    if (group.rank() == 0) {
+      EXPECT_TRUE(group.send(1, large.data(), large.size()));
+      EXPECT_TRUE(group.send(1, "abc", 3));
+      return;
+    }
+    std::string got(large.size(), ' ');
+    EXPECT_TRUE(group.recv(0, got.data(), got.size()));
+    EXPECT_EQ(got, large);
+    got.resize(3);
+    EXPECT_TRUE(group.recv(0, got.data(), 3));
+    EXPECT_EQ(got, "abc");
+  });
+}
+
+TEST(Group, BroadcastsFromRank0) {
+  auto groups = star(4);
+  on_all(groups, [](Group& group) {
+    std::uint64_t number = group.rank() == 0 ? 42 : 0;
+    EXPECT_TRUE(group.bcast(&number, sizeof number));
+    EXPECT_EQ(number, 42U);
+    std::string text = group.rank() == 0 ? "a text" : "";
+    EXPECT_TRUE(group.bcast_text(text));
+    EXPECT_EQ(text, "a text");
+  });
+}
+
+TEST(Group, GathersOneTextPerRankAtRank0) {
+  auto groups = star(4);
+  on_all(groups, [](Group& group) {
+    const std::string mine =
+        group.rank() == 2 ? "" : std::string(static_cast<std::size_t>(group.rank() + 1) * 1000, 'a');
+    const Result<std::vector<std::string>> all = group.gather_text(mine);
+    ASSERT_TRUE(all);
+    if (group.rank() != 0) {
+      EXPECT_TRUE(all->empty());
+      return;
+    }
+    ASSERT_EQ(all->size(), 4U);
+    EXPECT_EQ((*all)[0].size(), 1000U);
+    EXPECT_EQ((*all)[1].size(), 2000U);
+    EXPECT_EQ((*all)[2], "");
+    EXPECT_EQ((*all)[3].size(), 4000U);
+  });
+}
+
+TEST(Group, ExchangesTextsOfAllRanks) {
+  auto groups = star(4);
+  on_all(groups, [](Group& group) {
+    const Result<std::vector<std::string>> all = group.exchange_text("rank " + std::to_string(group.rank()));
+    ASSERT_TRUE(all);
+    EXPECT_EQ(*all, (std::vector<std::string>{"rank 0", "rank 1", "rank 2", "rank 3"}));
+  });
+}
+
+TEST(Group, MeetsAtABarrier) {
+  auto groups = star(4);
+  std::array<int, 4> steps{};  // each rank writes its own; the barrier orders what the others read
+  on_all(groups, [&](Group& group) {
+    for (int step = 1; step <= 50; ++step) {
+      steps[static_cast<std::size_t>(group.rank())] = step;
+      ASSERT_TRUE(group.barrier());
+      for (const int other : steps) EXPECT_EQ(other, step);
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
+TEST(Group, OfOneRankSaysNothingToAnybody) {
+  const std::unique_ptr<Group> group = make_single_group();
+  EXPECT_EQ(group->rank(), 0);
+  EXPECT_EQ(group->size(), 1);
+  EXPECT_FALSE(group->peer_gone());
+  EXPECT_TRUE(group->barrier());
+  std::string text = "mine";
+  EXPECT_TRUE(group->bcast_text(text));
+  EXPECT_EQ(*group->exchange_text("mine"), (std::vector<std::string>{"mine"}));
+  EXPECT_FALSE(group->send(0, "x", 1));
+  EXPECT_FALSE(group->recv(0, text.data(), 1));
+}
+
+TEST(Group, TakesATextOfAMebibyteAndRefusesALongerOne) {
+  auto groups = star(2);
+  std::thread sender([&] {
+    EXPECT_TRUE(groups[1]->gather_text(std::string(1U << 20, 'x')));
+    const std::uint32_t length = (1U << 20) + 1;
+    EXPECT_TRUE(groups[1]->send(0, &length, sizeof length));
+  });
+  const Result<std::vector<std::string>> whole = groups[0]->gather_text("");
+  ASSERT_TRUE(whole);
+  EXPECT_EQ((*whole)[1].size(), 1U << 20);
+  const Result<std::vector<std::string>> longer = groups[0]->gather_text("");
+  sender.join();
+  ASSERT_FALSE(longer);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 1 announces a text of 1048577 bytes", longer.failure().sentence);
+}
+
+TEST(Group, RefusesALengthThatWouldTakeAllMemory) {
+  auto groups = star(2);
+  const std::uint32_t length = UINT32_MAX;
+  ASSERT_TRUE(groups[0]->send(1, &length, sizeof length));
+  std::string text;
+  const Outcome got = groups[1]->bcast_text(text);
+  ASSERT_FALSE(got);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "4294967295 bytes", got.failure().sentence);
+}
+
+TEST(Group, NamesTheRankThatHasGone) {
+  auto groups = star(3);
+  groups[2].reset();
+  char byte = 0;
+  const Outcome received = groups[0]->recv(2, &byte, 1);
+  ASSERT_FALSE(received);
+  EXPECT_EQ(received.failure().exit, Exit::failed);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 2 has gone", received.failure().sentence);
+  const Outcome sent = groups[0]->send(2, &byte, 1);
+  ASSERT_FALSE(sent);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 2 has gone", sent.failure().sentence);
+  groups[0].reset();
+  const Outcome barrier = groups[1]->barrier();
+  ASSERT_FALSE(barrier);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 0 has gone", barrier.failure().sentence);
+}
+
+TEST(Group, NoticesThatAMessageBrokeOffInTheMiddle) {
+  auto groups = star(2);
+  ASSERT_TRUE(groups[0]->send(1, "half", 4));
+  groups[0].reset();
+  std::array<char, 8> room{};
+  EXPECT_FALSE(groups[1]->recv(0, room.data(), room.size()));
+}
+
+TEST(Group, GivesUpWhenTheFlagIsRaised) {
+  const Ends pair = connected_ends();
+  const std::unique_ptr<Group> group = make_socket_group(1, 2, {pair.other}, &raised);
+  char byte = 0;
+  const Outcome received = group->recv(0, &byte, 1);
+  ASSERT_FALSE(received);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "gave up waiting for rank 0", received.failure().sentence);
+  close(pair.rank_0);
+}
+
+TEST(PeerGone, IsFalseWhileNothingOrAnOrdinaryMessageIsThere) {
+  auto groups = star(3);
+  EXPECT_FALSE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[1]->peer_gone());
+  const std::array<std::int32_t, 2> report = {0, 7};  // the first word of a good report is 0
+  ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
+  EXPECT_FALSE(groups[0]->peer_gone());
+  std::array<std::int32_t, 2> got{};
+  ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
+  EXPECT_EQ(got, report) << "looking took nothing away";
+}
+
+TEST(PeerGone, IsTrueWhenAReportOfTroubleIsThere) {
+  auto groups = star(3);
+  const std::array<std::int32_t, 2> report = {4, 0};
+  ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
+  EXPECT_TRUE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[1]->peer_gone());
+  std::array<std::int32_t, 2> got{};
+  ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
+  EXPECT_EQ(got, report);
+  EXPECT_FALSE(groups[0]->peer_gone());
+}
+
+TEST(PeerGone, IsTrueAtTheEndOfAConnection) {
+  auto groups = star(3);
+  groups[2].reset();
+  EXPECT_TRUE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[1]->peer_gone());
+  groups[0].reset();
+  EXPECT_TRUE(groups[1]->peer_gone());
+}
+
+TEST(ModuleGroup, SpeaksThroughTheLibrarysBootstrap) {
+  struct Library {
+    std::string sent;
+    np_status status = NP_OK;
+  } library;
+  np_bootstrap bootstrap{};
+  bootstrap.state = &library;
+  bootstrap.rank = 1;
+  bootstrap.nranks = 2;
+  bootstrap.send = [](void* state, int peer, const void* data, std::size_t bytes) {
+    EXPECT_EQ(peer, 0);
+    auto& to = *static_cast<Library*>(state);
+    to.sent.append(static_cast<const char*>(data), bytes);
+    return to.status;
+  };
+  bootstrap.recv = [](void* state, int, void* data, std::size_t bytes) {
+    std::memset(data, 7, bytes);
+    return static_cast<Library*>(state)->status;
+  };
+  const std::unique_ptr<Group> group = make_module_group(bootstrap);
+  EXPECT_EQ(group->rank(), 1);
+  EXPECT_EQ(group->size(), 2);
+  EXPECT_TRUE(group->send(0, "abc", 3));
+  EXPECT_EQ(library.sent, "abc");
+  char byte = 0;
+  EXPECT_TRUE(group->recv(0, &byte, 1));
+  EXPECT_EQ(byte, 7);
+  library.status = NP_PEER_LOST;
+  const Outcome lost = group->recv(0, &byte, 1);
+  ASSERT_FALSE(lost);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 0 cannot be reached", lost.failure().sentence);
+}
+
+}  // namespace
+}  // namespace netpipe

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each case is a process of its own, because a watchdog belongs to a process. What it finds out becomes its exit code.
+#include "core/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/group.h"
+
+namespace netpipe {
+namespace {
+
+constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t far_away_ns = 60'000 * ms;
+constexpr std::int64_t patience_ns = 20'000 * ms;  // of a test; nothing here takes as long unless it hangs
+
+void pause_ms(int milliseconds) {
+  timespec left{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+// The wait status of a process that ran body; SIGKILL's when it outlived the test's patience.
+int status_of(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  for (const std::int64_t end = now_ns() + patience_ns; now_ns() < end; pause_ms(5)) {
+    if (waitpid(child, &status, WNOHANG) == child) return status;
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// The exit code; -1 when it did not come to one.
+int code_of(const std::function<int()>& body) {
+  const int status = status_of(body);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::array<int, 2> made_pipe() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  return ends;
+}
+
+// A read that nothing will ever answer. 0: it was interrupted, as it has to be once the flag is up.
+int interrupted_read(int fd) {
+  char byte = 0;
+  const ssize_t n = read(fd, &byte, 1);
+  return n < 0 && errno == EINTR ? 0 : 1;
+}
+
+// Spins until the flag is up, but not for ever.
+bool flag_rises() {
+  for (const std::int64_t end = now_ns() + patience_ns / 2; now_ns() < end;) {
+    if (*Watchdog::abort_flag() != 0) return true;
+  }
+  return false;
+}
+
+TEST(Watchdog, EndsABlockedSystemCallWhenTheDeadlinePasses) {
+  const std::array<int, 2> ends = made_pipe();
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(100 * ms, nullptr, {}, -1);
+              if (interrupted_read(ends[0]) != 0) return 11;
+              if (*Watchdog::abort_flag() == 0) return 12;
+              if (Watchdog::disarm() != Cause::deadline) return 13;
+              return *Watchdog::abort_flag() == 0 ? 0 : 14;
+            }),
+            0);
+}
+
+TEST(Watchdog, EndsALoopThatLooksAtTheFlag) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(50 * ms, nullptr, {}, -1);
+              if (!flag_rises()) return 11;
+              return Watchdog::disarm() == Cause::deadline ? 0 : 12;
+            }),
+            0);
+}
+
+TEST(Watchdog, LetsSystemCallsGoOnWhileNothingIsWrong) {
+  const std::array<int, 2> ends = made_pipe();
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(true)) return 10;
+              const pid_t writer = fork();
+              if (writer == 0) {
+                pause_ms(350);  // three ticks of the timer
+                _exit(write(ends[1], "x", 1) == 1 ? 0 : 1);
+              }
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              char byte = 0;
+              if (read(ends[0], &byte, 1) != 1) return 11;
+              return Watchdog::disarm() == Cause::none ? 0 : 12;
+            }),
+            0);
+}
+
+TEST(Watchdog, DoesNothingWhenItWasDisarmedInTime) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(100 * ms, nullptr, {}, -1);
+              if (Watchdog::disarm() != Cause::none) return 11;
+              pause_ms(400);
+              return *Watchdog::abort_flag() == 0 ? 0 : 12;
+            }),
+            0);
+}
+
+TEST(Watchdog, CanBeArmedAgainAfterADeadline) {
+  const std::array<int, 2> ends = made_pipe();
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(true)) return 10;
+              for (int i = 0; i < 3; ++i) {
+                Watchdog::arm(20 * ms, nullptr, {}, -1);
+                if (interrupted_read(ends[0]) != 0) return 11;
+                if (Watchdog::disarm() != Cause::deadline) return 12;
+              }
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              pause_ms(300);
+              return Watchdog::disarm() == Cause::none ? 0 : 13;
+            }),
+            0);
+}
+
+TEST(Watchdog, WritesTheLastWordsAndEndsTheProcessThatDoesNotComeBack) {
+  const std::array<int, 2> ends = made_pipe();
+  EXPECT_EQ(code_of([&]() -> int {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(50 * ms, nullptr, "{\"type\":\"error\"}\n", ends[1]);
+              const volatile int forever = 1;
+              while (forever != 0) {
+              }
+              return 11;
+            }),
+            4);
+  close(ends[1]);
+  std::array<char, 64> room{};
+  const ssize_t n = read(ends[0], room.data(), room.size());
+  EXPECT_EQ(std::string(room.data(), n > 0 ? static_cast<std::size_t>(n) : 0), "{\"type\":\"error\"}\n");
+}
+
+TEST(Watchdog, EndsAnInterruptedProcessThatDoesNotComeBackAsInterrupted) {
+  EXPECT_EQ(code_of([]() -> int {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              raise(SIGINT);
+              const volatile int forever = 1;
+              while (forever != 0) {
+              }
+              return 11;
+            }),
+            130);
+}
+
+TEST(Watchdog, TakesSigintAndSigtermAsAnInterruption) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::array<int, 2> ends = made_pipe();
+    EXPECT_EQ(code_of([&] {
+                if (!Watchdog::install(true)) return 10;
+                if (Watchdog::interrupted()) return 11;
+                Watchdog::arm(far_away_ns, nullptr, {}, -1);
+                raise(signal);
+                if (!Watchdog::interrupted()) return 12;
+                if (interrupted_read(ends[0]) != 0) return 13;
+                if (Watchdog::disarm() != Cause::interrupted) return 14;
+                if (!Watchdog::interrupted()) return 15;
+                // It stays true: whatever is waited for next is given up as well.
+                Watchdog::arm(far_away_ns, nullptr, {}, -1);
+                if (interrupted_read(ends[0]) != 0) return 16;
+                return Watchdog::disarm() == Cause::interrupted ? 0 : 17;
+              }),
+              0);
+  }
+}
+
+TEST(Watchdog, OfARankThatIsNotInterruptibleIgnoresBothSignals) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(false)) return 10;
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              raise(SIGINT);
+              raise(SIGTERM);
+              pause_ms(300);
+              if (Watchdog::interrupted()) return 11;
+              return Watchdog::disarm() == Cause::none ? 0 : 12;
+            }),
+            0);
+}
+
+TEST(Watchdog, NoticesAPeerThatHasGone) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const std::array<int, 2> ends = made_pipe();
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(false)) return 10;
+              const auto group = make_socket_group(1, 2, {pair[1]}, Watchdog::abort_flag());
+              Watchdog::arm(far_away_ns, group.get(), {}, -1);
+              pause_ms(250);
+              if (*Watchdog::abort_flag() != 0) return 11;
+              shutdown(pair[0], SHUT_RDWR);
+              if (interrupted_read(ends[0]) != 0) return 12;
+              return Watchdog::disarm() == Cause::peer_gone ? 0 : 13;
+            }),
+            0);
+}
+
+TEST(Watchdog, EndsTheWaitForASilentRankWithASentence) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(false)) return 10;
+              const auto group = make_socket_group(1, 2, {pair[1]}, Watchdog::abort_flag());
+              Watchdog::arm(50 * ms, nullptr, {}, -1);
+              char byte = 0;
+              const Outcome got = group->recv(0, &byte, 1);
+              if (got || got.failure().sentence.find("gave up waiting for rank 0") == std::string::npos) return 11;
+              Watchdog::disarm();
+              // A rank that takes nothing: the socket fills, and the send ends as well.
+              Watchdog::arm(50 * ms, nullptr, {}, -1);
+              const std::string much(8U << 20, 'x');
+              const Outcome sent = group->send(0, much.data(), much.size());
+              return !sent && Watchdog::disarm() == Cause::deadline ? 0 : 12;
+            }),
+            0);
+}
+
+TEST(Watchdog, TurnsABrokenPipeIntoAnError) {
+  const std::array<int, 2> ends = made_pipe();
+  close(ends[0]);
+  EXPECT_EQ(code_of([&] {
+              if (!Watchdog::install(true)) return 10;
+              return write(ends[1], "x", 1) < 0 && errno == EPIPE ? 0 : 11;
+            }),
+            0);
+}
+
+TEST(Watchdog, KeepsErrnoAcrossItsTicks) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              errno = EXDEV;
+              for (const std::int64_t end = now_ns() + 350 * ms; now_ns() < end;) {
+                if (errno != EXDEV) return 11;
+              }
+              return 0;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace netpipe
