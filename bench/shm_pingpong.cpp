@@ -5,9 +5,9 @@
 // each batch timed by one pair of clock readings; printed is one JSON object with the median one-way time over the
 // batches, in nanoseconds.
 //
-//     shm_pingpong [--cpus a,b] [--seconds s] [--bytes n] [--gap pauses]
+//     shm_pingpong [--cpus a,b] [--seconds s] [--bytes n] [--gap ns]
 //
-// --gap: pause instructions between two looks; the module derives its own from its option poll_gap.
+// It waits as the module does with its defaults; --gap is the module's option poll_gap.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,11 +24,13 @@
 #include <string_view>
 #include <vector>
 
-#include "../src/modules/shm_cells.h"
+#include "modules/shm_cells.h"
+#include "modules/shm_pace.h"
 
 namespace {
 
 using netpipe::shm::Cells;
+using netpipe::shm::Pace;
 
 constexpr int kRoundTrips = 1000;
 
@@ -36,22 +38,22 @@ struct Settings {
   int cpus[2] = {0, 1};
   double seconds = 1;
   std::size_t bytes = 8;
-  int pauses = 2;
+  int gap_ns = 30;
 };
 
 [[gnu::noinline]] void send(Cells& cells, const void* data, std::size_t bytes) {
   while (!cells.put(data, bytes, bytes)) netpipe::shm::relax();
 }
 
-[[gnu::noinline]] void receive(Cells& cells, void* data, std::size_t bytes, int pauses) {
-  for (;;) {
-    const Cells::Found found = cells.look();
-    if (found.cell != nullptr) {
-      cells.take(found.cell, data, bytes);
-      return;
-    }
-    for (int i = 0; i < pauses; ++i) netpipe::shm::relax();
+[[gnu::noinline]] void receive(Cells& cells, void* data, std::size_t bytes, Pace& pace) {
+  Cells::Found found = cells.look();
+  if (found.cell == nullptr) {
+    std::uint32_t looks = 1;
+    pace.foresee(bytes);
+    for (found = cells.look(); found.cell == nullptr; found = cells.look(), ++looks) pace.leave_gap();
+    pace.note(looks);
   }
+  cells.take(found.cell, data, bytes);
 }
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -75,13 +77,13 @@ bool parse(int argc, char** argv, Settings& settings) {
     } else if (name == "--bytes") {
       if (std::sscanf(value, "%zu", &settings.bytes) != 1) return false;
     } else if (name == "--gap") {
-      if (std::sscanf(value, "%d", &settings.pauses) != 1) return false;
+      if (std::sscanf(value, "%d", &settings.gap_ns) != 1) return false;
     } else {
       return false;
     }
   }
   return settings.cpus[0] != settings.cpus[1] && settings.seconds > 0 && settings.seconds <= 3600 &&
-         settings.bytes <= (64 << 10) && settings.pauses >= 0;
+         settings.bytes <= (64 << 10) && settings.gap_ns >= 0;
 }
 
 }  // namespace
@@ -89,7 +91,7 @@ bool parse(int argc, char** argv, Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   if (!parse(argc, argv, settings)) {
-    std::fputs("usage: shm_pingpong [--cpus a,b] [--seconds s] [--bytes 0..65536] [--gap pauses]\n", stderr);
+    std::fputs("usage: shm_pingpong [--cpus a,b] [--seconds s] [--bytes 0..65536] [--gap ns]\n", stderr);
     return 2;
   }
   netpipe::shm::Shape shape;
@@ -112,12 +114,14 @@ int main(int argc, char** argv) {
     if (child > 0) kill(child, SIGKILL);
     return 3;
   }
+  Pace pace;
+  pace.calibrate(settings.gap_ns, true);
   Cells cells;
   cells.bind(memory, shape, rank, true, true);
   std::vector<unsigned char> out(settings.bytes + 1, 1);
   std::vector<unsigned char> in(settings.bytes + 1, 0);
   while (rank == 1) {
-    receive(cells, in.data(), settings.bytes, settings.pauses);
+    receive(cells, in.data(), settings.bytes, pace);
     send(cells, out.data(), settings.bytes);
   }
 
@@ -127,7 +131,7 @@ int main(int argc, char** argv) {
     const double begin = now_s();
     for (int i = 0; i < kRoundTrips; ++i) {
       send(cells, out.data(), settings.bytes);
-      receive(cells, in.data(), settings.bytes, settings.pauses);
+      receive(cells, in.data(), settings.bytes, pace);
     }
     ns.push_back((now_s() - begin) * 1e9 / (2.0 * kRoundTrips));
   }

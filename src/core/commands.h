@@ -9,7 +9,7 @@
 namespace netpipe {
 
 enum class Verb : std::int32_t {
-  abandon = 1,  // stop the visit that is running; nothing to do when there is none
+  abandon = 1,  // stop the visit that is running; when there is none, a sign of life and nothing to do
   open = 2,
   visit = 3,
   yardstick = 4,

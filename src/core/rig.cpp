@@ -409,7 +409,10 @@ Outcome Rig::follow() {
   Group& group = *set_.group;
   for (;;) {
     Command command;
-    if (Outcome got = group.recv(0, &command, sizeof command); !got) return got;
+    if (set_.silence_ns > 0) Watchdog::arm(set_.silence_ns, nullptr, {}, -1);
+    const Outcome got = group.recv(0, &command, sizeof command);
+    Watchdog::disarm();
+    if (!got) return got;
     if (command.verb == Verb::finish) {
       const MemoryUse use = memory();
       return group.send(0, &use, sizeof use);

@@ -24,7 +24,8 @@ struct RigSetting {
   std::string local_address;  // numeric
   int cpu = -1;               // that this rank is pinned to
   bool oversubscribed = false;
-  int record_fd = -1;  // for the watchdog's last words
+  std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
+  int record_fd = -1;           // for the watchdog's last words
 };
 
 struct MemoryUse {

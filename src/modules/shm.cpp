@@ -24,6 +24,7 @@
 #include "shm_cells.h"
 #include "shm_memory.h"
 #include "shm_messages.h"
+#include "shm_pace.h"
 #include "shm_transfer.h"
 #include "shm_wait.h"
 
@@ -42,6 +43,7 @@ enum Option {
   kSlots,
   kHandover,
   kPollGap,
+  kForesee,
   kDemote,
   kOptions
 };
@@ -70,6 +72,8 @@ constexpr np_option kOptionTable[kOptions] = {
      "an answer goes into the cache line that brought the question; no sends all through the rings", 1},
     {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
      "pause between two looks, so that a look does not take the line from a peer that is about to write it", 1},
+    {"foresee", NP_BOOL, "yes", 0, 0, nullptr, "", "learn how long an answer usually takes, and look for it no earlier",
+     1},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},
 };
@@ -180,9 +184,9 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
               .handover_bytes = round_up(std::max<std::uint64_t>(size(kEager), kLineBytes), kLineBytes)};
   e->messages.waiter.bind({.mode = static_cast<WaitMode>(e->option(kWait)),
                            .spin_ns = e->option(kSpin) * 1000,
-                           .gap_ns = e->option(kPollGap),
                            .oversubscribed = context->oversubscribed != 0,
                            .abort = context->abort});
+  e->messages.waiter.pace.calibrate(e->option(kPollGap), e->option(kForesee) != 0);
   if (context->rank == 0) {  // its segment holds what both share
     const std::size_t bytes = kCellsOffset + Cells::bytes(e->shape);
     e->fd = make_memfd(bytes);
@@ -397,13 +401,13 @@ np_status barrier(np_endpoint* e) {
   const std::uint64_t turn = arrived[e->rank()].load(std::memory_order_relaxed) + 1;
   arrived[e->rank()].store(turn, std::memory_order_seq_cst);
   e->messages.waiter.ring();
-  return e->messages.work_until([&] { return arrived[e->peer.rank].load(std::memory_order_acquire) >= turn; }, 0);
+  return e->messages.work_until([&] { return arrived[e->peer.rank].load(std::memory_order_acquire) >= turn; });
 }
 
 // ---------------------------------------------------------------------------------------------- what it is
 
 void describe(np_endpoint* e, np_emit emit, void* to) {
-  const Waiter& waiter = e->messages.waiter;
+  const Pace& pace = e->messages.waiter.pace;
   const auto number = [](auto value) { return std::to_string(value); };
   std::string waits = e->peer.context->options[kWait].text;
   if (waits == "hybrid") waits += ": looks for " + number(e->option(kSpin)) + " us, then sleeps (futex)";
@@ -411,7 +415,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
   emit(to, "waits", waits.c_str());
   char gap[64];
-  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", waiter.gap(), waiter.relax_ns());
+  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(), pace.relax_ns());
   emit(to, "poll_gap", gap);
   const char* small =
       e->option(kHandover) != 0 ? "in the line of the last one, or through the ring" : "through the ring";

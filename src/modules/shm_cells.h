@@ -15,8 +15,8 @@
 // Entries of a direction are numbered, and their number stands in the word, so both ways together are one ordered
 // stream: the receiver looks at the hand-over cell and at the next ring cell for the one number that is due.
 //
-// A poll that comes too early takes the line away from a peer that is about to write it, which costs the peer a trip:
-// so a waiting process leaves a gap between two looks (see poll_gap in shm.cpp).
+// Looking costs too: a look that comes too early takes the line away from a peer that is about to write it
+// (shm_pace.h).
 #pragma once
 
 #include <atomic>
@@ -47,16 +47,6 @@ struct alignas(kLineBytes) Cell {
   unsigned char data[kInlineBytes];
 };
 static_assert(sizeof(Cell) == kLineBytes && std::atomic<std::uint64_t>::is_always_lock_free);
-
-inline void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
-#else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
 
 // cldemote: moves a line that the peer will read next towards the cache that both share. A hint, encoded in the space
 // of no-operations, so that a processor without it does nothing (Intel SDM, CLDEMOTE).

@@ -15,6 +15,7 @@
 #include "netpipe/module.h"
 #include "shm_cells.h"
 #include "shm_memory.h"
+#include "shm_pace.h"
 #include "shm_transfer.h"
 #include "shm_wait.h"
 
@@ -108,7 +109,8 @@ class Messages {
     if (found.cell == nullptr) {
       if (const np_status status = await(bytes, found); status != NP_OK) return peer_.gave_up(status);
     }
-    if (found.info != bytes) [[unlikely]] return receive_long_way(data, bytes);
+    if (found.info != bytes) [[unlikely]]
+      return receive_long_way(data, bytes);
     if (cells.take(found.cell, data, bytes)) waiter.ring();
     return NP_OK;
   }
@@ -136,16 +138,16 @@ class Messages {
     return status == NP_OK ? NP_PENDING : breaks(peer_.gave_up(status));
   }
 
-  // Does what there is to do, both ways, until `reached` says so. bytes: of what is waited for.
+  // Does what there is to do, both ways, until `reached` says so.
   template <typename Reached>
-  np_status work_until(Reached reached, std::uint64_t bytes) {
+  np_status work_until(Reached reached) {
     if (broken_ != NP_OK) return broken_;
     Waiter::Patience patience(waiter);
     while (!reached()) {
       bool moved = false;
       if (const np_status status = progress(moved); status != NP_OK) return breaks(status);
       if (moved && *peer_.context->abort == 0) continue;
-      if (const np_status status = waiter.idle(patience, waiter.gap()); status != NP_OK) {
+      if (const np_status status = waiter.idle(patience); status != NP_OK) {
         take_target_back();
         return breaks(peer_.gave_up(status));
       }
@@ -154,7 +156,7 @@ class Messages {
   }
 
   np_status wait(const Operation* operation) {
-    return work_until([operation] { return operation->state == Operation::State::done; }, operation->bytes);
+    return work_until([operation] { return operation->state == Operation::State::done; });
   }
 
   // A call of the kernel on the peer's memory failed, with an errno.
@@ -199,11 +201,11 @@ class Messages {
   [[gnu::always_inline]] inline np_status await(std::size_t bytes, Cells::Found& found) {
     Waiter::Patience patience(waiter);
     std::uint32_t looks = 1;
-    waiter.foresee(bytes);
+    waiter.pace.foresee(bytes);
     for (found = cells.look(); found.cell == nullptr; found = cells.look(), ++looks) {
-      if (const np_status status = waiter.idle(patience, waiter.gap()); status != NP_OK) return status;
+      if (const np_status status = waiter.idle(patience); status != NP_OK) return status;
     }
-    waiter.note(looks);
+    waiter.pace.note(looks);
     return NP_OK;
   }
 

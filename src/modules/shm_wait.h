@@ -9,22 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
-#include <chrono>
 #include <cstdint>
 
 #include "netpipe/module.h"
 #include "shm_cells.h"
+#include "shm_pace.h"
 
 namespace netpipe::shm {
-
-inline std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 enum class WaitMode { poll = 0, block = 1, hybrid = 2 };  // in the order of the option's choices
 
@@ -59,34 +51,12 @@ class Waiter {
   struct Settings {
     WaitMode mode = WaitMode::poll;
     std::int64_t spin_ns = 0;  // hybrid: how long to look before sleeping
-    std::int64_t gap_ns = 0;   // between two looks
     bool oversubscribed = false;
     const volatile int* abort = nullptr;
   };
 
   void bind(const Settings& settings) {
     settings_ = settings;
-    // How long a pause lasts differs tenfold between processors: it is measured. The least of several, because an
-    // interruption can only lengthen it.
-    constexpr int kRelaxes = 200;
-    std::int64_t least = INT64_MAX;
-    for (int i = 0; i < 8; ++i) {
-      const std::int64_t begin = now_ns();
-      for (int k = 0; k < kRelaxes; ++k) relax();
-      least = std::min(least, now_ns() - begin);
-    }
-    relax_ns_ = std::max(0.5, static_cast<double>(least) / kRelaxes);
-    gap_ = static_cast<unsigned>(static_cast<double>(settings.gap_ns) / relax_ns_ + 0.5);
-    least = INT64_MAX;
-    for (int i = 0; i < 8; ++i) {
-      const std::int64_t begin = now_ns();
-      spin(kRelaxes);
-      least = std::min(least, now_ns() - begin);
-    }
-    const double spins_per_ns = kRelaxes / std::max(1.0, static_cast<double>(least));
-    earlier_ = static_cast<std::uint32_t>(kEarlierNs * spins_per_ns * kSpinUnit);
-    later_ = static_cast<std::uint32_t>(kLaterNs * spins_per_ns * kSpinUnit);
-    latest_ = static_cast<std::uint32_t>(kLatestNs * spins_per_ns * kSpinUnit);
     // In the modes that sleep, and where ranks share a processor, few looks are worth making at a time.
     mask_ = settings.oversubscribed ? 0 : settings.mode == WaitMode::poll ? 255 : 15;
   }
@@ -97,33 +67,14 @@ class Waiter {
     peer_pidfd_ = peer_pidfd;
   }
 
-  [[nodiscard]] unsigned gap() const { return gap_; }  // pauses between two looks
-  [[nodiscard]] double relax_ns() const { return relax_ns_; }
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
   [[nodiscard]] std::uint64_t wakes() const { return wakes_; }
 
-  // Before the second look for a message of this size: waits as long as such a message usually takes to come. A look
-  // that is too early takes the line from the peer just before it writes, and both lose a trip; so the time is
-  // learned from where the last waits ended. It concerns answers that come at once; others are waited for by idle().
-  void foresee(std::size_t bytes) {
-    std::uint32_t& lead = lead_[std::bit_width(bytes)];
-    if (learns_) {
-      std::uint32_t& last = lead_[last_size_];
-      if (last_looks_ == 1) {
-        last -= std::min(last, earlier_);
-      } else if (last_looks_ <= kNearLooks) {
-        last = std::min(last + later_, latest_);
-      }
-    }
-    last_size_ = static_cast<unsigned>(std::bit_width(bytes));
-    spin(lead / kSpinUnit);
-  }
-  // How many looks the wait took after foresee().
-  void note(std::uint32_t looks) { last_looks_ = looks; }
+  Pace pace;
 
   // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
-  [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned pauses) {
-    for (unsigned i = 0; i < pauses; ++i) relax();
+  [[gnu::always_inline]] inline np_status idle(Patience& patience) {
+    pace.leave_gap();
     if ((++patience.looks_ & mask_) != 0) return NP_OK;
     return turn(patience);
   }
@@ -152,15 +103,6 @@ class Waiter {
   }
 
  private:
-  static constexpr double kEarlierNs = 0.25, kLaterNs = 8;  // one look in 33 is too early
-  static constexpr double kLatestNs = 2000;
-  static constexpr std::uint32_t kNearLooks = 4;  // more: the message came when it came, nothing is learned
-  static constexpr std::uint32_t kSpinUnit = 256;
-
-  static void spin(std::uint32_t turns) {
-    for (std::uint32_t i = 0; i < turns; ++i) asm volatile("");
-  }
-
   [[gnu::noinline]] np_status turn(Patience& patience) {
     if (*settings_.abort != 0) return NP_ABORTED;
     if (patience.gone_) return NP_PEER_LOST;
@@ -213,13 +155,6 @@ class Waiter {
 
   Settings settings_;
   std::uint32_t mask_ = 0;
-  unsigned gap_ = 0;
-  double relax_ns_ = 1;
-  bool learns_ = true;
-  std::uint32_t earlier_ = 0, later_ = 0, latest_ = 0;
-  std::array<std::uint32_t, 65> lead_{};  // by the number of bits of the size; in spins / kSpinUnit
-  unsigned last_size_ = 0;
-  std::uint32_t last_looks_ = 0;
   Bell *own_ = nullptr, *peer_ = nullptr;
   int peer_pidfd_ = -1;
   std::uint64_t sleeps_ = 0, wakes_ = 0, glances_ = 0;

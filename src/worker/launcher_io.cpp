@@ -11,8 +11,9 @@
 
 namespace netpipe {
 
-bool LauncherInput::next_line(std::string& line, bool interruptible) {
-  for (;;) {
+// alive: nullptr while the plan is read, when there is nothing yet that could be interrupted.
+bool LauncherInput::next_line(std::string& line, const std::function<void()>* alive) {
+  for (int waited = 1;; ++waited) {
     if (const auto end = pending_.find('\n'); end != std::string::npos) {
       line = pending_.substr(0, end);
       pending_.erase(0, end + 1);
@@ -20,7 +21,8 @@ bool LauncherInput::next_line(std::string& line, bool interruptible) {
     }
     pollfd p{STDIN_FILENO, POLLIN, 0};
     if (poll(&p, 1, 100) <= 0) {
-      if (interruptible && Watchdog::interrupted()) return false;
+      if (alive != nullptr && Watchdog::interrupted()) return false;
+      if (alive != nullptr && waited % 10 == 0) (*alive)();
       continue;
     }
     std::array<char, 4096> room{};
@@ -39,7 +41,7 @@ Result<std::string> LauncherInput::read_plan() {
   constexpr std::size_t most = 1U << 20;
   std::string plan;
   std::string line;
-  while (next_line(line, false)) {
+  while (next_line(line, nullptr)) {
     if (line == "end" || line == "end\r") return plan;
     plan += line + "\n";
     if (plan.size() > most) return usage("the plan on standard input is longer than 1 MiB");
@@ -47,9 +49,9 @@ Result<std::string> LauncherInput::read_plan() {
   return plan;
 }
 
-bool LauncherInput::wait_for_line() {
+bool LauncherInput::wait_for_line(const std::function<void()>& alive) {
   std::string line;
-  return next_line(line, true);
+  return next_line(line, &alive);
 }
 
 void say(const std::string& line) {

@@ -112,7 +112,6 @@ struct Children {
 
 // What a rank process does from its start on, on whichever host. cpu: -1 is unpinned.
 int rank_life(const Plan& plan, const Resolved& resolved, RigSetting setting) {
-  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
   Group& group = *setting.group;
   // Before the pinning, which narrows what this process may use.
   const std::string environment = environment_record(plan, group.rank(), {setting.cpu});
@@ -120,10 +119,12 @@ int rank_life(const Plan& plan, const Resolved& resolved, RigSetting setting) {
   setting.plan = &plan;
   setting.resolved = &resolved;
   if (const auto sent = group.gather_text(environment); !sent) return complain(sent.failure());
+  const bool remote = setting.silence_ns > 0;
   Rig rig(std::move(setting));
-  if (Outcome followed = rig.follow(); !followed)
-    return static_cast<int>(Exit::failed);  // rank 0 has gone and says why
-  return 0;
+  const Outcome followed = rig.follow();
+  if (followed) return 0;
+  // On one host rank 0 says what happened; on another nobody here would know.
+  return remote ? complain(followed.failure()) : static_cast<int>(Exit::failed);
 }
 
 // Makes the ranks 1.. of this host. Returns rank 0's ends; in a child it does not return.
@@ -154,6 +155,8 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
       const auto group = make_socket_group(rank, ranks, {pair[1]}, Watchdog::abort_flag());
       setting.group = group.get();
       setting.cpu = cpus[static_cast<std::size_t>(rank)];
+      // Ctrl-C reaches every process of a terminal; rank 0 decides for all.
+      if (Outcome watched = Watchdog::install(false); !watched) _exit(complain(watched.failure()));
       _exit(rank_life(plan, resolved, std::move(setting)));
     }
     close(pair[1]);
@@ -189,7 +192,7 @@ int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const s
   // The ranks of one host have one environment.
   session.environments.assign(environments->begin(), one_host ? environments->begin() + 1 : environments->end());
   session.event = say;
-  session.wait_for_go = [&input] { return input.wait_for_line(); };
+  session.wait_for_go = [&input](const std::function<void()>& alive) { return input.wait_for_line(alive); };
   return static_cast<int>(Session(std::move(session)).run());
 }
 
@@ -271,6 +274,8 @@ int serve_rank(int control_fd, const std::string& plan_text, const std::string& 
   // A client on the same host has taken the first of the sensible processors; this is rank 1 wherever it runs.
   const std::vector<int> cpus = sensible_cpus(2);
   setting.cpu = cpus.size() < 2 ? -1 : cpus[1];
+  setting.silence_ns = static_cast<std::int64_t>(plan->timeout_s * 1e9);
+  if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
   return rank_life(*plan, *resolved, std::move(setting));
 }
 

@@ -320,7 +320,7 @@ bool Session::progress(const Sampler& sampler, bool wait) {
   json.open('{').field("event", "pass").field("pass", sampler.pass()).field("done", sampler.points_done());
   json.field("total", sampler.points()).field("elapsed_s", at_s()).field("left_s", sampler.left_s()).close('}');
   set_.event(json.take());
-  const bool go = !wait || !set_.plan->paced || set_.wait_for_go();
+  const bool go = !wait || !set_.plan->paced || set_.wait_for_go([this] { tell({.verb = Verb::abandon}); });
   progress_ns_ = now_ns();
   return go;
 }

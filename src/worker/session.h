@@ -24,7 +24,8 @@ struct SessionSetting {
   std::vector<int> pin;                           // per rank
   std::vector<std::string> environments;          // facts of each rank, JSON
   std::function<void(const std::string&)> event;  // one JSON line for the launcher
-  std::function<bool()> wait_for_go;              // paced runs: false when the launcher has gone
+  // Paced runs: waits for the launcher's word and calls alive meanwhile. false when the launcher has gone.
+  std::function<bool(const std::function<void()>& alive)> wait_for_go;
 };
 
 class Session {

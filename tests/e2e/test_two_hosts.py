@@ -352,3 +352,17 @@ def test_two_namespaces_measure_over_their_own_link(
     assert all(p["verified_bytes"] > 0 for p in points)
     settings = [rank["settings"] for r in records if r["type"] == "variant" for rank in r["ranks"]]
     assert any("10.77.0.1" in json.dumps(s) for s in settings)
+
+
+def test_a_client_that_falls_silent_is_given_up_after_the_deadline(
+    serve: Serve, measure: Runner, started: Starter
+) -> None:
+    server = serve()
+    client, path = started(*plan(server, "variant tcp", "budget 20", "timeout 1"))
+    for _ in range(200):
+        if path.exists() and '"type":"sample"' in path.read_text():
+            break
+        time.sleep(0.05)
+    client.send_signal(signal.SIGSTOP)  # its kernel still answers, the process does not
+    server.waits_to_say("silent")
+    assert quick(server, measure).code == 0

@@ -62,6 +62,14 @@ def test_the_reference_page_has_every_option(name: str) -> None:
             assert f"`{option.opts[-1]}" in section, f"{option.opts[-1]} of netpipe {name}"
 
 
+def test_variables_are_named_as_options_are(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETPIPE_LIST_JSON", "1")
+    assert netpipe("list").out.startswith("{")
+    monkeypatch.setenv("NETPIPE_RUN_DRY_RUN", "1")
+    monkeypatch.setenv("NETPIPE_RUN_JSON", "1")
+    assert netpipe("run").out.startswith("{")
+
+
 def test_the_version_is_that_of_the_source(netpipe: Netpipe) -> None:
     version = (Path(__file__).resolve().parents[2] / "VERSION").read_text()
     assert netpipe("--version").out == f"netpipe {version}"

@@ -34,7 +34,9 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         for name in (cmd_name, cmd_name + "_"):
             if not cmd_name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
-                return cast(click.Command, importlib.import_module(f"{__name__}.{name}").command)
+                command = cast("click.Command", importlib.import_module(f"{__name__}.{name}").command)
+                _name_variables(command, cmd_name)
+                return command
         return None
 
     def resolve_command(
@@ -58,6 +60,14 @@ class Commands(click.Group):
 
 class _ReaderGoneError(Exception):
     """The reader of our output has seen enough (`netpipe list | head`); nothing is left to be said to it."""
+
+
+def _name_variables(command: click.Command, name: str) -> None:
+    """The environment variable of an option is named as the option is, whatever its parameter is called here."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            spelled = max(option.opts, key=len).lstrip("-").replace("-", "_")
+            option.envvar = f"NETPIPE_{name}_{spelled}".upper()
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
