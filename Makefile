@@ -31,7 +31,7 @@ check: setup-test ## format, lint, types and unit tests, within 2 minutes
 	python tools/run_tests.py check
 
 .PHONY: tidy
-tidy: setup-test ## clang-tidy on every source file
+tidy: setup-test ## clang-tidy on every source file that ships
 	python tools/run_tests.py tidy
 
 .PHONY: format

@@ -68,8 +68,8 @@ def pytest(*options: str) -> Command:
 
 
 def clang_tidy() -> Command:
-    # What it knows of a file is in the compilation database of build/.
-    chosen = f"{ROOT}/(src|tests|examples|bench)/"
+    # Of the compilation database of build/ what ships: GoogleTest alone would take longer than all of it.
+    chosen = f"{ROOT}/src/"
     return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", CORES, chosen)
 
 

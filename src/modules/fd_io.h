@@ -99,9 +99,9 @@ constexpr np_option kSpinOption = {
 // How a lane reads and writes. `blocking` false: return EAGAIN instead of waiting.
 struct SocketIo {
   static constexpr bool kBlockingIsPerCall = true;
-  // MSG_WAITALL: a message that arrives in pieces costs one call, the kernel waits for the rest.
+  // No MSG_WAITALL: it saves calls and was 2 to 4 % slower over loopback from 100 KiB to 2 MiB (Linux 6.18).
   static ssize_t read(int fd, void* data, size_t bytes, bool blocking) {
-    return ::recv(fd, data, bytes, blocking ? MSG_WAITALL : MSG_DONTWAIT);
+    return ::recv(fd, data, bytes, blocking ? 0 : MSG_DONTWAIT);
   }
   static ssize_t write(int fd, const void* data, size_t bytes, bool blocking) {
     return ::send(fd, data, bytes, MSG_NOSIGNAL | (blocking ? 0 : MSG_DONTWAIT));
@@ -315,9 +315,8 @@ class Wire {
   np_status finish_direct(Flow& flow, void* data, size_t bytes, ssize_t done) {
     if (done < 0 && errno != EAGAIN && errno != EINTR) return broken(errno);
     if (const np_status status = usable(bytes); status != NP_OK) return status;
-    np_request request;
-    enqueue(flow, &request, data, bytes, done > 0 ? static_cast<uint64_t>(done) : 0);
-    return finish(&request);
+    enqueue(flow, &direct_, data, bytes, done > 0 ? static_cast<uint64_t>(done) : 0);
+    return finish(&direct_);
   }
 
   // Moves both directions, so that two ranks with full buffers empty each other's, until the request is complete.
@@ -388,27 +387,33 @@ class Wire {
         settings_.layer);
   }
 
-  np_status aborted() {
+  // The requests belong to callers who may free them from here on.
+  void give_up(np_status status) {
+    status_ = status;
     direct_bytes_ = 0;
-    status_ = NP_ABORTED;
+    out_ = in_ = Flow{};
+    pending_ = 0;
+  }
+
+  np_status aborted() {
+    give_up(NP_ABORTED);
     return fail(context_, status_, "%s: rank %d gave up a transfer that was under way", settings_.layer,
                 context_->rank);
   }
 
   // error 0: the end of the stream.
   np_status broken(int error) {
-    direct_bytes_ = 0;
     switch (error) {
       case 0:
       case EPIPE:
       case ECONNRESET:
       case ETIMEDOUT:
       case ENOTCONN:
-        status_ = NP_PEER_LOST;
+        give_up(NP_PEER_LOST);
         return fail(context_, status_, "%s: rank %d has gone (%s); what it reported says why", settings_.layer,
                     1 - context_->rank, error == 0 ? "end of stream" : std::strerror(error));
       default:
-        status_ = NP_FAILED;
+        give_up(NP_FAILED);
         return fail(context_, status_, "%s: the transfer failed on rank %d: %s", settings_.layer, context_->rank,
                     std::strerror(error));
     }
@@ -426,6 +431,7 @@ class Wire {
   int pending_ = 0;                            // lanes with something to do, both directions
   int lane_count_ = 0;
   Lane lanes_[kMaxLanes];
+  np_request direct_{};  // of send or recv; there is one of them at a time
   Flow out_, in_;
   uint64_t empty_polls_ = 0, sleeps_ = 0;
 };

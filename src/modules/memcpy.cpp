@@ -423,7 +423,7 @@ np_status fence(np_endpoint*) { return NP_OK; }
 np_status flush(np_endpoint*, int) { return NP_OK; }
 
 void describe(np_endpoint* e, np_emit emit, void* to) {
-  emit(to, "waits", "never");
+  emit(to, "wait", "none");
   emit(to, "routine", e->choice->routine);
   emit(to, "instructions", e->choice->instructions);
   emit(to, "op", e->context->options[kOp].text);

@@ -43,7 +43,7 @@ np_status collective(np_endpoint*, np_collective, int, const void*, void*, size_
 np_status barrier(np_endpoint*) { return NP_OK; }
 
 void describe(np_endpoint*, np_emit emit, void* to) {
-  emit(to, "waits", "never");
+  emit(to, "wait", "none");
   emit(to, "moves", "nothing");
 }
 

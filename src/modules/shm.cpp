@@ -413,7 +413,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   if (waits == "hybrid") waits += ": looks for " + number(e->option(kSpin)) + " us, then sleeps (futex)";
   if (waits == "block") waits += ": sleeps (futex)";
   if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
-  emit(to, "waits", waits.c_str());
+  emit(to, "wait", waits.c_str());
   char gap[64];
   std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(), pace.relax_ns());
   emit(to, "poll_gap", gap);

@@ -188,9 +188,10 @@ np_status set_congestion(const np_context* context, int fd) {
 np_status make_socket(const np_context* context, int family, Fd& made) {
   const np_value* options = context->options;
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (!fd)
-    return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", family == AF_INET ? 4 : 6,
-                std::strerror(errno));
+  if (!fd) {
+    const int version = family == AF_INET ? 4 : 6;
+    return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", version, std::strerror(errno));
+  }
   const struct {
     Option option;
     int level, name;
@@ -293,7 +294,9 @@ np_status read_blob(np_endpoint& endpoint, const void* data, size_t bytes) {
       sockaddr_storage own{};
       socklen_t own_bytes = 0;
       if (const np_status s = own_address(endpoint.context, own, own_bytes); s != NP_OK) return s;
-      v6.sin6_scope_id = reinterpret_cast<const sockaddr_in6&>(own).sin6_scope_id;
+      sockaddr_in6 own6{};
+      if (own.ss_family == AF_INET6) std::memcpy(&own6, &own, sizeof own6);
+      v6.sin6_scope_id = own6.sin6_scope_id;
     }
   }
   return NP_OK;

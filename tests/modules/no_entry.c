@@ -2,4 +2,4 @@
  *
  * A shared library like any other: refused, because it does not export netpipe_module().
  */
-int no_entry_answer(void) { return 42; }  // NOLINT(misc-use-internal-linkage): what it does export
+int no_entry_answer(void) { return 42; }

@@ -35,7 +35,7 @@ int stranger(uint16_t port, const Bytes& says) {
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   at.sin_port = htons(port);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) return -1;
+  if (fd < 0 || connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) return -1;
   if (!says.empty() && send(fd, says.data(), says.size(), MSG_NOSIGNAL) < 0) return -1;
   return fd;
 }
@@ -54,7 +54,7 @@ uint16_t free_port(int& holder) {
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t bytes = sizeof at;
-  if (bind(holder, reinterpret_cast<sockaddr*>(&at), bytes) != 0) return 0;
+  if (holder < 0 || bind(holder, reinterpret_cast<sockaddr*>(&at), bytes) != 0) return 0;
   getsockname(holder, reinterpret_cast<sockaddr*>(&at), &bytes);
   return ntohs(at.sin_port);
 }
@@ -255,7 +255,7 @@ TEST(LocalMeeting, AStrangerThatKnowsTheNameIsTurnedAway) {
         std::memcpy(at.sun_path, name.data(), name.size());
         intruder = socket(AF_UNIX, (packets ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0);
         const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-        if (connect(intruder, reinterpret_cast<sockaddr*>(&at), length) != 0)
+        if (intruder < 0 || connect(intruder, reinterpret_cast<sockaddr*>(&at), length) != 0)
           return "the stranger could not even connect";
         if (send(intruder, false_hello(3).data(), 37, MSG_NOSIGNAL) != 37) return "the stranger could not speak";
       }

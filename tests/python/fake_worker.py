@@ -2,10 +2,10 @@
 """A worker that measures nothing: it speaks the protocol of docs/reference/worker.md and makes up plausible records,
 in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
-FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a signal
-when that variant is in the plan), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
-the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does not leave
-after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
+FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
+signal when that variant is in the plan), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT
+(dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does
+not leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
 """
 
 from __future__ import annotations

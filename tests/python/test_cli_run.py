@@ -109,7 +109,7 @@ def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None
 
 
 def test_sizes_alone_make_the_schedule_a_list(netpipe: Netpipe) -> None:
-    netpipe("run", "tcp", "--sizes", "8,1k")
+    netpipe("run", "tcp", "--sizes", "8,1k", "--preset", "quick")
     plan = Run.read("run.jsonl").plans[0]
     assert plan.sizes == [8, 1024]
     assert plan.schedule is not None
@@ -208,6 +208,7 @@ def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
         (("run", "--traget", "1%"), "no such option"),
         (("run", "--launches", "0"), "invalid value for '--launches'"),
         (("run", "--host", "a\nb"), "the value of host must be one line"),
+        (("run", "--host", ""), "the value of host must be one line and not empty"),
         (("rum",), "there is no command 'rum'; did you mean 'run'?"),
     ],
 )

@@ -45,7 +45,8 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
     source = npout.FORMATS[form].source if form in npout.FORMATS else form
     make_room(target)
     with target.open("wb") as run:
-        run.write(encode(Header(schema=1, run=uuid.uuid4().hex, started=now(), argv=click.get_current_context().obj)))
+        argv = click.get_current_context().obj
+        run.write(encode(Header(schema=1, run=uuid.uuid4().hex, started=now(), argv=argv)))
         for one in dict.fromkeys(point.variant for point in points):
             rank = Rank(rank=0, settings={"imported_from": path.name, "source": source})
             run.write(encode(Variant(variant=one, module=one.partition(":")[0], ranks=[rank])))

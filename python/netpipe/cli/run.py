@@ -119,10 +119,8 @@ def command(**given: Any) -> int:
     """
     from netpipe import native
 
-    settings = {
-        **PRESETS[given["preset"]],
-        **{key.replace("_", "-"): value for key, value in given.items() if value},
-    }
+    said = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, False, ())}
+    settings = {**PRESETS[given["preset"]], **({"schedule": "list"} if "sizes" in said else {}), **said}
     plan = make_plan(settings, given["variants"] or available(DEFAULT_VARIANTS))
     answer = native.plan(plan.text())
     if given["dry_run"]:
@@ -151,8 +149,6 @@ def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
     lines = [("variant", variant) for variant in variants]
     lines += [("pattern", pattern) for pattern in settings.get("pattern", ())]
     lines += [("module-file", str(Path(file).absolute())) for file in settings.get("module", ())]
-    if settings.get("sizes") and not settings.get("schedule"):
-        lines.append(("schedule", "list"))
     lines += [
         (PLAN_KEYS.get(name, name), str(settings[name])) for name, _, _ in PASSED_ON if name in settings
     ]

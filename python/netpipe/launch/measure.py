@@ -110,9 +110,12 @@ class Measurement:
                 code=worker.exit_code,
                 message=worker.sentence or "the worker ended without a word",
             )
-            with contextlib.suppress(OSError):  # a full disk: the sentence is said, and so is that of the last line
+            # On a full disk its sentence is said all the same, and again with the last line of the file.
+            with contextlib.suppress(OSError):
                 append(self.record, loss)
-        rest = [name for name in variants if name not in blamed and not self._complete(name, launch, worker.died)]
+        rest = [
+            name for name in variants if name not in blamed and not self._complete(name, launch, worker.died)
+        ]
         if blamed:
             return [rest] if rest else []
         # Nobody was blamed. A worker that died without a word may do so again, and alone it is known which variant did

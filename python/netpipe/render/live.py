@@ -77,7 +77,7 @@ class Lines:
 
 
 class Estimates:
-    """What is known of each size so far: its point, else the median of its samples, else the last one of the warm-up."""
+    """What is known of each size so far: its point, else the median of its samples, else the last of the warm-up."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str, int], float] = {}

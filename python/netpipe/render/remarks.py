@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from netpipe.analysis.summary import Summary
     from netpipe.records import Run
 
-SEVERE, WARNING, NOTE, WAIT = "severe", "warning", "note", "wait"  # wait: explains the * in the table of losses
+# The last one explains the * in the table of losses.
+SEVERE, WARNING, NOTE, WAIT = "severe", "warning", "note", "wait"
 Remark = tuple[str, str]  # how severe, and a sentence
 MOST_CHANGES = 3
 
@@ -39,7 +40,8 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
 def _of_the_end(run: Run) -> list[Remark]:
     found = []
     # Two ranks that were stuck say the same.
-    for variant, size_bytes, message in dict.fromkeys((e.variant, e.size_bytes, e.message) for e in run.errors):
+    said = dict.fromkeys((error.variant, error.size_bytes, error.message) for error in run.errors)
+    for variant, size_bytes, message in said:
         size = f" at {size_text(size_bytes)}" if size_bytes else ""
         found.append((SEVERE, f"{variant or 'The run'}{size} failed: {message.rstrip('.')}."))
     if run.end is not None and run.end.reason == "interrupted":

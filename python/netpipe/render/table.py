@@ -43,7 +43,7 @@ def read(path: Path, form: str) -> Iterator[Point]:
     for number, row in enumerate(_rows(path, form), start=1):
         try:
             yield msgspec.convert({**_folded(row), "type": "point"}, Point)
-        except msgspec.ValidationError as error:  # noqa: PERF203
+        except msgspec.ValidationError as error:
             raise NotATable(f"row {number} is no point: {str(error)[:1].lower()}{str(error)[1:]}") from None
 
 

@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from netpipe.records import Point, Run
 
 UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
-MARKS = {"severe": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "dim"), "wait": ("*", "dim"), "": ("→", "bold")}
+MARKS = {
+    "severe": ("✗", "bold red"),
+    "warning": ("!", "yellow"),
+    "note": ("·", "dim"),
+    "wait": ("*", "dim"),
+    "": ("→", "bold"),
+}
 SAME = "≈ same"  # no difference was seen
 SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -193,7 +199,8 @@ def print_remarks(out: Console, found: list[Remark]) -> None:
         out.print()
     for severity, sentence in found:
         mark, style = MARKS[severity]
-        text = Text(fill(sentence, out.width, initial_indent=f"{mark} ", subsequent_indent="  ", break_on_hyphens=False))
+        lines = fill(f"{mark} {sentence}", out.width, subsequent_indent="  ", break_on_hyphens=False)
+        text = Text(lines)
         text.stylize("dim" if severity in ("note", "wait") else "")
         text.stylize(style, 0, len(mark))
         out.print(text, soft_wrap=True)
