@@ -123,6 +123,10 @@ Slots BufferPool::incoming(std::uint64_t size_bytes, std::uint32_t many) {
   return slots(incoming_, policy_.recv_offset_bytes, size_bytes, many);
 }
 
+Slots BufferPool::returning(std::uint64_t size_bytes) {
+  return slots(incoming_, policy_.send_offset_bytes, size_bytes, 1);
+}
+
 void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) {
 #if defined(__x86_64__)
   const std::uint64_t count = std::min<std::uint64_t>(messages, slots.count());

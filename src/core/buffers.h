@@ -63,6 +63,8 @@ class BufferPool {
   // this number of distinct places (for verification) as far as they fit.
   Slots outgoing(std::uint64_t size_bytes, std::uint32_t many = 1);
   Slots incoming(std::uint64_t size_bytes, std::uint32_t many = 1);
+  // Warm: the place where messages land, as one to send from (with the offset of sending).
+  Slots returning(std::uint64_t size_bytes);
   // Pushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
   static void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages);
 

@@ -37,6 +37,10 @@ struct Pattern {
   std::uint32_t (*departures)(int rank, int nranks);
   // true: every round may be timed by itself. false: only a long batch says something (streams arrive in bursts).
   bool single_rounds;
+  // true: no rank sends and receives at the same time, so warm messages leave from where they landed, as in NetPIPE.
+  // The data then really changes hands with every message, and does not stay in the cache of the side that has copied
+  // it before.
+  bool one_buffer;
   int clock_rank;  // whose clock counts
   bool resets;     // connections anew before each visit
   std::int32_t min_ranks, max_ranks;

@@ -19,6 +19,8 @@ constexpr double spare_passes = 2;
 constexpr double planned_passes = fewest_passes + spare_passes;
 constexpr std::uint64_t long_visit_samples = 3;
 constexpr double shortest_visit_ns = 50'000;
+constexpr int most_corrections = 2;
+constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 
 }  // namespace
@@ -33,6 +35,11 @@ const char* stop_name(Stop stop) {
     case Stop::error: return "error";
   }
   return "none";
+}
+
+void Point::note_speed() {
+  fastest_ns = fastest_ns == 0 ? round_ns : std::min(fastest_ns, round_ns);
+  slowest_ns = std::max(slowest_ns, round_ns);
 }
 
 int Point::state() const {
@@ -90,8 +97,12 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
     // A message that takes longer than a whole sample should needs no burst behind it.
     if (point.round_ns > stream_sample_ns)
       rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
-  } else if (point.round_ns < single_factor * setting_.clock_cost_ns) {
-    rounds = std::ceil(batch_factor * setting_.clock_cost_ns / std::max(point.round_ns, 0.1));
+  } else if (point.fastest_ns < single_factor * setting_.clock_cost_ns) {
+    // A layer that sleeps is a hundred times slower then than while it happens to be awake. Its batches are as short as
+    // METHOD rule 1 allows, or one batch of sleeps would last forever.
+    const bool sleeps = point.slowest_ns > smallest_factor * point.fastest_ns;
+    rounds =
+        std::ceil((sleeps ? smallest_factor : batch_factor) * setting_.clock_cost_ns / std::max(point.fastest_ns, 0.1));
   }
   const std::uint64_t most = curve.setting.most_rounds.empty()
                                  ? 0
@@ -182,6 +193,12 @@ std::optional<Visit> Sampler::next() {
       const double sample_ns = static_cast<double>(point.rounds) * point.round_ns;
       std::uint64_t samples = std::clamp<std::uint64_t>(
           static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
+      // The first visit is a short one, and no visit would last very long even if the layer were as slow as it ever
+      // was.
+      if (point.passes == 0) samples = std::min(samples, first_visit_samples);
+      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_ns;
+      const double bearable = std::max(static_cast<double>(fewest_[c]), 4 * visit_ns_[c] / std::max(slowest_ns, 1.0));
+      samples = std::min(samples, static_cast<std::uint64_t>(bearable));
       const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
       if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
       return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
@@ -191,7 +208,7 @@ std::optional<Visit> Sampler::next() {
     begin_pass();
     if (order_.empty()) return std::nullopt;
     ++pass_;
-    choose_visit_lengths(std::max(planned_passes - pass_, spare_passes));
+    choose_visit_lengths(std::max(planned_passes - pass_, 1.0));
   }
 }
 
@@ -211,11 +228,33 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     std::vector<float> sorted = values;
     std::sort(sorted.begin(), sorted.end());
     point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
+    point.note_speed();
     point.dropped += values.size();
     const bool long_enough =
         point.round_ns * static_cast<double>(visit.rounds) > 4 * batch_factor * setting_.clock_cost_ns;
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
+  }
+  std::vector<float> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
+  point.note_speed();
+  if (point.corrections < most_corrections) {
+    // What was found out was not its usual speed; or, later, its samples have become too short for the clock.
+    const std::uint64_t better = rounds_for(curve, point);
+    const bool far_off = point.passes == 0 && (better > 4 * point.rounds || 4 * better < point.rounds);
+    const bool too_short =
+        curve.setting.single_rounds && better > point.rounds &&
+        static_cast<double>(point.rounds) * point.round_ns < smallest_factor * setting_.clock_cost_ns;
+    if (far_off || too_short) {
+      ++point.corrections;
+      point.rounds = better;
+      point.dropped += values.size() + point.samples;  // samples of another length are no longer part of this point
+      point.samples = 0;
+      point.passes = 0;
+      point.states.clear();
+      return values.size();
+    }
   }
   ++point.passes;
   const std::size_t warm = warmup_samples(values);

@@ -55,6 +55,8 @@ const char* stop_name(Stop stop);
 struct Point {
   std::uint64_t size_bytes = 0;
   double round_ns = 0;                       // the latest idea of one round's time
+  double fastest_ns = 0, slowest_ns = 0;     // of one round: the medians of the fastest and the slowest visit
+  int corrections = 0;                       // how often a first visit proved the calibration wrong
   std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
   std::map<int, std::vector<Block>> states;  // kept samples by state of the machine, ns per operation
   std::size_t samples = 0;                   // over all states
@@ -64,6 +66,7 @@ struct Point {
   int passes = 0;
   Stop stop = Stop::none;
 
+  void note_speed();  // that round_ns is one of its speeds
   // The state that most samples were taken in, or -1.
   [[nodiscard]] int state() const;
 };

@@ -4,6 +4,7 @@
 // its buffers, and never a copy of a buffer onto itself.
 #include <gnu/libc-version.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -63,7 +64,7 @@ constexpr std::uint32_t kFillWord = 0x01010101U * kFillByte;
 
 void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kWord) {
-    std::uint32_t word;
+    std::uint32_t word = 0;
     std::memcpy(&word, in + i, kWord);
     std::memcpy(out + i, &word, kWord);
     one_at_a_time();
@@ -72,7 +73,7 @@ void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
 void read_words(const Byte* in, std::size_t bytes) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < bytes; i += kWord) {
-    std::uint32_t word;
+    std::uint32_t word = 0;
     std::memcpy(&word, in + i, kWord);
     sum += word;
     asm volatile("" : "+r"(sum));
@@ -232,8 +233,7 @@ template <typename Body>  // body(out, in, whole lines)
 inline void stream(void* to, const void* from, std::size_t bytes, Routine edge, Body body) {
   auto* out = static_cast<Byte*>(to);
   const auto* in = static_cast<const Byte*>(from);
-  std::size_t head = -reinterpret_cast<std::uintptr_t>(out) % 64;
-  if (head > bytes) head = bytes;
+  const std::size_t head = std::min<std::size_t>(bytes, -reinterpret_cast<std::uintptr_t>(out) % 64);
   const std::size_t lines = (bytes - head) / 64;
   edge(out, in, head);
   body(out + head, in + head, lines);

@@ -72,7 +72,7 @@ constexpr np_option kOptionTable[kOptions] = {
      "an answer goes into the cache line that brought the question; no sends all through the rings", 1},
     {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
      "pause between two looks, so that a look does not take the line from a peer that is about to write it", 1},
-    {"foresee", NP_BOOL, "yes", 0, 0, nullptr, "", "learn how long an answer usually takes, and look for it no earlier",
+    {"foresee", NP_BOOL, "no", 0, 0, nullptr, "", "learn how long an answer usually takes, and look for it no earlier",
      1},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},

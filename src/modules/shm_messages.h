@@ -46,6 +46,7 @@ class Queue {
   Operation* pop() {
     Operation* first = head_;
     head_ = first->next;
+    if (head_ == nullptr) tail_ = nullptr;
     return first;
   }
 
@@ -121,11 +122,13 @@ class Messages {
       operation->state = Operation::State::done;
       return NP_OK;
     }
+    if (broken_ != NP_OK) return broken_;
     enqueue(operation, sends_, const_cast<void*>(data), bytes);
     return step();
   }
 
   np_status start_receive(Operation* operation, void* data, std::size_t bytes) {
+    if (broken_ != NP_OK) return broken_;
     enqueue(operation, receives_, data, bytes);
     return step();
   }
@@ -174,10 +177,11 @@ class Messages {
 
  private:
   // After a failure in the middle of a message nobody knows where the next one begins, and the queues may name
-  // operations whose call has returned: nothing is looked at again.
+  // operations whose call is about to return: nothing more is done here.
   [[gnu::cold]] np_status breaks(np_status status) {
     broken_ = status;
-    ++pending_;  // never the short way again
+    sends_ = offered_ = receives_ = Queue();
+    pending_ = 1;  // never the short way again
     return status;
   }
 
@@ -210,14 +214,18 @@ class Messages {
   }
 
   [[gnu::noinline]] np_status send_long_way(const void* data, std::size_t bytes) {
+    if (broken_ != NP_OK) return broken_;
     Operation operation;
     enqueue(&operation, sends_, const_cast<void*>(data), bytes);
+    // NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): when this returns no queue names it, see breaks()
     return wait(&operation);
   }
 
   [[gnu::noinline]] np_status receive_long_way(void* data, std::size_t bytes) {
+    if (broken_ != NP_OK) return broken_;
     Operation operation;
     enqueue(&operation, receives_, data, bytes);
+    // NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): when this returns no queue names it, see breaks()
     return wait(&operation);
   }
 

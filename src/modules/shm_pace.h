@@ -9,6 +9,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,7 +43,7 @@ class Pace {
       for (int i = 0; i < kCalls; ++i) relax();
     });
     const double spins_per_ns = 1 / cost_ns([] { spin(kCalls); });
-    gap_ = static_cast<unsigned>(static_cast<double>(gap_ns) / relax_ns_ + 0.5);
+    gap_ = static_cast<unsigned>(std::lround(static_cast<double>(gap_ns) / relax_ns_));
     const auto lead = [&](double ns) { return static_cast<std::uint32_t>(ns * spins_per_ns * kLeadUnit); };
     earlier_ = foresees ? lead(kEarlierNs) : 0;
     later_ = foresees ? lead(kLaterNs) : 0;

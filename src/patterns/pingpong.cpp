@@ -83,6 +83,7 @@ const Pattern pingpong = {
     .arrivals = messages,
     .departures = messages,
     .single_rounds = true,
+    .one_buffer = true,
     .clock_rank = 0,
     .resets = false,
     .min_ranks = 1,

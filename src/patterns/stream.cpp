@@ -63,6 +63,7 @@ const Pattern stream = {
     .arrivals = arrivals,
     .departures = departures,
     .single_rounds = false,
+    .one_buffer = true,
     .clock_rank = 1,
     .resets = true,
     .min_ranks = 2,

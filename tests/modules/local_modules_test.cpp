@@ -159,11 +159,11 @@ TEST(Memcpy, RefusesToCopyABufferOntoItself) {
     rank->message[0] = 0;
     return rank->module->put(rank->endpoint, 0, memory.data() + from, &region, to, bytes);
   };
-  for (const size_t from : {0, 1, 99, 100, 101, 199}) {
+  for (const size_t from : {1, 99, 100, 101, 199}) {
     EXPECT_EQ("", expect(*rank, put(from, 100, 100), NP_USAGE, "overlap")) << from;
     EXPECT_EQ("", expect(*rank, put(100, from, 100), NP_USAGE, "overlap")) << from;
-    if (from == 0) break;  // 0 to 99 and 100 to 199 only touch
   }
+  // What only touches is no overlap.
   EXPECT_EQ(NP_OK, put(0, 100, 100));
   EXPECT_EQ(NP_OK, put(100, 0, 100));
 }

@@ -46,23 +46,23 @@ const char* const kVariants[] = {
     "tcp:streams=5,stripe=4097,wait=hybrid",
 };
 
-class EveryVariant : public testing::TestWithParam<const char*> {
+class EverySocketVariant : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (std::string(GetParam()).find("ip=6") != std::string::npos && !has_ipv6()) GTEST_SKIP() << "no IPv6 here";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Sockets, EveryVariant, testing::ValuesIn(kVariants),
+INSTANTIATE_TEST_SUITE_P(Sockets, EverySocketVariant, testing::ValuesIn(kVariants),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryVariant, BouncesEveryByteOfEverySize) {
+TEST_P(EverySocketVariant, BouncesEveryByteOfEverySize) {
   const std::vector<size_t> sizes = {1,      2,      3,      7,        8,    9,        63,           64,       65,
                                      1000,   1023,   1025,   4095,     4096, 4097,     65535,        65536,    65537,
                                      131072, 208000, 262147, kMiB - 1, kMiB, kMiB + 1, 8 * kMiB - 3, 8 * kMiB, 1};
   EXPECT_EQ("", run_connected(GetParam(), [&](Rank& rank) { return bounce(rank, sizes); }).both());
 }
 
-TEST_P(EveryVariant, BothDirectionsAtOnceWithFullBuffers) {
+TEST_P(EverySocketVariant, BothDirectionsAtOnceWithFullBuffers) {
   const auto body = [](Rank& rank) -> std::string {
     for (uint64_t round = 0; round < 4; ++round) {
       const size_t bytes = 8 * kMiB - 5 * round;
@@ -86,7 +86,7 @@ TEST_P(EveryVariant, BothDirectionsAtOnceWithFullBuffers) {
   EXPECT_EQ("", run_connected(GetParam(), body).both());
 }
 
-TEST_P(EveryVariant, ManyRequestsInFlightCompleteInOrder) {
+TEST_P(EverySocketVariant, ManyRequestsInFlightCompleteInOrder) {
   const auto body = [](Rank& rank) -> std::string {
     const size_t sizes[] = {1, 70'000, 3, 200'001, 64, 1, 300'000, 9, 65'536, 131'072, 17, 5000};
     constexpr size_t kCount = std::size(sizes);
@@ -121,7 +121,7 @@ TEST_P(EveryVariant, ManyRequestsInFlightCompleteInOrder) {
 }
 
 // A receive that is posted early may not hold up one that is waited for: what it waits for is sent only afterwards.
-TEST_P(EveryVariant, WaitingForOneRequestDoesNotWaitForTheNext) {
+TEST_P(EverySocketVariant, WaitingForOneRequestDoesNotWaitForTheNext) {
   const auto body = [](Rank& rank) -> std::string {
     Bytes first(3000), second(3000);
     np_request a, b;
@@ -141,7 +141,7 @@ TEST_P(EveryVariant, WaitingForOneRequestDoesNotWaitForTheNext) {
   EXPECT_EQ("", run_connected(GetParam(), body).both());
 }
 
-TEST_P(EveryVariant, AKilledPeerEndsEveryCall) {
+TEST_P(EverySocketVariant, AKilledPeerEndsEveryCall) {
   for (const int call : {0, 1, 2}) {
     const auto body = [call](Rank& rank) -> std::string {
       if (std::string wrong = bounce(rank, {1, 70'000}); !wrong.empty()) return wrong;
@@ -164,7 +164,7 @@ TEST_P(EveryVariant, AKilledPeerEndsEveryCall) {
   }
 }
 
-TEST_P(EveryVariant, AbortEndsEveryWait) {
+TEST_P(EverySocketVariant, AbortEndsEveryWait) {
   for (const int call : {0, 1, 2}) {
     const auto body = [call](Rank& rank) -> std::string {
       struct sigaction action{};  // as the core's watchdog: no SA_RESTART once the flag is up, and again and again
@@ -195,7 +195,7 @@ TEST_P(EveryVariant, AbortEndsEveryWait) {
   }
 }
 
-TEST_P(EveryVariant, AnEmptyMessageIsRefusedWithASentence) {
+TEST_P(EverySocketVariant, AnEmptyMessageIsRefusedWithASentence) {
   const auto body = [](Rank& rank) {
     char byte = 0;
     return expect(rank, rank.send(&byte, 0), NP_UNSUPPORTED, "empty") +

@@ -107,6 +107,7 @@ TEST(Tcp, WhatCannotBeIsRefusedOnBothRanksBeforeAnyoneWaits) {
 TEST(Tcp, APortInUseIsNamed) {
   int holder = -1;
   const uint16_t port = free_port(holder);
+  ASSERT_GE(holder, 0);
   ASSERT_EQ(0, listen(holder, 1));
   const std::string words = "127.0.0.1 port " + std::to_string(port) + ": Address already in use; give another port";
   EXPECT_EQ("", refusal("tcp:port=" + std::to_string(port), 1, NP_UNAVAILABLE, words.c_str()));

@@ -400,13 +400,15 @@ TEST(Sampler, NeverMixesStatesOfTheMachine) {
 TEST(Sampler, TakesBackExactlyWhatWasMeasuredSinceTheMachineBecameSuspect) {
   SamplerSetting setting;
   setting.target = 1e-5;
+  setting.budget_s = 1;
   Sampler sampler(setting, {curve(powers(8))});
   Machine machine{latency_and_rate};
   machine.noise = 0.3;
   Simulation simulation(sampler, machine);
   while (simulation.at_s() < 0.5) ASSERT_TRUE(simulation.step());
   const std::vector<Curve> before = sampler.curves();
-  const double since_s = 0.3;
+  const std::vector<Block>& some = before[0].points[3].states.at(0);
+  const double since_s = some[some.size() / 2].at_s;  // that visit is one of those that are taken back
   sampler.suspect_since(since_s);
   std::size_t taken = 0;
   for (std::size_t p = 0; p < 8; ++p) {

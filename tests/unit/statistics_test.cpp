@@ -221,6 +221,14 @@ TEST(WarmUp, IsTheHeadThatStandsOut) {
   }
 }
 
+TEST(WarmUp, LooksPastOneQuickSampleWithinTheHead) {
+  std::mt19937_64 random(15);
+  std::normal_distribution<> noise(100, 1);
+  Values values = drawn(40, [&] { return noise(random); });
+  for (const std::size_t i : {0U, 1U, 3U, 4U}) values[i] += 100;
+  EXPECT_EQ(warmup_samples(values), 5U);
+}
+
 TEST(WarmUp, FollowsADecayingHeadToItsEnd) {
   std::mt19937_64 random(8);
   std::normal_distribution<> noise(100, 1);
