@@ -187,9 +187,7 @@ std::optional<Visit> Sampler::next() {
       Curve& curve = curves_[c];
       Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
-      // Every point is visited once whatever the budget says: a number that is marked as uncertain tells more than a
-      // gap.
-      if (curve.used_s >= setting_.budget_s && point.passes > 0) continue;
+      if (spent(curve, point)) continue;
       const double sample_ns = static_cast<double>(point.rounds) * point.round_ns;
       std::uint64_t samples = std::clamp<std::uint64_t>(
           static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
@@ -278,6 +276,13 @@ void Sampler::suspect_since(double at_s) {
   }
 }
 
+// Every point gets samples whatever the budget says: a number that is marked as uncertain tells more than a gap. Visits
+// that were taken back or only corrected the calibration are made up for, but not without end.
+bool Sampler::spent(const Curve& curve, const Point& point) const {
+  constexpr int most_tries = 3;
+  return curve.used_s >= setting_.budget_s && (point.state() >= 0 || point.passes >= most_tries);
+}
+
 void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
   curves_[curve].points[point].stop = why;
   ++done_;
@@ -297,7 +302,7 @@ void Sampler::end_pass() {
         finish(c, p, Stop::precision);
       } else if (point.samples >= most_samples_per_point) {
         finish(c, p, Stop::limit);
-      } else if (curve.used_s >= setting_.budget_s) {
+      } else if (spent(curve, point)) {
         finish(c, p, Stop::budget);
       }
     }

@@ -121,6 +121,7 @@ class Sampler {
   void end_pass();
   void begin_pass();
   void choose_visit_lengths(double passes);
+  [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   void finish(std::size_t curve, std::size_t point, Stop why);
   [[nodiscard]] std::uint64_t rounds_for(const Curve& curve, const Point& point) const;
 
