@@ -89,7 +89,12 @@ def steps() -> tuple[Step, ...]:
         Step("clang-tidy", "tidy all", (clang_tidy(),)),
         Step("address, undefined: build", "all", sanitized(asan, "address,undefined")),
         Step("address, undefined: C++ tests, fuzzing", "all", (ctest(asan),)),
-        Step("address, undefined: end to end", "all", (pytest("tests/e2e", "-m", "not slow"),), native),
+        Step(
+            "address, undefined: end to end",
+            "all",
+            (pytest("tests/e2e", "-m", "not slow", "-k", "not conformance"),),
+            native,
+        ),
         Step("thread: build", "all", sanitized(tsan, "thread")),
         Step("thread: C++ tests", "all", (ctest(tsan, "--label-exclude", "fuzz"),)),
     )

@@ -62,7 +62,7 @@ void fill_byte(void* to, const void*, std::size_t bytes) {
 constexpr std::size_t kWord = 4;
 constexpr std::uint32_t kFillWord = 0x01010101U * kFillByte;
 
-void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
+[[gnu::noinline]] void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kWord) {
     std::uint32_t word = 0;
     std::memcpy(&word, in + i, kWord);
@@ -70,7 +70,7 @@ void copy_words(Byte* out, const Byte* in, std::size_t bytes) {
     one_at_a_time();
   }
 }
-void read_words(const Byte* in, std::size_t bytes) {
+[[gnu::noinline]] void read_words(const Byte* in, std::size_t bytes) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < bytes; i += kWord) {
     std::uint32_t word = 0;
@@ -79,7 +79,7 @@ void read_words(const Byte* in, std::size_t bytes) {
     asm volatile("" : "+r"(sum));
   }
 }
-void fill_words(Byte* out, std::size_t bytes) {
+[[gnu::noinline]] void fill_words(Byte* out, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kWord) {
     std::memcpy(out + i, &kFillWord, kWord);
     one_at_a_time();

@@ -80,8 +80,14 @@ static inline np_status pair_address(np_endpoint* e, void* data, size_t* bytes) 
 /* Waits for events on fd, looking at abort every 20 ms; patience_ns below 0: as long as it takes. */
 static inline np_status pair_wait(np_endpoint* e, int fd, short events, int64_t patience_ns) {
   for (int64_t waited_ns = 0;; waited_ns += 20000000) {
-    if (*e->context->abort != 0) return NP_ABORTED;
-    if (patience_ns >= 0 && waited_ns > patience_ns) return NP_PEER_LOST;
+    if (*e->context->abort != 0) {
+      errno = ECANCELED;
+      return NP_ABORTED;
+    }
+    if (patience_ns >= 0 && waited_ns > patience_ns) {
+      errno = ETIMEDOUT;
+      return NP_PEER_LOST;
+    }
     struct pollfd ready = {.fd = fd, .events = events};
     if (poll(&ready, 1, 20) > 0) return NP_OK;
   }

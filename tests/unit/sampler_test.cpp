@@ -26,7 +26,6 @@ struct Done {
   double seconds = 0;
   double used_before_s = 0;  // of its curve
   bool had_samples = false;  // its point, before
-  int visits_before = 0;     // that count for its point: one that only corrected the calibration does not
 };
 
 struct Machine {
@@ -59,7 +58,7 @@ class Simulation {
       one = std::max(round * static_cast<double>(visit->rounds) * noise(random_), 1.0);
       seconds += one * 1e-9;
     }
-    done_.push_back({*visit, seconds, curve.used_s, curve.points[visit->point].passes});
+    done_.push_back({*visit, seconds, curve.used_s, !sampler_.blocks_of(visit->curve, visit->point).empty()});
     reported_ += ns.size();
     dropped_ += sampler_.report(*visit, ns, seconds, at_s_, machine_.state(at_s_));
     at_s_ += seconds;
