@@ -129,8 +129,8 @@ typedef enum np_collective {
 typedef struct np_limits {
   uint64_t max_message_bytes;
   uint64_t alignment; /* of buffers, in bytes */
-  uint32_t delivers;  /* 1: what is sent arrives. 0: no bytes move (null), so there is nothing to verify */
-  uint32_t reserved;
+  uint32_t delivers;  /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
+  uint32_t idle;      /* 1: no byte is even touched (null), so there is a time and no rate */
 } np_limits;
 
 /* Takes one fact: a name and its value as text. Both are copied. */

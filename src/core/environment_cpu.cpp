@@ -25,11 +25,35 @@ std::string cpu_path(int cpu, std::string_view file) {
 // The flags that decide which copy loops can run, what the clock is worth, and what a context switch costs.
 constexpr std::array flags_that_matter{
     // x86
-    "sse2", "sse4_2", "avx", "avx2", "avx512f", "avx512bw", "avx512vl", "erms", "fsrm", "movdir64b", "clflushopt",
-    "clwb", "rdtscp", "constant_tsc", "nonstop_tsc", "tsc_known_freq", "invpcid", "pcid", "pti", "waitpkg",
+    "sse2",
+    "sse4_2",
+    "avx",
+    "avx2",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "erms",
+    "fsrm",
+    "movdir64b",
+    "clflushopt",
+    "clwb",
+    "rdtscp",
+    "constant_tsc",
+    "nonstop_tsc",
+    "tsc_known_freq",
+    "invpcid",
+    "pcid",
+    "pti",
+    "waitpkg",
     "hypervisor",
     // Arm
-    "asimd", "sve", "sve2", "atomics", "dcpop", "wfxt", "mops",
+    "asimd",
+    "sve",
+    "sve2",
+    "atomics",
+    "dcpop",
+    "wfxt",
+    "mops",
     // POWER, RISC-V and others list theirs in other words: the model says enough there
 };
 

@@ -202,7 +202,7 @@ void gather_limits(const Files& files, const Topology& topology, Facts& facts) {
   facts.set("limits.io_uring", disabled ? std::optional(*disabled == 0) : std::nullopt);
   facts.set("limits.shmmax_bytes", files.number("/proc/sys/kernel/shmmax"));
   // The file system behind shm_open and every MPI's shared memory.
-  struct statvfs shm {};
+  struct statvfs shm{};
   const bool known = files.exists("/dev/shm") && statvfs(files.path("/dev/shm").c_str(), &shm) == 0;
   const auto bytes = [&](auto blocks) {
     return known ? std::optional(static_cast<std::int64_t>(blocks * shm.f_frsize)) : std::nullopt;

@@ -464,7 +464,7 @@ constexpr np_module wire_module() {
   m.probe = [](char*, size_t) { return NP_OK; };
   m.close = [](Endpoint* e) { delete e; };
   m.limits = [](Endpoint*, np_limits* limits) {
-    *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .reserved = 0};
+    *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .idle = 0};
     return NP_OK;
   };
   m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->wire.send(data, bytes); };

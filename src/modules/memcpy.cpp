@@ -382,7 +382,7 @@ void close(np_endpoint* e) { delete e; }
 
 np_status limits(np_endpoint* e, np_limits* limits) {
   const bool delivers = e->context->options[kOp].number == kCopy;
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = delivers ? 1U : 0U, .reserved = 0};
+  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = delivers ? 1U : 0U, .idle = 0};
   return NP_OK;
 }
 

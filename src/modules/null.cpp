@@ -17,7 +17,7 @@ np_status open(const np_context*, np_endpoint** endpoint) {
 void close(np_endpoint*) {}
 
 np_status limits(np_endpoint*, np_limits* limits) {
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 0, .reserved = 0};
+  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 0, .idle = 1};
   return NP_OK;
 }
 

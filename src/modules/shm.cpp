@@ -302,7 +302,7 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t* by
 }
 
 np_status limits(np_endpoint*, np_limits* limits) {
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .reserved = 0};
+  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .idle = 0};
   return NP_OK;
 }
 

@@ -27,7 +27,10 @@ Exit worse(Exit a, Exit b) {
 }  // namespace
 
 Session::Session(SessionSetting setting)
-    : set_(std::move(setting)), started_ns_(now_ns()), open_(set_.resolved->variants.size(), false) {}
+    : set_(std::move(setting)),
+      started_ns_(now_ns()),
+      open_(set_.resolved->variants.size(), false),
+      idle_(open_.size(), false) {}
 
 double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
 
@@ -81,6 +84,7 @@ void Session::open_variants() {
       continue;
     }
     open_[v] = true;
+    idle_[v] = set_.rig->limits(v).idle != 0;
     const np_module& m = *variant.module;
     Json json;
     json.open('{').field("type", "variant").field("launch", set_.plan->launch).field("variant", variant.name);
@@ -288,8 +292,9 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
   json.field("mean_ns", sum / static_cast<double>(values.size()));
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
-  json.field("bytes_per_s", e.median > 0 ? static_cast<double>(point.size_bytes) * 1e9 / e.median
-                                         : std::numeric_limits<double>::quiet_NaN());
+  const bool has_rate = !idle_[curve.setting.variant] && e.median > 0;
+  json.field("bytes_per_s", has_rate ? static_cast<double>(point.size_bytes) * 1e9 / e.median
+                                     : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation)
       .field("converged", point.stop == Stop::precision)
       .field("stop", stop_name(point.stop));

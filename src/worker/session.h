@@ -63,6 +63,7 @@ class Session {
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
   std::vector<bool> open_;  // per variant
+  std::vector<bool> idle_;  // per variant: it touches no byte, so it has no rate
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();
 };

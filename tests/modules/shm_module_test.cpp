@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 
-#include <array>
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -80,7 +80,7 @@ TEST_P(EveryVariant, BouncesMessagesInItsOwnMemoryAtAnyOffset) {
     for (size_t i = 0; i < kSizes.size(); ++i) {
       const size_t bytes = kSizes[i], offset = i * 37 % 300;
       const Bytes there = pattern(bytes, i), back = pattern(bytes, i + 1000);
-      std::memcpy(out.at(offset), (first ? there : back).data(), bytes);
+      std::copy_n((first ? there : back).begin(), bytes, out.at(offset));
       std::memset(in.at(0), 0xEE, bytes + 1000);
       if (first) {
         if (const np_status s = rank.send(out.at(offset), bytes); s != NP_OK) return failed(rank, "send", s);
@@ -492,7 +492,7 @@ TEST(Shm, AMessageOfMoreThanTwoGibArrivesWhole) {
 
 TEST(Shm, DescribesHowItWaitsAndCountsInNumbers) {
   const auto body = [](Rank& rank) -> std::string {
-    if (rank.settings()["wait"].rfind("hybrid: looks for 7 us", 0) != 0) return "it does not say how it waits";
+    if (!rank.settings()["wait"].starts_with("hybrid: looks for 7 us")) return "it does not say how it waits";
     for (const auto& [name, value] : rank.facts(rank.module->counters)) {
       if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos) return name + " is " + value;
     }

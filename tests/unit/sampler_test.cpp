@@ -247,21 +247,54 @@ TEST(Sampler, CorrectsACalibrationThatWasFarOffAndStillGivesEveryPointSamples) {
       SamplerSetting setting;
       setting.budget_s = budget_s;
       Sampler sampler(setting, {curve(powers(6)), stream_curve(powers(6))});
-      bool calibrating = true;
-      Simulation simulation(sampler,
-                            {[&](std::size_t, std::uint64_t) { return calibrating ? 20'000.0 : 20'000.0 * factor; }});
-      while (calibrating && simulation.step()) calibrating = sampler.pass() < 0;
+      Simulation simulation(
+          sampler, {[&](std::size_t, std::uint64_t) { return sampler.pass() < 0 ? 20'000.0 : 20'000.0 * factor; }});
       simulation.run();
       for (std::size_t c = 0; c < 2; ++c) {
         for (std::size_t p = 0; p < 6; ++p) {
           const std::span<const Block> blocks = sampler.blocks_of(c, p);
           ASSERT_FALSE(blocks.empty()) << "a point that vanishes without a word";
+          const Point& point = sampler.curves()[c].points[p];
+          ASSERT_GE(static_cast<double>(point.rounds) * point.round_ns, smallest_factor * setting.clock_cost_ns);
           const double expected = 20'000.0 * factor / (c == 0 ? 2 : 1);
-          for (std::size_t i = 1; i < blocks.size(); ++i) ASSERT_NEAR(blocks[i].values[0], expected, 0.02 * expected);
+          for (const Block& block : blocks) ASSERT_NEAR(block.values[0], expected, 0.02 * expected);
         }
       }
     }
   }
+}
+
+TEST(Sampler, MakesTheFirstVisitOfAPointAShortOne) {
+  Sampler sampler({}, {curve(powers(3))});
+  Simulation simulation(sampler, {latency_and_rate});
+  simulation.run();
+  for (const Done& one : simulation.done()) {
+    EXPECT_TRUE(one.visit.pass != 0 || one.visit.samples <= 8);
+    EXPECT_TRUE(one.visit.pass != 1 || one.visit.samples > 8);
+  }
+}
+
+// A layer that slept wakes up: single events of it are suddenly too short for the clock, and batches are another thing.
+TEST(Sampler, StartsAPointAgainWhenItsSamplesBecomeTooShortForTheClock) {
+  SamplerSetting setting;
+  setting.target = 1e-5;
+  setting.budget_s = 1;
+  Sampler sampler(setting, {curve({8})});
+  double now_s = 0;
+  Machine machine{[&](std::size_t, std::uint64_t) { return now_s < 0.2 ? 20'000.0 : 100.0; }};
+  machine.noise = 0.01;
+  Simulation simulation(sampler, machine);
+  while (now_s = simulation.at_s(), simulation.step()) {
+  }
+  const Point& point = sampler.curves()[0].points[0];
+  EXPECT_GE(static_cast<double>(point.rounds) * 100, smallest_factor * setting.clock_cost_ns);
+  EXPECT_FALSE(sampler.blocks_of(0, 0).empty());
+  for (const Block& block : sampler.blocks_of(0, 0)) {
+    EXPECT_GE(block.at_s, 0.2);
+    for (const float v : block.values) ASSERT_NEAR(v, 50, 5);
+  }
+  EXPECT_EQ(point.samples + point.dropped, simulation.reported());
+  EXPECT_EQ(simulation.done().back().visit.rounds, point.rounds);
 }
 
 TEST(Sampler, MakesUpForAVisitThatWasTakenBackAlsoWhenTheBudgetIsSpent) {
