@@ -64,7 +64,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(
     )
     skipped = done.of("skipped", pattern=pattern)
     if done.code in (2, 3):
-        # Not on this machine (an instruction set, an address family), or not together with another default: both are said.
+        # Not on this machine (an instruction set, an address family), or not with another default: both are said.
         (error,) = done.of("error", code=done.code)
         assert error["variant"] == variant
         assert len(error["message"]) > 40, error["message"]
