@@ -104,23 +104,34 @@ static int usage(void) {
   return 2;
 }
 
+/* A number within the bounds at *text, which is moved behind it. */
+static int number(const char** text, double least, double most, double* value) {
+  char* end = NULL;
+  *value = strtod(*text, &end);
+  const int read = end != *text && *value >= least && *value <= most;
+  *text = end;
+  return read;
+}
+
 int main(int argc, char** argv) {
-  int cpus[2] = {0, 1}, bytes = 8;
-  double seconds = 1;
+  double cpu[2] = {0, 1}, bytes = 8, seconds = 1;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return usage();
+    const char* value = argv[i + 1];
+    int known = 0;
     if (strcmp(argv[i], "--cpus") == 0) {
-      if (sscanf(argv[i + 1], "%d,%d", &cpus[0], &cpus[1]) != 2) return usage();
+      known =
+          number(&value, 0, CPU_SETSIZE - 1, &cpu[0]) && *value++ == ',' && number(&value, 0, CPU_SETSIZE - 1, &cpu[1]);
     } else if (strcmp(argv[i], "--seconds") == 0) {
-      if (sscanf(argv[i + 1], "%lf", &seconds) != 1) return usage();
+      known = number(&value, 0.001, 3600, &seconds);
     } else if (strcmp(argv[i], "--bytes") == 0) {
-      if (sscanf(argv[i + 1], "%d", &bytes) != 1) return usage();
-    } else {
-      return usage();
+      known = number(&value, 1, 8, &bytes);
     }
+    if (!known || *value != '\0') return usage();
   }
-  if (bytes < 1 || bytes > 8 || !(seconds > 0 && seconds <= 3600) || cpus[0] == cpus[1]) return usage();
-  const uint64_t mask = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;
+  const int cpus[2] = {(int)cpu[0], (int)cpu[1]}, width = (int)bytes;
+  if (cpus[0] == cpus[1]) return usage();
+  const uint64_t mask = width == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * width)) - 1;
 
   Flags* flags = mmap(NULL, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (flags == MAP_FAILED) {
@@ -156,7 +167,7 @@ int main(int argc, char** argv) {
   waitpid(child, NULL, 0);
 
   double lowest = 0;
-  printf("{\"bench\":\"shm_bounce\",\"cpus\":[%d,%d],\"bytes\":%d,\"batches\":%d", cpus[0], cpus[1], bytes, rounds);
+  printf("{\"bench\":\"shm_bounce\",\"cpus\":[%d,%d],\"bytes\":%d,\"batches\":%d", cpus[0], cpus[1], width, rounds);
   for (int way = 0; way < kWays; way++) {
     qsort(ns[way], (size_t)rounds, sizeof(double), by_value);
     const double median = ns[way][rounds / 2];

@@ -9,14 +9,15 @@
 //
 // It waits as the module does with its defaults; --gap is the module's option poll_gap.
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,10 +36,10 @@ using netpipe::shm::Pace;
 constexpr int kRoundTrips = 1000;
 
 struct Settings {
-  int cpus[2] = {0, 1};
+  unsigned cpus[2] = {0, 1};
   double seconds = 1;
   std::size_t bytes = 8;
-  int gap_ns = 30;
+  std::int64_t gap_ns = 30;
 };
 
 [[gnu::noinline]] void send(Cells& cells, const void* data, std::size_t bytes) {
@@ -58,32 +59,37 @@ struct Settings {
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-bool pin(int cpu) {
+bool pin(unsigned cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(cpu), &set);
+  CPU_SET(cpu, &set);
   return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+// The whole text as a number within the bounds.
+template <typename Number>
+bool read(std::string_view text, Number least, Number most, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
 }
 
 bool parse(int argc, char** argv, Settings& settings) {
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return false;
-    const std::string_view name = argv[i];
-    const char* value = argv[i + 1];
+    const std::string_view name = argv[i], value = argv[i + 1];
+    bool known = false;
     if (name == "--cpus") {
-      if (std::sscanf(value, "%d,%d", &settings.cpus[0], &settings.cpus[1]) != 2) return false;
-    } else if (name == "--seconds") {
-      if (std::sscanf(value, "%lf", &settings.seconds) != 1) return false;
-    } else if (name == "--bytes") {
-      if (std::sscanf(value, "%zu", &settings.bytes) != 1) return false;
-    } else if (name == "--gap") {
-      if (std::sscanf(value, "%d", &settings.gap_ns) != 1) return false;
-    } else {
-      return false;
+      const std::size_t comma = std::min(value.find(','), value.size() - 1);
+      known = read(value.substr(0, comma), 0U, CPU_SETSIZE - 1U, settings.cpus[0]) &&
+              read(value.substr(comma + 1), 0U, CPU_SETSIZE - 1U, settings.cpus[1]) &&
+              settings.cpus[0] != settings.cpus[1];
     }
+    if (name == "--seconds") known = read(value, 0.001, 3600.0, settings.seconds);
+    if (name == "--bytes") known = read<std::size_t>(value, 0, 64 << 10, settings.bytes);
+    if (name == "--gap") known = read<std::int64_t>(value, 0, 1'000'000, settings.gap_ns);
+    if (!known) return false;
   }
-  return settings.cpus[0] != settings.cpus[1] && settings.seconds > 0 && settings.seconds <= 3600 &&
-         settings.bytes <= (64 << 10) && settings.gap_ns >= 0;
+  return true;
 }
 
 }  // namespace
@@ -120,7 +126,7 @@ int main(int argc, char** argv) {
   cells.bind(memory, shape, rank, true, true);
   std::vector<unsigned char> out(settings.bytes + 1, 1);
   std::vector<unsigned char> in(settings.bytes + 1, 0);
-  while (rank == 1) {
+  for (; rank == 1;) {  // until it is killed
     receive(cells, in.data(), settings.bytes, pace);
     send(cells, out.data(), settings.bytes);
   }
@@ -138,7 +144,7 @@ int main(int argc, char** argv) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   std::sort(ns.begin(), ns.end());
-  std::printf("{\"bench\":\"shm_pingpong\",\"cpus\":[%d,%d],\"bytes\":%zu,\"batches\":%zu,\"oneway_ns\":%.2f}\n",
+  std::printf("{\"bench\":\"shm_pingpong\",\"cpus\":[%u,%u],\"bytes\":%zu,\"batches\":%zu,\"oneway_ns\":%.2f}\n",
               settings.cpus[0], settings.cpus[1], settings.bytes, ns.size(), ns[ns.size() / 2]);
   return 0;
 }

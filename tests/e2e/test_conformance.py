@@ -59,7 +59,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(
         "schedule list",
         f"sizes {SIZES}",
         "verify yes",
-        "budget 0.6",
+        "budget 0.3",
         "timeout 5",
     )
     skipped = done.of("skipped", pattern=pattern)
@@ -105,7 +105,7 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
         "schedule list",
         f"sizes {SIZES}",
         "verify yes",
-        "budget 0.6",
+        "budget 0.3",
     )
     assert done.code == 0, done.said
     assert {p["size_bytes"] for p in done.of("point", pattern="stream")} == {
