@@ -272,9 +272,8 @@ void gather_clock(const Files& files, Facts& facts) {
   facts.set("clock.monotonic_resolution_ns", resolution(CLOCK_MONOTONIC));
   facts.set("clock.monotonic_raw_resolution_ns", resolution(CLOCK_MONOTONIC_RAW));
   // The coarse clock advances at each tick, so its resolution is 1 / CONFIG_HZ; sysconf(_SC_CLK_TCK) is always 100.
-  const auto tick_ns = resolution(CLOCK_MONOTONIC_COARSE);
-  facts.set("clock.tick_hz",
-            tick_ns.value_or(0) > 0 ? std::optional(std::int64_t{1'000'000'000} / *tick_ns) : std::nullopt);
+  const std::int64_t tick_ns = resolution(CLOCK_MONOTONIC_COARSE).value_or(0);
+  facts.set("clock.tick_hz", tick_ns > 0 ? std::optional(std::int64_t{1'000'000'000} / tick_ns) : std::nullopt);
 }
 
 void gather_load(const Files& files, Facts& facts) {

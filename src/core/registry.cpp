@@ -33,9 +33,8 @@ Result<LoadedModule> load_one(const std::string& path) {
   }
   const np_module* table = entry();
   if (const Outcome fits = check_table(table, path); !fits) {
-    const Failure failure = fits.failure();  // the sentence may name strings of the library
-    dlclose(library);
-    return failure;
+    dlclose(library);  // the sentence has copied what it names of the library
+    return fits.failure();
   }
   return LoadedModule{table, path};
 }

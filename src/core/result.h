@@ -19,7 +19,8 @@ enum class Exit : int {
   interrupted = 130,
 };
 
-struct Failure {
+// The analyzer loses track of which alternative a Result holds, and takes the other for uninitialized.
+struct Failure {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   Exit exit = Exit::failed;
   std::string sentence;  // what happened, where, what to do
 };

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/json.h"
+#include "core/text.h"
 #include "core/verify.h"
 #include "core/watchdog.h"
 
@@ -30,8 +31,8 @@ Result<std::vector<std::string>> unpack(std::vector<std::string> parcels) {
     std::string& text = parcels[rank];
     if (text.empty() || text[0] != succeeded) {
       const auto blank = text.find(' ');
-      const int code = text.size() > 1 ? std::atoi(text.c_str() + 1) : 4;
-      return Failure{static_cast<Exit>(code),
+      const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
+      return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
                      "rank " + std::to_string(rank) + ": " +
                          (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
     }
@@ -338,7 +339,7 @@ Report Rig::check(const Command& command, const Pattern& pattern, const Stage& s
       std::snprintf(
           report.sentence, sizeof report.sentence,
           "verification failed on rank %d: message %llu of %llu from rank %d %s %llu", stage.rank,
-          static_cast<unsigned long long>(i + 1), static_cast<unsigned long long>(received), sender,
+          static_cast<unsigned long long>(i) + 1, static_cast<unsigned long long>(received), sender,
           wrong ? "differs from what was sent, first at byte" : "is right but was written beyond its end, at byte",
           static_cast<unsigned long long>(wrong.value_or(command.size_bytes)));
       return report;
@@ -412,7 +413,7 @@ Outcome Rig::follow() {
   for (;;) {
     Command command;
     if (set_.silence_ns > 0) Watchdog::arm(set_.silence_ns, nullptr, {}, -1);
-    const Outcome got = group.recv(0, &command, sizeof command);
+    Outcome got = group.recv(0, &command, sizeof command);
     Watchdog::disarm();
     if (!got) return got;
     if (command.verb == Verb::finish) {

@@ -40,7 +40,7 @@ Outcome Session::write(std::string line) {
   return file_state_;
 }
 
-void Session::tell(Command command) {
+void Session::tell(const Command& command) const {
   for (int peer = 1; peer < set_.group->size(); ++peer) {
     // A peer that has gone shows when its answer is missing.
     (void)static_cast<bool>(set_.group->send(peer, &command, sizeof command));
@@ -203,7 +203,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   const double began_s = at_s();
   if (set_.rig->ranks(command.variant) > 1) tell(command);
   Report report = set_.rig->visit(command);
-  const Outcome collected = collect(command, report);
+  Outcome collected = collect(command, report);
   if (Watchdog::interrupted()) return ok();
   const auto pattern = set_.resolved->patterns[command.pattern]->name;
   if (!collected || report.status != NP_OK) {
@@ -369,9 +369,7 @@ void Session::close_variants() {
 
 Exit Session::run() {
   (void)static_cast<bool>(write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin)));
-  for (std::size_t rank = 0; rank < set_.environments.size(); ++rank) {
-    (void)static_cast<bool>(write(set_.environments[rank]));
-  }
+  for (const std::string& environment : set_.environments) (void)static_cast<bool>(write(environment));
   open_variants();
   take_yardstick(nullptr);
   SamplerSetting setting;

@@ -49,7 +49,7 @@ class Session {
                        std::uint64_t verified_bytes);
   Outcome write_done(Sampler& sampler);
   std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
-  void tell(Command command);
+  void tell(const Command& command) const;
   bool progress(const Sampler& sampler, bool wait);  // false: the launcher has gone
   void close_variants();
   [[nodiscard]] double at_s() const;
