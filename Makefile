@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that one does with a checkout. Each target sets up what it needs (tools/setup.sh), once.
-# Variables: PYTHON (to make .venv from), CXX, RUN (more options of `netpipe run`), TESTS (more options of pytest).
+# Variables: PYTHON (to make .venv from), CXX, RUN (more options of `netpipe run`), BENCH, TESTS (more options of pytest).
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 venv := .venv
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 RUN ?=
+BENCH ?=
 export TESTS ?=
 
 .PHONY: help
@@ -29,6 +30,12 @@ test: setup-test ## everything that is tested, within 15 minutes on two cores
 .PHONY: check
 check: setup-test ## format, lint, types and unit tests, within 2 minutes
 	python tools/run_tests.py check
+
+.PHONY: bench
+bench: build ## netpipe beside hand-written loops, NPtcp and iperf3, in one run (BENCH: names and options of bench/compare.py)
+	cmake -S . -B build -DNETPIPE_BENCH=ON
+	cmake --build build
+	python bench/compare.py $(BENCH)
 
 .PHONY: tidy
 tidy: setup-test ## clang-tidy on every source file that ships
