@@ -120,8 +120,9 @@ int main(int argc, char** argv) {
     const char* value = argv[i + 1];
     int known = 0;
     if (strcmp(argv[i], "--cpus") == 0) {
-      known =
-          number(&value, 0, CPU_SETSIZE - 1, &cpu[0]) && *value++ == ',' && number(&value, 0, CPU_SETSIZE - 1, &cpu[1]);
+      known = number(&value, 0, CPU_SETSIZE - 1, &cpu[0]) && *value == ',';
+      value += known;
+      known = known && number(&value, 0, CPU_SETSIZE - 1, &cpu[1]);
     } else if (strcmp(argv[i], "--seconds") == 0) {
       known = number(&value, 0.001, 3600, &seconds);
     } else if (strcmp(argv[i], "--bytes") == 0) {
@@ -138,19 +139,20 @@ int main(int argc, char** argv) {
     perror("shm_bounce: mmap");
     return 4;
   }
+  if (pin(cpus[1]) != 0 || pin(cpus[0]) != 0) { /* before there is a second process that would wait */
+    perror("shm_bounce: cannot pin to the given cpus");
+    return 3;
+  }
   const pid_t child = fork();
   if (child < 0) {
     perror("shm_bounce: fork");
     return 4;
   }
-  const int rank = child == 0;
-  if (rank == 1) prctl(PR_SET_PDEATHSIG, SIGKILL); /* the answering loop has no end of its own */
-  if (pin(cpus[rank]) != 0) {
-    perror("shm_bounce: cannot pin to the given cpus");
-    if (child > 0) kill(child, SIGKILL);
-    return 3;
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the answering loop has no end of its own */
+    pin(cpus[1]);
+    answer(flags, mask);
   }
-  if (rank == 1) answer(flags, mask);
 
   static double ns[kWays][kMaxBatches];
   uint64_t batch = 0, turn = 0;

@@ -108,17 +108,19 @@ int main(int argc, char** argv) {
     std::perror("shm_pingpong: mmap");
     return 4;
   }
+  if (!pin(settings.cpus[1]) || !pin(settings.cpus[0])) {  // before there is a second process that would wait
+    std::perror("shm_pingpong: cannot pin to the given cpus");
+    return 3;
+  }
   const pid_t child = fork();
   if (child < 0) {
     std::perror("shm_pingpong: fork");
     return 4;
   }
   const unsigned rank = child == 0;
-  if (rank == 1) prctl(PR_SET_PDEATHSIG, SIGKILL);  // its loop has no end of its own
-  if (!pin(settings.cpus[rank])) {
-    std::perror("shm_pingpong: cannot pin to the given cpus");
-    if (child > 0) kill(child, SIGKILL);
-    return 3;
+  if (rank == 1) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // its loop has no end of its own
+    pin(settings.cpus[1]);
   }
   Pace pace;
   pace.calibrate(settings.gap_ns, true);
@@ -126,9 +128,11 @@ int main(int argc, char** argv) {
   cells.bind(memory, shape, rank, true, true);
   std::vector<unsigned char> out(settings.bytes + 1, 1);
   std::vector<unsigned char> in(settings.bytes + 1, 0);
-  for (; rank == 1;) {  // until it is killed
-    receive(cells, in.data(), settings.bytes, pace);
-    send(cells, out.data(), settings.bytes);
+  if (rank == 1) {
+    for (;;) {  // until it is killed
+      receive(cells, in.data(), settings.bytes, pace);
+      send(cells, out.data(), settings.bytes);
+    }
   }
 
   std::vector<double> ns;
