@@ -26,6 +26,12 @@ class Said:
 Netpipe = Callable[..., Said]
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same terminal wherever the tests run: a CI often has TERM=dumb, which rich takes for one without a cursor."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The fake worker as the native part of netpipe, in an empty folder and an environment without options."""
