@@ -80,7 +80,7 @@ TEST_P(EveryVariant, BouncesMessagesInItsOwnMemoryAtAnyOffset) {
     for (size_t i = 0; i < kSizes.size(); ++i) {
       const size_t bytes = kSizes[i], offset = i * 37 % 300;
       const Bytes there = pattern(bytes, i), back = pattern(bytes, i + 1000);
-      std::copy_n((first ? there : back).begin(), bytes, out.at(offset));
+      if (bytes != 0) std::copy_n((first ? there : back).begin(), bytes, out.at(offset));  // an empty one has no place
       std::memset(in.at(0), 0xEE, bytes + 1000);
       if (first) {
         if (const np_status s = rank.send(out.at(offset), bytes); s != NP_OK) return failed(rank, "send", s);

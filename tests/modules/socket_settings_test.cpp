@@ -276,7 +276,7 @@ TEST(LocalMeeting, AnotherUserIsTurnedAwayEvenWithTheProof) {
   for (const char* variant : {"unix", "pipe"}) {
     const auto body = [variant](int number, int control) -> std::string {
       Rank rank(variant, number, control);
-      rank.context.timeout_ns = 300'000'000;
+      rank.context.timeout_ns = 1'500'000'000;
       if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
       if (number == 0 && seteuid(65534) != 0) return "seteuid";
       const np_status status = rank.connect();
