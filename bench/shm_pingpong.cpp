@@ -43,17 +43,20 @@ struct Settings {
 };
 
 [[gnu::noinline]] void send(Cells& cells, const void* data, std::size_t bytes) {
+  if (bytes <= netpipe::shm::kInlineBytes && cells.hand_over(data, bytes)) return;
   while (!cells.put(data, bytes, bytes)) netpipe::shm::relax();
 }
 
-[[gnu::noinline]] void receive(Cells& cells, void* data, std::size_t bytes, Pace& pace) {
-  Cells::Found found = cells.look();
-  if (found.cell == nullptr) {
-    std::uint32_t looks = 1;
-    pace.foresee(bytes);
-    for (found = cells.look(); found.cell == nullptr; found = cells.look(), ++looks) pace.leave_gap();
-    pace.note(looks);
+[[gnu::noinline]] void receive(Cells& cells, void* data, std::size_t bytes, unsigned gap) {
+  if (bytes <= netpipe::shm::kInlineBytes) {
+    for (;; Pace::leave(gap)) {
+      const Cells::Seen seen = cells.take_handed(data, bytes);
+      if (seen == Cells::Seen::taken) return;
+      if (seen == Cells::Seen::other) break;
+    }
   }
+  Cells::Found found = cells.look();
+  for (; found.cell == nullptr; found = cells.look()) Pace::leave(gap);
   cells.take(found.cell, data, bytes);
 }
 
@@ -123,14 +126,15 @@ int main(int argc, char** argv) {
     pin(settings.cpus[1]);
   }
   Pace pace;
-  pace.calibrate(settings.gap_ns, true);
+  pace.calibrate(settings.gap_ns);
+  const unsigned gap = pace.gap(settings.bytes);
   Cells cells;
   cells.bind(memory, shape, rank, true, true);
   std::vector<unsigned char> out(settings.bytes + 1, 1);
   std::vector<unsigned char> in(settings.bytes + 1, 0);
   if (rank == 1) {
     for (;;) {  // until it is killed
-      receive(cells, in.data(), settings.bytes, pace);
+      receive(cells, in.data(), settings.bytes, gap);
       send(cells, out.data(), settings.bytes);
     }
   }
@@ -141,7 +145,7 @@ int main(int argc, char** argv) {
     const double begin = now_s();
     for (int i = 0; i < kRoundTrips; ++i) {
       send(cells, out.data(), settings.bytes);
-      receive(cells, in.data(), settings.bytes, pace);
+      receive(cells, in.data(), settings.bytes, gap);
     }
     ns.push_back((now_s() - begin) * 1e9 / (2.0 * kRoundTrips));
   }

@@ -61,6 +61,14 @@ std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t m
   return round_up(bytes + offset, page);
 }
 
+std::uint64_t BufferPool::verified_places(const BufferPolicy& policy, std::uint64_t max_bytes,
+                                          std::uint64_t size_bytes) {
+  BufferPolicy warm = policy;
+  warm.cold = false;  // a pool of cold places is no smaller
+  const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
+  return (half_bytes(warm, max_bytes, true) - offset) / stride_of(size_bytes);
+}
+
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
                                                      const BufferPolicy& policy, std::uint64_t max_bytes, bool verify,
                                                      int ranks_here) {

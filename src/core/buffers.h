@@ -51,6 +51,10 @@ class BufferPool {
   // Bytes that each half needs for messages up to max_bytes, for a plan's dry run and for the bound of a server.
   static std::uint64_t half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify);
 
+  // How many messages of one visit can be verified: each needs a place of its own. It depends on the plan alone,
+  // because both sides have to come to the same number and their caches may differ.
+  static std::uint64_t verified_places(const BufferPolicy& policy, std::uint64_t max_bytes, std::uint64_t size_bytes);
+
   // ranks_here: how many ranks of this host will make the same pool, so that together they fit.
   static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint,
                                                   const BufferPolicy& policy, std::uint64_t max_bytes, bool verify,

@@ -285,7 +285,7 @@ Result<std::vector<std::string>> Rig::counters(std::uint32_t index) {
 std::uint64_t Rig::most_rounds(std::uint32_t index, const Pattern& pattern, std::uint64_t size_bytes) const {
   const Opened& one = *opened_[index];
   if (!set_.plan->verify || one.limits.delivers == 0) return 0;
-  const std::uint32_t places = one.pool->incoming(size_bytes, UINT32_MAX).count();
+  const std::uint64_t places = BufferPool::verified_places(set_.plan->buffers, set_.resolved->sizes.back(), size_bytes);
   std::uint32_t most = 1;
   for (int rank = 0; rank < one.context.nranks; ++rank) {
     most = std::max({most, pattern.arrivals(rank, one.context.nranks), pattern.departures(rank, one.context.nranks)});

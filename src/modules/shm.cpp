@@ -43,7 +43,6 @@ enum Option {
   kSlots,
   kHandover,
   kPollGap,
-  kForesee,
   kDemote,
   kOptions
 };
@@ -72,8 +71,6 @@ constexpr np_option kOptionTable[kOptions] = {
      "an answer goes into the cache line that brought the question; no sends all through the rings", 1},
     {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
      "pause between two looks, so that a look does not take the line from a peer that is about to write it", 1},
-    {"foresee", NP_BOOL, "no", 0, 0, nullptr, "", "learn how long an answer usually takes, and look for it no earlier",
-     1},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},
 };
@@ -186,7 +183,7 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
                            .spin_ns = e->option(kSpin) * 1000,
                            .oversubscribed = context->oversubscribed != 0,
                            .abort = context->abort});
-  e->messages.waiter.pace.calibrate(e->option(kPollGap), e->option(kForesee) != 0);
+  e->messages.waiter.pace.calibrate(e->option(kPollGap));
   if (context->rank == 0) {  // its segment holds what both share
     const std::size_t bytes = kCellsOffset + Cells::bytes(e->shape);
     e->fd = make_memfd(bytes);
@@ -415,7 +412,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
   emit(to, "wait", waits.c_str());
   char gap[64];
-  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(), pace.relax_ns());
+  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(0), pace.pause_ns());
   emit(to, "poll_gap", gap);
   const char* small =
       e->option(kHandover) != 0 ? "in the line of the last one, or through the ring" : "through the ring";

@@ -122,6 +122,30 @@ class Cells {
     in_word_ = kNextEntry | std::uint64_t{1 - rank} << kInfoBits;
   }
 
+  // The shortest way there is: a message that fits beside the word, into the hand-over cell. False: not at present.
+  [[gnu::always_inline]] inline bool hand_over(const void* data, std::size_t bytes) {
+    if (!holding_) return false;
+    copy_inline(handover_->data, static_cast<const unsigned char*>(data), bytes);
+    holding_ = false;
+    handover_->word.store(out_word_ | bytes, std::memory_order_release);
+    out_word_ += kNextEntry;
+    return true;
+  }
+  // Looks for such a message and takes it. other: what is due has come another way, or is something else.
+  enum class Seen { nothing, taken, other };
+  [[gnu::always_inline]] inline Seen take_handed(void* data, std::size_t bytes) {
+    const std::uint64_t handed = handover_->word.load(std::memory_order_acquire) ^ in_word_;
+    if (handed == bytes) {
+      copy_inline(static_cast<unsigned char*>(data), handover_->data, bytes);
+      in_word_ += kNextEntry;
+      holding_ = true;
+      return Seen::taken;
+    }
+    const Cell* next = &in_cells_[in_count_ & (slots_ - 1)];
+    const std::uint64_t queued = next->word.load(std::memory_order_acquire) ^ in_word_;
+    return handed <= kInfoMask || queued <= kInfoMask ? Seen::other : Seen::nothing;
+  }
+
   // Writes one entry and publishes it; false when there is no room, and then nothing has happened.
   [[gnu::always_inline]] inline bool put(const void* data, std::size_t bytes, std::uint64_t info) {
     Cell* cell = handover_;

@@ -94,26 +94,27 @@ class Messages {
     peer_ = peer;
     out_ = &transfers[1 - peer.rank];
     in_ = &transfers[peer.rank];
+    quick_end_ = waiter.only_looks() ? std::min<std::uint64_t>(settings.eager, kInlineBytes) + 1 : 0;
   }
 
+  // The two calls that a small message makes hold its shortest way and nothing else, so that a line that has come goes
+  // back before the peer looks at it again.
   np_status send(const void* data, std::size_t bytes) {
-    if (pending_ == 0 && bytes <= set_.eager && cells.put(data, bytes, bytes)) [[likely]] {
-      waiter.ring();
-      return NP_OK;
-    }
-    return send_long_way(data, bytes);
+    if (pending_ == 0 && bytes < quick_end_ && cells.hand_over(data, bytes)) return NP_OK;
+    return send_any_way(data, bytes);
   }
 
   np_status receive(void* data, std::size_t bytes) {
-    if (pending_ != 0 || bytes > set_.eager) return receive_long_way(data, bytes);
-    Cells::Found found = cells.look();
-    if (found.cell == nullptr) {
-      if (const np_status status = await(bytes, found); status != NP_OK) return peer_.gave_up(status);
+    if (pending_ == 0 && bytes < quick_end_) {
+      const unsigned gap = waiter.pace.gap(0);
+      for (int looks = 0; looks < kQuickLooks; ++looks) {
+        const Cells::Seen seen = cells.take_handed(data, bytes);
+        if (seen == Cells::Seen::taken) return NP_OK;
+        if (seen == Cells::Seen::other) break;
+        Pace::leave(gap);
+      }
     }
-    if (found.info != bytes) [[unlikely]]
-      return receive_long_way(data, bytes);
-    if (cells.take(found.cell, data, bytes)) waiter.ring();
-    return NP_OK;
+    return receive_any_way(data, bytes);
   }
 
   np_status start_send(Operation* operation, const void* data, std::size_t bytes) {
@@ -146,11 +147,12 @@ class Messages {
   np_status work_until(Reached reached) {
     if (broken_ != NP_OK) return broken_;
     Waiter::Patience patience(waiter);
+    const unsigned gap = waiter.pace.gap(0);
     while (!reached()) {
       bool moved = false;
       if (const np_status status = progress(moved); status != NP_OK) return breaks(status);
       if (moved && *peer_.context->abort == 0) continue;
-      if (const np_status status = waiter.idle(patience); status != NP_OK) {
+      if (const np_status status = waiter.idle(patience, gap); status != NP_OK) {
         take_target_back();
         return breaks(peer_.gave_up(status));
       }
@@ -202,18 +204,11 @@ class Messages {
     --pending_;
   }
 
-  [[gnu::always_inline]] inline np_status await(std::size_t bytes, Cells::Found& found) {
-    Waiter::Patience patience(waiter);
-    std::uint32_t looks = 1;
-    waiter.pace.foresee(bytes);
-    for (found = cells.look(); found.cell == nullptr; found = cells.look(), ++looks) {
-      if (const np_status status = waiter.idle(patience); status != NP_OK) return status;
+  [[gnu::noinline]] np_status send_any_way(const void* data, std::size_t bytes) {
+    if (pending_ == 0 && bytes <= set_.eager && cells.put(data, bytes, bytes)) {
+      waiter.ring();
+      return NP_OK;
     }
-    waiter.pace.note(looks);
-    return NP_OK;
-  }
-
-  [[gnu::noinline]] np_status send_long_way(const void* data, std::size_t bytes) {
     if (broken_ != NP_OK) return broken_;
     Operation operation;
     enqueue(&operation, sends_, const_cast<void*>(data), bytes);
@@ -221,7 +216,19 @@ class Messages {
     return wait(&operation);
   }
 
-  [[gnu::noinline]] np_status receive_long_way(void* data, std::size_t bytes) {
+  [[gnu::noinline]] np_status receive_any_way(void* data, std::size_t bytes) {
+    if (pending_ == 0 && bytes <= set_.eager) {
+      Waiter::Patience patience(waiter);
+      const unsigned gap = waiter.pace.gap(bytes);
+      Cells::Found found = cells.look();
+      for (; found.cell == nullptr; found = cells.look()) {
+        if (const np_status status = waiter.idle(patience, gap); status != NP_OK) return peer_.gave_up(status);
+      }
+      if (found.info == bytes) {
+        if (cells.take(found.cell, data, bytes)) waiter.ring();
+        return NP_OK;
+      }
+    }
     if (broken_ != NP_OK) return broken_;
     Operation operation;
     enqueue(&operation, receives_, data, bytes);
@@ -423,7 +430,10 @@ class Messages {
     while (in_->helped.load(std::memory_order_acquire) < helped_before_ && now_ns() < end) relax();
   }
 
-  std::uint64_t pending_ = 0;  // operations in the queues; 0: a small message may take the short way
+  static constexpr int kQuickLooks = 256;  // before the peer and *context->abort are looked at
+
+  std::uint64_t quick_end_ = 0;  // messages of fewer bytes may take the shortest way
+  std::uint64_t pending_ = 0;    // operations in the queues; 0: a small message may take the short way
   Settings set_;
   Queue sends_;                       // not in the cells yet, or only in parts
   Queue offered_;                     // offered, not yet fetched by the receiver

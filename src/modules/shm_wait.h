@@ -72,9 +72,12 @@ class Waiter {
 
   Pace pace;
 
+  // Nobody sleeps and nobody has to give the processor away: a wait is made of looks alone.
+  [[nodiscard]] bool only_looks() const { return settings_.mode == WaitMode::poll && !settings_.oversubscribed; }
+
   // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
-  [[gnu::always_inline]] inline np_status idle(Patience& patience) {
-    pace.leave_gap();
+  [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned gap) {
+    Pace::leave(gap);
     if ((++patience.looks_ & mask_) != 0) return NP_OK;
     return turn(patience);
   }

@@ -134,6 +134,27 @@ def test_every_buffer_policy_delivers_every_byte(
     assert all(p["verified_bytes"] > 0 for p in done.of("point"))
 
 
+@pytest.mark.parametrize("pattern", ["pingpong", "stream"])
+@pytest.mark.parametrize("buffers", ["warm", "cold"])
+def test_large_messages_that_share_few_places_are_not_taken_for_wrong(
+    measure: Runner, pattern: str, buffers: str
+) -> None:
+    sizes = [5_000_000, 8 << 20, (8 << 20) + 3, 17_000_000]
+    done = measure(
+        "variant shm",
+        "variant tcp",
+        f"pattern {pattern}",
+        f"buffers {buffers}",
+        "schedule list",
+        "sizes " + ",".join(str(size) for size in sizes),
+        "verify yes",
+        "budget 0.3",
+    )
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 2 * len(sizes)
+    assert all(p["verified_bytes"] >= 2 * p["size_bytes"] for p in done.of("point"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["memcpy", "shm", "unix", "tcp"])
 def test_a_message_of_more_than_2_gib_arrives_byte_by_byte(measure: Runner, module: str) -> None:

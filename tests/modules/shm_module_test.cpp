@@ -37,7 +37,7 @@ const char* const kVariants[] = {
     "shm:cma_min=0,eager=64",
     "shm:cooperate=no",
     "shm:cooperate=no,copy=cma",
-    "shm:poll_gap=0,foresee=yes,demote=no",
+    "shm:poll_gap=0,demote=no",
 };
 
 const std::vector<size_t> kSizes = {

@@ -114,6 +114,30 @@ TEST(Buffers, HaveTwoPlacesForTheLargestMessageThatIsVerified) {
   }
 }
 
+// Both hosts of a run have to come to the same number of messages, and the pools of cold places follow each one's
+// cache.
+TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
+  for (const bool cold : {false, true}) {
+    for (const std::uint64_t max_bytes : {std::uint64_t{1}, 5 * mib, 8 * mib + 3, 17'000'000UL}) {
+      BufferPolicy policy;
+      policy.cold = cold;
+      policy.send_offset_bytes = 13;
+      policy.recv_offset_bytes = 4099;
+      const std::unique_ptr<BufferPool> pool = made(policy, max_bytes, true);
+      ASSERT_TRUE(pool);
+      for (const std::uint64_t size : {std::uint64_t{1}, max_bytes / 2 + 1, max_bytes}) {
+        const std::uint64_t places = BufferPool::verified_places(policy, max_bytes, size);
+        EXPECT_GE(places, 2U) << size;
+        EXPECT_LE(places, pool->incoming(size, UINT32_MAX).count()) << size;
+        EXPECT_LE(places, pool->outgoing(size, UINT32_MAX).count()) << size;
+        policy.cold = !cold;
+        EXPECT_EQ(BufferPool::verified_places(policy, max_bytes, size), places) << size;
+        policy.cold = cold;
+      }
+    }
+  }
+}
+
 TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
   std::vector<char> memory(256);
   Slots slots(memory.data(), 64, 3);

@@ -266,19 +266,19 @@ TEST(Registry, ListsTheWrongModulesOfADirectoryAndTakesTheOthers) {
 class RegistryDirectory : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::path(testing::TempDir()) / ("netpipe-registry-" + std::to_string(getpid()));
-    fs::remove_all(directory_);
-    fs::create_directory(directory_);
+    directory = fs::path(testing::TempDir()) / ("netpipe-registry-" + std::to_string(getpid()));
+    fs::remove_all(directory);
+    fs::create_directory(directory);
   }
-  void TearDown() override { fs::remove_all(directory_); }
-  fs::path directory_;
+  void TearDown() override { fs::remove_all(directory); }
+  fs::path directory;
 };
 
 TEST_F(RegistryDirectory, RefusesAFileThatIsNoLibraryAndLooksAtNothingElse) {
-  std::ofstream(directory_ / "text.so") << "this is no library\n";
-  std::ofstream(directory_ / "notes.txt") << "nor is this\n";
-  fs::copy_file(option_modules + "/many_options.so", directory_ / "mine.so");
-  const Result<Registry> registry = Registry::load({directory_.string()}, {});
+  std::ofstream(directory / "text.so") << "this is no library\n";
+  std::ofstream(directory / "notes.txt") << "nor is this\n";
+  fs::copy_file(option_modules + "/many_options.so", directory / "mine.so");
+  const Result<Registry> registry = Registry::load({directory.string()}, {});
   ASSERT_TRUE(registry);
   ASSERT_EQ(registry->refused().size(), 1U);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "text.so", registry->refused()[0].path);
@@ -287,22 +287,22 @@ TEST_F(RegistryDirectory, RefusesAFileThatIsNoLibraryAndLooksAtNothingElse) {
 }
 
 TEST_F(RegistryDirectory, GivesWayToAFileOfTheSameName) {
-  fs::copy_file(option_modules + "/many_options.so", directory_ / "mine.so");
-  const std::string mine = (directory_ / "mine.so").string();
+  fs::copy_file(option_modules + "/many_options.so", directory / "mine.so");
+  const std::string mine = (directory / "mine.so").string();
   const Result<Registry> by_file = Registry::load({option_modules}, {mine});
   ASSERT_TRUE(by_file);
   ASSERT_EQ(by_file->modules().size(), 1U);
   EXPECT_EQ(by_file->modules()[0].path, mine);
-  const Result<Registry> by_order = Registry::load({option_modules, directory_.string()}, {});
+  const Result<Registry> by_order = Registry::load({option_modules, directory.string()}, {});
   ASSERT_TRUE(by_order);
   ASSERT_EQ(by_order->modules().size(), 1U);
   EXPECT_EQ(by_order->modules()[0].path, option_modules + "/many_options.so");
 }
 
 TEST_F(RegistryDirectory, FindsAFileNamedWithoutASlashInTheWorkingDirectory) {
-  fs::copy_file(option_modules + "/many_options.so", directory_ / "mine.so");
+  fs::copy_file(option_modules + "/many_options.so", directory / "mine.so");
   const fs::path before = fs::current_path();
-  fs::current_path(directory_);
+  fs::current_path(directory);
   const Result<Registry> registry = Registry::load({}, {"mine.so"});
   fs::current_path(before);
   ASSERT_TRUE(registry) << registry.failure().sentence;
