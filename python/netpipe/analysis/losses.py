@@ -8,9 +8,10 @@ only; a size whose two points stand in different states is left out and counted.
 `estimate.ratio` and `estimate.difference`, one size at a time: of many sizes without any difference, one in
 twenty would show one by chance.
 
-Which variant of the layer below: one that waits in the same way (option `wait`), else the plain one (named as
-its module), else the first one; waiting matters as much as the layer does, so a pair that waits differently
-says so in `waits`.
+Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that
+was measured with the same waiting (option `wait`) or that does not wait at all. Only where there is none it is
+the nearest layer, and the pair says in `waits` that it waits differently. Of several variants of that layer it
+is the plain one (named as its module), else the first one.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Loss:
     pattern: str
     below: str  # the variant it is compared with
     adds: str | None  # what the layer adds, in its module's words
-    absent: tuple[str, ...]  # layers between the two that this run did not measure
+    absent: tuple[str, ...]  # layers between the two that this run did not measure, or not with this waiting
     waits: tuple[str, str] | None  # how the two wait, where they do so differently
     sizes: tuple[SizeLoss, ...]  # by rising size
     small: SizeLoss | None  # at 8 bytes, else the smallest common size up to 64
@@ -103,17 +104,20 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         layer = layers.get(variant)
         if layer is None:
             continue
-        module = layer.below
-        absent: list[str] = []
-        while module is not None and module not in absent:  # a stack that bites its tail ends too
-            there = [
-                layers[v] for v, p in curves if p == pattern and v in layers and layers[v].module == module
-            ]
-            if there:
-                found.append(_loss(layer, _partner(layer, there), pattern, tuple(absent), curves))
+        measured = [layers[v] for v, p in curves if p == pattern and v in layers]
+        down = _down(layer, under)
+        nearest = None
+        for place, module in enumerate(down):
+            there = [other for other in measured if other.module == module]
+            alike = [other for other in there if not _differ(layer, other)]
+            if alike:
+                nearest = (place, alike)
                 break
-            absent.append(module)
-            module = under.get(module)
+            if there and nearest is None:
+                nearest = (place, there)
+        if nearest is not None:
+            place, there = nearest
+            found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
     order = {variant: place for place, variant in enumerate(planned(run))}
     return tuple(sorted(found, key=lambda loss: order.get(loss.variant, len(order))))
 
@@ -132,10 +136,22 @@ def _layers(run: Run) -> dict[str, _Layer]:
     }
 
 
-def _partner(layer: _Layer, there: Sequence[_Layer]) -> _Layer:
-    same_wait = [other for other in there if layer.wait is not None and other.wait == layer.wait]
-    candidates = same_wait or there
-    return next((other for other in candidates if other.variant == other.module), candidates[0])
+def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:
+    """The modules below, from the nearest on; a stack that bites its tail ends too."""
+    down: list[str] = []
+    module = layer.below
+    while module is not None and module not in down:
+        down.append(module)
+        module = under.get(module)
+    return down
+
+
+def _differ(layer: _Layer, other: _Layer) -> bool:
+    return layer.wait is not None and other.wait is not None and layer.wait != other.wait
+
+
+def _plain(there: Sequence[_Layer]) -> _Layer:
+    return next((other for other in there if other.variant == other.module), there[0])
 
 
 def _loss(
@@ -158,14 +174,13 @@ def _loss(
         for pair in pairs:
             by_launch.setdefault(pair[0].launch, []).append(pair)
     small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
-    differ = layer.wait and below.wait and layer.wait != below.wait
     return Loss(
         variant=layer.variant,
         pattern=pattern,
         below=below.variant,
         adds=layer.adds,
         absent=absent,
-        waits=(layer.wait or "", below.wait or "") if differ else None,
+        waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
         small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
         peak=_peak_loss(list(by_launch.values())),

@@ -25,8 +25,18 @@ if TYPE_CHECKING:
     from netpipe.records import Plan as ResolvedPlan
     from netpipe.render.live import Display
 
-# Every layer of one host above the one that it stands on; the last two show what waiting does.
-DEFAULT_VARIANTS = ("null", "memcpy", "shm", "pipe", "unix", "tcp", "tcp:wait=poll")
+# Every layer of one host above the one that it stands on, with the waiting of each that a layer above it needs.
+DEFAULT_VARIANTS = (
+    "null",
+    "memcpy",
+    "shm",
+    "shm:wait=block",
+    "pipe",
+    "unix",
+    "unix:wait=poll",
+    "tcp",
+    "tcp:wait=poll",
+)
 # What an option becomes where it was not given; `default` is the worker's own.
 PRESETS: dict[str, dict[str, str]] = {
     "quick": {"schedule": "powers", "target": "2%", "budget": "1"},
@@ -113,8 +123,8 @@ def passed_on(function: Any) -> Any:
 def command(**given: Any) -> int:
     """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll.
 
-    Without any: all layers of this host, null memcpy shm pipe unix tcp tcp:wait=poll. netpipe list shows the
-    modules and their options. The records go to the run file as they are measured: an interrupted run is a valid
+    Without any: all layers of this host, from memcpy to tcp, with blocking and with polling waits. netpipe list
+    shows the modules and their options. The records go to the run file as they are measured: an interrupted run is a valid
     shorter one.
     """
     from netpipe import native
