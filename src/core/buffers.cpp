@@ -55,7 +55,8 @@ std::uint64_t available_memory_bytes() {
 std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
   const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
   std::uint64_t bytes = stride_of(max_bytes);
-  if (policy.cold) bytes = std::max(bytes * 2, 2 * last_level_cache_bytes() + page);
+  // More than twice the cache, counted in whole places of any size up to the largest.
+  if (policy.cold) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
   // The shortest visit of any pattern has two messages in flight or at rest, and each needs a place to be looked at.
   if (verify) bytes = std::max({bytes, verify_bytes, 2 * stride_of(max_bytes)});
   return round_up(bytes + offset, page);

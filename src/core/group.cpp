@@ -5,13 +5,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "core/text.h"
 
 namespace netpipe {
 namespace {
 
 constexpr std::uint32_t longest_text = 1U << 20;
+// The watchdog's signal ends a wait at once when the flag has risen; this is for a flag that somebody else raises.
+constexpr int look_every_ms = 1000;
+constexpr char succeeded = '+';
+constexpr char refused = '-';  // followed by the exit code, a blank and the sentence
 
 class SingleGroup final : public Group {
  public:
@@ -60,7 +67,7 @@ class SocketGroup final : public Group {
       const bool wait = ++spin > 200;
       if (wait) {
         pollfd p{fd(peer), POLLIN, 0};
-        if (poll(&p, 1, 100) < 0 && errno != EINTR) return lost(peer);
+        if (poll(&p, 1, look_every_ms) < 0 && errno != EINTR) return lost(peer);
         if (*abort_ != 0) return gave_up(peer);
       }
       const ssize_t n = ::recv(fd(peer), at, bytes, MSG_DONTWAIT);
@@ -87,11 +94,11 @@ class SocketGroup final : public Group {
 
  private:
   [[nodiscard]] int fd(int peer) const { return fds_[static_cast<std::size_t>(peer)]; }
-  static Failure lost(int peer) {
-    return failed("rank " + std::to_string(peer) + " has gone: its process ended or the connection to its host broke");
+  [[nodiscard]] Failure lost(int peer) const {
+    return failed(name(peer) + " has gone: its process ended or the connection to its host broke");
   }
-  static Failure gave_up(int peer) {
-    return failed("gave up waiting for rank " + std::to_string(peer) + ": it is silent, or the run was interrupted");
+  [[nodiscard]] Failure gave_up(int peer) const {
+    return failed("gave up waiting for " + name(peer) + ": it is silent, or the run was interrupted");
   }
 
   int rank_;
@@ -100,30 +107,17 @@ class SocketGroup final : public Group {
   const volatile int* abort_;
 };
 
-class ModuleGroup final : public Group {
- public:
-  explicit ModuleGroup(np_bootstrap bootstrap) : b_(bootstrap) {}
-  [[nodiscard]] int rank() const override { return b_.rank; }
-  [[nodiscard]] int size() const override { return b_.nranks; }
-  Outcome send(int peer, const void* data, std::size_t bytes) override {
-    return said(b_.send(b_.state, peer, data, bytes), peer);
-  }
-  Outcome recv(int peer, void* data, std::size_t bytes) override {
-    return said(b_.recv(b_.state, peer, data, bytes), peer);
-  }
-  // Libraries with a launcher end all ranks when one dies.
-  [[nodiscard]] bool peer_gone() const noexcept override { return false; }
-
- private:
-  static Outcome said(np_status status, int peer) {
-    if (status == NP_OK) return ok();
-    return failed("rank " + std::to_string(peer) + " cannot be reached through the library's own bootstrap (status " +
-                  std::to_string(status) + ")");
-  }
-  np_bootstrap b_;
-};
-
 }  // namespace
+
+std::string Group::name(int peer) const {
+  const auto at = static_cast<std::size_t>(peer);
+  return at < names_.size() && !names_[at].empty() ? names_[at] : "rank " + std::to_string(peer);
+}
+
+void Group::rename(int peer, std::string name) {
+  names_.resize(std::max(names_.size(), static_cast<std::size_t>(peer) + 1));
+  names_[static_cast<std::size_t>(peer)] = std::move(name);
+}
 
 Outcome Group::bcast(void* data, std::size_t bytes) {
   if (rank() != 0) return recv(0, data, bytes);
@@ -145,32 +139,27 @@ Outcome Group::barrier() {
   return bcast(&token, 1);
 }
 
-namespace {
-
-Outcome send_text(Group& group, int peer, const std::string& text) {
+Outcome Group::send_text(int peer, const std::string& text) {
   const auto length = static_cast<std::uint32_t>(text.size());
-  if (Outcome sent = group.send(peer, &length, sizeof length); !sent) return sent;
-  return group.send(peer, text.data(), text.size());
+  if (Outcome sent = send(peer, &length, sizeof length); !sent) return sent;
+  return send(peer, text.data(), text.size());
 }
 
-Outcome recv_text(Group& group, int peer, std::string& text) {
+Outcome Group::recv_text(int peer, std::string& text) {
   std::uint32_t length = 0;
-  if (Outcome got = group.recv(peer, &length, sizeof length); !got) return got;
+  if (Outcome got = recv(peer, &length, sizeof length); !got) return got;
   if (length > longest_text) {
-    return failed("rank " + std::to_string(peer) + " announces a text of " + std::to_string(length) +
-                  " bytes; at most " + std::to_string(longest_text) +
-                  " are allowed, so this is no netpipe of this version");
+    return failed(name(peer) + " announces a text of " + std::to_string(length) + " bytes; at most " +
+                  std::to_string(longest_text) + " are allowed, so this is no netpipe of this version");
   }
   text.resize(length);
-  return group.recv(peer, text.data(), length);
+  return recv(peer, text.data(), length);
 }
 
-}  // namespace
-
 Outcome Group::bcast_text(std::string& text) {
-  if (rank() != 0) return recv_text(*this, 0, text);
+  if (rank() != 0) return recv_text(0, text);
   for (int peer = 1; peer < size(); ++peer) {
-    if (Outcome sent = send_text(*this, peer, text); !sent) return sent;
+    if (Outcome sent = send_text(peer, text); !sent) return sent;
   }
   return ok();
 }
@@ -178,13 +167,13 @@ Outcome Group::bcast_text(std::string& text) {
 Result<std::vector<std::string>> Group::gather_text(const std::string& text) {
   std::vector<std::string> all;
   if (rank() != 0) {
-    if (Outcome sent = send_text(*this, 0, text); !sent) return sent.failure();
+    if (Outcome sent = send_text(0, text); !sent) return sent.failure();
     return all;
   }
   all.resize(static_cast<std::size_t>(size()));
   all[0] = text;
   for (int peer = 1; peer < size(); ++peer) {
-    if (Outcome got = recv_text(*this, peer, all[static_cast<std::size_t>(peer)]); !got) return got.failure();
+    if (Outcome got = recv_text(peer, all[static_cast<std::size_t>(peer)]); !got) return got.failure();
   }
   return all;
 }
@@ -199,12 +188,30 @@ Result<std::vector<std::string>> Group::exchange_text(const std::string& text) {
   return all;
 }
 
+Result<std::vector<std::string>> Group::agree(const Result<std::string>& mine) {
+  const std::string parcel =
+      mine ? succeeded + *mine
+           : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
+  Result<std::vector<std::string>> all = exchange_text(parcel);
+  if (!all) return all.failure();
+  for (std::size_t peer = 0; peer < all->size(); ++peer) {
+    std::string& text = (*all)[peer];
+    if (text.empty() || text[0] != succeeded) {
+      const auto blank = text.find(' ');
+      const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
+      return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
+                     name(static_cast<int>(peer)) + ": " +
+                         (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
+    }
+    text.erase(0, 1);
+  }
+  return all;
+}
+
 std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
 
 std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort) {
   return std::make_unique<SocketGroup>(rank, size, std::move(fds), abort);
 }
-
-std::unique_ptr<Group> make_module_group(np_bootstrap bootstrap) { return std::make_unique<ModuleGroup>(bootstrap); }
 
 }  // namespace netpipe

@@ -33,6 +33,18 @@ class Group {
   Outcome bcast_text(std::string& text);                               // at most 1 MiB
   Result<std::vector<std::string>> gather_text(const std::string&);    // rank 0: one per rank; others: empty
   Result<std::vector<std::string>> exchange_text(const std::string&);  // all ranks: one per rank
+  // All ranks: everybody's text, or the first failure with the name of who had it. A failure travels with its exit
+  // code.
+  Result<std::vector<std::string>> agree(const Result<std::string>&);
+  Outcome send_text(int peer, const std::string& text);
+  Outcome recv_text(int peer, std::string& text);
+
+  // What a peer is called in sentences: "rank 1", unless it was renamed.
+  [[nodiscard]] std::string name(int peer) const;
+  void rename(int peer, std::string name);
+
+ private:
+  std::vector<std::string> names_;
 };
 
 // Alone: one process, nothing to say.
@@ -40,7 +52,4 @@ std::unique_ptr<Group> make_single_group();
 // A star of connected stream sockets (socket pairs, or TCP): rank 0 holds fds[1..size-1] (fds[0] is -1), every other
 // rank holds fds[0]. The group owns and closes them.
 std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort);
-// A library's own launcher.
-std::unique_ptr<Group> make_module_group(np_bootstrap bootstrap);
-
 }  // namespace netpipe

@@ -146,11 +146,13 @@ const std::vector<Key>& keys() {
       {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; }, most_offset)},
       {"target", real_into(&Plan::target, 1e-5, 1)},
       {"budget", real_into(&Plan::budget_s, 0.01, 86400)},
+      {"joining", real_into(&Plan::joining_s, 0.1, 3600)},
       {"timeout", real_into(&Plan::timeout_s, 0.1, 3600)},
       {"verify", yes_into(&Plan::verify)},
       {"paced", yes_into(&Plan::paced)},
       {"seed", integer_into([](Plan& p, std::int64_t v) { p.seed = static_cast<std::uint64_t>(v); }, 0, INT64_MAX)},
       {"pin", set_pin},
+      {"ranks", integer_into([](Plan& p, std::int64_t v) { p.ranks = static_cast<int>(v); }, 1, 1 << 20)},
       {"host", text_into(&Plan::host)},
       {"port", integer_into([](Plan& p, std::int64_t v) { p.port = static_cast<int>(v); }, 1, 65535)},
       {"token-file", text_into(&Plan::token_file)},
@@ -173,6 +175,13 @@ std::string joined(const std::vector<std::uint64_t>& sizes) {
 constexpr std::array<const char*, 3> schedule_names = {"classic", "powers", "list"};
 
 }  // namespace
+
+std::string pin_text(const Pinning& pin) {
+  if (pin.kind != Pinning::Kind::list) return pin.kind == Pinning::Kind::automatic ? "auto" : "none";
+  std::string text;
+  for (const int cpu : pin.cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
+  return text;
+}
 
 Result<Plan> parse_plan(std::string_view text) {
   Plan plan;
@@ -207,10 +216,20 @@ Result<Plan> parse_plan(std::string_view text) {
   return plan;
 }
 
-int ranks_of(const np_module& module) { return std::min(module.max_ranks, std::max(module.min_ranks, 2)); }
+int ranks_of(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
-std::string skip_reason(const Pattern& pattern, const np_module& module) {
-  const int nranks = ranks_of(module);
+std::uint64_t verified_rounds(const Plan& plan, const Resolved& resolved, const Pattern& pattern, int nranks,
+                              std::uint64_t size_bytes) {
+  const std::uint64_t places = BufferPool::verified_places(plan.buffers, resolved.sizes.back(), size_bytes);
+  std::uint32_t most = 1;
+  for (int rank = 0; rank < nranks; ++rank) {
+    most = std::max({most, pattern.arrivals(rank, nranks), pattern.departures(rank, nranks)});
+  }
+  return std::max<std::uint64_t>(places / most, 1);
+}
+
+std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
+  const int nranks = ranks_of(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
            module.name + " has " + std::to_string(nranks);
@@ -229,7 +248,9 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
     const bool twice = std::any_of(resolved.variants.begin(), resolved.variants.end(),
                                    [&](const Variant& other) { return other.name == variant->name; });
     if (twice) return usage("variant " + variant->name + " is named twice; each has one curve");
-    resolved.nranks = std::max(resolved.nranks, ranks_of(*variant->module));
+    // The yardsticks need two processes as well.
+    resolved.nranks =
+        std::max(resolved.nranks, launched(*variant->module) ? 2 : ranks_of(*variant->module, plan.ranks));
     resolved.variants.push_back(std::move(*variant));
   }
   for (const std::string& name : plan.patterns) {
@@ -255,11 +276,12 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   return resolved;
 }
 
-std::string canonical_text(const Plan& plan, const Resolved& resolved) {
+std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only) {
   std::string text = "netpipe-plan 1\n";
   const auto line = [&](const std::string& key, const std::string& value) { text += key + " " + value + "\n"; };
   line("launch", std::to_string(plan.launch));
   for (const Variant& variant : resolved.variants) {
+    if (only && &variant != &resolved.variants[*only]) continue;
     std::string options;
     for (std::uint32_t i = 0; i < variant.module->noptions; ++i) {
       options += (options.empty() ? ":" : ",") + std::string(variant.module->options[i].name) + "=" + variant.texts[i];
@@ -277,6 +299,7 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved) {
   line("target", number_text(plan.target));
   line("budget", number_text(plan.budget_s));
   line("timeout", number_text(plan.timeout_s));
+  line("ranks", std::to_string(plan.ranks));
   return text;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ struct Plan {
   bool paced = false;
   std::uint64_t seed = 1;
   Pinning pin;
+  int ranks = 2;                 // of a variant whose module takes any number
+  double joining_s = 60;         // how long the launcher of a library may take to bring them to life
   std::string host, token_file;  // of a two-host run
   int port = 0;
 };
@@ -46,15 +49,17 @@ struct Resolved {
   std::vector<Variant> variants;
   std::vector<const Pattern*> patterns;
   std::vector<std::uint64_t> sizes;
-  int nranks = 1;  // of the largest variant
+  int nranks = 1;  // processes on this side that the largest variant needs, those of launched ones not counted
 };
+
+std::string pin_text(const Pinning& pin);  // as parse_plan reads it
 
 Result<Plan> parse_plan(std::string_view text);
 Result<Resolved> resolve(const Plan& plan, const Registry& registry);
 
 // What both ends of a measurement must agree on, one line a setting, every default written out; its SHA-256 is the
-// plan's hash.
-std::string canonical_text(const Plan& plan, const Resolved& resolved);
+// plan's hash. only: of this variant alone.
+std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only = std::nullopt);
 std::string plan_hash(const std::string& canonical);
 
 // The `plan` record without its braces closed over run-time facts: see docs/reference/record.md.
@@ -62,9 +67,14 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
                         const std::vector<int>& pin);
 
 // Why this pattern cannot run over this variant, or "".
-std::string skip_reason(const Pattern& pattern, const np_module& module);
+std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks = 2);
 
-// Ranks that take part in one variant.
-int ranks_of(const np_module& module);
+// Ranks that take part in one variant when `ranks` are wanted.
+int ranks_of(const np_module& module, int ranks);
+
+// How many rounds a visit of a verified message may have: each message needs a place of its own. The same on every
+// host.
+std::uint64_t verified_rounds(const Plan& plan, const Resolved& resolved, const Pattern& pattern, int nranks,
+                              std::uint64_t size_bytes);
 
 }  // namespace netpipe

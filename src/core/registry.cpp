@@ -10,12 +10,15 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/description.h"
 #include "core/text.h"
 
 namespace netpipe {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* description_ending = ".module";
 
 Result<LoadedModule> load_one(const std::string& path) {
   // RTLD_LOCAL: two modules may bind two builds of one library.
@@ -36,7 +39,14 @@ Result<LoadedModule> load_one(const std::string& path) {
     dlclose(library);  // the sentence has copied what it names of the library
     return fits.failure();
   }
-  return LoadedModule{table, path};
+  return LoadedModule{table, path, {}, {}};
+}
+
+Result<LoadedModule> describe_one(const std::string& path) {
+  Result<std::unique_ptr<DescribedModule>> module = DescribedModule::read(path);
+  if (!module) return module.failure();
+  const std::shared_ptr<const DescribedModule> shared = std::move(*module);
+  return LoadedModule{&shared->table(), shared->file(), path, shared};
 }
 
 std::string hex(std::uint64_t value) {
@@ -145,7 +155,8 @@ std::string probe_reason(const np_module& m) {
 Result<Registry> Registry::load(const std::vector<std::string>& directories, const std::vector<std::string>& files) {
   Registry registry;
   const auto take = [&](const std::string& path) -> Outcome {
-    Result<LoadedModule> module = load_one(path);
+    Result<LoadedModule> module =
+        fs::path(path).extension() == description_ending ? describe_one(path) : load_one(path);
     if (!module) return module.failure();
     if (registry.find(module->table->name) == nullptr) registry.modules_.push_back(*module);
     return ok();
@@ -160,13 +171,36 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
     std::error_code error;
     std::vector<std::string> paths;
     for (const auto& entry : fs::directory_iterator(directory, error)) {
-      if (entry.path().extension() == ".so") paths.push_back(entry.path().string());
+      const fs::path& path = entry.path();
+      const bool described = path.stem().string().find('@') != std::string::npos;
+      if (path.extension() == (described ? description_ending : ".so")) paths.push_back(path.string());
     }
     std::sort(paths.begin(), paths.end());
     for (const std::string& path : paths) {
       if (const Outcome taken = take(path); !taken) registry.refused_.push_back({path, taken.failure().sentence});
     }
   }
+  return registry;
+}
+
+Result<Registry> Registry::load_as(const std::string& file, const std::string& name) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return usage("module file " + file + " does not exist");
+  Result<LoadedModule> module = load_one(fs::absolute(file).string());
+  if (!module) return module.failure();
+  if (!name.empty()) {
+    struct Renamed {
+      std::string name;
+      np_module table;
+    };
+    const auto renamed = std::make_shared<Renamed>(Renamed{name, *module->table});
+    renamed->table.name = renamed->name.c_str();
+    if (const Outcome fits = check_table(&renamed->table, file); !fits) return fits.failure();
+    module->table = &renamed->table;
+    module->owner = renamed;
+  }
+  Registry registry;
+  registry.modules_.push_back(std::move(*module));
   return registry;
 }
 
@@ -195,6 +229,13 @@ std::vector<std::string> module_directories() {
     const fs::path prefix =
         fs::path(std::string(self.data(), static_cast<std::size_t>(length))).parent_path().parent_path();
     directories.push_back((prefix / "lib/netpipe/modules").string());
+  }
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && *data == '/') {
+    directories.push_back(std::string(data) + "/netpipe/modules");
+  } else if (home != nullptr && *home == '/') {
+    directories.push_back(std::string(home) + "/.local/share/netpipe/modules");
   }
   return directories;
 }

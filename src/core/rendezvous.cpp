@@ -232,6 +232,35 @@ Result<Link> call(const CallOptions& options) {
   return Link{fd->release(), handshake.job(), handshake.server_host(), address_text(local), address_text(peer)};
 }
 
+std::optional<std::string> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
+                                        const volatile int* abort) {
+  using State = ServerHandshake::State;
+  const Patience patience{deadline_ns, abort};
+  const Result<Nonce> nonce = fresh_nonce();
+  if (!nonce) return std::nullopt;
+  ServerHandshake handshake({token}, *nonce, deadline_ns);
+  std::array<std::byte, 4096> buffer;
+  std::string text;
+  for (;;) {
+    if (handshake.state() == State::proved) handshake.admit();
+    if (handshake.state() == State::complete) {
+      text = handshake.plan_text();
+      handshake.accept("conductor");
+    }
+    if (send_all(fd, handshake.take_output(), patience, "the caller")) return std::nullopt;
+    if (handshake.state() == State::accepted) break;
+    if (handshake.ended() || !patience.wait(fd, POLLIN)) return std::nullopt;
+    const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)), now_ns());
+    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+      return std::nullopt;
+    }
+  }
+  set_blocking(fd, true);
+  return text;
+}
+
 Result<Listener> listen_at(const std::string& address, std::uint16_t port) {
   Addresses list{nullptr, &::freeaddrinfo};
   if (const int error = address.empty() ? EAI_NONAME : look_up(address, port, AI_PASSIVE, list); error != 0) {

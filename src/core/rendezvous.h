@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/descriptor.h"
@@ -37,6 +38,11 @@ struct Link {
 // the token is wrong; Exit::unavailable: nobody there, busy, another version; otherwise what the server's refusal says;
 // Exit::interrupted: abort was raised.
 Result<Link> call(const CallOptions& options);
+
+// The other side of call, for one connection that is expected: the caller's plan text once it has proved the token and
+// was accepted, or nothing when it is somebody else. fd becomes blocking; deadline_ns as above.
+std::optional<std::string> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
+                                        const volatile int* abort);
 
 struct Listener {
   Descriptor socket;  // does not block

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/rig.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "core/json.h"
 #include "core/text.h"
@@ -17,31 +17,65 @@
 namespace netpipe {
 namespace {
 
-constexpr char succeeded = '+';
-constexpr char refused = '-';  // followed by the exit code, a blank and the sentence
-
-std::string parcel(const Result<std::string>& result) {
-  if (result) return succeeded + *result;
-  return refused + std::to_string(static_cast<int>(result.failure().exit)) + " " + result.failure().sentence;
-}
-
-// All ranks' parcels, opened. The first failure, with its rank, when there is one.
-Result<std::vector<std::string>> unpack(std::vector<std::string> parcels) {
-  for (std::size_t rank = 0; rank < parcels.size(); ++rank) {
-    std::string& text = parcels[rank];
-    if (text.empty() || text[0] != succeeded) {
-      const auto blank = text.find(' ');
-      const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
-      return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
-                     "rank " + std::to_string(rank) + ": " +
-                         (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
-    }
-    text.erase(0, 1);
-  }
-  return parcels;
-}
+// What describe says of a variant: its settings, and apart from them the layer below.
+struct Described {
+  Json settings;
+  std::string below;
+};
 
 void add_field(void* to, const char* name, const char* value) { static_cast<Json*>(to)->field(name, value); }
+
+void add_described(void* to, const char* name, const char* value) {
+  auto& described = *static_cast<Described*>(to);
+  if (std::string_view(name) == "below") {
+    described.below = value;
+  } else {
+    described.settings.field(name, value);
+  }
+}
+
+// getrusage would count what the process was before it became this program.
+std::uint64_t most_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (!line.starts_with("VmHWM:")) continue;
+    const std::vector<std::string> words = split(trim(std::string_view(line).substr(6)), ' ');
+    const Result<std::int64_t> kib = parse_integer(words[0]);
+    return kib ? static_cast<std::uint64_t>(*kib) * 1024 : 0;
+  }
+  return 0;
+}
+
+// One rank's part of an Opening as a text: its limits, the layer below, its settings, a line each.
+std::string facts_text(const np_limits& limits, const std::string& below, const std::string& settings) {
+  return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
+         std::to_string(limits.idle) + "\n" + below + "\n" + settings;
+}
+
+// by_rank: whose text is rank r's.
+Opening opening_of(const std::vector<std::string>& texts, const std::vector<int>& by_rank) {
+  Opening opening;
+  opening.nranks = static_cast<int>(by_rank.size());
+  for (const int member : by_rank) {
+    const std::string& text = texts[static_cast<std::size_t>(member)];
+    const auto first = text.find('\n');
+    const auto second = text.find('\n', first + 1);
+    if (opening.settings.empty()) {
+      const std::vector<std::string> numbers = split(text.substr(0, first), ' ');
+      const auto number = [&](std::size_t i) {
+        const Result<std::int64_t> value = parse_integer(i < numbers.size() ? numbers[i] : "0");
+        return value ? *value : 0;
+      };
+      opening.limits.max_message_bytes = static_cast<std::uint64_t>(number(0));
+      opening.limits.delivers = static_cast<std::uint32_t>(number(1));
+      opening.limits.idle = static_cast<std::uint32_t>(number(2));
+      opening.below = text.substr(first + 1, second - first - 1);
+    }
+    opening.settings.push_back(text.substr(second + 1));
+  }
+  return opening;
+}
 
 Exit exit_of(np_status status) {
   switch (status) {
@@ -63,6 +97,51 @@ const char* meaning(np_status status) {
 }
 
 }  // namespace
+
+Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::string& module) {
+  const std::size_t members = texts.size() - 1;
+  Placement placement;
+  placement.by_rank.assign(members, -1);
+  placement.hosts.assign(members, "");
+  for (std::size_t member = 1; member < texts.size(); ++member) {
+    const std::vector<std::string> words = split(texts[member], ' ');
+    const Result<std::int64_t> rank = parse_integer(words[0]);
+    const Result<std::int64_t> size = parse_integer(words.size() > 2 ? words[1] : "");
+    if (!rank || !size) return failed("a process of " + module + " did not say which rank it is");
+    if (*size == 1 && members > 1) {
+      return usage("each of the " + std::to_string(members) + " processes of " + module +
+                   " believes that it is alone: the launcher that started them belongs to another library; see "
+                   "netpipe modules for the one that was added with it");
+    }
+    const auto place = static_cast<std::size_t>(*rank);
+    if (*rank < 0 || place >= members || static_cast<std::size_t>(*size) != members || placement.by_rank[place] >= 0) {
+      return failed("the " + std::to_string(members) + " processes of " + module +
+                    " do not fit together: one is rank " + std::to_string(*rank) + " of " + std::to_string(*size));
+    }
+    placement.by_rank[place] = static_cast<int>(member);
+    placement.hosts[place] = words[2];
+  }
+  return placement;
+}
+
+Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement) {
+  // The job's own watchdogs end before this one.
+  const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
+  const auto agree = [&]() {
+    Watchdog::arm(deadline, nullptr, {}, -1);
+    Result<std::vector<std::string>> all = group.agree(std::string());
+    Watchdog::disarm();
+    return all;
+  };
+  const Result<std::vector<std::string>> texts = agree();
+  if (!texts) return texts.failure();
+  Result<Placement> placed = place_ranks(*texts, module);
+  if (!placed) return placed.failure();
+  placement = std::move(*placed);
+  const Result<std::vector<std::string>> facts = agree();
+  if (!facts) return facts.failure();
+  return opening_of(*facts, placement.by_rank);
+}
 
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
@@ -96,17 +175,15 @@ Rig::Rig(RigSetting setting)
 
 Rig::~Rig() = default;
 
-int Rig::ranks(std::uint32_t variant) const { return ranks_of(*set_.resolved->variants[variant].module); }
-
-bool Rig::takes_part(std::uint32_t variant) const { return set_.group->rank() < ranks(variant); }
-
-const np_limits& Rig::limits(std::uint32_t variant) const { return opened_[variant]->limits; }
-
-MemoryUse Rig::memory() const {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, most_buffer_bytes_};
+int Rig::ranks(std::uint32_t variant) const {
+  return ranks_of(*set_.resolved->variants[variant].module, set_.plan->ranks);
 }
+
+bool Rig::takes_part(std::uint32_t variant) const {
+  return launched(*set_.resolved->variants[variant].module) || set_.group->rank() < ranks(variant);
+}
+
+MemoryUse Rig::memory() const { return {most_resident_bytes(), most_buffer_bytes_}; }
 
 Failure Rig::fault(const np_module& module, const char* step, np_status status) const {
   const std::string detail = message_[0] != '\0' ? message_.data() : meaning(status);
@@ -122,7 +199,9 @@ std::string Rig::error_line(const Command& command, const std::string& sentence)
   } else {
     json.field_null("pattern").field_null("size_bytes");
   }
-  json.field("rank", set_.group->rank()).field("host", host_name()).field("code", static_cast<int>(Exit::failed));
+  const auto& one = opened_[command.variant];
+  json.field("rank", one ? one->context.rank : set_.group->rank()).field("host", host_name());
+  json.field("code", static_cast<int>(Exit::failed));
   json.field("message", sentence).close('}');
   return json.take() + "\n";
 }
@@ -135,8 +214,8 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   one->job = set_.job + "-" + std::to_string(index);
   np_context& c = one->context;
   c.size = sizeof c;
-  c.rank = set_.group->rank();
-  c.nranks = ranks(index);
+  c.rank = launched(module) ? -1 : set_.group->rank();  // the library says which
+  c.nranks = launched(module) ? 0 : ranks(index);
   c.options = variant.values.data();
   c.max_bytes = set_.resolved->sizes.back();
   c.abort = Watchdog::abort_flag();
@@ -155,7 +234,15 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
     return fault(module, "opening", status);
   }
   std::string address;
-  if (module.address != nullptr) {
+  if (launched(module)) {
+    np_bootstrap bootstrap{};
+    if (const np_status status = module.bootstrap(one->endpoint, &bootstrap); status != NP_OK) {
+      return fault(module, "its ranks", status);
+    }
+    c.rank = bootstrap.rank;
+    c.nranks = bootstrap.nranks;
+    address = std::to_string(c.rank) + " " + std::to_string(c.nranks) + " " + host_name();
+  } else if (module.address != nullptr) {
     address.resize(4096);
     std::size_t bytes = address.size();
     if (const np_status status = module.address(one->endpoint, address.data(), &bytes); status != NP_OK) {
@@ -203,7 +290,7 @@ Outcome Rig::ready_here(std::uint32_t index) {
   std::uint64_t bytes = common_pool_ ? common_pool_->bytes() : 0;
   for (const auto& each : opened_) bytes += each && each->pool && each->pool != common_pool_ ? each->pool->bytes() : 0;
   most_buffer_bytes_ = std::max(most_buffer_bytes_, bytes);
-  if (one.context.nranks == 1 && one.module->put != nullptr) {
+  if (one.context.nranks == 1 && !launched(*one.module) && one.module->put != nullptr) {
     const auto half = static_cast<std::size_t>(one.pool->bytes() / 2);
     np_status status = one.module->expose(one.endpoint, one.pool->incoming_base(), half, &one.landing);
     if (status != NP_OK) return fault(*one.module, "opening memory to puts", status);
@@ -214,19 +301,38 @@ Outcome Rig::ready_here(std::uint32_t index) {
   return ok();
 }
 
+Outcome Rig::settle_here(std::uint32_t index, const std::vector<std::string>& texts) {
+  const Opened& one = *opened_[index];
+  const Result<Placement> placement = place_ranks(texts, one.module->name);
+  if (!placement) return placement.failure();
+  int local = 0;
+  int locals = 0;
+  for (std::size_t rank = 0; rank < placement->hosts.size(); ++rank) {
+    if (placement->hosts[rank] != host_name()) continue;
+    ++locals;
+    if (static_cast<int>(rank) < one.context.rank) ++local;
+  }
+  const Result<int> cpu = set_.settle(local, locals);
+  if (!cpu) return cpu.failure();
+  set_.cpu = *cpu;
+  return ok();
+}
+
 std::string Rig::describe_here(std::uint32_t index) const {
   const Opened& one = *opened_[index];
+  Described described;
+  described.settings.open('{');
+  if (one.module->describe != nullptr) one.module->describe(one.endpoint, add_described, &described);
+  described.settings.close('}');
   Json json;
-  json.open('{').field("rank", set_.group->rank()).field("host", host_name());
+  json.open('{').field("rank", one.context.rank).field("host", host_name());
   if (set_.cpu >= 0) {
     json.field("cpu", set_.cpu);
   } else {
     json.field_null("cpu");
   }
-  json.key("settings").open('{');
-  if (one.module->describe != nullptr) one.module->describe(one.endpoint, add_field, &json);
-  json.close('}').close('}');
-  return json.take();
+  json.field_raw("settings", described.settings.take()).close('}');
+  return facts_text(one.limits, described.below, json.take());
 }
 
 std::string Rig::counters_here(std::uint32_t index) const {
@@ -239,18 +345,22 @@ std::string Rig::counters_here(std::uint32_t index) const {
   return json.take();
 }
 
-Result<std::vector<std::string>> Rig::open(std::uint32_t index) {
+Result<Opening> Rig::open(std::uint32_t index) {
   Group& group = *set_.group;
-  const bool alone = ranks(index) == 1;
+  const np_module& module = *set_.resolved->variants[index].module;
+  const bool job = launched(module);
+  const bool alone = !job && ranks(index) == 1;
   const Command command{.verb = Verb::open, .variant = index};
   const auto deadline = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9);
   const auto agree = [&](const Result<std::string>& mine) -> Result<std::vector<std::string>> {
-    if (alone) return unpack({parcel(mine)});
+    if (alone) {
+      if (mine) return std::vector<std::string>{*mine};
+      return Failure{mine.failure().exit, "rank 0: " + mine.failure().sentence};
+    }
     Watchdog::arm(deadline + 2 * Watchdog::grace_ns, nullptr, {}, -1);  // the peer's own watchdog ends before
-    Result<std::vector<std::string>> all = group.exchange_text(parcel(mine));
+    Result<std::vector<std::string>> all = group.agree(mine);
     Watchdog::disarm();
-    if (!all) return all.failure();
-    return unpack(std::move(*all));
+    return all;
   };
   // What a step of a module came to, with the deadline over it.
   const auto guarded = [&](const auto& step) -> Result<std::string> {
@@ -261,7 +371,9 @@ Result<std::vector<std::string>> Rig::open(std::uint32_t index) {
     return result;
   };
   const auto connected = [&](const std::vector<std::string>& addresses) -> Result<std::string> {
-    if (Outcome done = connect_here(index, addresses); !done) return done.failure();
+    if (Outcome done = job ? settle_here(index, addresses) : connect_here(index, addresses); !done) {
+      return done.failure();
+    }
     if (Outcome done = ready_here(index); !done) return done.failure();
     return describe_here(index);
   };
@@ -270,27 +382,28 @@ Result<std::vector<std::string>> Rig::open(std::uint32_t index) {
     opened_[index].reset();
     return addresses.failure();
   }
-  Result<std::vector<std::string>> settings = agree(guarded([&] { return connected(*addresses); }));
-  if (!settings) opened_[index].reset();
-  return settings;
+  const Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }));
+  if (!facts) {
+    opened_[index].reset();
+    return facts.failure();
+  }
+  std::vector<int> by_rank;
+  for (int member = job ? 1 : 0; member < static_cast<int>(facts->size()); ++member) by_rank.push_back(member);
+  return opening_of(*facts, by_rank);
 }
 
-void Rig::close(std::uint32_t index) { opened_[index].reset(); }
+// A library may wait for its peers here, and they may have gone.
+void Rig::close(std::uint32_t index) {
+  Watchdog::arm(static_cast<std::int64_t>(set_.plan->timeout_s * 1e9), nullptr, {}, -1);
+  opened_[index].reset();
+  Watchdog::disarm();
+}
 
 Result<std::vector<std::string>> Rig::counters(std::uint32_t index) {
-  if (ranks(index) == 1) return std::vector<std::string>{counters_here(index)};
-  return set_.group->gather_text(counters_here(index));
-}
-
-std::uint64_t Rig::most_rounds(std::uint32_t index, const Pattern& pattern, std::uint64_t size_bytes) const {
-  const Opened& one = *opened_[index];
-  if (!set_.plan->verify || one.limits.delivers == 0) return 0;
-  const std::uint64_t places = BufferPool::verified_places(set_.plan->buffers, set_.resolved->sizes.back(), size_bytes);
-  std::uint32_t most = 1;
-  for (int rank = 0; rank < one.context.nranks; ++rank) {
-    most = std::max({most, pattern.arrivals(rank, one.context.nranks), pattern.departures(rank, one.context.nranks)});
+  if (!launched(*set_.resolved->variants[index].module) && ranks(index) == 1) {
+    return std::vector<std::string>{counters_here(index)};
   }
-  return std::max<std::uint64_t>(places / most, 1);
+  return set_.group->gather_text(counters_here(index));
 }
 
 void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64_t rounds) const {
@@ -356,9 +469,10 @@ Report Rig::visit(const Command& command) {
   const Pattern& pattern = *set_.resolved->patterns[command.pattern];
   const int nranks = one.context.nranks;
   const std::uint64_t rounds = command.samples * command.rounds + pattern.extra_rounds;
+  const bool together = launched(*one.module) || nranks > 1;
   Stage stage{*one.module,
               one.endpoint,
-              set_.group->rank(),
+              one.context.rank,
               nranks,
               command.size_bytes,
               {},
@@ -368,14 +482,15 @@ Report Rig::visit(const Command& command) {
   message_[0] = '\0';
 
   Watchdog::arm(
-      command.deadline_ns, nranks > 1 ? set_.group : nullptr,
+      command.deadline_ns, together ? set_.group : nullptr,
       error_line(command, "the module did not return within " + std::to_string(command.deadline_ns / 1'000'000) +
                               " ms, nor after it was told to give up; the process was ended"),
       set_.record_fd);
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
   if (pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);
-  if (status == NP_OK && nranks > 1 && !set_.group->barrier()) status = NP_ABORTED;
+  // Also after a failure, or a peer would take the report of it for the sign that it waits for.
+  if (together && !set_.group->barrier() && status == NP_OK) status = NP_ABORTED;
   if (status == NP_OK) status = pattern.run(stage, command.samples, command.rounds, stamps_.data());
   const Cause cause = Watchdog::disarm();
 
@@ -433,7 +548,8 @@ Outcome Rig::follow() {
       const Report report = visit(command);
       if (Outcome sent = group.send(0, &report, sizeof report); !sent) return sent;
       const Pattern& pattern = *set_.resolved->patterns[command.pattern];
-      if (report.status == NP_OK && pattern.clock_rank == group.rank()) {
+      if (report.status == NP_OK && takes_part(command.variant) &&
+          pattern.clock_rank == opened_[command.variant]->context.rank) {
         if (Outcome sent = group.send(0, stamps_.data(), stamps_.size() * sizeof(std::int64_t)); !sent) return sent;
       }
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,28 @@ struct RigSetting {
   bool oversubscribed = false;
   std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
   int record_fd = -1;           // for the watchdog's last words
+  // A job's process: pins itself, as number `local` of `locals` of its job on this host, and says to which processor.
+  std::function<Result<int>(int local, int locals)> settle;
 };
+
+// What opening a variant came to, the same on all ranks.
+struct Opening {
+  int nranks = 0;
+  np_limits limits{};                 // of rank 0
+  std::string below;                  // the layer that it really stands on, where the module found that out
+  std::vector<std::string> settings;  // by rank, JSON objects: the `ranks` of a `variant` record
+};
+
+// The processes of a job, which its library has numbered. texts: what each member of the group said of itself, the
+// conductor first, who is none of them. by_rank: members of the group.
+struct Placement {
+  std::vector<int> by_rank;
+  std::vector<std::string> hosts;  // by rank
+};
+Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::string& module);
+
+// Collective, as Rig::open, for the conductor of a job, who is member 0 of its group and opens nothing.
+Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement);
 
 struct MemoryUse {
   std::uint64_t rss_bytes = 0;     // the most that was resident
@@ -43,9 +65,8 @@ class Rig {
   // The life of every rank but 0: carries out commands until finish, or until rank 0 has gone.
   Outcome follow();
 
-  // Collective: each rank opens the variant, they exchange addresses, connect and make buffers. The outcome is the same
-  // on all ranks. On success the settings of each rank, as one JSON object a rank: the `ranks` of a `variant` record.
-  Result<std::vector<std::string>> open(std::uint32_t variant);
+  // Collective: each rank opens the variant, they exchange addresses, connect and make buffers.
+  Result<Opening> open(std::uint32_t variant);
   void close(std::uint32_t variant);
   // Counters of the variant on each rank, as JSON objects; empty when the module has none. Collective.
   Result<std::vector<std::string>> counters(std::uint32_t variant);
@@ -56,10 +77,6 @@ class Rig {
 
   Yardstick yardstick();
 
-  // Largest number of rounds that one visit may have, because of verification: 0 is no limit.
-  [[nodiscard]] std::uint64_t most_rounds(std::uint32_t variant, const Pattern& pattern,
-                                          std::uint64_t size_bytes) const;
-  [[nodiscard]] const np_limits& limits(std::uint32_t variant) const;
   [[nodiscard]] MemoryUse memory() const;
   [[nodiscard]] int ranks(std::uint32_t variant) const;
 
@@ -68,6 +85,7 @@ class Rig {
   Result<std::string> open_here(std::uint32_t variant);
   Outcome connect_here(std::uint32_t variant, const std::vector<std::string>& addresses);
   Outcome ready_here(std::uint32_t variant);
+  Outcome settle_here(std::uint32_t variant, const std::vector<std::string>& texts);
   std::string describe_here(std::uint32_t variant) const;
   std::string counters_here(std::uint32_t variant) const;
   void prepare(const Command& command, Opened& opened, Stage& stage, std::uint64_t rounds) const;

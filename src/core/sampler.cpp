@@ -72,6 +72,11 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     curves_.push_back(std::move(curve));
   }
   begin_pass();
+  // The speeds are found out from the smallest size on: a size at which a layer hangs is met when all below it are
+  // known to work.
+  std::stable_sort(order_.begin(), order_.end(), [&](const auto& a, const auto& b) {
+    return curves_[a.first].points[a.second].size_bytes < curves_[b.first].points[b.second].size_bytes;
+  });
 }
 
 std::size_t Sampler::points() const {
@@ -309,12 +314,17 @@ void Sampler::end_pass() {
   }
 }
 
-void Sampler::give_up(std::size_t c, Stop why) {
+void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {
   Curve& curve = curves_[c];
-  for (std::size_t p = 0; p < curve.points.size(); ++p) {
-    if (curve.points[p].stop == Stop::none) finish(c, p, why);
-  }
   curve.over = true;
+  for (std::size_t p = 0; p < curve.points.size(); ++p) {
+    if (curve.points[p].stop != Stop::none) continue;
+    if (curve.points[p].size_bytes >= from_size_bytes) {
+      finish(c, p, why);
+    } else {
+      curve.over = false;
+    }
+  }
 }
 
 void Sampler::interrupt() {

@@ -99,8 +99,8 @@ class Sampler {
   // This size failed: nothing that was measured of it may be reported.
   void forget(const Visit& visit) { at(visit).states.clear(); }
 
-  // The rest of this curve will not be measured.
-  void give_up(std::size_t curve, Stop why);
+  // What is left of this curve, from this size on, will not be measured.
+  void give_up(std::size_t curve, Stop why, std::uint64_t from_size_bytes = 0);
   void interrupt();
 
   // Points that have been done since the last call, as (curve, point).

@@ -39,7 +39,9 @@ void add_module(Json& json, const LoadedModule& module) {
       .field("name", m.name)
       .field("summary", m.summary)
       .field("version", m.version)
-      .field("path", module.path);
+      .field("path", module.path)
+      .field("launched", launched(m));
+  text_or_null(json, "description", module.description.empty() ? nullptr : module.description.c_str());
   json.field("available", reason.empty()).key("reason");
   reason.empty() ? json.null() : json.value(reason);
   text_or_null(json, "below", m.below);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/description.h"
 #include "core/environment.h"
 #include "core/text.h"
 #include "worker/launcher_io.h"
@@ -21,6 +22,9 @@ constexpr const char* help =
     "  run           measure the plan on standard input\n"
     "  plan          check and resolve the plan on standard input\n"
     "  list [FILE]   modules (and those of the module files), options and patterns\n"
+    "  describe FILE [--as NAME]\n"
+    "                the table of one module as text\n"
+    "  join          one process of a job, as the launcher of a library starts it\n"
     "  environment   what this host is, and what spoils measurements on it\n"
     "  serve         wait for another host to measure with (serve --help)\n"
     "  version\n"
@@ -54,6 +58,16 @@ int list(const std::vector<std::string>& files) {
   return 0;
 }
 
+int describe(const std::vector<std::string>& arguments) {
+  const bool named = arguments.size() == 3 && arguments[1] == "--as";
+  if (arguments.size() != 1 && !named) return complain(usage("write: netpipe-worker describe FILE [--as NAME]"));
+  const Result<Registry> registry = Registry::load_as(arguments[0], named ? arguments[2] : "");
+  if (!registry) return complain(registry.failure());
+  const LoadedModule& module = registry->modules()[0];
+  std::fputs(describe_table(*module.table, module.path, {}).c_str(), stdout);
+  return 0;
+}
+
 int serve(const std::vector<std::string>& arguments) {
   return serve_main(
       arguments,
@@ -63,7 +77,8 @@ int serve(const std::vector<std::string>& arguments) {
 }
 
 int main_of(std::vector<std::string> arguments) {
-  const std::vector<std::string> commands = {"run", "plan", "list", "environment", "serve", "version"};
+  const std::vector<std::string> commands = {"run",  "plan",        "list",  "describe",
+                                             "join", "environment", "serve", "version"};
   const std::string command = arguments.empty() ? "" : arguments.front();
   if (command == "--help" || command == "-h" || command == "help") {
     std::fputs(help, stdout);
@@ -71,11 +86,13 @@ int main_of(std::vector<std::string> arguments) {
   }
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "list") return list(arguments);
+  if (command == "describe") return describe(arguments);
   if (command == "serve") return serve(arguments);
   if (!arguments.empty())
     return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
+  if (command == "join") return join();
   if (command == "environment") {
     say(environment_json(sensible_cpus(2)));
     return 0;

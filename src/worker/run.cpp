@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -24,12 +26,15 @@
 #include "core/rig.h"
 #include "core/secret.h"
 #include "core/sha256.h"
+#include "core/text.h"
 #include "core/watchdog.h"
 #include "worker/launcher_io.h"
 #include "worker/session.h"
 
 namespace netpipe {
 namespace {
+
+constexpr std::int64_t joining_ns = 20'000'000'000;
 
 int complain(const Failure& failure) {
   std::fprintf(stderr, "netpipe-worker: %s\n", failure.sentence.c_str());
@@ -166,10 +171,29 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
   return ends;
 }
 
+// A place that the processes of jobs can come to, where there are jobs.
+Result<JobOffice> open_office(const Registry& registry, const Resolved& resolved, const std::string& job,
+                              LauncherInput& input) {
+  JobOffice office;
+  office.job = job;
+  office.input = &input;
+  office.event = say;
+  office.registry = &registry;
+  const bool jobs = std::any_of(resolved.variants.begin(), resolved.variants.end(),
+                                [](const Variant& variant) { return launched(*variant.module); });
+  if (!jobs) return office;
+  Result<Listener> listener = listen_at("127.0.0.1", 0);
+  if (!listener) return listener.failure();
+  office.listener = std::move(*listener);
+  return office;
+}
+
 // Rank 0, once its group is there.
-int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const std::vector<int>& cpus,
-         LauncherInput& input) {
+int lead(const Plan& plan, const Registry& registry, const Resolved& resolved, RigSetting setting,
+         const std::vector<int>& cpus, LauncherInput& input) {
   Group& group = *setting.group;
+  Result<JobOffice> office = open_office(registry, resolved, setting.job, input);
+  if (!office) return complain(office.failure());
   const bool one_host = plan.host.empty();
   const std::string environment = environment_record(plan, 0, one_host ? cpus : std::vector<int>{setting.cpu});
   if (Outcome pinned = pin_to(setting.cpu); !pinned) return complain(pinned.failure());
@@ -181,18 +205,19 @@ int lead(const Plan& plan, const Resolved& resolved, RigSetting setting, const s
   setting.resolved = &resolved;
   setting.record_fd = file->descriptor();
   Rig rig(std::move(setting));
+  NativeCrew native(group, rig, plan, resolved);
   SessionSetting session;
   session.plan = &plan;
   session.resolved = &resolved;
-  session.group = &group;
-  session.rig = &rig;
+  session.native = &native;
+  session.office = &*office;
   session.file = &*file;
   session.hash = plan_hash(canonical_text(plan, resolved));
   session.pin = cpus;
   // The ranks of one host have one environment.
   session.environments.assign(environments->begin(), one_host ? environments->begin() + 1 : environments->end());
   session.event = say;
-  session.wait_for_go = [&input](const std::function<void()>& alive) { return input.wait_for_line(alive); };
+  session.wait_for_go = [&input](const std::function<void()>& alive) { return input.wait_for_go(alive); };
   return static_cast<int>(Session(std::move(session)).run());
 }
 
@@ -229,7 +254,7 @@ int run(const Plan& plan, LauncherInput& input) {
     setting.job = link->job;
     setting.local_address = link->local_address;
     setting.cpu = cpus[0];
-    return lead(plan, *resolved, std::move(setting), {cpus[0], -1}, input);
+    return lead(plan, *registry, *resolved, std::move(setting), {cpus[0], -1}, input);
   }
   const std::vector<int> cpus = choose_cpus(plan.pin, resolved->nranks);
   setting.arena = resolved->nranks > 1 ? make_arena() : nullptr;
@@ -253,7 +278,7 @@ int run(const Plan& plan, LauncherInput& input) {
                                             : make_single_group();
     setting.group = group.get();
     setting.cpu = cpus[0];
-    code = lead(plan, *resolved, std::move(setting), cpus, input);
+    code = lead(plan, *registry, *resolved, std::move(setting), cpus, input);
   }
   children.reap();
   return code;
@@ -277,6 +302,73 @@ int serve_rank(int control_fd, const std::string& plan_text, const std::string& 
   setting.silence_ns = static_cast<std::int64_t>(plan->timeout_s * 1e9);
   if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
   return rank_life(*plan, *resolved, std::move(setting));
+}
+
+int join() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  const std::string where = variable("NETPIPE_JOIN");
+  const std::string secret = variable("NETPIPE_JOIN_SECRET");
+  const auto colon = where.rfind(':');
+  const Result<std::int64_t> port = parse_integer(colon == std::string::npos ? "" : where.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535 || secret.empty()) {
+    return complain(
+        usage("this process was not sent for: NETPIPE_JOIN, NETPIPE_JOB and NETPIPE_JOIN_SECRET did not reach "
+              "it; 'netpipe-worker join' is what netpipe gives to the launcher of an MPI"));
+  }
+  unsetenv("NETPIPE_JOIN_SECRET");  // the library's own children need not know it
+  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
+  CallOptions options;
+  options.host = where.substr(0, colon);
+  if (options.host.starts_with('[')) options.host = options.host.substr(1, options.host.size() - 2);
+  options.port = static_cast<std::uint16_t>(*port);
+  options.token = secret;
+  options.plan_text = "join " + variable("NETPIPE_JOB");
+  options.deadline_ns = now_ns() + joining_ns;
+  options.abort = Watchdog::abort_flag();
+  const Result<Link> link = call(options);
+  if (!link) return complain(link.failure());
+  std::string words;
+  std::string text;
+  {
+    const auto first = make_socket_group(1, 2, {dup(link->fd)}, Watchdog::abort_flag());
+    first->rename(0, "the conductor");
+    for (std::string* one : {&words, &text}) {
+      if (Outcome got = first->recv_text(0, *one); !got) return complain(got.failure());
+    }
+  }
+  const std::vector<std::string> told = split(words, ' ');  // member, members, job, name of the module
+  const Result<std::int64_t> member = parse_integer(told[0]);
+  const Result<std::int64_t> members = parse_integer(told.size() == 4 ? told[1] : "");
+  if (!member || !members) return complain(failed("the conductor said '" + words + "', which is no welcome"));
+  const Result<Plan> plan = parse_plan(text);
+  if (!plan) return complain(plan.failure());
+  const Result<Registry> registry = Registry::load_as(plan->module_files.empty() ? "" : plan->module_files[0], told[3]);
+  if (!registry) return complain(registry.failure());
+  const Result<Resolved> resolved = resolve(*plan, *registry);
+  if (!resolved) return complain(resolved.failure());
+  const auto group =
+      make_socket_group(static_cast<int>(*member), static_cast<int>(*members), {link->fd}, Watchdog::abort_flag());
+  group->rename(0, "the conductor");
+  RigSetting setting;
+  setting.group = group.get();
+  setting.plan = &*plan;
+  setting.resolved = &*resolved;
+  setting.job = told[2];
+  setting.local_address = link->local_address;
+  setting.oversubscribed = ranks_share_a_cpu(choose_cpus(plan->pin, static_cast<int>(*members) - 1));
+  setting.settle = [&plan](int local, int locals) -> Result<int> {
+    const std::vector<int> cpus = choose_cpus(plan->pin, locals);
+    const int cpu = cpus[static_cast<std::size_t>(local)];
+    if (Outcome pinned = pin_to(cpu); !pinned) return pinned.failure();
+    return cpu;
+  };
+  Rig rig(std::move(setting));
+  const Outcome followed = rig.follow();
+  // What went wrong is the conductor's to say, which also knows that it has gone.
+  return followed ? 0 : static_cast<int>(Exit::failed);
 }
 
 Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {

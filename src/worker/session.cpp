@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "core/histogram.h"
 #include "core/json.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr double yardstick_every_s = 0.25;
 constexpr std::int64_t progress_every_ns = 400'000'000;
+constexpr int most_restarts = 3;  // of a job that was lost
 
 // The more serious of two outcomes: what failed outranks what is missing, a wrong byte outranks both.
 Exit worse(Exit a, Exit b) {
@@ -24,13 +26,16 @@ Exit worse(Exit a, Exit b) {
   return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
 }
 
+std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+
 }  // namespace
 
 Session::Session(SessionSetting setting)
     : set_(std::move(setting)),
       started_ns_(now_ns()),
-      open_(set_.resolved->variants.size(), false),
-      idle_(open_.size(), false) {}
+      crews_(set_.resolved->variants.size(), nullptr),
+      openings_(crews_.size()),
+      restarts_(crews_.size(), 0) {}
 
 double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
 
@@ -38,13 +43,6 @@ Outcome Session::write(std::string line) {
   if (!file_state_) return file_state_;
   file_state_ = set_.file->write(std::move(line));
   return file_state_;
-}
-
-void Session::tell(const Command& command) const {
-  for (int peer = 1; peer < set_.group->size(); ++peer) {
-    // A peer that has gone shows when its answer is missing.
-    (void)static_cast<bool>(set_.group->send(peer, &command, sizeof command));
-  }
 }
 
 void Session::complain(Exit exit, std::size_t variant, std::uint64_t size_bytes, const std::string& sentence) {
@@ -68,32 +66,58 @@ void Session::skip(std::uint32_t variant, const char* pattern, std::uint64_t siz
   (void)static_cast<bool>(write(json.take()));
 }
 
+void Session::write_error(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, Exit exit,
+                          const std::string& sentence) {
+  complain(exit, variant, size_bytes, sentence);
+  Json json;
+  json.open('{').field("type", "error").field("launch", set_.plan->launch);
+  json.field("variant", set_.resolved->variants[variant].name);
+  if (pattern != nullptr) {
+    json.field("pattern", pattern).field("size_bytes", size_bytes);
+  } else {
+    json.field_null("pattern").field_null("size_bytes");
+  }
+  json.field_null("rank").field("host", host_name());
+  json.field("code", static_cast<int>(exit)).field("message", sentence).close('}');
+  (void)static_cast<bool>(write(json.take()));
+}
+
+// By the ranks that are here, or by a new job.
+bool Session::open(std::uint32_t v) {
+  const bool job = launched(*set_.resolved->variants[v].module);
+  if (job) jobs_.push_back(std::make_unique<JobCrew>(*set_.office, *set_.plan, *set_.resolved));
+  Crew* crew = job ? static_cast<Crew*>(jobs_.back().get()) : set_.native;
+  Result<Opening> opening = crew->open(v);
+  if (!opening) {
+    if (job) jobs_.pop_back();
+    if (opening.failure().exit != Exit::interrupted) {
+      write_error(v, nullptr, 0, opening.failure().exit, opening.failure().sentence);
+    }
+    return false;
+  }
+  crews_[v] = crew;
+  openings_[v] = std::move(*opening);
+  return true;
+}
+
 void Session::open_variants() {
   for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
     const Variant& variant = set_.resolved->variants[v];
     if (Watchdog::interrupted()) return;
-    if (set_.rig->ranks(v) > 1) tell({.verb = Verb::open, .variant = v});
-    const Result<std::vector<std::string>> ranks = set_.rig->open(v);
-    if (!ranks) {
-      complain(ranks.failure().exit, v, 0, ranks.failure().sentence);
-      Json json;
-      json.open('{').field("type", "error").field("launch", set_.plan->launch).field("variant", variant.name);
-      json.field_null("pattern").field_null("size_bytes").field_null("rank").field("host", host_name());
-      json.field("code", static_cast<int>(ranks.failure().exit)).field("message", ranks.failure().sentence).close('}');
-      (void)static_cast<bool>(write(json.take()));
-      continue;
-    }
-    open_[v] = true;
-    idle_[v] = set_.rig->limits(v).idle != 0;
+    if (!open(v)) continue;
     const np_module& m = *variant.module;
     Json json;
     json.open('{').field("type", "variant").field("launch", set_.plan->launch).field("variant", variant.name);
     json.field("module", m.name).field("version", m.version).key("below");
-    m.below != nullptr ? json.value(m.below) : json.null();
+    if (const std::string below = !openings_[v].below.empty() ? openings_[v].below : text_of(m.below); !below.empty()) {
+      json.value(below);
+    } else {
+      json.null();
+    }
     json.key("adds");
     m.adds != nullptr ? json.value(m.adds) : json.null();
     json.key("ranks").open('[');
-    for (int r = 0; r < set_.rig->ranks(v); ++r) json.raw((*ranks)[static_cast<std::size_t>(r)]);
+    for (const std::string& settings : openings_[v].settings) json.raw(settings);
     json.close(']').close('}');
     (void)static_cast<bool>(write(json.take()));
   }
@@ -102,11 +126,12 @@ void Session::open_variants() {
 std::vector<CurveSetting> Session::curve_settings() {
   std::vector<CurveSetting> curves;
   for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
-    if (!open_[v]) continue;
+    if (crews_[v] == nullptr) continue;
+    const np_limits& limits = openings_[v].limits;
     const np_module& module = *set_.resolved->variants[v].module;
     for (std::uint32_t p = 0; p < set_.resolved->patterns.size(); ++p) {
       const Pattern& pattern = *set_.resolved->patterns[p];
-      if (const std::string reason = skip_reason(pattern, module); !reason.empty()) {
+      if (const std::string reason = skip_reason(pattern, module, set_.plan->ranks); !reason.empty()) {
         skip(v, pattern.name, 0, reason);
         continue;
       }
@@ -115,16 +140,18 @@ std::vector<CurveSetting> Session::curve_settings() {
       curve.pattern = p;
       curve.operations_per_round = pattern.operations_per_round;
       curve.single_rounds = pattern.single_rounds;
-      const std::uint64_t most = set_.rig->limits(v).max_message_bytes;
+      const std::uint64_t most = limits.max_message_bytes;
       for (const std::uint64_t size : set_.resolved->sizes) {
         if (most != 0 && size > most) {
           skip(v, pattern.name, size, "the largest message of this variant is " + std::to_string(most) + " bytes");
           continue;
         }
         curve.sizes.push_back(size);
-        curve.most_rounds.push_back(set_.rig->most_rounds(v, pattern, size));
+        const bool bounded = set_.plan->verify && limits.delivers != 0;
+        curve.most_rounds.push_back(
+            bounded ? verified_rounds(*set_.plan, *set_.resolved, pattern, openings_[v].nranks, size) : 0);
       }
-      if (set_.plan->verify && set_.rig->limits(v).delivers == 0) {
+      if (set_.plan->verify && limits.delivers == 0) {
         skip(v, pattern.name, 0, "its bytes arrive nowhere, so there is nothing to verify; it is measured without");
       }
       if (!curve.sizes.empty()) curves.push_back(std::move(curve));
@@ -135,15 +162,11 @@ std::vector<CurveSetting> Session::curve_settings() {
 
 void Session::take_yardstick(Sampler* sampler) {
   const double before_s = yardstick_at_s_;
-  const auto measure = [&] {
-    tell({.verb = Verb::yardstick});
-    return set_.rig->yardstick();
-  };
-  Yardstick y = measure();
+  Yardstick y = set_.native->yardstick();
   int state = states_.classify(y);
   if (state_ >= 0 && state != state_) {
     // One yardstick alone may have met an interrupt: a second look decides.
-    y = measure();
+    y = set_.native->yardstick();
     state = states_.classify(y);
   }
   if (state_ >= 0 && state != state_ && sampler != nullptr) sampler->suspect_since(before_s);
@@ -158,38 +181,30 @@ void Session::take_yardstick(Sampler* sampler) {
   (void)static_cast<bool>(write(json.take()));
 }
 
-// The reports of the other ranks, and the stamps when their clock counts. worst becomes the first report that is not
-// good, the own one included.
-Outcome Session::collect(const Command& command, Report& worst) {
-  const Pattern& pattern = *set_.resolved->patterns[command.pattern];
-  const int nranks = set_.rig->ranks(command.variant);
-  if (worst.status != NP_OK && nranks > 1) tell({.verb = Verb::abandon});
-  const auto cause = static_cast<Cause>(worst.cause);
-  // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
-  bool own_is_echo = worst.status != NP_OK && cause == Cause::peer_gone;
-  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
-  Outcome outcome = ok();
-  for (int peer = 1; peer < set_.group->size() && nranks > 1; ++peer) {
-    Report report;
-    outcome = set_.group->recv(peer, &report, sizeof report);
-    if (!outcome) break;
-    worst.verified_bytes += report.verified_bytes;
-    const bool echo = static_cast<Cause>(report.cause) == Cause::peer_gone;
-    if (report.status != NP_OK && (worst.status == NP_OK || (own_is_echo && !echo))) {
-      worst.status = report.status;
-      worst.cause = report.cause;
-      std::copy(std::begin(report.sentence), std::end(report.sentence), std::begin(worst.sentence));
-      own_is_echo = false;
-    }
-    if (report.status == NP_OK && pattern.clock_rank == peer) {
-      std::vector<std::int64_t>& stamps = set_.rig->stamps();
-      stamps.resize(command.samples + 1);
-      outcome = set_.group->recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));
-      if (!outcome) break;
-    }
+// Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this size. A job is
+// started anew for the smaller sizes, which have been seen to work.
+void Session::give_up(Sampler& sampler, const Visit& v, bool again) {
+  const std::uint32_t variant = sampler.curves()[v.curve].setting.variant;
+  const std::uint64_t size_bytes = sampler.curves()[v.curve].points[v.point].size_bytes;
+  sampler.forget(v);
+  if (again) sampler.give_up(v.curve, Stop::error, size_bytes);
+  if (crews_[variant] != nullptr) {
+    (void)static_cast<bool>(crews_[variant]->counters(variant));
+    crews_[variant] = nullptr;
   }
-  Watchdog::disarm();
-  return outcome;
+  const auto of_variant = [&](const Curve& curve) { return curve.setting.variant == variant && !curve.over; };
+  const bool left = std::any_of(sampler.curves().begin(), sampler.curves().end(), of_variant);
+  if (again && left && restarts_[variant]++ < most_restarts && open(variant)) return;
+  for (std::size_t c = 0; c < sampler.curves().size(); ++c) {
+    if (sampler.curves()[c].setting.variant == variant) sampler.give_up(c, Stop::error);
+  }
+}
+
+void Session::lose(Sampler& sampler, const Visit& v, Exit exit, const std::string& sentence, bool again) {
+  const Curve& curve = sampler.curves()[v.curve];
+  const char* pattern = set_.resolved->patterns[curve.setting.pattern]->name;
+  write_error(curve.setting.variant, pattern, curve.points[v.point].size_bytes, exit, sentence);
+  give_up(sampler, v, again);
 }
 
 Outcome Session::visit(Sampler& sampler, const Visit& v) {
@@ -201,46 +216,31 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   command.visit = ++visits_;
   command.deadline_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns);
   const double began_s = at_s();
-  if (set_.rig->ranks(command.variant) > 1) tell(command);
-  Report report = set_.rig->visit(command);
-  Outcome collected = collect(command, report);
+  const Result<Report> report = crews_[command.variant]->visit(command, stamps_);
   if (Watchdog::interrupted()) return ok();
-  const auto pattern = set_.resolved->patterns[command.pattern]->name;
-  if (!collected || report.status != NP_OK) {
-    const bool wrong_bytes = report.status == verification_failed;
-    std::string sentence = report.status != NP_OK ? report.sentence : "";
-    if (!collected) sentence = collected.failure().sentence + (sentence.empty() ? "" : " (" + sentence + ")");
-    if (report.status == NP_UNSUPPORTED) {
-      skip(command.variant, pattern, command.size_bytes, sentence);
-    } else {
-      const Exit exit = wrong_bytes ? Exit::gate : Exit::failed;
-      complain(exit, command.variant, command.size_bytes, sentence);
-      Json json;
-      json.open('{').field("type", "error").field("launch", set_.plan->launch);
-      json.field("variant", set_.resolved->variants[command.variant].name).field("pattern", pattern);
-      json.field("size_bytes", command.size_bytes).field_null("rank").field("host", host_name());
-      json.field("code", static_cast<int>(exit)).field("message", sentence).close('}');
-      (void)static_cast<bool>(write(json.take()));
-    }
-    // Messages may still be in flight: nothing more can be believed of this variant.
-    for (std::size_t c = 0; c < sampler.curves().size(); ++c) {
-      if (sampler.curves()[c].setting.variant == command.variant) sampler.give_up(c, Stop::error);
-    }
-    sampler.forget(v);
-    if (!collected) return collected;
-    if (set_.rig->ranks(command.variant) > 1) tell({.verb = Verb::close, .variant = command.variant});
-    (void)static_cast<bool>(set_.rig->counters(command.variant));
-    set_.rig->close(command.variant);
-    open_[command.variant] = false;
+  const bool job = crews_[command.variant] != set_.native;
+  if (!report) {
+    std::exchange(crews_[command.variant], nullptr)->let_go();
+    lose(sampler, v, report.failure().exit, report.failure().sentence, job);
+    // Without a rank of this process's own group nothing more can be measured here.
+    return job ? ok() : Outcome(report.failure());
+  }
+  if (report->status == NP_UNSUPPORTED) {
+    skip(command.variant, set_.resolved->patterns[command.pattern]->name, command.size_bytes, report->sentence);
+    give_up(sampler, v, false);
     return ok();
   }
-  const std::vector<std::int64_t>& stamps = set_.rig->stamps();
+  if (report->status != NP_OK) {
+    const bool wrong = report->status == verification_failed;
+    lose(sampler, v, wrong ? Exit::gate : Exit::failed, report->sentence, job && !wrong);
+    return ok();
+  }
   std::vector<double> ns;
   ns.reserve(v.samples);
-  for (std::size_t i = 1; i < stamps.size(); ++i) ns.push_back(static_cast<double>(stamps[i] - stamps[i - 1]));
+  for (std::size_t i = 1; i < stamps_.size(); ++i) ns.push_back(static_cast<double>(stamps_[i] - stamps_[i - 1]));
   const std::size_t dropped = sampler.report(v, ns, at_s() - began_s, began_s, state_);
-  sampler.add_verified(v, report.verified_bytes);
-  return write_sample(sampler, v, ns, dropped, report.verified_bytes);
+  sampler.add_verified(v, report->verified_bytes);
+  return write_sample(sampler, v, ns, dropped, report->verified_bytes);
 }
 
 Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std::vector<double>& ns,
@@ -292,7 +292,7 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
   json.field("mean_ns", sum / static_cast<double>(values.size()));
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
-  const bool has_rate = !idle_[curve.setting.variant] && e.median > 0;
+  const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0;
   json.field("bytes_per_s", has_rate ? static_cast<double>(point.size_bytes) * 1e9 / e.median
                                      : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation)
@@ -325,7 +325,7 @@ bool Session::progress(const Sampler& sampler, bool wait) {
   json.open('{').field("event", "pass").field("pass", sampler.pass()).field("done", sampler.points_done());
   json.field("total", sampler.points()).field("elapsed_s", at_s()).field("left_s", sampler.left_s()).close('}');
   set_.event(json.take());
-  const bool go = !wait || !set_.plan->paced || set_.wait_for_go([this] { tell({.verb = Verb::abandon}); });
+  const bool go = !wait || !set_.plan->paced || set_.wait_for_go([this] { set_.native->sign_of_life(); });
   progress_ns_ = now_ns();
   return go;
 }
@@ -349,10 +349,9 @@ Outcome Session::measure(Sampler& sampler) {
 }
 
 void Session::close_variants() {
-  for (std::uint32_t v = 0; v < open_.size(); ++v) {
-    if (!open_[v]) continue;
-    if (set_.rig->ranks(v) > 1) tell({.verb = Verb::close, .variant = v});
-    const Result<std::vector<std::string>> counters = set_.rig->counters(v);
+  for (std::uint32_t v = 0; v < crews_.size(); ++v) {
+    if (crews_[v] == nullptr) continue;
+    const Result<std::vector<std::string>> counters = crews_[v]->counters(v);
     for (std::size_t rank = 0; counters && rank < counters->size(); ++rank) {
       if ((*counters)[rank].empty()) continue;
       Json json;
@@ -363,7 +362,6 @@ void Session::close_variants() {
           .close('}');
       (void)static_cast<bool>(write(json.take()));
     }
-    set_.rig->close(v);
   }
 }
 
@@ -379,7 +377,9 @@ Exit Session::run() {
   setting.seed = set_.plan->seed + static_cast<std::uint64_t>(set_.plan->launch);
   Sampler sampler(setting, curve_settings());
   Json ready;
-  ready.open('{').field("event", "ready").field("variants", std::count(open_.begin(), open_.end(), true));
+  ready.open('{')
+      .field("event", "ready")
+      .field("variants", crews_.size() - static_cast<std::size_t>(std::count(crews_.begin(), crews_.end(), nullptr)));
   ready.field("points", sampler.points()).field("budget_s", sampler.left_s()).close('}');
   set_.event(ready.take());
   progress_ns_ = now_ns();
@@ -388,19 +388,14 @@ Exit Session::run() {
     take_yardstick(&sampler);
     close_variants();
     progress(sampler, false);
-    tell({.verb = Verb::finish});
   }
-  MemoryUse memory = set_.rig->memory();
-  if (measured) {
-    Watchdog::arm(2 * Watchdog::grace_ns, nullptr, {}, -1);
-    for (int peer = 1; peer < set_.group->size(); ++peer) {
-      MemoryUse theirs;
-      if (!set_.group->recv(peer, &theirs, sizeof theirs)) break;
-      memory.rss_bytes = std::max(memory.rss_bytes, theirs.rss_bytes);
-      memory.buffer_bytes = std::max(memory.buffer_bytes, theirs.buffer_bytes);
-    }
-    Watchdog::disarm();
-  }
+  MemoryUse memory = set_.native->memory();
+  const auto add = [&memory](const MemoryUse& use) {
+    memory.rss_bytes = std::max(memory.rss_bytes, use.rss_bytes);
+    memory.buffer_bytes = std::max(memory.buffer_bytes, use.buffer_bytes);
+  };
+  if (measured) add(set_.native->finish());
+  for (const std::unique_ptr<JobCrew>& job : jobs_) add(job->finish());
   if (!measured && file_state_) {
     // Without its ranks the measurement is over, whatever was planned.
     exit_ = worse(exit_, measured.failure().exit);

@@ -3,22 +3,22 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/group.h"
 #include "core/plan.h"
-#include "core/rig.h"
 #include "core/run_file.h"
 #include "core/sampler.h"
+#include "worker/crew.h"
 
 namespace netpipe {
 
 struct SessionSetting {
   const Plan* plan = nullptr;
   const Resolved* resolved = nullptr;
-  Group* group = nullptr;
-  Rig* rig = nullptr;
+  NativeCrew* native = nullptr;
+  JobOffice* office = nullptr;  // where a variant is a launched one
   RunFile* file = nullptr;
   std::string hash;
   std::vector<int> pin;                           // per rank
@@ -39,17 +39,20 @@ class Session {
   Outcome write(std::string line);
   void complain(Exit exit, std::size_t curve, std::uint64_t size_bytes, const std::string& sentence);
   void skip(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, const std::string& reason);
+  void write_error(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, Exit exit,
+                   const std::string& sentence);
+  bool open(std::uint32_t variant);
   void open_variants();
   std::vector<CurveSetting> curve_settings();
   Outcome measure(Sampler& sampler);
   Outcome visit(Sampler& sampler, const Visit& visit);
-  Outcome collect(const Command& command, Report& worst);
+  void give_up(Sampler& sampler, const Visit& visit, bool again);
+  void lose(Sampler& sampler, const Visit& visit, Exit exit, const std::string& sentence, bool again);
   void take_yardstick(Sampler* sampler);
   Outcome write_sample(const Sampler& sampler, const Visit& visit, const std::vector<double>& ns, std::size_t dropped,
                        std::uint64_t verified_bytes);
   Outcome write_done(Sampler& sampler);
   std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
-  void tell(const Command& command) const;
   bool progress(const Sampler& sampler, bool wait);  // false: the launcher has gone
   void close_variants();
   [[nodiscard]] double at_s() const;
@@ -62,8 +65,11 @@ class Session {
   std::int64_t started_ns_;
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
-  std::vector<bool> open_;  // per variant
-  std::vector<bool> idle_;  // per variant: it touches no byte, so it has no rate
+  std::vector<std::unique_ptr<JobCrew>> jobs_;
+  std::vector<Crew*> crews_;       // per variant; nullptr: it is not open
+  std::vector<Opening> openings_;  // per variant
+  std::vector<int> restarts_;      // per variant, of its job
+  std::vector<std::int64_t> stamps_;
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();
 };

@@ -230,38 +230,5 @@ TEST(PeerGone, IsTrueAtTheEndOfAConnection) {
   EXPECT_TRUE(groups[1]->peer_gone());
 }
 
-TEST(ModuleGroup, SpeaksThroughTheLibrarysBootstrap) {
-  struct Library {
-    std::string sent;
-    np_status status = NP_OK;
-  } library;
-  np_bootstrap bootstrap{};
-  bootstrap.state = &library;
-  bootstrap.rank = 1;
-  bootstrap.nranks = 2;
-  bootstrap.send = [](void* state, int peer, const void* data, std::size_t bytes) {
-    EXPECT_EQ(peer, 0);
-    auto& to = *static_cast<Library*>(state);
-    to.sent.append(static_cast<const char*>(data), bytes);
-    return to.status;
-  };
-  bootstrap.recv = [](void* state, int, void* data, std::size_t bytes) {
-    std::memset(data, 7, bytes);
-    return static_cast<Library*>(state)->status;
-  };
-  const std::unique_ptr<Group> group = make_module_group(bootstrap);
-  EXPECT_EQ(group->rank(), 1);
-  EXPECT_EQ(group->size(), 2);
-  EXPECT_TRUE(group->send(0, "abc", 3));
-  EXPECT_EQ(library.sent, "abc");
-  char byte = 0;
-  EXPECT_TRUE(group->recv(0, &byte, 1));
-  EXPECT_EQ(byte, 7);
-  library.status = NP_PEER_LOST;
-  const Outcome lost = group->recv(0, &byte, 1);
-  ASSERT_FALSE(lost);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 0 cannot be reached", lost.failure().sentence);
-}
-
 }  // namespace
 }  // namespace netpipe

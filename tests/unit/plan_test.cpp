@@ -190,7 +190,8 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
             "seed 1\n"
             "target 0.01\n"
             "budget 3.5\n"
-            "timeout 10\n");
+            "timeout 10\n"
+            "ranks 2\n");
 }
 
 // Both ends of a run over two hosts must do the same, so nothing that changes what they do may be missing.
@@ -198,10 +199,10 @@ TEST(CanonicalText, ChangesWithEverythingThatBothEndsMustAgreeOn) {
   const std::string plain = canonical_of(minimal);
   for (const std::string line : {"launch 1", "variant silent", "pattern stream", "schedule powers", "start 2",
                                  "end-size 1M", "perturbation 0", "buffers cold", "send-offset 1", "recv-offset 1",
-                                 "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2"}) {
+                                 "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2", "ranks 4"}) {
     EXPECT_NE(canonical_of(minimal + line + "\n"), plain) << line;
   }
-  for (const std::string line : {"record run.jsonl", "pin none", "paced yes", "start 1", "seed 1"}) {
+  for (const std::string line : {"record run.jsonl", "pin none", "paced yes", "start 1", "seed 1", "joining 9"}) {
     EXPECT_EQ(canonical_of(minimal + line + "\n"), plain) << line;
   }
 }
@@ -293,11 +294,13 @@ np_module module_of_ranks(std::int32_t least, std::int32_t most) {
 }
 
 TEST(Ranks, AreTwoUnlessTheModuleWantsOneOrMore) {
-  EXPECT_EQ(ranks_of(module_of_ranks(1, 1)), 1);
-  EXPECT_EQ(ranks_of(module_of_ranks(1, 8)), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, 2)), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX)), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(4, INT32_MAX)), 4);
+  EXPECT_EQ(ranks_of(module_of_ranks(1, 1), 2), 1);
+  EXPECT_EQ(ranks_of(module_of_ranks(1, 8), 2), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, 2), 2), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX), 2), 2);
+  EXPECT_EQ(ranks_of(module_of_ranks(4, INT32_MAX), 2), 4);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX), 64), 64);
+  EXPECT_EQ(ranks_of(module_of_ranks(2, 8), 64), 8);
 }
 
 TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {

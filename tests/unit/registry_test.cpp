@@ -317,14 +317,19 @@ TEST(Registry, IsEmptyWhereThereIsNoDirectory) {
   EXPECT_EQ(registry->find("tcp"), nullptr);
 }
 
-TEST(ModuleDirectories, AreThoseOfTheEnvironmentThenThoseOfTheInstallation) {
+TEST(ModuleDirectories, AreThoseOfTheEnvironmentThenThoseOfTheInstallationThenTheUsersOwn) {
+  setenv("HOME", "/home/me", 1);
+  unsetenv("XDG_DATA_HOME");
   setenv("NETPIPE_MODULE_PATH", "/a:/b::", 1);
   const std::vector<std::string> with = module_directories();
   unsetenv("NETPIPE_MODULE_PATH");
   const std::vector<std::string> without = module_directories();
-  ASSERT_EQ(without.size(), 1U);
+  ASSERT_EQ(without.size(), 2U);
   EXPECT_TRUE(without[0].ends_with("/lib/netpipe/modules")) << without[0];
-  EXPECT_EQ(with, (std::vector<std::string>{"/a", "/b", without[0]}));
+  EXPECT_EQ(without[1], "/home/me/.local/share/netpipe/modules");
+  EXPECT_EQ(with, (std::vector<std::string>{"/a", "/b", without[0], without[1]}));
+  setenv("XDG_DATA_HOME", "/data", 1);
+  EXPECT_EQ(module_directories().back(), "/data/netpipe/modules");
 }
 
 }  // namespace

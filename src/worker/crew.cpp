@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/crew.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "core/clock.h"
+#include "core/handshake.h"
+#include "core/json.h"
+#include "core/secret.h"
+#include "core/watchdog.h"
+
+namespace netpipe {
+namespace {
+
+constexpr std::int64_t handshake_ns = 5'000'000'000;
+constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
+
+void tell(Group& group, const Command& command) {
+  for (int peer = 1; peer < group.size(); ++peer) {
+    // A peer that has gone shows when its answer is missing.
+    (void)static_cast<bool>(group.send(peer, &command, sizeof command));
+  }
+}
+
+// The reports of members 1.. of the group, and the stamps of the one whose clock counts (clock_peer; 0: none of them).
+// worst becomes the first report that is not good, the one that it comes with included.
+Outcome collect(Group& group, const Command& command, int clock_peer, std::vector<std::int64_t>& stamps,
+                Report& worst) {
+  if (worst.status != NP_OK) tell(group, {.verb = Verb::abandon});
+  // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
+  bool echo_so_far = worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::peer_gone;
+  bool told = worst.status != NP_OK;
+  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Outcome outcome = ok();
+  for (int peer = 1; peer < group.size(); ++peer) {
+    Report report;
+    outcome = group.recv(peer, &report, sizeof report);
+    if (!outcome) break;
+    worst.verified_bytes += report.verified_bytes;
+    const bool echo = static_cast<Cause>(report.cause) == Cause::peer_gone;
+    if (report.status != NP_OK && (worst.status == NP_OK || (echo_so_far && !echo))) {
+      worst.status = report.status;
+      worst.cause = report.cause;
+      std::copy(std::begin(report.sentence), std::end(report.sentence), std::begin(worst.sentence));
+      echo_so_far = echo;
+    }
+    // Members after this one wait for it, and see nothing of its report.
+    if (report.status != NP_OK && !told) {
+      told = true;
+      tell(group, {.verb = Verb::abandon});
+    }
+    if (report.status == NP_OK && clock_peer == peer) {
+      stamps.resize(command.samples + 1);
+      outcome = group.recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));
+      if (!outcome) break;
+    }
+  }
+  Watchdog::disarm();
+  return outcome;
+}
+
+MemoryUse most(Group& group, MemoryUse memory) {
+  Watchdog::arm(2 * Watchdog::grace_ns, nullptr, {}, -1);
+  for (int peer = 1; peer < group.size(); ++peer) {
+    MemoryUse theirs;
+    if (!group.recv(peer, &theirs, sizeof theirs)) break;
+    memory.rss_bytes = std::max(memory.rss_bytes, theirs.rss_bytes);
+    memory.buffer_bytes = std::max(memory.buffer_bytes, theirs.buffer_bytes);
+  }
+  Watchdog::disarm();
+  return memory;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------- the forked ranks
+
+Result<Opening> NativeCrew::open(std::uint32_t variant) {
+  if (!alone(variant)) tell(group_, {.verb = Verb::open, .variant = variant});
+  return rig_.open(variant);
+}
+
+Result<Report> NativeCrew::visit(const Command& command, std::vector<std::int64_t>& stamps) {
+  const bool single = alone(command.variant);
+  if (!single) tell(group_, command);
+  Report report = rig_.visit(command);
+  if (!single) {
+    const int clock_rank = resolved_.patterns[command.pattern]->clock_rank;
+    const Outcome collected = collect(group_, command, clock_rank, rig_.stamps(), report);
+    if (!collected) {
+      const std::string own = report.status != NP_OK ? std::string(" (") + report.sentence + ")" : "";
+      return Failure{collected.failure().exit, collected.failure().sentence + own};
+    }
+  }
+  stamps.swap(rig_.stamps());
+  return report;
+}
+
+Result<std::vector<std::string>> NativeCrew::counters(std::uint32_t variant) {
+  if (!alone(variant)) tell(group_, {.verb = Verb::close, .variant = variant});
+  Result<std::vector<std::string>> counters = rig_.counters(variant);
+  rig_.close(variant);
+  return counters;
+}
+
+MemoryUse NativeCrew::finish() {
+  tell(group_, {.verb = Verb::finish});
+  return most(group_, rig_.memory());
+}
+
+void NativeCrew::sign_of_life() { tell(group_, {.verb = Verb::abandon}); }
+
+Yardstick NativeCrew::yardstick() {
+  tell(group_, {.verb = Verb::yardstick});
+  return rig_.yardstick();
+}
+
+// ------------------------------------------------------------------------------------------------------------ a job
+
+JobCrew::~JobCrew() {
+  for (const int fd : joined_) close(fd);
+}
+
+// What the processes of this job are to measure: the plan with this variant alone, and where its module is.
+std::string JobCrew::plan_of(std::uint32_t variant) const {
+  std::string text = canonical_text(plan_, resolved_, variant);
+  text += "module-file " + office_.registry->find(resolved_.variants[variant].module->name)->path + "\n";
+  text += "pin " + pin_text(plan_.pin) + "\n";
+  return text;
+}
+
+// Asks for the processes and waits until all have come and proved that they were sent for.
+Outcome JobCrew::gather(std::uint32_t variant, int ranks) {
+  const Variant& v = resolved_.variants[variant];
+  const Result<Nonce> secret_bytes = fresh_nonce();
+  if (!secret_bytes) return secret_bytes.failure();
+  const std::string secret = hex(*secret_bytes);
+  Json json;
+  json.open('{').field("event", "launch").field("job", job_).field("variant", v.name).field("module", v.module->name);
+  json.field("ranks", ranks).field("join", endpoint_text(office_.listener.host, office_.listener.port));
+  json.field("secret", secret).close('}');
+  office_.event(json.take());
+  const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(plan_.joining_s * 1e9);
+  while (static_cast<int>(joined_.size()) < ranks) {
+    if (const std::optional<std::string> why = office_.input->failed(job_, 0)) return failed(*why);
+    if (Watchdog::interrupted()) return Failure{Exit::interrupted, "interrupted while its processes were started"};
+    if (now_ns() > deadline) {
+      return failed("of " + std::to_string(ranks) + " processes " + std::to_string(joined_.size()) +
+                    " have come within " + std::to_string(static_cast<int>(plan_.joining_s)) +
+                    " s; does its launcher work? Try it by hand: netpipe modules shows it");
+    }
+    std::array<pollfd, 2> waits{{{office_.listener.socket.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
+    if (poll(waits.data(), waits.size(), 100) <= 0 || waits[0].revents == 0) continue;
+    Descriptor fd(accept4(office_.listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd) continue;
+    tune_stream(fd.get());
+    const std::optional<std::string> said =
+        receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
+    // A stranger, or a process of a job that was given up: the next one may be ours.
+    if (!said || *said != "join " + std::to_string(job_)) continue;
+    joined_.push_back(fd.release());
+  }
+  return ok();
+}
+
+Outcome JobCrew::welcome(std::uint32_t variant) {
+  const auto count = static_cast<int>(joined_.size());
+  std::vector<int> fds = {-1};
+  fds.insert(fds.end(), joined_.begin(), joined_.end());
+  joined_.clear();
+  group_ = make_socket_group(0, count + 1, std::move(fds), Watchdog::abort_flag());
+  for (int member = 1; member <= count; ++member) {
+    group_->rename(member, "process " + std::to_string(member) + " of the job");
+  }
+  const std::string plan = plan_of(variant);
+  for (int member = 1; member <= count; ++member) {
+    const std::string words = std::to_string(member) + " " + std::to_string(count + 1) + " " + office_.job + "-" +
+                              std::to_string(job_) + " " + resolved_.variants[variant].module->name;
+    if (Outcome sent = group_->send_text(member, words); !sent) return sent;
+    if (Outcome sent = group_->send_text(member, plan); !sent) return sent;
+  }
+  return ok();
+}
+
+Failure JobCrew::lost(const Failure& failure) const {
+  const std::optional<std::string> why = office_.input->failed(job_, last_words_ms);
+  return {failure.exit, failure.sentence + (why ? "; its launcher says: " + *why : "")};
+}
+
+Result<Opening> JobCrew::open(std::uint32_t variant) {
+  job_ = office_.jobs++;
+  const np_module& module = *resolved_.variants[variant].module;
+  if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
+  if (Outcome told = welcome(variant); !told) return lost(told.failure());
+  tell(*group_, {.verb = Verb::open, .variant = 0});
+  Result<Opening> opening = open_job(*group_, plan_, module.name, placement_);
+  if (!opening) return lost(opening.failure());
+  for (std::size_t rank = 0; rank < placement_.by_rank.size(); ++rank) {
+    group_->rename(placement_.by_rank[rank], "rank " + std::to_string(rank));
+  }
+  return opening;
+}
+
+Result<Report> JobCrew::visit(const Command& command, std::vector<std::int64_t>& stamps) {
+  Command there = command;
+  there.variant = 0;
+  tell(*group_, there);
+  Report report;
+  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  const Outcome begun = group_->barrier();
+  Watchdog::disarm();
+  if (!begun) return lost(begun.failure());
+  const int clock_rank = resolved_.patterns[command.pattern]->clock_rank;
+  const Outcome collected =
+      collect(*group_, there, placement_.by_rank[static_cast<std::size_t>(clock_rank)], stamps, report);
+  if (!collected) return lost(collected.failure());
+  return report;
+}
+
+Result<std::vector<std::string>> JobCrew::counters(std::uint32_t) {
+  tell(*group_, {.verb = Verb::close, .variant = 0});
+  Watchdog::arm(static_cast<std::int64_t>(plan_.timeout_s * 1e9), nullptr, {}, -1);
+  const Result<std::vector<std::string>> texts = group_->gather_text({});
+  Watchdog::disarm();
+  if (!texts) return lost(texts.failure());
+  std::vector<std::string> by_rank;
+  by_rank.reserve(placement_.by_rank.size());
+  for (const int member : placement_.by_rank) by_rank.push_back((*texts)[static_cast<std::size_t>(member)]);
+  return by_rank;
+}
+
+MemoryUse JobCrew::finish() {
+  if (!group_) return {};
+  tell(*group_, {.verb = Verb::finish});
+  const MemoryUse memory = most(*group_, {});
+  group_.reset();
+  return memory;
+}
+
+}  // namespace netpipe

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/description.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "core/registry.h"
+
+namespace netpipe {
+namespace {
+
+const std::string option_modules = NETPIPE_OPTION_MODULES;
+const std::string test_modules = NETPIPE_TEST_MODULES;
+
+Result<std::unique_ptr<DescribedModule>> parsed(const std::string& text) {
+  return DescribedModule::parse(text, "mpi@x.module");
+}
+
+std::string same(const char* a, const char* b) {
+  if ((a == nullptr) != (b == nullptr)) return "one is NULL";
+  return a == nullptr || std::strcmp(a, b) == 0 ? "" : std::string(a) + " and " + b;
+}
+
+void expect_same_table(const np_module& a, const np_module& b) {
+  EXPECT_EQ(same(a.summary, b.summary), "");
+  EXPECT_EQ(same(a.version, b.version), "");
+  EXPECT_EQ(same(a.below, b.below), "");
+  EXPECT_EQ(same(a.adds, b.adds), "");
+  EXPECT_EQ(a.min_ranks, b.min_ranks);
+  EXPECT_EQ(a.max_ranks, b.max_ranks);
+  EXPECT_EQ(a.crosses_hosts, b.crosses_hosts);
+  EXPECT_EQ(operations(a), operations(b));
+  ASSERT_EQ(a.noptions, b.noptions);
+  for (std::uint32_t i = 0; i < a.noptions; ++i) {
+    const np_option& x = a.options[i];
+    const np_option& y = b.options[i];
+    EXPECT_EQ(same(x.name, y.name) + same(x.default_value, y.default_value) + same(x.choices, y.choices), "");
+    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help), "");
+    EXPECT_EQ(x.type, y.type);
+    EXPECT_EQ(x.min, y.min);
+    EXPECT_EQ(x.max, y.max);
+    EXPECT_EQ(x.tunable, y.tunable);
+  }
+}
+
+TEST(Description, SaysAllThatTheTableSays) {
+  for (const std::string& file : {option_modules + "/many_options.so", test_modules + "/troupe.so"}) {
+    const Result<Registry> registry = Registry::load_as(file, "");
+    ASSERT_TRUE(registry) << registry.failure().sentence;
+    const LoadedModule& loaded = registry->modules()[0];
+    const auto described = parsed(describe_table(*loaded.table, loaded.path, "mpi@y"));
+    ASSERT_TRUE(described) << described.failure().sentence;
+    EXPECT_STREQ((*described)->table().name, "mpi@y");
+    EXPECT_EQ((*described)->file(), loaded.path);
+    expect_same_table(*loaded.table, (*described)->table());
+    const auto again = parsed(describe_table((*described)->table(), loaded.path, ""));
+    ASSERT_TRUE(again) << again.failure().sentence;
+    expect_same_table((*described)->table(), (*again)->table());
+  }
+}
+
+TEST(Description, IsRefusedWithTheLineThatIsWrong) {
+  const std::string head = "netpipe-module 1\nname mpi@x\nfile /x.so\nsummary s\nversion v\nranks 2 2\n";
+  const std::string good = head + "operations open close bootstrap send recv\n";
+  ASSERT_TRUE(parsed(good));
+  ASSERT_TRUE(parsed(good + "launcher openmpi /usr/bin/mpirun\nenvironment A=B=C\nadded today\n\n"));
+  struct Case {
+    std::string text;
+    const char* expected;
+  };
+  const std::string option = "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\n";
+  ASSERT_TRUE(parsed(good + option));
+  for (const Case& one : {
+           Case{"", "line 1: it begins otherwise"},
+           Case{"netpipe-module 2\n", "line 1: it begins otherwise"},
+           Case{good + "ranks many\n", "line 8: ranks are two numbers"},
+           Case{good + "ranks 0 4\n", "line 8: ranks are two numbers"},
+           Case{head + "operations open sing\n", "line 7: there is no operation 'sing'"},
+           Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 9"},
+           Case{good + "option\tname\tword\t1\t1\t9\t\t\tyes\thelp\n", "'word' is no type"},
+           Case{good + "option\tname\tint\t1\tx\t9\t\t\tyes\thelp\n", "no pair of numbers"},
+           Case{good + "option\tName\tint\t1\t1\t9\t\t\tyes\thelp\n", "an option without a good name"},
+           Case{head + "operations open close send recv\n", "a bootstrap of the library's own"},
+           Case{"netpipe-module 1\nname mpi@x\nsummary s\nversion v\nranks 2 2\n", "it names no file"},
+       }) {
+    const auto module = parsed(one.text);
+    ASSERT_FALSE(module) << one.text;
+    EXPECT_EQ(module.failure().exit, Exit::usage);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, one.expected, module.failure().sentence);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "mpi@x.module", module.failure().sentence);
+  }
+}
+
+TEST(Description, NeverCrashesWhateverItReads) {
+  std::random_device seed;
+  std::mt19937_64 random(seed());
+  const Result<Registry> registry = Registry::load_as(option_modules + "/many_options.so", "mpi@x");
+  ASSERT_TRUE(registry);
+  const std::string good = describe_table(*registry->modules()[0].table, "/x.so", "");
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (std::uint64_t changes = 1 + random() % 5; changes > 0; --changes) {
+      text[random() % text.size()] = "\t\n 0x@"[random() % 6];
+    }
+    const auto module = parsed(text);
+    EXPECT_TRUE(module || !module.failure().sentence.empty());
+  }
+}
+
+class DescribedDirectory : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory = std::filesystem::path(testing::TempDir()) / ("netpipe-described-" + std::to_string(getpid()));
+    std::filesystem::remove_all(directory);
+    std::filesystem::create_directory(directory);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
+  void put(const std::string& name, const std::string& text) const { std::ofstream(directory / name) << text; }
+  std::filesystem::path directory;
+};
+
+TEST_F(DescribedDirectory, HasItsModulesByTheirDescriptionsOnly) {
+  put("mpi@x.so", "two of these cannot be in one process\n");
+  put("mpi@x.module",
+      "netpipe-module 1\nname mpi@x\nfile /x.so\nsummary s\nversion v\nranks 2 9\noperations open close bootstrap send "
+      "recv\n");
+  put("mpi@bad.module", "netpipe-module 1\n");
+  put("plain.module", "not looked at\n");
+  const Result<Registry> registry = Registry::load({directory.string()}, {});
+  ASSERT_TRUE(registry);
+  ASSERT_EQ(registry->modules().size(), 1U);
+  const LoadedModule* module = registry->find("mpi@x");
+  ASSERT_NE(module, nullptr);
+  EXPECT_TRUE(launched(*module->table));
+  EXPECT_EQ(module->path, "/x.so");
+  EXPECT_EQ(module->description, (directory / "mpi@x.module").string());
+  ASSERT_EQ(registry->refused().size(), 1U);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "mpi@bad.module", registry->refused()[0].path);
+}
+
+TEST(LoadAs, GivesTheModuleAnotherName) {
+  const Result<Registry> registry = Registry::load_as(test_modules + "/troupe.so", "troupe@two");
+  ASSERT_TRUE(registry);
+  EXPECT_NE(registry->find("troupe@two"), nullptr);
+  EXPECT_EQ(registry->find("troupe"), nullptr);
+  EXPECT_FALSE(Registry::load_as(test_modules + "/troupe.so", "Two Words"));
+  const Result<Registry> missing = Registry::load_as("/nowhere.so", "x");
+  ASSERT_FALSE(missing);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "/nowhere.so does not exist", missing.failure().sentence);
+}
+
+}  // namespace
+}  // namespace netpipe
