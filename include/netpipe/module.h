@@ -215,9 +215,14 @@ typedef struct np_module {
   np_status (*barrier)(np_endpoint* endpoint);
 
   /* The settings as they really are (buffer sizes that the kernel gave, algorithms chosen, how it waits), and what
-   * the layer has counted so far (retransmits, wake-ups). */
+   * the layer has counted so far (retransmits, wake-ups). Of the settings two names are known to the core: "wait" (block,
+   * poll, hybrid), and "below", the module that these settings really stand on, where that is not the table's. */
   void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
   void (*counters)(np_endpoint* endpoint, np_emit emit, void* to);
+
+  /* Collective, outside the timed region, before each visit: from now on messages have this size. For what a layer would
+   * otherwise do in the first timed call (a datatype, a connection), or keeps apart by size. */
+  np_status (*prepare)(np_endpoint* endpoint, size_t bytes);
 } np_module;
 
 const np_module* netpipe_module(void);

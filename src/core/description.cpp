@@ -45,7 +45,8 @@ constexpr std::size_t option_fields = 9;
   X(collective)               \
   X(barrier)                  \
   X(describe)                 \
-  X(counters)
+  X(counters)                 \
+  X(prepare)
 
 // Stands for an operation that is there, in another process.
 void elsewhere() { std::abort(); }

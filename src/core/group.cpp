@@ -194,18 +194,26 @@ Result<std::vector<std::string>> Group::agree(const Result<std::string>& mine) {
            : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
   Result<std::vector<std::string>> all = exchange_text(parcel);
   if (!all) return all.failure();
+  std::vector<Failure> failures;
   for (std::size_t peer = 0; peer < all->size(); ++peer) {
     std::string& text = (*all)[peer];
-    if (text.empty() || text[0] != succeeded) {
-      const auto blank = text.find(' ');
-      const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
-      return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
-                     name(static_cast<int>(peer)) + ": " +
-                         (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))};
+    if (!text.empty() && text[0] == succeeded) {
+      text.erase(0, 1);
+      continue;
     }
-    text.erase(0, 1);
+    const auto blank = text.find(' ');
+    const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
+    failures.push_back({code ? static_cast<Exit>(*code) : Exit::failed,
+                        name(static_cast<int>(peer)) + ": " +
+                            (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))});
   }
-  return all;
+  if (failures.empty()) return all;
+  // Who knows what is wrong goes before who only missed the others: 2 and 3 before 4.
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const Failure& a, const Failure& b) { return a.exit < b.exit; });
+  Failure& first = failures.front();
+  if (failures.size() > 1 && failures[1].exit == first.exit) first.sentence += "; " + failures[1].sentence;
+  return first;
 }
 
 std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }

@@ -453,7 +453,7 @@ void count_waiting(const Wire<Io>& wire, np_emit emit, void* to) {
   emit_number(emit, to, "sleeps_after_spin", static_cast<int64_t>(wire.sleeps()));
 }
 
-// The part of the table that does not differ: an Endpoint has `context` and `wire`.
+// The part of the table that does not differ: an Endpoint has `context`, and active() is the wire that messages take.
 template <typename Endpoint>
 constexpr np_module wire_module() {
   np_module m{};
@@ -467,17 +467,17 @@ constexpr np_module wire_module() {
     *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .idle = 0};
     return NP_OK;
   };
-  m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->wire.send(data, bytes); };
-  m.recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->wire.recv(data, bytes); };
+  m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->active().send(data, bytes); };
+  m.recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->active().recv(data, bytes); };
   m.isend = [](Endpoint* e, int, const void* data, size_t bytes, np_request* request) {
-    return e->wire.isend(data, bytes, request);
+    return e->active().isend(data, bytes, request);
   };
   m.irecv = [](Endpoint* e, int, void* data, size_t bytes, np_request* request) {
-    return e->wire.irecv(data, bytes, request);
+    return e->active().irecv(data, bytes, request);
   };
-  m.wait = [](Endpoint* e, np_request* request) { return e->wire.wait(request); };
-  m.test = [](Endpoint* e, np_request* request) { return e->wire.test(request); };
-  m.counters = [](Endpoint* e, np_emit emit, void* to) { count_waiting(e->wire, emit, to); };
+  m.wait = [](Endpoint* e, np_request* request) { return e->active().wait(request); };
+  m.test = [](Endpoint* e, np_request* request) { return e->active().test(request); };
+  m.counters = [](Endpoint* e, np_emit emit, void* to) { count_waiting(e->active(), emit, to); };
   return m;
 }
 

@@ -475,6 +475,7 @@ extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
       .barrier = nullptr,
       .describe = describe,
       .counters = nullptr,
+      .prepare = nullptr,
   };
   return &module;
 }

@@ -88,6 +88,7 @@ constexpr np_module kModule = {
     .barrier = barrier,
     .describe = describe,
     .counters = nullptr,
+    .prepare = nullptr,
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct np_endpoint {
 
   const np_context* context;
   LocalMeeting meeting;
+  Wire<FileIo>& active() { return wire; }
   Wire<FileIo> wire;
 };
 

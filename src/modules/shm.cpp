@@ -498,6 +498,7 @@ const np_module* module_table() {
       .barrier = barrier,
       .describe = describe,
       .counters = counters,
+      .prepare = nullptr,
   };
   return &table;
 }

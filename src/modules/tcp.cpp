@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <fstream>
 #include <memory>
@@ -37,6 +39,7 @@ enum Option {
   kSpin,
   kStreams,
   kStripe,
+  kConnections,
   kReopen,
   kOptions
 };
@@ -65,9 +68,22 @@ constexpr np_option kTable[kOptions] = {
     {"streams", NP_INT, "1", 1, kMaxLanes, nullptr, "", "connections that one message is striped over", 1},
     {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes", "what goes to one connection before the next one's turn",
      1},
+    {"connections", NP_CHOICE, "by_size", 0, 0, "by_size|one", "",
+     "by_size: messages of each power of two have connections of their own, so that none is measured on the window and "
+     "the buffers that other sizes left; one: all sizes share them, as in an application that mixes sizes",
+     0},
     {"reopen", NP_BOOL, "yes", 0, 0, nullptr, "",
      "connect anew where a pattern asks for it, so that each sample starts from a fresh window", 0},
 };
+
+// Messages below this size fit any window, so they need no connections of their own.
+constexpr int kSmallBits = 12;
+constexpr size_t kSizeClasses = 24;
+
+size_t size_class(size_t bytes) {
+  const size_t above = (std::max<size_t>(bytes, 1) - 1) >> kSmallBits;
+  return std::min<size_t>(static_cast<size_t>(std::bit_width(above)), kSizeClasses - 1);
+}
 
 // What TCP_INFO counts over the life of a connection, summed over connections.
 struct Totals {
@@ -78,17 +94,15 @@ struct Totals {
 }  // namespace
 
 struct np_endpoint {
-  explicit np_endpoint(const np_context* given)
-      : context(given),
-        quickack(given->options[kQuickack].number != 0),
-        wire(given, WireSettings{.layer = "tcp",
-                                 .wait = static_cast<Wait>(given->options[kWait].number),
-                                 .spin_ns = given->options[kSpin].number * 1000,
-                                 .stripe_bytes = static_cast<uint64_t>(given->options[kStripe].number)}) {}
+  explicit np_endpoint(const np_context* given) : context(given), quickack(given->options[kQuickack].number != 0) {}
+
+  Wire<SocketIo>& active() { return *wire; }
 
   const np_context* context;
   bool quickack;
-  Wire<SocketIo> wire;
+  // By class of size, made when the first message of a class is announced; and the one in use.
+  std::array<std::unique_ptr<Wire<SocketIo>>, kSizeClasses> wires;
+  Wire<SocketIo>* wire = nullptr;
   Fd listener;            // rank 1
   sockaddr_storage at{};  // where rank 1 listens
   socklen_t at_bytes = 0;
@@ -302,7 +316,7 @@ np_status read_blob(np_endpoint& endpoint, const void* data, size_t bytes) {
   return NP_OK;
 }
 
-// Collective: all lanes anew.
+// Collective: all lanes of the wire in use, anew.
 np_status join(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const int64_t deadline_ns = now_ns() + context->timeout_ns;
@@ -313,7 +327,8 @@ np_status join(np_endpoint& endpoint) {
     const std::string what = "tcp: waiting for rank 0 at " + endpoint.place;
     Doorman doorman(context, endpoint.hello, false, what.c_str());
     if (const np_status s = doorman.admit(endpoint.listener.get(), streams, joined, deadline_ns); s != NP_OK) return s;
-    if (context->options[kReopen].number == 0) endpoint.listener.reset();
+    const bool last = context->options[kReopen].number == 0 && context->options[kConnections].number != 0;
+    if (last) endpoint.listener.reset();
   } else {
     const std::string what = "tcp: connecting to rank 1 at " + endpoint.place;
     for (int j = 0; j < streams; ++j) {
@@ -332,8 +347,29 @@ np_status join(np_endpoint& endpoint) {
     const int fd = joined[j].release();
     lanes[j] = {fd, fd};
   }
-  endpoint.wire.attach(lanes, streams);
+  endpoint.wire->attach(lanes, streams);
   return NP_OK;
+}
+
+// Collective: from now on messages of this class are sent.
+np_status use_class(np_endpoint& endpoint, size_t index) {
+  std::unique_ptr<Wire<SocketIo>>& wire = endpoint.wires[index];
+  if (!wire) {
+    const np_value* options = endpoint.context->options;
+    wire.reset(new (std::nothrow) Wire<SocketIo>(
+        endpoint.context, WireSettings{.layer = "tcp",
+                                       .wait = static_cast<Wait>(options[kWait].number),
+                                       .spin_ns = options[kSpin].number * 1000,
+                                       .stripe_bytes = static_cast<uint64_t>(options[kStripe].number)}));
+    if (!wire) return fail(endpoint.context, NP_NO_MEMORY, "tcp: no memory for connections");
+  }
+  endpoint.wire = wire.get();
+  return wire->lane_count() > 0 ? NP_OK : join(endpoint);
+}
+
+np_status prepare(np_endpoint* endpoint, size_t bytes) {
+  if (endpoint->context->options[kConnections].number != 0) return NP_OK;
+  return use_class(*endpoint, size_class(bytes));
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
@@ -346,7 +382,7 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
     std::memcpy(endpoint->hello.proof.data(), addresses[0], bytes[0]);
   }
   endpoint->place = place_of(endpoint->at, endpoint->at_bytes);
-  return join(*endpoint);
+  return use_class(*endpoint, 0);
 }
 
 // A kernel older than this header fills less of it; the rest stays 0.
@@ -373,8 +409,8 @@ void add_counts(Totals& totals, const Wire<SocketIo>& wire) {
 
 np_status reset(np_endpoint* endpoint) {
   if (endpoint->context->options[kReopen].number == 0) return NP_OK;
-  add_counts(endpoint->closed, endpoint->wire);
-  endpoint->wire.detach();
+  add_counts(endpoint->closed, *endpoint->wire);
+  endpoint->wire->detach();
   return join(*endpoint);
 }
 
@@ -382,19 +418,19 @@ void rearm_quickack(const np_endpoint* endpoint) {
   if (!endpoint->quickack) [[likely]]
     return;
   const int yes = 1;
-  for (int j = 0; j < endpoint->wire.lane_count(); ++j) {
-    setsockopt(endpoint->wire.lane(j).in, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
+  for (int j = 0; j < endpoint->wire->lane_count(); ++j) {
+    setsockopt(endpoint->wire->lane(j).in, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
   }
 }
 
 np_status recv(np_endpoint* endpoint, int, void* data, size_t bytes) {
-  const np_status status = endpoint->wire.recv(data, bytes);
+  const np_status status = endpoint->wire->recv(data, bytes);
   rearm_quickack(endpoint);
   return status;
 }
 
 np_status wait(np_endpoint* endpoint, np_request* request) {
-  const np_status status = endpoint->wire.wait(request);
+  const np_status status = endpoint->wire->wait(request);
   rearm_quickack(endpoint);
   return status;
 }
@@ -428,8 +464,8 @@ std::string interface_of(const sockaddr_storage& own, socklen_t own_bytes) {
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   const np_value* options = endpoint->context->options;
   describe_waiting(options[kWait], options[kSpin], emit, to);
-  if (endpoint->wire.lane_count() == 0) return;
-  const int fd = endpoint->wire.lane(0).in;
+  if (endpoint->wire == nullptr || endpoint->wire->lane_count() == 0) return;
+  const int fd = endpoint->wire->lane(0).in;
   sockaddr_storage own{}, peer{};
   socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
   getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes);
@@ -460,14 +496,18 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   emit(to, "timestamps", (info.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0 ? "yes" : "no");
   emit(to, "sack", (info.tcpi_options & TCPI_OPT_SACK) != 0 ? "yes" : "no");
   emit_number(emit, to, "busy_poll_us", number_of(fd, SOL_SOCKET, SO_BUSY_POLL));
-  emit_number(emit, to, "streams", endpoint->wire.lane_count());
-  if (endpoint->wire.lane_count() > 1) emit(to, "stripe_bytes", options[kStripe].text);
+  emit_number(emit, to, "streams", endpoint->wire->lane_count());
+  if (endpoint->wire->lane_count() > 1) emit(to, "stripe_bytes", options[kStripe].text);
+  emit(to, "connections", options[kConnections].text);
   emit(to, "reopen", options[kReopen].text);
 }
 
 void counters(np_endpoint* endpoint, np_emit emit, void* to) {
+  if (endpoint->wire == nullptr) return;
   Totals totals = endpoint->closed;
-  add_counts(totals, endpoint->wire);
+  for (const auto& wire : endpoint->wires) {
+    if (wire) add_counts(totals, *wire);
+  }
   const std::pair<const char*, uint64_t> counted[] = {
       {"retransmits", totals.retransmits},
       {"segments_out", totals.segments_out},
@@ -477,17 +517,17 @@ void counters(np_endpoint* endpoint, np_emit emit, void* to) {
       {"bytes_received", totals.bytes_received},
       {"rwnd_limited_us", totals.rwnd_limited_us},
       {"sndbuf_limited_us", totals.sndbuf_limited_us},
-      {"connections", uint64_t{endpoint->generation} * static_cast<uint64_t>(endpoint->wire.lane_count())}};
+      {"connections", uint64_t{endpoint->generation} * static_cast<uint64_t>(endpoint->wire->lane_count())}};
   for (const auto& [name, value] : counted) emit_number(emit, to, name, static_cast<int64_t>(value));
-  if (endpoint->wire.lane_count() > 0) {  // of the first connection, as it is now
-    const tcp_info info = info_of(endpoint->wire.lane(0).in);
+  if (endpoint->wire->lane_count() > 0) {  // of the connection that was used last, as it is now
+    const tcp_info info = info_of(endpoint->wire->lane(0).in);
     emit_number(emit, to, "rtt_us", info.tcpi_rtt);
     emit_number(emit, to, "rttvar_us", info.tcpi_rttvar);
     emit_number(emit, to, "min_rtt_us", info.tcpi_min_rtt);
     emit_number(emit, to, "cwnd_segments", info.tcpi_snd_cwnd);
     emit_number(emit, to, "delivery_rate_bytes_per_s", static_cast<int64_t>(info.tcpi_delivery_rate));
   }
-  count_waiting(endpoint->wire, emit, to);
+  count_waiting(*endpoint->wire, emit, to);
 }
 
 }  // namespace
@@ -512,6 +552,7 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
     m.wait = wait;
     m.describe = describe;
     m.counters = counters;
+    m.prepare = prepare;
     return m;
   }();
   return &module;

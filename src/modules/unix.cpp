@@ -52,6 +52,7 @@ struct np_endpoint {
   const np_context* context;
   bool seqpacket;
   LocalMeeting meeting;
+  Wire<SocketIo>& active() { return wire; }
   Wire<SocketIo> wire;
   size_t packet_bytes = 0;
 };

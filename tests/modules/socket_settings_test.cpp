@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -200,11 +201,13 @@ TEST(Tcp, ResetsAgainAndAgain) {
   EXPECT_EQ("", run_connected("tcp:streams=2", body).both());
 }
 
-TEST(Tcp, WithoutReopenAResetKeepsTheConnectionAndNothingListens) {
+TEST(Tcp, WithOneConnectionThatIsKeptNothingListens) {
   const auto body = [](Rank& rank) -> std::string {
     const std::string before = rank.settings()["local"];
     if (const np_status s = rank.module->reset(rank.endpoint); s != NP_OK) return failed(rank, "reset", s);
     if (rank.settings()["local"] != before) return "it is another connection";
+    if (const np_status s = rank.module->prepare(rank.endpoint, 1 << 20); s != NP_OK) return failed(rank, "prepare", s);
+    if (rank.settings()["local"] != before) return "it is another connection for another size";
     rank.meet();  // rank 1 has come back from connect
     if (rank.context.rank == 0) {
       const std::string peer = rank.settings()["peer"];
@@ -213,7 +216,23 @@ TEST(Tcp, WithoutReopenAResetKeepsTheConnectionAndNothingListens) {
     }
     return bounce(rank, {1, 20'000});
   };
-  EXPECT_EQ("", run_connected("tcp:reopen=no", body).both());
+  EXPECT_EQ("", run_connected("tcp:reopen=no,connections=one", body).both());
+}
+
+TEST(Tcp, SizesHaveConnectionsOfTheirOwn) {
+  const auto body = [](Rank& rank) -> std::string {
+    std::set<std::string> seen;
+    for (const size_t bytes :
+         {size_t{1}, size_t{4096}, size_t{4097}, size_t{1} << 20, (size_t{1} << 20) - 3, size_t{8}}) {
+      if (const np_status s = rank.module->prepare(rank.endpoint, bytes); s != NP_OK) return failed(rank, "prepare", s);
+      seen.insert(rank.settings()["local"] + rank.settings()["peer"]);
+      if (std::string said = bounce(rank, {bytes}); !said.empty()) return said;
+    }
+    if (seen.size() != 3) return std::to_string(seen.size()) + " connections";
+    const std::string counted = rank.facts(rank.module->counters)["connections"];
+    return counted == "3" ? "" : "it counts " + counted;
+  };
+  EXPECT_EQ("", run_connected("tcp", body).both());
 }
 
 TEST(Unix, SettingsReachTheKernel) {
