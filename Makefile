@@ -16,12 +16,17 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: run
-run: build ## set up, build, and measure this host: run.jsonl and report.html
+run: build build/.mpi ## set up, build, and measure this host: run.jsonl and report.html
 	netpipe run --output run.jsonl --report report.html $(RUN)
 
 .PHONY: build
 build: build/build.ninja ## set up and build: the native part in build/, the command in .venv/bin/netpipe
 	cmake --build build
+
+.PHONY: mpi
+mpi: build ## MPICH and Open MPI from PyPI, and their modules, also where they could not be had before
+	rm -f $(venv)/.mpi build/.mpi
+	$(MAKE) build/.mpi
 
 .PHONY: test
 test: setup-test ## everything that is tested, within 15 minutes on two cores
@@ -63,7 +68,16 @@ $(venv)/.run: tools/setup.sh requirements/run.txt requirements/build.txt pyproje
 	tools/setup.sh run
 	@touch $@
 
-$(venv)/.test: $(venv)/.run requirements/test.txt
+# A machine that cannot have them goes on without: whoever measures TCP needs no MPI.
+$(venv)/.mpi: tools/setup.sh requirements/mpi.txt $(venv)/.run
+	tools/setup.sh mpi
+	@touch $@
+
+build/.mpi: $(venv)/.mpi $(wildcard src/modules/launched/*) include/netpipe/module.h | build
+	tools/setup.sh modules
+	@touch $@
+
+$(venv)/.test: $(venv)/.mpi requirements/test.txt
 	tools/setup.sh test
 	@touch $@
 

@@ -449,6 +449,158 @@ def memory(_: int) -> list[Result]:
     ]
 
 
+def through_the_command(*arguments: str) -> list[dict[str, Any]]:
+    """The records of `netpipe run`, which starts the launchers of the MPIs."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "run.jsonl"
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "netpipe",
+                "run",
+                *arguments,
+                "--quiet",
+                "--pin",
+                "0,1",
+                "-o",
+                str(record),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+class OfMpi:
+    """Programs of one MPI library, started as netpipe starts its own, in the environment that the module has set."""
+
+    def __init__(self, module: str, environment: str) -> None:
+        from netpipe.launch import description
+
+        self.description = description.find(module)
+        self.environment = {
+            **self.description.environment,
+            **dict(word.split("=", 1) for word in environment.split() if "=" in word),
+        }
+
+    def build(self, folder: Path) -> Path:
+        program = folder / "pingpong"
+        path = NATIVE / f"lib/netpipe/modules/{self.description.name}.module"
+        facts = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
+        subprocess.run(
+            [facts["mpicc"], "-O3", "-o", str(program), str(ROOT / "bench/mpi/pingpong.c")],
+            env={**os.environ, **self.description.environment},
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return program
+
+    def run(self, folder: Path, *program: str) -> str:
+        from netpipe.launch import families
+
+        task = families.Task(self.description, program, 2, (), self.environment, (), None, folder)
+        start = families.find(self.description, None).command(task)
+        done = subprocess.run(
+            start.argv,
+            env=start.whole_environment(),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return done.stdout
+
+
+def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
+    """The curve of two sizes by netpipe, by the loop that anybody would write, and by the packaged NetPIPE where there
+    is one for this library.
+    """
+    variant = f"{module}:transport={transport}"
+    sizes = {8: "8 B", 1 << 20: "1 MiB"}
+    classic = {"mpi@openmpi": "NPopenmpi", "mpi@mpich": "NPmpich2"}.get(module)
+    times: dict[tuple[str, int], list[float]] = {}
+
+    def ours() -> str:
+        records = through_the_command(variant, "--sizes", "8,1M", "--target", "0.01%", "--budget", "1")
+        for size, point in points(records).items():
+            times.setdefault(("ours", size), []).append(point["median_ns"])
+        (opened,) = [r for r in records if r["type"] == "variant"]
+        return str(opened["ranks"][0]["settings"].get("environment", ""))
+
+    environment = ours()
+    times.clear()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        library = OfMpi(module, environment)
+        program = library.build(folder)
+        version = library.description.version
+        same_build = (classic == "NPopenmpi" and " 4.1" in version) or (
+            classic == "NPmpich2" and " 4.0" in version
+        )
+
+        def by_hand() -> None:
+            said = library.run(folder, str(program), "0.5", *map(str, sizes))
+            for line in said.splitlines():
+                if line.startswith("{"):
+                    row = json.loads(line)
+                    times.setdefault(("by hand", row["bytes"]), []).append(row["oneway_ns"])
+
+        def by_netpipe_classic() -> None:
+            out = folder / "np.out"
+            library.run(
+                folder, shutil.which(classic or "") or "", "-o", str(out), "-u", str(1 << 20), "-l", "8"
+            )
+            for line in out.read_text().splitlines():
+                size, _, seconds = line.split()[:3]
+                if int(size) in sizes:
+                    times.setdefault(("classic", int(size)), []).append(float(seconds) * 1e9)
+
+        for i in range(rounds):
+            order: list[Callable[[], object]] = [ours, by_hand]
+            if same_build and shutil.which(classic or "") and i < 3:
+                order.append(by_netpipe_classic)
+            for side in order if i % 2 else reversed(order):
+                side()
+    results = []
+    for size, text in sizes.items():
+        for peer, what, target in (
+            ("by hand", "40 lines of MPI", "<= 1.01"),
+            ("classic", classic or "", "<= 1.0 or within the noise"),
+        ):
+            theirs = times.get((peer, size), [])
+            if not theirs:
+                continue
+            mine = times["ours", size]
+            ratios = [a / b for a, b in zip(mine, theirs, strict=False)]
+            middle, low, _ = interval(ratios)
+            met = middle <= 1.01 if peer == "by hand" else low <= 1.0
+            results.append(
+                Result(
+                    "mpi",
+                    f"{text} over {library.description.version}, {transport}: netpipe / {what}",
+                    shown(mine, 0, " ns"),
+                    shown(theirs, 0, " ns"),
+                    shown(ratios),
+                    target,
+                    met,
+                )
+            )
+    return results
+
+
+def mpi(rounds: int) -> list[Result]:
+    names = [path.stem for path in sorted((NATIVE / "lib/netpipe/modules").glob("mpi@*.module"))]
+    chosen = [name for name in names if name in ("mpi@openmpi", "mpi@mpich")]
+    if not chosen:
+        raise MissingError("no MPI was added: netpipe modules add")
+    return [r for name in chosen for transport in ("shm", "tcp") for r in one_mpi(rounds, name, transport)]
+
+
 COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "harness-tcp": harness_tcp,
     "harness-shm": harness_shm,
@@ -458,6 +610,7 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "peak": peak,
     "honesty": honesty,
     "memory": memory,
+    "mpi": mpi,
 }
 
 

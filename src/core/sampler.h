@@ -24,7 +24,7 @@ inline constexpr std::size_t most_samples_per_point = 1U << 16;
 
 struct SamplerSetting {
   double target = 0.01;
-  double budget_s = 3.5;  // of one curve
+  double budget_s = 3;  // of one curve
   double clock_cost_ns = 25;
   std::uint64_t seed = 1;
 };

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mpi import mpis, with_mpis  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))

@@ -46,6 +46,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     worker.chmod(0o755)
     monkeypatch.setenv("NETPIPE_NATIVE", str(prefix))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -190,7 +190,7 @@ def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
         },
         "target": real(keys.get("target", "0.01")),
         "confidence": 0.95,
-        "budget_s": real(keys.get("budget", "3.5")),
+        "budget_s": real(keys.get("budget", "3")),
         "verify": keys.get("verify", "no") == "yes",
         "timeout_s": real(keys.get("timeout", "10")),
         "seed": int(keys.get("seed", "1")),

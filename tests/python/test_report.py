@@ -133,7 +133,7 @@ def test_what_speaks_against_the_numbers_is_said(whole: str) -> None:
     assert "did not reach the target of ±1.0 %" in text
     assert "A virtual machine." in text
     assert "measure on the bare machine, or compare within one run only" in text
-    assert "tcp:wait=poll waits otherwise than unix." in text
+    assert "pipe waits otherwise than shm." in text
 
 
 def test_defaults_and_settings_are_shown(whole: str) -> None:

@@ -66,9 +66,19 @@ class Diagnosis:
         return {severity: count for severity, count in found.items() if count}
 
 
-def diagnose(listing: Mapping[str, Any], environment: Mapping[str, Any]) -> Diagnosis:
-    """`listing` as `netpipe-worker list` gives it, `environment` as `netpipe-worker environment` does."""
-    modules = listing.get("modules") or []
+def diagnose(
+    listing: Mapping[str, Any], environment: Mapping[str, Any], broken: Mapping[str, str] | None = None
+) -> Diagnosis:
+    """`listing` as `netpipe-worker list` gives it, `environment` as `netpipe-worker environment` does. `broken` are
+    modules of which the worker has read only the description, with what is wrong with them.
+    """
+    broken = broken or {}
+    modules = [
+        {**module, "available": False, "reason": broken[module["name"]]}
+        if module["name"] in broken
+        else module
+        for module in listing.get("modules") or []
+    ]
     usable = [module for module in modules if module.get("available")]
     layers = tuple(
         Layer(
@@ -85,6 +95,8 @@ def diagnose(listing: Mapping[str, Any], environment: Mapping[str, Any]) -> Diag
         for module in modules
         if not module.get("available")
     ]
+    listed = {module["name"] for module in modules}
+    missing += [Missing(name, _sentence(why, "")) for name, why in broken.items() if name not in listed]
     missing += [
         Missing(str(file.get("path")), _sentence(file.get("reason"), "it is no module"))
         for file in listing.get("refused") or []

@@ -9,9 +9,9 @@ only; a size whose two points stand in different states is left out and counted.
 twenty would show one by chance.
 
 Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that
-was measured with the same waiting (option `wait`) or that does not wait at all. Only where there is none it is
-the nearest layer, and the pair says in `waits` that it waits differently. Of several variants of that layer it
-is the plain one (named as its module), else the first one.
+was measured with the same waiting (option `wait`). Where there is none it is the nearest layer, and the pair
+says in `waits` where it waits differently. Of several variants of that layer it is the plain one (named as its
+module), else the first one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from netpipe.analysis.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from netpipe.records import Point, Run
+    from netpipe.records import Point, Run, Variant
 
 
 # What stands below the modules of this repository, for runs that did not open the layer between: the words of
@@ -109,7 +109,7 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         nearest = None
         for place, module in enumerate(down):
             there = [other for other in measured if other.module == module]
-            alike = [other for other in there if not _differ(layer, other)]
+            alike = [other for other in there if layer.wait in (None, other.wait)]
             if alike:
                 nearest = (place, alike)
                 break
@@ -130,10 +130,15 @@ def _layers(run: Run) -> dict[str, _Layer]:
             opened.module,
             opened.below,
             opened.adds,
-            options.get(opened.variant, {}).get("wait"),
+            options.get(opened.variant, {}).get("wait") or _found_wait(opened),
         )
         for opened in run.variants
     }
+
+
+def _found_wait(opened: Variant) -> str | None:
+    """How a library waits that has no option for it, as its module found out."""
+    return opened.ranks[0].settings.get("wait") if opened.ranks else None
 
 
 def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from netpipe.analysis.doctor import Diagnosis
+    from netpipe.mpi.discover import Found
 
 MARKS = {
     "severe": ("✗", "bold red"),
@@ -50,12 +51,15 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     """
     from netpipe import native
     from netpipe.analysis.doctor import diagnose
+    from netpipe.mpi import added, discover
 
     paths = [str(Path(file).absolute()) for file in files]
     # First of all: the load that our own questions make is not what we want to see.
     environment = native.environment()
     listing = native.list_(paths)
-    diagnosis = diagnose(listing, environment)
+    there = list(added.checked())
+    diagnosis = diagnose(listing, environment, {one.module.name: one.problem for one in there if one.problem})
+    libraries = discover.find([one.module for one in there], Path.cwd())
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
     if as_json:
@@ -64,6 +68,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
             "possible": diagnosis.possible,
             "exit": code,
             **asdict(diagnosis),
+            "mpi": [{**asdict(library), "mpicc": str(library.mpicc)} for library in libraries],
             "yardstick": measured,
             "yardstick_problem": problem,
             "facts": {name: fact for name, fact in environment.items() if name != "spoilers"},
@@ -75,6 +80,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     out = console()
     print_host(out, environment, measured, problem)
     print_layers(out, diagnosis)
+    print_libraries(out, libraries, {one.module.name: one.advice for one in there if one.advice})
     print_spoilers(out, diagnosis)
     print_verdict(out, diagnosis)
     return code
@@ -98,7 +104,10 @@ def take_yardstick(
     pairs = [
         (module["name"], module["patterns"][0])
         for module in listing["modules"]
-        if module["available"] and module["patterns"] and module["min_ranks"] <= 2 <= module["max_ranks"]
+        if module["available"]
+        and module["patterns"]
+        and module["min_ranks"] <= 2 <= module["max_ranks"]
+        and not module.get("launched")  # an mpirun for a few milliseconds, and it may be broken
     ]
     if not pairs:
         return None, "no module here has two ranks"
@@ -169,6 +178,32 @@ def print_layers(out: Console, diagnosis: Diagnosis) -> None:
         out.print(Text("cannot be measured", style="bold"))
         for one in diagnosis.missing:
             out.print(marked("note", Text(f"{one.what}: ", style="bold").append(one.why, style="not bold")))
+
+
+def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[str, str]) -> None:
+    """What there is of MPI, and how it is added. `advice` is about modules, by their names."""
+    from rich.text import Text
+
+    out.print()
+    if not libraries:
+        out.print("No MPI library was found. docs/how-to/mpi.md says how to get one without being root.")
+        return
+    out.print(Text("MPI libraries", style="bold"))
+    for library in libraries:
+        what = Text(library.title or str(library.mpicc), style="bold")
+        if library.module:
+            what.append(f" is {library.module}", style="not bold")
+            if library.module in advice:
+                what.append(f": {advice[library.module]}", style="not bold")
+            out.print(marked("warning" if library.module in advice else "good", what))
+            continue
+        what.append(f" ({library.where}): ", style="not bold")
+        if library.problem:
+            out.print(marked("warning", what.append(f"{library.problem}.", style="not bold")))
+            continue
+        what.append("it is not measured until it is added", style="not bold")
+        what.append("\n→ ", style="not bold dim").append(library.command, style="not bold cyan")
+        out.print(marked("note", what))
 
 
 def print_spoilers(out: Console, diagnosis: Diagnosis) -> None:

@@ -19,6 +19,7 @@ from netpipe.cli._config import config_option
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, Failure
 
 if TYPE_CHECKING:
+    from netpipe.launch.jobs import Site
     from netpipe.launch.measure import Progress
     from netpipe.launch.plan import Plan
     from netpipe.records import End, Run
@@ -58,10 +59,11 @@ PASSED_ON = (
         "WIDTH",
         "Relative half width of the 95 % interval at which a point is done: 1% or 0.01  [1%]",
     ),
-    ("budget", "SECONDS", "Longest time for one curve  [3.5]"),
+    ("budget", "SECONDS", "Longest time for one curve  [3]"),
     ("timeout", "SECONDS", "Longest time that any wait may last  [10]"),
     ("seed", "NUMBER", "Of the random order of the sizes  [1]"),
     ("pin", "CPUS", "Processors, one per rank: 0,1; auto, or none  [auto]"),
+    ("ranks", "N", "Processes of a variant whose library starts its own, such as mpi  [2]"),
     ("host", "HOST", "The host where netpipe serve runs; without it both ranks are here."),
     ("port", "PORT", "Of the server  [5002]"),
     ("token-file", "FILE", "What the server must be told; see netpipe serve."),
@@ -92,6 +94,14 @@ def passed_on(function: Any) -> Any:
     help="May be repeated  [pingpong]",
 )
 @passed_on
+@click.option("--hosts", metavar="A,B", help="Where these processes are, A:2,B:2 for two on each  [here]")
+@click.option(
+    "--launcher",
+    metavar="NAME",
+    help="srun, or ssh to the hosts, instead of the way that the library takes itself.",
+)
+@click.option("--launcher-args", metavar="WORDS", help="More options for mpirun, mpiexec or srun.")
+@click.option("--remote-shell", metavar="COMMAND", help="How other hosts are reached: 'ssh -p 2222'.")
 @click.option("--verify", is_flag=True, help="Check every byte that arrives, outside the timed region.")
 @click.option("--launches", type=click.IntRange(1, 10_000), metavar="N", help="Start everything N times  [1]")
 @click.option(
@@ -123,15 +133,17 @@ def passed_on(function: Any) -> Any:
 def command(**given: Any) -> int:
     """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll.
 
-    Without any: all layers of this host, from memcpy to tcp, with blocking and with polling waits. netpipe list
-    shows the modules and their options. The records go to the run file as they are measured: an interrupted run is a valid
-    shorter one.
+    Without any: all layers of this host, from memcpy to tcp, with blocking and with polling waits, and every MPI
+    library that was added (netpipe modules), over shared memory and over TCP: they are also what mpi stands for.
+    netpipe list shows the modules and their options. The records go to the run file as they are measured: an
+    interrupted run is a valid shorter one.
     """
     from netpipe import native
 
     said = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, False, ())}
     settings = {**PRESETS[given["preset"]], **({"schedule": "list"} if "sizes" in said else {}), **said}
-    plan = make_plan(settings, given["variants"] or available(DEFAULT_VARIANTS))
+    site = make_site(settings)
+    plan = make_plan(settings, each_library(given["variants"]) or available(DEFAULT_VARIANTS))
     answer = native.plan(plan.text())
     if given["dry_run"]:
         return dry_run(answer, int(settings.get("launches", 1)), given["as_json"])
@@ -145,6 +157,7 @@ def command(**given: Any) -> int:
         display,
         given["as_json"],
         given["strict"],
+        site,
     )
     if not given["quiet"]:
         conclude(run, output, given["as_json"])
@@ -170,12 +183,41 @@ def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
     return Plan(tuple(lines))
 
 
-def available(variants: tuple[str, ...]) -> tuple[str, ...]:
-    """Those whose module can be used here. What the user names himself is not filtered: it fails with its reason."""
-    from netpipe import native
+def make_site(settings: dict[str, Any]) -> Site:
+    """How processes of libraries with launchers of their own are started; `settings` gets how many there are."""
+    from netpipe.launch import jobs
 
-    here = {module["name"] for module in native.list_()["modules"] if module["available"]}
-    return tuple(variant for variant in variants if variant.partition(":")[0] in here)
+    hosts = jobs.parse_hosts(settings.get("hosts"), settings.get("ranks"))
+    if "ranks" not in settings and hosts.ranks() is not None:
+        settings["ranks"] = hosts.ranks()
+    words = (settings.get(name) for name in ("launcher", "launcher-args", "remote-shell"))
+    return jobs.Site(jobs.settings(hosts, *words))
+
+
+def each_library(variants: tuple[str, ...]) -> tuple[str, ...]:
+    """`mpi` as every MPI library that was added."""
+    from netpipe import native
+    from netpipe.cli import say
+    from netpipe.launch.variants import expand, wants_expansion
+
+    if not wants_expansion(variants):
+        return variants
+    found, notes = expand(variants, native.list_())
+    for note in notes:
+        say(note)
+    return found
+
+
+def available(variants: tuple[str, ...]) -> tuple[str, ...]:
+    """Those whose module can be used here, and the MPI libraries that were added. What the user names himself is not
+    filtered: it fails with its reason.
+    """
+    from netpipe import native
+    from netpipe.launch.variants import added
+
+    listing = native.list_()
+    here = {module["name"] for module in listing["modules"] if module["available"]}
+    return (*(variant for variant in variants if variant.partition(":")[0] in here), *added(listing))
 
 
 def resolve(answer: dict[str, Any]) -> ResolvedPlan:
@@ -225,6 +267,7 @@ def execute(
     display: Display,
     as_json: bool,
     strict: bool,
+    site: Site,
 ) -> tuple[Run, int]:
     """Measures, and puts the first and the last line around it. The run and the exit code."""
     from netpipe import launch, version
@@ -251,7 +294,7 @@ def execute(
             argv=click.get_current_context().obj,
         )
         append(output, header)
-        measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch)
+        measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch, site=site)
         code = FAILED
         began = time.monotonic()
         try:

@@ -34,9 +34,29 @@ class Ended(Event, kw_only=True, tag="end"):
     exit: int
 
 
-AnyEvent = Union[Ready, Pass, Ended]  # noqa: UP007  (msgspec reads it at run time)
+class Launch(Event, kw_only=True, tag="launch"):
+    """Processes of a module with a launcher of its own are wanted; they are to `join` the worker."""
+
+    job: int
+    variant: str
+    module: str  # mpi@NAME
+    ranks: int
+    join: str  # host:port
+    secret: str  # for the environment of the ranks, never for a command line
+
+
+class Stop(Event, kw_only=True, tag="stop"):
+    """A job is over, or stuck: what is left of it is to end. Nothing is answered."""
+
+    job: int
+
+
+AnyEvent = Union[Ready, Pass, Ended, Launch, Stop]  # noqa: UP007  (msgspec reads it at run time)
 
 _decoder = msgspec.json.Decoder(AnyEvent)
+
+
+_TAGS = ("ready", "pass", "end", "launch", "stop")
 
 
 class _Line(msgspec.Struct):
@@ -48,7 +68,7 @@ def decode(line: bytes) -> AnyEvent | None:
     try:
         event: AnyEvent = _decoder.decode(line)
     except msgspec.ValidationError:
-        if msgspec.json.decode(line, type=_Line).event in ("ready", "pass", "end"):
+        if msgspec.json.decode(line, type=_Line).event in _TAGS:
             raise
         return None
     return event

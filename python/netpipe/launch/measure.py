@@ -13,6 +13,7 @@ from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, USAGE,
 from netpipe.launch import Job, Registered
 from netpipe.launch.events import AnyEvent
 from netpipe.launch.interrupt import Interrupt
+from netpipe.launch.jobs import Site
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
 from netpipe.records import AnyRecord, Error, Run
@@ -53,6 +54,7 @@ class Measurement:
     launches: int
     watch: Callable[[Progress], None]
     silence_s: float = SILENCE_S
+    site: Site = field(default_factory=Site)
     run: Run = field(default_factory=Run)
     tail: Tail = field(init=False)
 
@@ -61,6 +63,12 @@ class Measurement:
 
     def measure(self, interrupt: Interrupt) -> int:
         """The exit code. What was measured is in the file and in `run`. Raises Failure where nothing could be."""
+        with self.site:
+            for module in {variant.module for variant in self.resolved.variants if "@" in variant.module}:
+                self.site.check(module)
+            return self._measure(interrupt)
+
+    def _measure(self, interrupt: Interrupt) -> int:
         names = [variant.variant for variant in self.resolved.variants]
         waiting: deque[tuple[Plan, list[str]]] = deque([(self.plan, names)] * self.launches)
         worst = DONE
@@ -73,7 +81,7 @@ class Measurement:
                 self._tell(event, launch, len(waiting), note)
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
-            worker = Worker(self.launcher.command(job), job.text(), silence_s, interrupt)
+            worker = Worker(self.launcher.command(job), job.text(), silence_s, interrupt, self.site)
             take_turns([(worker, tell)])
             tell(None)
             assert worker.exit_code is not None

@@ -20,8 +20,9 @@ import msgspec
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.launch import Command
-from netpipe.launch.events import AnyEvent, Ended, Pass, Ready, decode
+from netpipe.launch.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.launch.interrupt import Interrupt
+from netpipe.launch.jobs import LEAVE_S, Jobs, Site
 from netpipe.native import how_it_ended, said
 
 STOP_S = 5.0  # that an interrupted worker gets to write what it has, and one that said its end to leave
@@ -35,13 +36,16 @@ class Worker:
     ended and did not say why.
     """
 
-    def __init__(self, command: Command, plan: str, silence_s: float, interrupt: Interrupt) -> None:
+    def __init__(
+        self, command: Command, plan: str, silence_s: float, interrupt: Interrupt, site: Site | None = None
+    ) -> None:
         self._command = command
         self._plan = plan
         self._allowed_s = (
             silence_s  # how long it may say nothing; `ready` adds the time that its budget takes
         )
         self._interrupt = interrupt
+        self._jobs = Jobs(site or Site(), lambda: interrupt.count)
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
         self._pipes: set[int] = set()  # that are still open
@@ -74,6 +78,10 @@ class Worker:
             while self._events:
                 event = self._events.popleft()
                 on_event(event)
+                if isinstance(event, Launch):
+                    self._jobs.launch(event, self._job_failed)
+                if isinstance(event, Stop):
+                    self._jobs.stop(event.job)
                 if isinstance(event, Ready):
                     self._allowed_s += 2 * (event.budget_s or 0)
                 if isinstance(event, Ended):
@@ -95,6 +103,7 @@ class Worker:
         if self._process is not None and not self._gone:
             self._kill("the front ended")
             self._settle()
+        self._jobs.close(0)
 
     # ------------------------------------------------------------------------------------------- inside
 
@@ -125,6 +134,7 @@ class Worker:
         self._pidfd = os.pidfd_open(process.pid)
         self._selector.register(self._pidfd, selectors.EVENT_READ, self._left)
         self._selector.register(self._interrupt.fileno(), selectors.EVENT_READ, self._interrupt.drain)
+        self._selector.register(self._jobs.fileno(), selectors.EVENT_READ, self._attend)
         self._write(self._plan.encode())
 
     def _write(self, text: bytes) -> None:
@@ -136,7 +146,7 @@ class Worker:
 
     def _wait(self, seconds: float) -> None:
         """For one thing to happen, and deals with it."""
-        for key, _ in self._selector.select(max(0.0, seconds)):
+        for key, _ in self._selector.select(max(0.0, min(seconds, self._jobs.wait_s()))):
             if key.fd not in self._pipes:
                 key.data()
             elif chunk := os.read(key.fd, 1 << 16):
@@ -144,6 +154,15 @@ class Worker:
             else:
                 self._selector.unregister(key.fd)
                 self._pipes.discard(key.fd)
+        if self._jobs.wait_s() <= 0:
+            self._attend()
+
+    def _attend(self) -> None:
+        self._jobs.attend(self._job_failed)
+
+    def _job_failed(self, job: int, sentence: str) -> None:
+        if not self._gone:
+            self._write(f"failed {job} {sentence}\n".encode())
 
     def _left(self) -> None:
         self._selector.unregister(self._pidfd)
@@ -198,6 +217,7 @@ class Worker:
         if not self._gone:
             self._left()
         self._selector.close()
+        self._jobs.close(0 if self._killed else LEAVE_S)  # they leave by themselves when the worker has gone
         words = said(self._stderr.decode(errors="replace"))
         self.sentence = words or None
         if self._said_exit is not None:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On which hosts the processes of a job are, and how many on each: `--ranks` and `--hosts A:2,B:2`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netpipe.failure import USAGE, Failure
+
+# Names and addresses only: what goes on the command line of a launcher must not look like an option of it.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    name: str
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """As the user wrote them: names with how many ranks each has, or None where that was not said."""
+
+    given: tuple[tuple[str, int | None], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.given)
+
+    def ranks(self) -> int | None:
+        """How many they make together; None where nothing was said about it."""
+        if not self.given:
+            return None
+        if all(count is None for _, count in self.given):
+            return max(2, len(self.given))
+        return sum(count or 1 for _, count in self.given)
+
+    def spread(self, ranks: int) -> tuple[Host, ...]:
+        """So many ranks over them, in blocks: the first ones on the first host. Raises Failure (2) where that does not
+        come out even. No host: all are here.
+        """
+        if not self.given:
+            return ()
+        if any(count is not None for _, count in self.given):
+            if (said := self.ranks()) != ranks:
+                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} are asked for")
+            return tuple(Host(name, count or 1) for name, count in self.given)
+        each, rest = divmod(ranks, len(self.given))
+        if rest or not each:
+            raise Failure(
+                USAGE,
+                f"{ranks} ranks do not spread evenly over {len(self.given)} hosts; "
+                f"say how many each has: {','.join(f'{name}:1' for name in self.names)}",
+            )
+        return tuple(Host(name, each) for name in self.names)
+
+
+def parse(text: str | None, ranks: int | None = None) -> Hosts:
+    """`A,B` or `A:2,B:2`. Raises Failure (2), also where `ranks` does not go with them."""
+    given: list[tuple[str, int | None]] = []
+    for part in filter(None, (text or "").split(",")):
+        name, colon, count = part.strip().rpartition(":") if _has_count(part) else (part.strip(), "", "")
+        if not NAME.fullmatch(name):
+            raise Failure(USAGE, f"'{part}' is no host; write names or addresses with commas: a,b or a:2,b:2")
+        if colon and not 0 < int(count) <= 1 << 20:
+            raise Failure(USAGE, f"'{part}': a host has one rank or more")
+        if name in [known for known, _ in given]:
+            raise Failure(USAGE, f"host {name} is named twice; write {name}:2 for two ranks there")
+        given.append((name, int(count) if colon else None))
+    hosts = Hosts(tuple(given))
+    if ranks is not None:
+        hosts.spread(ranks)
+    return hosts
+
+
+def _has_count(part: str) -> bool:
+    return re.search(r":\d+\s*$", part) is not None and not part.strip().endswith("]")
+
+
+def joined(hosts: Sequence[Host]) -> str:
+    """`a:2,b:2`, as several launchers and our own records write it."""
+    return ",".join(f"{host.name}:{host.ranks}" for host in hosts)

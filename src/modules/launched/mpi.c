@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mpi: messages of any MPI library. Not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this one
+ * file with each library's own compiler wrapper, and the result is called mpi@NAME.
+ *
+ * MPI reads its settings once, in MPI_Init, so one process has one variant; they go into the environment just before
+ * (mpi_settings.h). What the library made of them is found out from outside (mpi_found.h). The timed calls are in
+ * mpi_messages.h and mpi_collectives.h.
+ *
+ * A blocking call of MPI cannot be asked to give up, so *context->abort is looked at only where nothing is timed; a
+ * rank that hangs in MPI is ended by netpipe with its process.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+
+#include "mpi_collectives.h"
+#include "mpi_found.h"
+
+static struct library* the_library(void);
+static struct option_table* the_options(void);
+
+/* ---------------------------------------------------------------------------------------------- begin and end */
+
+/* LAM 7.1.4 begins and ends with messages of no bytes to its daemon, whose address it never sets: it is whatever lay
+ * on the stack, or in a register that was saved there (lam_rtrnamesweep, lpattach, lpdetach). Where that is no address
+ * of this process, writev refuses it (EFAULT), the message is lost, and MPI_Init fails or MPI_Finalize waits for the
+ * answer for ever. So both find zeros there. */
+static __attribute__((noinline)) void clear_stack(void) {
+  volatile char below[65536];
+  for (size_t i = 0; i < sizeof below; ++i) below[i] = 0;
+}
+#if defined(LAM_MPI) && defined(__x86_64__)
+#define CLEAR_REGISTERS()                                                                                   \
+  __asm__ volatile("xor %%ebx,%%ebx; xor %%r12,%%r12; xor %%r13,%%r13; xor %%r14,%%r14; xor %%r15,%%r15" :: \
+                       : "rbx", "r12", "r13", "r14", "r15", "cc", "memory")
+#else
+#define CLEAR_REGISTERS() (void)0
+#endif
+/* A call that is not the last thing that a function does, or the registers would be restored before it. */
+#define STAY_HERE() __asm__ volatile("" ::: "memory")
+
+static __attribute__((noinline)) int begin_mpi(int level, int* given) {
+  if (the_library()->family == OF_LAM) clear_stack();
+  CLEAR_REGISTERS();
+  const int code = MPI_Init_thread(NULL, NULL, level, given);
+  STAY_HERE();
+  return code;
+}
+static __attribute__((noinline)) int end_mpi(void) {
+  if (the_library()->family == OF_LAM) clear_stack();
+  CLEAR_REGISTERS();
+  const int code = MPI_Finalize();
+  STAY_HERE();
+  return code;
+}
+
+/* ---------------------------------------------------------------------------------------------- open and close */
+
+static void mpi_close(np_endpoint* e) {
+  if (e->initialised && !e->broken) {
+    free_requests(e);
+    free_shapes(e);
+    if (e->bsend_memory != NULL) detach_buffer(e);
+    MPI_Comm_free(&e->control);
+    end_mpi();
+  }
+  /* After a failure the library may still write into what it was given, and the process is about to end. */
+  if (!e->initialised || !e->broken) {
+    for (int i = 0; i < PURPOSES; ++i) free(e->stores[i]);
+    free(e->bsend_memory);
+    free(e->counts);
+  }
+  free(e);
+}
+
+/* Some libraries load parts of themselves that expect to find the rest among the global names, but a module is loaded
+ * with its names hidden. LAM loads none, and its names are too common (malloc among them) to be shown. */
+static void show_library_to_its_plugins(const np_endpoint* e) {
+  Dl_info info;
+  const union {
+    int (*call)(int*, char***);
+    void* data;
+  } init = {.call = MPI_Init};
+  if (e->library.family == OF_LAM || dladdr(init.data, &info) == 0 || info.dli_fname == NULL) return;
+  dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+static np_status initialise(np_endpoint* e) {
+  static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
+  const int level = levels[number_of(&e->settings, THREAD)];
+  int already = 0;
+  if (MPI_Initialized(&already) == MPI_SUCCESS && already) {
+    return fail(e->context, NP_FAILED, "MPI runs in this process already: it can be begun once, for one variant");
+  }
+  show_library_to_its_plugins(e);
+  int code = begin_mpi(level, &e->thread_level);
+  if (code != MPI_SUCCESS) return failed(e, code, "MPI_Init_thread");
+  e->initialised = 1;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  /* What is timed has the communicator that programs use: a duplicate costs 2 % of a small message in some libraries.
+   * All else goes over a duplicate, so the two never meet. */
+  e->comm = MPI_COMM_WORLD;
+  code = MPI_Comm_dup(MPI_COMM_WORLD, &e->control);
+  if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(e->control, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = MPI_Comm_rank(e->comm, &e->rank);
+  if (code == MPI_SUCCESS) code = MPI_Comm_size(e->comm, &e->nranks);
+  if (code != MPI_SUCCESS) return failed(e, code, "setting up the communicators");
+  if (e->thread_level < level) {
+    return fail(e->context, NP_USAGE, "%s does not give thread=%s", e->library.version, text_of(&e->settings, THREAD));
+  }
+  return NP_OK;
+}
+
+/* Memory that the timed calls need. */
+static np_status prepare(np_endpoint* e) {
+  const int kept = e->op == OP_PERSISTENT || e->op == OP_PARTITIONED;
+  for (int i = 0; kept && i < PURPOSES; ++i) {
+    e->stores[i] = new_store();
+    if (e->stores[i] == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for the persistent requests");
+  }
+  e->counts = calloc((size_t)e->nranks, sizeof *e->counts);
+  if (e->counts == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
+  if (e->op != OP_BSEND) return NP_OK;
+  /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */
+  const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;
+  e->bsend_bytes = 2 * largest > (4 << 20) ? 2 * largest : 4 << 20;
+  if (!HAVE_COUNTS && e->bsend_bytes > INT_MAX) e->bsend_bytes = INT_MAX;
+  if (e->bsend_bytes < largest) {
+    return fail(e->context, NP_USAGE, "op=bsend: a buffer for messages of %llu bytes is more than %s can be given",
+                (unsigned long long)e->context->max_bytes, e->library.version);
+  }
+  e->bsend_memory = malloc(e->bsend_bytes);
+  if (e->bsend_memory == NULL) {
+    return fail(e->context, NP_NO_MEMORY, "op=bsend: no memory for a buffer of %llu bytes",
+                (unsigned long long)e->bsend_bytes);
+  }
+  memset(e->bsend_memory, 1, e->bsend_bytes);
+  return attach_buffer(e);
+}
+
+static np_status check_options(np_endpoint* e) {
+  const struct settings* const s = &e->settings;
+  if (e->type == TYPE_VECTOR && (e->stride % e->block != 0 || e->stride < e->block)) {
+    return fail(e->context, NP_USAGE, "stride=%s is no multiple of block=%s", text_of(s, STRIDE), text_of(s, BLOCK));
+  }
+  if (e->op == OP_PARTITIONED && e->type != TYPE_BYTES) {
+    return fail(e->context, NP_USAGE, "op=partitioned sends bytes: type=%s cannot be cut", text_of(s, TYPE));
+  }
+  if (e->op == OP_PARTITIONED && e->any_source) {
+    return fail(e->context, NP_USAGE, "op=partitioned must name its sender: any_source=yes is not possible");
+  }
+  return NP_OK;
+}
+
+/* Here, and only here, a module with a launcher may wait for the other ranks: MPI_Init is collective. */
+static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
+  np_endpoint* const e = calloc(1, sizeof *e);
+  if (e == NULL) return fail(context, NP_NO_MEMORY, "no memory for an endpoint");
+  e->context = context;
+  e->library = *the_library();
+  e->settings.context = context;
+  e->settings.library = &e->library;
+  e->settings.table = the_options();
+  const struct settings* const s = &e->settings;
+  e->op = (int)number_of(s, OP);
+  e->type = (int)number_of(s, TYPE);
+  e->reuse = number_of(s, REUSE) != 0;
+  e->partitions = (int)number_of(s, PARTITIONS);
+  e->any_source = number_of(s, ANY_SOURCE) != 0;
+  e->block = (uint64_t)number_of(s, BLOCK);
+  e->stride = (uint64_t)number_of(s, STRIDE);
+  e->plain_bytes = e->type == TYPE_BYTES ? INT_MAX : 0;
+  if (e->op == OP_SEND && e->type == TYPE_BYTES && !e->any_source) e->direct_bytes = (uint64_t)INT_MAX + 1;
+  e->send = ways[e->op].send;
+  e->recv = ways[e->op].recv;
+  np_status status = check_options(e);
+  if (status == NP_OK) status = find_settings(&e->settings);
+  if (status == NP_OK) status = export_settings(s);
+  if (status == NP_OK) status = initialise(e);
+  if (status == NP_OK) status = check_settings(s);
+  if (status == NP_OK) status = prepare(e);
+  if (status == NP_OK) status = look_around(e);
+  if (status == NP_OK) status = check_found(e);
+  if (status != NP_OK) {
+    /* The other ranks may have come further, and MPI_Finalize would wait for them. */
+    e->broken = 1;
+    mpi_close(e);
+    return status;
+  }
+  *endpoint = e;
+  return NP_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- bootstrap */
+
+/* Not timed, so it can do what the timed calls cannot: look at abort, and sleep. */
+static np_status finish_control(np_endpoint* e, MPI_Request* request) {
+  int done = 0;
+  for (int64_t looks = 0;; ++looks) {
+    const int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS) return failed(e, code, "MPI_Test");
+    if (done) return NP_OK;
+    if (*e->context->abort != 0) {
+      e->broken = 1;
+      return fail(e->context, NP_ABORTED, "gave up while a message to set up was under way");
+    }
+    if (looks > 1000) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  }
+}
+
+static np_status control(np_endpoint* e, int direction, int peer, char* data, size_t bytes) {
+  do {
+    const int part = bytes > HUGE_BLOCK ? (int)HUGE_BLOCK : (int)bytes;
+    MPI_Request request;
+    const int code = direction == FOR_SEND ? MPI_Isend(data, part, MPI_BYTE, peer, TAG_CONTROL, e->control, &request)
+                                           : MPI_Irecv(data, part, MPI_BYTE, peer, TAG_CONTROL, e->control, &request);
+    if (code != MPI_SUCCESS) return failed(e, code, direction == FOR_SEND ? "MPI_Isend" : "MPI_Irecv");
+    const np_status status = finish_control(e, &request);
+    if (status != NP_OK) return status;
+    data += part;
+    bytes -= (size_t)part;
+  } while (bytes > 0);
+  return NP_OK;
+}
+
+static np_status control_send(void* state, int peer, const void* data, size_t bytes) {
+  return control(state, FOR_SEND, peer, PLAIN(data), bytes);
+}
+static np_status control_recv(void* state, int peer, void* data, size_t bytes) {
+  return control(state, FOR_RECV, peer, data, bytes);
+}
+
+static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
+  *bootstrap =
+      (np_bootstrap){.state = e, .rank = e->rank, .nranks = e->nranks, .send = control_send, .recv = control_recv};
+  return NP_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- what it tells */
+
+static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
+  *limits = (np_limits){.max_message_bytes = most_bytes(e), .delivers = 1};
+  if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
+  return NP_OK;
+}
+
+static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
+  static const struct {
+    int level;
+    const char* name;
+  } levels[] = {{MPI_THREAD_SINGLE, "single"},
+                {MPI_THREAD_FUNNELED, "funneled"},
+                {MPI_THREAD_SERIALIZED, "serialized"},
+                {MPI_THREAD_MULTIPLE, "multiple"}};
+  char text[64];
+  emit(to, "library", e->library.version);
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; ++i) {
+    if (levels[i].level == e->thread_level) emit(to, "thread_given", levels[i].name);
+  }
+  describe_found(e, emit, to);
+  char* const all = calloc(1, sizeof e->settings.all);
+  size_t used = 0;
+  for (int i = 0; all != NULL && i < e->settings.count; ++i) {
+    const struct setting* const one = &e->settings.all[i];
+    used += (size_t)snprintf(all + used, sizeof e->settings.all - used, "%s%s=%s", used > 0 ? " " : "", one->name,
+                             one->value);
+  }
+  if (used > 0) emit(to, "environment", all);
+  free(all);
+  if (e->op == OP_BSEND) {
+    snprintf(text, sizeof text, "%llu", (unsigned long long)e->bsend_bytes);
+    emit(to, "bsend_buffer_bytes", text);
+  }
+}
+
+static void mpi_counters(np_endpoint* e, np_emit emit, void* to) {
+  static const char* const made[] = {"send_requests_made", "recv_requests_made", "collective_requests_made"};
+  static const char* const reused[] = {"send_requests_reused", "recv_requests_reused", "collective_requests_reused"};
+  char text[32];
+  for (int i = 0; i < PURPOSES; ++i) {
+    if (e->stores[i] == NULL) continue;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->made);
+    emit(to, made[i], text);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->reused);
+    emit(to, reused[i], text);
+  }
+  if (e->op == OP_BSEND) {
+    snprintf(text, sizeof text, "%llu", (unsigned long long)e->drained);
+    emit(to, "buffer_full", text);
+  }
+}
+
+/* The library has been loaded with this file, or nothing of it would run. */
+static np_status mpi_probe(char* message, size_t message_bytes) {
+  (void)message, (void)message_bytes;
+  return NP_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- the table */
+
+/* What does not change while the library is loaded: which one it is, and the table that follows from that. */
+struct binding {
+  struct library library;
+  struct option_table options;
+  np_module table;
+};
+
+static struct binding* the_binding(void) {
+  static struct binding binding;
+  if (binding.table.magic != 0) return &binding;
+  find_library(&binding.library);
+  build_options(&binding.options, binding.library.family);
+  binding.table = (np_module){
+      .magic = NP_MAGIC,
+      .abi = NP_ABI,
+      .size = sizeof(np_module),
+      .name = "mpi",
+      .summary = "messages of an MPI library",
+      .version = binding.library.version,
+      .adds = "MPI",
+      .options = binding.options.all,
+      .noptions = (uint32_t)binding.options.count,
+      .min_ranks = 2,
+      .max_ranks = INT32_MAX,
+      .crosses_hosts = 1,
+      .probe = mpi_probe,
+      .open = mpi_open,
+      .close = mpi_close,
+      .bootstrap = mpi_bootstrap,
+      .limits = mpi_limits,
+      .send = mpi_send,
+      .recv = mpi_recv,
+      .isend = mpi_isend,
+      .irecv = mpi_irecv,
+      .wait = mpi_wait,
+      .test = mpi_test,
+      .collective = mpi_collective,
+      .barrier = mpi_barrier,
+      .describe = mpi_describe,
+      .counters = mpi_counters,
+  };
+  return &binding;
+}
+static struct library* the_library(void) { return &the_binding()->library; }
+static struct option_table* the_options(void) { return &the_binding()->options; }
+
+/* The one name that is exported. */
+__attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &the_binding()->table; }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collective operations: blocking, non-blocking (MPI-3), and persistent with op=persistent (MPI-4, Open MPI 5). bytes
+ * is what one rank contributes to one other; reductions sum doubles.
+ */
+#ifndef NETPIPE_MPI_COLLECTIVES_H
+#define NETPIPE_MPI_COLLECTIVES_H
+
+#include "mpi_messages.h"
+
+static np_status mpi_barrier(np_endpoint* e) { return outcome(e, MPI_Barrier(e->comm), "MPI_Barrier"); }
+
+/* A broadcast has one buffer in MPI: what the root sends and where the others receive. */
+static inline void* one_buffer(const np_endpoint* e, const struct purpose* p) {
+  return e->rank == p->peer ? PLAIN(p->data) : PLAIN(p->other);
+}
+
+/* The arguments of every collective, once. prefix and suffix make MPI_Bcast, MPI_Ibcast and MPI_Bcast_init of it. */
+#define COLLECTIVES(BCAST, REDUCE, ALLREDUCE, GATHER, ALLGATHER, SCATTER, REDUCE_SCATTER, ALLTOALL, SCAN, ...)  \
+  const void* const source = p->data;                                                                           \
+  void* const target = PLAIN(p->other);                                                                         \
+  const int n = (int)p->bytes, doubles = (int)(p->bytes / sizeof(double)), root = p->peer;                      \
+  const MPI_Comm comm = e->comm;                                                                                \
+  switch ((np_collective)p->what) {                                                                             \
+    case NP_BCAST: return BCAST(one_buffer(e, p), n, MPI_BYTE, root, comm __VA_ARGS__);                         \
+    case NP_REDUCE: return REDUCE(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, root, comm __VA_ARGS__); \
+    case NP_ALLREDUCE: return ALLREDUCE(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__); \
+    case NP_GATHER: return GATHER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);     \
+    case NP_ALLGATHER: return ALLGATHER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);     \
+    case NP_SCATTER: return SCATTER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);   \
+    case NP_REDUCE_SCATTER: return REDUCE_SCATTER(__VA_ARGS__);                                                 \
+    case NP_ALLTOALL: return ALLTOALL(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);       \
+    case NP_SCAN: return SCAN(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);           \
+  }                                                                                                             \
+  return MPI_ERR_ARG
+
+#if HAVE_MPI_3
+#define SCATTER_BLOCK(...) \
+  MPI_Reduce_scatter_block(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
+#define ISCATTER_BLOCK(...) \
+  MPI_Ireduce_scatter_block(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
+#define SCATTER_BLOCK_INIT(...) \
+  MPI_Reduce_scatter_block_init(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
+#else
+#define SCATTER_BLOCK(...) scatter_counted(e, source, target, doubles)
+static int scatter_counted(np_endpoint* e, const void* source, void* target, int doubles) {
+  for (int i = 0; i < e->nranks; ++i) e->counts[i] = doubles;
+  return MPI_Reduce_scatter(PLAIN(source), target, e->counts, MPI_DOUBLE, MPI_SUM, e->comm);
+}
+#endif
+
+static int collective_now(np_endpoint* e, const struct purpose* p) {
+  COLLECTIVES(MPI_Bcast, MPI_Reduce, MPI_Allreduce, MPI_Gather, MPI_Allgather, MPI_Scatter, SCATTER_BLOCK, MPI_Alltoall,
+              MPI_Scan, );
+}
+
+#if HAVE_MPI_3
+static int collective_started(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
+  COLLECTIVES(MPI_Ibcast, MPI_Ireduce, MPI_Iallreduce, MPI_Igather, MPI_Iallgather, MPI_Iscatter, ISCATTER_BLOCK,
+              MPI_Ialltoall, MPI_Iscan, , request);
+}
+#endif
+
+#if HAVE_PERSISTENT_COLLECTIVES
+static int collective_made(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
+  COLLECTIVES(MPI_Bcast_init, MPI_Reduce_init, MPI_Allreduce_init, MPI_Gather_init, MPI_Allgather_init,
+              MPI_Scatter_init, SCATTER_BLOCK_INIT, MPI_Alltoall_init, MPI_Scan_init, , MPI_INFO_NULL, request);
+}
+#endif
+
+static np_status start_kept_collective(np_endpoint* e, const struct purpose* purpose, struct kept_request** started) {
+#if HAVE_PERSISTENT_COLLECTIVES
+  struct request_store* const store = e->stores[FOR_COLLECTIVE];
+  int fresh = 0, code = MPI_SUCCESS;
+  struct kept_request* const one = find_request(store, purpose, &fresh, &code);
+  if (UNLIKELY(one == NULL)) return all_in_flight(e);
+  MPI_OR_RETURN(e, code, "MPI_Request_free");
+  if (UNLIKELY(fresh)) {
+    code = collective_made(e, purpose, &one->request);
+    if (code != MPI_SUCCESS) {
+      forget_request(store, one);
+      return failed(e, code, "making a persistent collective");
+    }
+  }
+  MPI_OR_RETURN(e, MPI_Start(&one->request), "MPI_Start");
+  one->active = 1;
+  *started = one;
+  return NP_OK;
+#else
+  (void)purpose, (void)started;
+  return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op", e->library.version);
+#endif
+}
+
+static np_status mpi_collective(np_endpoint* e, np_collective what, int root, const void* source, void* target,
+                                size_t bytes, np_request* to) {
+  const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = (int)what};
+  const int sums = what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_SCAN;
+  if (UNLIKELY(bytes > INT_MAX || (sums && bytes % sizeof(double) != 0))) {
+    return fail(e->context, NP_UNSUPPORTED, "a collective of %zu bytes: %s", bytes,
+                bytes > INT_MAX ? "more than an int can count" : "sums take whole doubles of 8 bytes");
+  }
+  if (e->op == OP_PERSISTENT) {
+    if (UNLIKELY(e->library.stale && e->reuse)) {
+      return fail(e->context, NP_UNSUPPORTED,
+                  "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
+                  "reuse=no or another op",
+                  e->library.version);
+    }
+    struct kept_request* one = NULL;
+    const np_status status = start_kept_collective(e, &purpose, &one);
+    if (status != NP_OK) return status;
+    if (to != NULL) {
+      store_kept(to, one, FOR_COLLECTIVE);
+      return NP_OK;
+    }
+    MPI_OR_RETURN(e, MPI_Wait(&one->request, MPI_STATUS_IGNORE), "MPI_Wait");
+    return finish_kept(e, FOR_COLLECTIVE, one);
+  }
+  if (to == NULL) return outcome(e, collective_now(e, &purpose), "a collective operation");
+#if HAVE_MPI_3
+  MPI_Request request;
+  MPI_OR_RETURN(e, collective_started(e, &purpose, &request), "a non-blocking collective operation");
+  store_request(to, request);
+  return NP_OK;
+#else
+  return fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version);
+#endif
+}
+
+#endif

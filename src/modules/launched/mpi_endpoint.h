@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one process knows of one variant, and what to do when the library reports an error.
+ */
+#ifndef NETPIPE_MPI_ENDPOINT_H
+#define NETPIPE_MPI_ENDPOINT_H
+
+#include "mpi_settings.h"
+
+enum { TAG_MESSAGE = 1, TAG_READY = 2, TAG_CONTROL = 3 };
+
+/* How a message of one size is named to MPI. */
+struct shape {
+  int64_t count;
+  MPI_Datatype type;
+};
+
+/* A datatype that is made once for a size. */
+struct made_shape {
+  uint64_t bytes;
+  struct shape shape;
+};
+#define SHAPES 256
+
+/* What a request was made for; a request serves again where all of it is the same. */
+enum { FOR_SEND, FOR_RECV, FOR_COLLECTIVE, PURPOSES };
+struct purpose {
+  const void* data;
+  const void* other; /* collectives: the target */
+  size_t bytes;
+  int peer; /* or root */
+  int what; /* collectives: which */
+};
+struct kept_request {
+  struct purpose purpose;
+  MPI_Request request;
+  int made, active;
+  int next; /* in the chain of its hash, -1 ends it */
+};
+#define KEPT 512
+/* One for each direction: the two sides of a partitioned message must keep and drop in the same order. */
+struct request_store {
+  struct kept_request all[KEPT];
+  int chain[KEPT];
+  int hand; /* the next one to give up */
+  struct kept_request* last;
+  uint64_t made, reused;
+};
+
+/* What the messages were found to go through. */
+enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK };
+struct found {
+  int transport;
+  int connections;    /* TCP: that carried messages */
+  int sndbuf, rcvbuf; /* of one of them, in bytes, as the kernel has them */
+  int nodelay;
+  char congestion[32];
+  char maps[200]; /* names of the shared mappings */
+  double awake;   /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
+};
+
+struct np_endpoint {
+  /* first what every message needs */
+  np_status (*send)(np_endpoint* e, int peer, const void* data, size_t bytes);
+  np_status (*recv)(np_endpoint* e, int peer, void* data, size_t bytes);
+  uint64_t direct_bytes; /* below this, messages go by MPI_Send and MPI_Recv of so many MPI_BYTE and nothing else */
+  MPI_Comm comm;
+  uint64_t plain_bytes; /* up to here a message is so many MPI_BYTE */
+  int any_source;
+  int op, type, reuse, partitions;
+
+  const np_context* context;
+  MPI_Comm control;
+  int rank, nranks;
+  int broken; /* a call has failed: MPI_Finalize might wait for ever */
+  int initialised;
+  int thread_level;
+  uint64_t block, stride;
+  struct library library;
+  struct settings settings;
+  struct found found;
+  struct made_shape shapes[SHAPES];
+  int nshapes;
+  struct request_store* stores[PURPOSES];
+  void* bsend_memory;
+  uint64_t bsend_bytes;
+  uint64_t drained; /* op=bsend: how often the buffer was full */
+  int* counts;      /* of MPI_Reduce_scatter */
+};
+
+/* The library's own words, with what was called. */
+static COLD np_status failed(np_endpoint* e, int code, const char* call) {
+  char words[MPI_MAX_ERROR_STRING + 1] = "";
+  int length = 0;
+  e->broken = 1;
+  if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) snprintf(words, sizeof words, "error %d", code);
+  for (char* c = words; *c != '\0'; ++c) {
+    if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
+  }
+  return fail(e->context, NP_FAILED, "%s of %s fails: %s", call, e->library.version, words);
+}
+
+static inline np_status outcome(np_endpoint* e, int code, const char* call) {
+  return LIKELY(code == MPI_SUCCESS) ? NP_OK : failed(e, code, call);
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the library really does, found out from outside before anything is measured: every rank exchanges some messages
+ * with its neighbours and looks which of its own sockets carried them (TCP_INFO), and how it spends a wait (schedstat).
+ * So a setting that the library ignored is seen, whatever the library is.
+ */
+#ifndef NETPIPE_MPI_FOUND_H
+#define NETPIPE_MPI_FOUND_H
+
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mpi_endpoint.h"
+
+#define FOUND_SOCKETS 1024 /* descriptors that are looked at */
+#define FOUND_BYTES 65536
+#define FOUND_MESSAGES 4
+
+struct socket_bytes {
+  uint64_t all[FOUND_SOCKETS]; /* received through the descriptor so far; 0: no TCP connection */
+};
+
+static inline int tcp_facts(int fd, struct tcp_info* info) {
+  socklen_t length = sizeof *info;
+  int protocol = 0;
+  memset(info, 0, sizeof *info);
+  if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &(socklen_t){sizeof protocol}) != 0) return 0;
+  return protocol == IPPROTO_TCP && getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &length) == 0;
+}
+
+static inline void read_sockets(struct socket_bytes* sockets) {
+  for (int fd = 0; fd < FOUND_SOCKETS; ++fd) {
+    struct tcp_info info;
+    sockets->all[fd] = tcp_facts(fd, &info) ? info.tcpi_bytes_received : 0;
+  }
+}
+
+/* The sockets that carried at least half a message are the transport; a few bytes are only a library keeping touch. */
+static inline void compare_sockets(struct found* found, const struct socket_bytes* before,
+                                   const struct socket_bytes* after) {
+  uint64_t all = 0;
+  for (int fd = 0; fd < FOUND_SOCKETS; ++fd) {
+    if (after->all[fd] <= before->all[fd] || after->all[fd] - before->all[fd] < FOUND_BYTES / 2) continue;
+    all += after->all[fd] - before->all[fd];
+    ++found->connections;
+    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &found->sndbuf, &(socklen_t){sizeof found->sndbuf});
+    getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &found->rcvbuf, &(socklen_t){sizeof found->rcvbuf});
+    getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &found->nodelay, &(socklen_t){sizeof found->nodelay});
+    memset(found->congestion, 0, sizeof found->congestion);
+    getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, found->congestion, &(socklen_t){sizeof found->congestion - 1});
+  }
+  if (all >= FOUND_BYTES) found->transport = FOUND_TCP;
+}
+
+/* The names of what is mapped and shared with other processes: "/dev/shm/vader_segment...". */
+static inline void read_maps(struct found* found) {
+  FILE* const file = fopen("/proc/self/maps", "r");
+  char line[1024], last[256] = "";
+  if (file == NULL) return;
+  while (fgets(line, sizeof line, file) != NULL) {
+    char rights[8] = "", path[256] = "";
+    if (sscanf(line, "%*s %7s %*s %*s %*s %255s", rights, path) < 2 || rights[1] != 'w' || rights[3] != 's') continue;
+    if (strcmp(path, last) == 0 || strncmp(path, "/dev/", 5) != 0 || strncmp(path, "/dev/shm/", 9) == 0) {
+      if (strcmp(path, last) == 0) continue;
+    } else {
+      continue; /* a device */
+    }
+    snprintf(last, sizeof last, "%s", path);
+    const char* name = strrchr(path, '/');
+    name = name == NULL ? path : name + 1;
+    const size_t used = strlen(found->maps);
+    if (strstr(found->maps, name) == NULL && used + strlen(name) + 2 < sizeof found->maps) {
+      snprintf(found->maps + used, sizeof found->maps - used, "%s%s", used > 0 ? " " : "", name);
+    }
+  }
+  fclose(file);
+}
+
+/* Nanoseconds that this thread has run, or has wanted to while another was on its processor. The file's own time of
+ * running is only as fresh as the last tick, so that comes from the clock; the time of wanting to is exact. */
+static inline int64_t awake_ns(void) {
+  FILE* const file = fopen("/proc/thread-self/schedstat", "r");
+  unsigned long long wanted = 0;
+  if (file != NULL) {
+    if (fscanf(file, "%*u %llu", &wanted) != 1) wanted = 0;
+    fclose(file);
+  }
+  struct timespec t;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) return -1;
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec + (int64_t)wanted;
+}
+
+static inline int64_t clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Of each pair of ranks one lets the other wait for 5 ms, then the other way round. */
+static inline int watch_waiting(np_endpoint* e) {
+  const int partner = e->rank ^ 1;
+  int code = MPI_SUCCESS;
+  e->found.awake = -1;
+  if (partner >= e->nranks) return code;
+  for (int turn = 0; turn < 2 && code == MPI_SUCCESS; ++turn) {
+    char byte = 0;
+    if ((e->rank & 1) == turn) { /* this one waits; told when the other begins to sleep */
+      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS) break;
+      const int64_t awake = awake_ns(), begin = clock_ns();
+      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control, MPI_STATUS_IGNORE);
+      const int64_t waited = clock_ns() - begin, ran = awake_ns() - awake;
+      if (awake >= 0 && waited > 0) e->found.awake = (double)ran / (double)waited;
+    } else {
+      code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control);
+      nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+      if (code == MPI_SUCCESS) code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control);
+    }
+  }
+  return code;
+}
+
+static inline int exchange(np_endpoint* e, void* out, void* in) {
+  const int right = (e->rank + 1) % e->nranks, left = (e->rank + e->nranks - 1) % e->nranks;
+  return MPI_Sendrecv(out, FOUND_BYTES, MPI_BYTE, right, TAG_CONTROL, in, FOUND_BYTES, MPI_BYTE, left, TAG_CONTROL,
+                      e->control, MPI_STATUS_IGNORE);
+}
+
+/* Collective. The neighbours of a ring: rank 0 and rank 1, which most patterns use, are among them. */
+static np_status look_around(np_endpoint* e) {
+  char own[MPI_MAX_PROCESSOR_NAME + 1] = "", other[MPI_MAX_PROCESSOR_NAME + 1] = "";
+  int length = 0;
+  e->found.awake = -1;
+  if (e->nranks < 2) return NP_OK;
+  const int right = (e->rank + 1) % e->nranks, left = (e->rank + e->nranks - 1) % e->nranks;
+  struct memory {
+    struct socket_bytes before, after;
+    char out[FOUND_BYTES], in[FOUND_BYTES];
+  }* const memory = calloc(1, sizeof *memory);
+  if (memory == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %zu bytes", sizeof *memory);
+  int code = MPI_Get_processor_name(own, &length);
+  if (code == MPI_SUCCESS) {
+    code = MPI_Sendrecv(own, sizeof own, MPI_BYTE, right, TAG_CONTROL, other, sizeof other, MPI_BYTE, left, TAG_CONTROL,
+                        e->control, MPI_STATUS_IGNORE);
+  }
+  if (code == MPI_SUCCESS) code = exchange(e, memory->out, memory->in); /* it may connect only now */
+  read_sockets(&memory->before);
+  for (int i = 0; i < FOUND_MESSAGES && code == MPI_SUCCESS; ++i) code = exchange(e, memory->out, memory->in);
+  read_sockets(&memory->after);
+  compare_sockets(&e->found, &memory->before, &memory->after);
+  free(memory);
+  read_maps(&e->found);
+  if (e->found.transport == FOUND_NOTHING) {
+    const int same_host = strcmp(own, other) == 0;
+    const int daemon = e->library.family == OF_LAM && strstr(e->found.maps, "SYSV") == NULL;
+    e->found.transport = daemon ? FOUND_DAEMON : same_host ? FOUND_SHM : FOUND_NETWORK;
+  }
+  if (code == MPI_SUCCESS) code = watch_waiting(e);
+  return outcome(e, code, "the first exchange");
+}
+
+/* What must be true of what was found, or the settings have been ignored. */
+static np_status check_found(np_endpoint* e) {
+  const struct settings* const s = &e->settings;
+  const char* const asked =
+      e->library.family == OF_LAM && !is(s, RPI, "auto") ? text_of(s, RPI) : text_of(s, TRANSPORT);
+  if (e->nranks < 2) return NP_OK;
+  const size_t length = strlen(asked);
+  const int wants_tcp = length >= 3 && strcmp(asked + length - 3, "tcp") == 0;
+  const int wants_shm = (length >= 3 && strcmp(asked + length - 3, "shm") == 0) || strstr(asked, "sysv") != NULL;
+  if (wants_tcp && e->found.transport != FOUND_TCP) {
+    return fail(e->context, NP_USAGE, "%s was asked for %s, but no TCP connection of rank %d carried its messages",
+                e->library.version, asked, e->rank);
+  }
+  if (wants_shm && e->found.transport != FOUND_SHM) {
+    return fail(e->context, NP_USAGE, "%s was asked for %s, but the messages of rank %d went %s", e->library.version,
+                asked, e->rank, e->found.transport == FOUND_TCP ? "through TCP" : "to another host");
+  }
+  return NP_OK;
+}
+
+static void describe_found(np_endpoint* e, np_emit emit, void* to) {
+  static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL};
+  static const char* const words[] = {"nothing, there is one rank", "shared memory", "TCP", "the daemons",
+                                      "the network, not by TCP"};
+  const struct found* const found = &e->found;
+  char text[320];
+  emit(to, "transport_found", words[found->transport]);
+  if (below[found->transport] != NULL) emit(to, "below", below[found->transport]);
+  if (found->transport == FOUND_TCP) {
+    snprintf(text, sizeof text, "%d", found->connections);
+    emit(to, "connections", text);
+    snprintf(text, sizeof text, "%d", found->sndbuf);
+    emit(to, "sndbuf_kernel_bytes", text);
+    snprintf(text, sizeof text, "%d", found->rcvbuf);
+    emit(to, "rcvbuf_kernel_bytes", text);
+    emit(to, "nodelay", found->nodelay != 0 ? "yes" : "no");
+    emit(to, "congestion", found->congestion);
+  }
+  if (found->maps[0] != '\0') emit(to, "shared_mappings", found->maps);
+  if (found->awake >= 0) {
+    const double awake = found->awake > 1 ? 1 : found->awake;
+    snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
+    emit(to, "awake", text);
+    emit(to, "wait", awake > 0.8 ? "poll" : awake < 0.2 ? "block" : "hybrid");
+  }
+}
+
+#endif

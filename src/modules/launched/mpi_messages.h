@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The timed calls of two-sided messages. Between the pattern and a plain MPI_Send stands one comparison; each other way
+ * to send is a pair of functions that the endpoint points to, chosen when it is opened.
+ */
+#ifndef NETPIPE_MPI_MESSAGES_H
+#define NETPIPE_MPI_MESSAGES_H
+
+#include "mpi_requests.h"
+
+/* MPI_ANY_SOURCE where it was asked for: then only one rank may be sending to this one. */
+static inline int source_of(const np_endpoint* e, int peer) { return e->any_source ? MPI_ANY_SOURCE : peer; }
+
+#define SHAPE_OR_RETURN(e, bytes, shape)                            \
+  struct shape shape;                                               \
+  do {                                                              \
+    const np_status status_of_shape = shape_of(e, bytes, &shape);   \
+    if (UNLIKELY(status_of_shape != NP_OK)) return status_of_shape; \
+  } while (0)
+
+#define MPI_OR_RETURN(e, call, words)                                                 \
+  do {                                                                                \
+    const int code_of_call = (call);                                                  \
+    if (UNLIKELY(code_of_call != MPI_SUCCESS)) return failed(e, code_of_call, words); \
+  } while (0)
+
+/* ---------------------------------------------------------------------------------------------- send, ssend */
+
+static np_status send_blocking(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  return outcome(e, COUNTED(MPI_Send, data, shape, peer, TAG_MESSAGE, e->comm), "MPI_Send");
+}
+
+static np_status recv_blocking(np_endpoint* e, int peer, void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  return outcome(e, COUNTED(MPI_Recv, data, shape, source_of(e, peer), TAG_MESSAGE, e->comm, MPI_STATUS_IGNORE),
+                 "MPI_Recv");
+}
+
+static np_status ssend_blocking(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  return outcome(e, COUNTED(MPI_Ssend, data, shape, peer, TAG_MESSAGE, e->comm), "MPI_Ssend");
+}
+
+/* ---------------------------------------------------------------------------------------------- isend */
+
+static np_status isend_wait(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  MPI_Request request;
+  MPI_OR_RETURN(e, COUNTED(MPI_Isend, data, shape, peer, TAG_MESSAGE, e->comm, &request), "MPI_Isend");
+  return outcome(e, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+static np_status irecv_wait(np_endpoint* e, int peer, void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  MPI_Request request;
+  MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, source_of(e, peer), TAG_MESSAGE, e->comm, &request), "MPI_Irecv");
+  return outcome(e, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+/* ---------------------------------------------------------------------------------------------- bsend */
+
+static np_status attach_buffer(np_endpoint* e) {
+#if HAVE_COUNTS
+  return outcome(e, MPI_Buffer_attach_c(e->bsend_memory, (MPI_Count)e->bsend_bytes), "MPI_Buffer_attach");
+#else
+  return outcome(e, MPI_Buffer_attach(e->bsend_memory, (int)e->bsend_bytes), "MPI_Buffer_attach");
+#endif
+}
+
+static int detach_buffer(np_endpoint* e) {
+  void* memory = NULL;
+  (void)e;
+#if HAVE_COUNTS
+  MPI_Count bytes = 0;
+  return MPI_Buffer_detach_c(&memory, &bytes);
+#else
+  int bytes = 0;
+  return MPI_Buffer_detach(&memory, &bytes);
+#endif
+}
+
+/* A full buffer is an error in MPI, not a wait. To detach it waits until everything in it has been sent. */
+static COLD np_status drain_and_bsend(np_endpoint* e, int peer, const void* data, const struct shape* shape) {
+  ++e->drained;
+  MPI_OR_RETURN(e, detach_buffer(e), "MPI_Buffer_detach");
+  const np_status status = attach_buffer(e);
+  if (status != NP_OK) return status;
+  return outcome(e, COUNTED(MPI_Bsend, data, *shape, peer, TAG_MESSAGE, e->comm), "MPI_Bsend");
+}
+
+static np_status bsend_blocking(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  const int code = COUNTED(MPI_Bsend, data, shape, peer, TAG_MESSAGE, e->comm);
+  if (LIKELY(code == MPI_SUCCESS)) return NP_OK;
+  return drain_and_bsend(e, peer, data, &shape);
+}
+
+/* ---------------------------------------------------------------------------------------------- rsend */
+
+/* MPI_Rsend is legal only when the receive has been posted, and a blocking pattern cannot know that. So the receiver
+ * posts its receive and says so by an empty message, and the sender waits for that. In a ping-pong that empty message
+ * travels right behind the one before and is there when it is needed. */
+
+static np_status rsend_when_ready(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  MPI_OR_RETURN(e, MPI_Recv(NULL, 0, MPI_BYTE, peer, TAG_READY, e->comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  return outcome(e, COUNTED(MPI_Rsend, data, shape, peer, TAG_MESSAGE, e->comm), "MPI_Rsend");
+}
+
+static np_status recv_ready(np_endpoint* e, int peer, void* data, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  MPI_Request request;
+  MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, source_of(e, peer), TAG_MESSAGE, e->comm, &request), "MPI_Irecv");
+  MPI_OR_RETURN(e, MPI_Send(NULL, 0, MPI_BYTE, peer, TAG_READY, e->comm), "MPI_Send");
+  return outcome(e, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+/* ---------------------------------------------------------------------------------------------- persistent,
+ * partitioned */
+
+static COLD np_status all_in_flight(np_endpoint* e) {
+  return fail(e->context, NP_UNSUPPORTED, "more than %d persistent requests in flight in one direction", KEPT);
+}
+
+static int make_request(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                        const struct shape* shape, MPI_Request* request) {
+#if HAVE_PARTITIONED
+  if (e->op == OP_PARTITIONED) {
+    const uint64_t parts = bytes == 0 ? 1 : greatest_divisor(bytes, (uint64_t)e->partitions);
+    const MPI_Count count = (MPI_Count)(bytes / parts);
+    return direction == FOR_SEND ? MPI_Psend_init(PLAIN(data), (int)parts, count, MPI_BYTE, peer, TAG_MESSAGE, e->comm,
+                                                  MPI_INFO_NULL, request)
+                                 : MPI_Precv_init(PLAIN(data), (int)parts, count, MPI_BYTE, peer, TAG_MESSAGE, e->comm,
+                                                  MPI_INFO_NULL, request);
+  }
+#endif
+  (void)bytes;
+  return direction == FOR_SEND
+             ? COUNTED(MPI_Send_init, data, *shape, peer, TAG_MESSAGE, e->comm, request)
+             : COUNTED(MPI_Recv_init, data, *shape, source_of(e, peer), TAG_MESSAGE, e->comm, request);
+}
+
+/* Starts the request of this message, a new one or one that has served before. */
+static inline np_status start_kept(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                                   struct kept_request** started) {
+  const struct purpose purpose = {.data = data, .bytes = bytes, .peer = peer};
+  struct request_store* const store = e->stores[direction];
+  int fresh = 0, code = MPI_SUCCESS;
+  struct kept_request* const one = find_request(store, &purpose, &fresh, &code);
+  if (UNLIKELY(one == NULL)) return all_in_flight(e);
+  MPI_OR_RETURN(e, code, "MPI_Request_free");
+  if (UNLIKELY(fresh)) {
+    struct shape shape;
+    const np_status status = shape_of(e, bytes, &shape);
+    if (status == NP_OK) code = make_request(e, direction, peer, data, bytes, &shape, &one->request);
+    if (status != NP_OK || code != MPI_SUCCESS) {
+      forget_request(store, one);
+      return status != NP_OK ? status : failed(e, code, "making a persistent request");
+    }
+  }
+  MPI_OR_RETURN(e, MPI_Start(&one->request), "MPI_Start");
+  one->active = 1;
+#if HAVE_PARTITIONED
+  if (e->op == OP_PARTITIONED && direction == FOR_SEND) {
+    const int parts = bytes == 0 ? 1 : (int)greatest_divisor(bytes, (uint64_t)e->partitions);
+    MPI_OR_RETURN(e, MPI_Pready_range(0, parts - 1, one->request), "MPI_Pready_range");
+  }
+#endif
+  *started = one;
+  return NP_OK;
+}
+
+static inline np_status finish_kept(np_endpoint* e, int direction, struct kept_request* one) {
+  one->active = 0;
+  if (LIKELY(e->reuse)) return NP_OK;
+  return outcome(e, drop_request(e->stores[direction], one), "MPI_Request_free");
+}
+
+static inline np_status kept_message(np_endpoint* e, int direction, int peer, const void* data, size_t bytes) {
+  struct kept_request* one = NULL;
+  const np_status status = start_kept(e, direction, peer, data, bytes, &one);
+  if (UNLIKELY(status != NP_OK)) return status;
+  MPI_OR_RETURN(e, MPI_Wait(&one->request, MPI_STATUS_IGNORE), "MPI_Wait");
+  return finish_kept(e, direction, one);
+}
+
+static np_status send_kept(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  return kept_message(e, FOR_SEND, peer, data, bytes);
+}
+static np_status recv_kept(np_endpoint* e, int peer, void* data, size_t bytes) {
+  return kept_message(e, FOR_RECV, peer, data, bytes);
+}
+
+/* ---------------------------------------------------------------------------------------------- by op */
+
+struct way {
+  np_status (*send)(np_endpoint*, int, const void*, size_t);
+  np_status (*recv)(np_endpoint*, int, void*, size_t);
+};
+/* in the order of the option's choices */
+static const struct way ways[] = {
+    {send_blocking, recv_blocking},  {isend_wait, irecv_wait},        {send_kept, recv_kept},
+    {ssend_blocking, recv_blocking}, {bsend_blocking, recv_blocking}, {rsend_when_ready, recv_ready},
+    {send_kept, recv_kept},
+};
+
+/* The plain way is written out: a jump more is 1 % of a small message in shared memory. direct_bytes is 0 for all other
+ * ways, so one comparison tells. */
+static np_status mpi_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  if (UNLIKELY(bytes >= e->direct_bytes)) return e->send(e, peer, data, bytes);
+  return outcome(e, MPI_Send(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm), "MPI_Send");
+}
+static np_status mpi_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
+  if (UNLIKELY(bytes >= e->direct_bytes)) return e->recv(e, peer, data, bytes);
+  return outcome(e, MPI_Recv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, MPI_STATUS_IGNORE), "MPI_Recv");
+}
+
+/* ---------------------------------------------------------------------------------------------- in flight */
+
+/* np_request: the request (an int or a pointer) in word 0; word 1 says what it is. */
+enum { ONCE, KEPT_SEND, KEPT_RECV, KEPT_COLLECTIVE };
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a word");
+
+static inline void store_request(np_request* to, MPI_Request request) {
+  memcpy(&to->word[0], &request, sizeof request);
+  to->word[1] = ONCE;
+}
+static inline void store_kept(np_request* to, struct kept_request* one, int direction) {
+  to->word[0] = (uint64_t)(uintptr_t)one;
+  to->word[1] = direction == FOR_SEND ? KEPT_SEND : direction == FOR_RECV ? KEPT_RECV : KEPT_COLLECTIVE;
+}
+
+static np_status start_message(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                               np_request* to) {
+  if (e->op == OP_PERSISTENT || e->op == OP_PARTITIONED) {
+    struct kept_request* one = NULL;
+    const np_status status = start_kept(e, direction, peer, data, bytes, &one);
+    if (status == NP_OK) store_kept(to, one, direction);
+    return status;
+  }
+  SHAPE_OR_RETURN(e, bytes, shape);
+  MPI_Request request;
+  if (direction == FOR_RECV) {
+    MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, source_of(e, peer), TAG_MESSAGE, e->comm, &request), "MPI_Irecv");
+  } else if (e->op == OP_SSEND) {
+    MPI_OR_RETURN(e, COUNTED(MPI_Issend, data, shape, peer, TAG_MESSAGE, e->comm, &request), "MPI_Issend");
+  } else if (e->op == OP_BSEND) {
+    MPI_OR_RETURN(e, COUNTED(MPI_Ibsend, data, shape, peer, TAG_MESSAGE, e->comm, &request), "MPI_Ibsend");
+  } else if (e->op == OP_RSEND) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "op=rsend: only a blocking send can wait until its receive has been posted");
+  } else {
+    MPI_OR_RETURN(e, COUNTED(MPI_Isend, data, shape, peer, TAG_MESSAGE, e->comm, &request), "MPI_Isend");
+  }
+  store_request(to, request);
+  return NP_OK;
+}
+
+static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
+  return start_message(e, FOR_SEND, peer, data, bytes, request);
+}
+static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
+  if (UNLIKELY(e->op == OP_RSEND)) {
+    return fail(e->context, NP_UNSUPPORTED, "op=rsend: only a blocking receive tells its sender that it is posted");
+  }
+  return start_message(e, FOR_RECV, peer, data, bytes, request);
+}
+
+static inline np_status finish(np_endpoint* e, np_request* from) {
+  static const int directions[] = {0, FOR_SEND, FOR_RECV, FOR_COLLECTIVE};
+  if (LIKELY(from->word[1] == ONCE)) return NP_OK;
+  return finish_kept(e, directions[from->word[1]], (struct kept_request*)(uintptr_t)from->word[0]);
+}
+
+static np_status mpi_wait(np_endpoint* e, np_request* from) {
+  MPI_Request* const request = from->word[1] == ONCE ? (MPI_Request*)(void*)&from->word[0]
+                                                     : &((struct kept_request*)(uintptr_t)from->word[0])->request;
+  MPI_OR_RETURN(e, MPI_Wait(request, MPI_STATUS_IGNORE), "MPI_Wait");
+  return finish(e, from);
+}
+
+static np_status mpi_test(np_endpoint* e, np_request* from) {
+  MPI_Request* const request = from->word[1] == ONCE ? (MPI_Request*)(void*)&from->word[0]
+                                                     : &((struct kept_request*)(uintptr_t)from->word[0])->request;
+  int done = 0;
+  MPI_OR_RETURN(e, MPI_Test(request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  return done ? finish(e, from) : NP_PENDING;
+}
+
+#endif

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch.variants import added, expand
+
+
+def module(name: str, transports: str = "auto|shm|tcp", **more: Any) -> dict[str, Any]:
+    options = [{"name": "transport", "choices": transports.split("|")}, {"name": "eager", "choices": []}]
+    return {"name": name, "launched": "@" in name, "options": options, "available": True, **more}
+
+
+LISTING = {
+    "modules": [
+        module("tcp"),
+        module("mpi@one"),
+        module("mpi@two", "auto|ucx"),
+        {**module("mpi@three"), "options": [{"name": "rpi", "choices": ["tcp", "usysv"]}]},
+    ]
+}
+
+
+def test_mpi_alone_is_every_library_over_every_transport_that_it_can_choose() -> None:
+    found, notes = expand(["tcp", "mpi"], LISTING)
+    assert found == ("tcp", "mpi@one:transport=shm", "mpi@one:transport=tcp", "mpi@two", "mpi@three")
+    assert not notes
+
+
+def test_mpi_with_settings_is_every_library_that_has_them() -> None:
+    found, notes = expand(["mpi:eager=64k"], LISTING)
+    assert found == ("mpi@one:eager=64k", "mpi@two:eager=64k")
+    assert notes == ["mpi@three is left out of mpi:eager=64k: it has no option 'eager'"]
+
+
+def test_what_names_its_library_stays_as_it_is() -> None:
+    assert expand(["mpi@one", "mpi", "mpi@one:transport=shm"], LISTING)[0][0] == "mpi@one"
+    assert len(expand(["mpi", "mpi"], LISTING)[0]) == 4
+
+
+def test_no_library_and_no_such_option_are_said() -> None:
+    with pytest.raises(Failure, match="no MPI library was added") as none:
+        expand(["mpi"], {"modules": [module("tcp")]})
+    assert none.value.exit_code == UNAVAILABLE
+    with pytest.raises(Failure, match="no library that was added has these options") as unknown:
+        expand(["mpi:colour=red"], LISTING)
+    assert unknown.value.exit_code == USAGE
+
+
+def test_a_default_run_takes_the_libraries_whose_launcher_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {}
+    for name, launcher in (("mpi@one", "/bin/sh"), ("mpi@two", "/nowhere/mpirun")):
+        path = tmp_path / f"{name}.module"
+        path.write_text(
+            f"netpipe-module 1\nname {name}\nfile /x.so\nversion 1\nlauncher openmpi {launcher}\n"
+        )
+        here[name] = str(path)
+    listing = {"modules": [module(name, description=path) for name, path in here.items()]}
+    monkeypatch.setattr("netpipe.native.list_", lambda: listing)
+    assert added(listing) == ["mpi@one:transport=shm", "mpi@one:transport=tcp"]
