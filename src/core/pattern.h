@@ -41,15 +41,20 @@ struct Pattern {
   // The data then really changes hands with every message, and does not stay in the cache of the side that has copied
   // it before.
   bool one_buffer;
-  int clock_rank;  // whose clock counts
-  bool resets;     // connections anew before each visit
+  int (*clock_rank)(int nranks);        // whose clock counts
+  int (*sender)(int rank, int nranks);  // whose messages arrive at rank r, for verification
+  bool resets;                          // connections anew before each visit
   std::int32_t min_ranks, max_ranks;
+  std::int32_t multiple_of;  // ranks come in groups of so many; alone a rank may be where min_ranks is 1
   // The operation that this module lacks for this pattern, or nullptr when it has all.
   const char* (*missing)(const np_module& module, int nranks);
   // Runs samples x rounds. stamps has room for samples + 1 readings: before the first and after each sample; only the
   // clock rank's are used. Nothing but operations and clock readings may happen here.
   np_status (*run)(Stage& stage, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps);
 };
+
+// Pairs of ranks, the first with the last: the other one of rank r. A rank alone is its own.
+constexpr int mirrored(int rank, int nranks) { return nranks - 1 - rank; }
 
 std::span<const Pattern* const> all_patterns();
 

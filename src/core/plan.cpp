@@ -234,6 +234,10 @@ std::string skip_reason(const Pattern& pattern, const np_module& module, int ran
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
            module.name + " has " + std::to_string(nranks);
   }
+  if (nranks > 1 && nranks % pattern.multiple_of != 0) {
+    return std::string("pattern ") + pattern.name + " needs a multiple of " + std::to_string(pattern.multiple_of) +
+           " ranks, there are " + std::to_string(nranks);
+  }
   if (const char* operation = pattern.missing(module, nranks); operation != nullptr) {
     return std::string("module ") + module.name + " has no " + operation + ", which pattern " + pattern.name + " needs";
   }

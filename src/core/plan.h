@@ -32,7 +32,7 @@ struct Plan {
   Schedule schedule;
   BufferPolicy buffers;
   double target = 0.01;   // relative half width of the interval
-  double budget_s = 3;  // of one curve
+  double budget_s = 3;    // of one curve
   double timeout_s = 10;  // of any wait
   bool verify = false;
   bool paced = false;

@@ -420,7 +420,7 @@ void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64
   if (verify) {
     stage.outgoing.rewind();
     stage.incoming.rewind();
-    const int sender = stage.nranks == 1 ? 0 : 1 - rank;
+    const int sender = pattern.sender(rank, stage.nranks);
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(sent, stage.outgoing.count()); ++i) {
       fill(stage.outgoing.at(i), command.size_bytes, message_seed(set_.plan->seed, command.visit, rank, i));
     }
@@ -439,7 +439,7 @@ void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64
 
 Report Rig::check(const Command& command, const Pattern& pattern, const Stage& stage, std::uint64_t rounds) const {
   Report report;
-  const int sender = stage.nranks == 1 ? 0 : 1 - stage.rank;
+  const int sender = pattern.sender(stage.rank, stage.nranks);
   const std::uint64_t received = rounds * pattern.arrivals(stage.rank, stage.nranks);
   for (std::uint64_t i = 0; i < received; ++i) {
     const char* place = stage.incoming.at(i);
@@ -550,7 +550,7 @@ Outcome Rig::follow() {
       if (Outcome sent = group.send(0, &report, sizeof report); !sent) return sent;
       const Pattern& pattern = *set_.resolved->patterns[command.pattern];
       if (report.status == NP_OK && takes_part(command.variant) &&
-          pattern.clock_rank == opened_[command.variant]->context.rank) {
+          pattern.clock_rank(opened_[command.variant]->context.nranks) == opened_[command.variant]->context.rank) {
         if (Outcome sent = group.send(0, stamps_.data(), stamps_.size() * sizeof(std::int64_t)); !sent) return sent;
       }
     }

@@ -3,6 +3,7 @@
 //
 //     latency = round trip / 2          throughput = size_bytes / latency
 //
+// More ranks are pairs, the first with the last and so on inwards, all at the same time; the clock is that of rank 0.
 // In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the
 // receive of it.
 #include "core/pattern.h"
@@ -34,7 +35,7 @@ np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
   const auto send = s.module.send;
   const auto recv = s.module.recv;
   np_endpoint* const endpoint = s.endpoint;
-  const int peer = s.nranks == 1 ? 0 : 1 - s.rank;
+  const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
@@ -53,11 +54,12 @@ np_status pong(Stage& s, std::uint64_t count) {
   const auto send = s.module.send;
   const auto recv = s.module.recv;
   np_endpoint* const endpoint = s.endpoint;
+  const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
   for (std::uint64_t i = 0; i < count; ++i) {
-    np_status status = recv(endpoint, 0, s.incoming.take(), bytes);
+    np_status status = recv(endpoint, peer, s.incoming.take(), bytes);
     if (status != NP_OK) return status;
-    status = send(endpoint, 0, s.outgoing.take(), bytes);
+    status = send(endpoint, peer, s.outgoing.take(), bytes);
     if (status != NP_OK) return status;
   }
   return NP_OK;
@@ -65,7 +67,8 @@ np_status pong(Stage& s, std::uint64_t count) {
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   if (s.nranks == 1 && s.module.put != nullptr) return alone(s, samples, rounds, stamps);
-  return s.rank == 0 ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds);
+  const bool first = s.nranks == 1 || s.rank < s.nranks / 2;
+  return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds);
 }
 
 std::uint32_t messages(int, int nranks) { return nranks == 1 ? 2 : 1; }
@@ -75,7 +78,7 @@ std::uint32_t messages(int, int nranks) { return nranks == 1 ? 2 : 1; }
 extern const Pattern pingpong;
 const Pattern pingpong = {
     .name = "pingpong",
-    .summary = "a message bounced between two ranks",
+    .summary = "a message bounced between two ranks, or in many pairs at once",
     .formula = "time of one operation = round trip / 2; throughput = size_bytes / that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
     .operations_per_round = 2,
@@ -84,10 +87,12 @@ const Pattern pingpong = {
     .departures = messages,
     .single_rounds = true,
     .one_buffer = true,
-    .clock_rank = 0,
+    .clock_rank = [](int) { return 0; },
+    .sender = mirrored,
     .resets = false,
     .min_ranks = 1,
-    .max_ranks = 2,
+    .max_ranks = INT32_MAX,
+    .multiple_of = 2,
     .missing = missing,
     .run = run,
 };

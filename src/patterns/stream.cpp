@@ -6,7 +6,7 @@
 //
 // The system may join many small messages into one packet: the time of a small message is no latency. Connections are
 // made anew before each visit where the module can (tcp: reopen), because a window that has collapsed would spoil what
-// follows.
+// follows. More ranks are pairs, the first with the last and so on inwards; the clock is that of rank 0's receiver.
 #include "core/pattern.h"
 
 namespace netpipe::patterns {
@@ -14,11 +14,14 @@ namespace {
 
 const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
 
+bool is_source(int rank, int nranks) { return rank < nranks / 2; }
+
 np_status source(Stage& s, std::uint64_t count) {
   const auto send = s.module.send;
+  const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const np_status status = send(s.endpoint, 1, s.outgoing.take(), bytes);
+    const np_status status = send(s.endpoint, peer, s.outgoing.take(), bytes);
     if (status != NP_OK) return status;
   }
   return NP_OK;
@@ -26,13 +29,14 @@ np_status source(Stage& s, std::uint64_t count) {
 
 np_status sink(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto recv = s.module.recv;
+  const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
-  np_status status = recv(s.endpoint, 0, s.incoming.take(), bytes);  // starts the clock, counts for nothing
+  np_status status = recv(s.endpoint, peer, s.incoming.take(), bytes);  // starts the clock, counts for nothing
   if (status != NP_OK) return status;
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
-      status = recv(s.endpoint, 0, s.incoming.take(), bytes);
+      status = recv(s.endpoint, peer, s.incoming.take(), bytes);
       if (status != NP_OK) return status;
     }
     *stamps++ = now_ns();
@@ -41,18 +45,18 @@ np_status sink(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
-  return s.rank == 0 ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
+  return is_source(s.rank, s.nranks) ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
 }
 
-std::uint32_t arrivals(int rank, int) { return rank == 1 ? 1 : 0; }
-std::uint32_t departures(int rank, int) { return rank == 0 ? 1 : 0; }
+std::uint32_t arrivals(int rank, int nranks) { return is_source(rank, nranks) ? 0 : 1; }
+std::uint32_t departures(int rank, int nranks) { return is_source(rank, nranks) ? 1 : 0; }
 
 }  // namespace
 
 extern const Pattern stream;
 const Pattern stream = {
     .name = "stream",
-    .summary = "messages in one direction, the receiver's clock",
+    .summary = "messages in one direction, the receiver's clock; many pairs at once",
     .formula =
         "time of one operation = time between first and last arrival / messages after the first; throughput = "
         "size_bytes / "
@@ -64,10 +68,12 @@ const Pattern stream = {
     .departures = departures,
     .single_rounds = false,
     .one_buffer = true,
-    .clock_rank = 1,
+    .clock_rank = [](int nranks) { return nranks - 1; },
+    .sender = mirrored,
     .resets = true,
     .min_ranks = 2,
-    .max_ranks = 2,
+    .max_ranks = INT32_MAX,
+    .multiple_of = 2,
     .missing = missing,
     .run = run,
 };

@@ -91,7 +91,7 @@ Result<Report> NativeCrew::visit(const Command& command, std::vector<std::int64_
   if (!single) tell(group_, command);
   Report report = rig_.visit(command);
   if (!single) {
-    const int clock_rank = resolved_.patterns[command.pattern]->clock_rank;
+    const int clock_rank = resolved_.patterns[command.pattern]->clock_rank(rig_.ranks(command.variant));
     const Outcome collected = collect(group_, command, clock_rank, rig_.stamps(), report);
     if (!collected) {
       const std::string own = report.status != NP_OK ? std::string(" (") + report.sentence + ")" : "";
@@ -216,7 +216,8 @@ Result<Report> JobCrew::visit(const Command& command, std::vector<std::int64_t>&
   const Outcome begun = group_->barrier();
   Watchdog::disarm();
   if (!begun) return lost(begun.failure());
-  const int clock_rank = resolved_.patterns[command.pattern]->clock_rank;
+  const int nranks = static_cast<int>(placement_.by_rank.size());
+  const int clock_rank = resolved_.patterns[command.pattern]->clock_rank(nranks);
   const Outcome collected =
       collect(*group_, there, placement_.by_rank[static_cast<std::size_t>(clock_rank)], stamps, report);
   if (!collected) return lost(collected.failure());

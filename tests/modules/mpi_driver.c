@@ -101,7 +101,8 @@ static void show(void* to, const char* name, const char* value) {
 
 /* Every byte depends on its place, its message and its sender. */
 static unsigned char byte_of(uint64_t at, uint64_t message, int sender) {
-  return (unsigned char)((at * 131 + (at >> 8) * 17 + (at >> 16) * 7 + message * 29 + (uint64_t)sender * 101 + 3) & 255);
+  return (unsigned char)((at * 131 + (at >> 8) * 17 + (at >> 16) * 7 + message * 29 + (uint64_t)sender * 101 + 3) &
+                         255);
 }
 static void fill(unsigned char* data, uint64_t bytes, uint64_t message, int sender) {
   for (uint64_t i = 0; i < bytes; ++i) data[i] = byte_of(i, message, sender);
@@ -196,8 +197,7 @@ static void flight(void) {
         if (round % 2 == 0) status = module->wait(endpoint, &requests[i]);
         check(status, "wait");
       }
-      for (int i = 0; i < MESSAGES; ++i)
-        examine(in[i], sizes[s], (uint64_t)(round * MESSAGES + i), peer, "in flight");
+      for (int i = 0; i < MESSAGES; ++i) examine(in[i], sizes[s], (uint64_t)(round * MESSAGES + i), peer, "in flight");
     }
     for (int i = 0; i < MESSAGES; ++i) {
       free(out[i]);
@@ -239,11 +239,9 @@ static void collectives(void) {
           if (what == NP_GATHER && me == root) expected = (double)from * 1000003.0 + (double)at;
           if (what == NP_ALLGATHER) expected = (double)from * 1000003.0 + (double)at;
           if (what == NP_SCATTER && i < doubles) expected = root * 1000003.0 + (double)((size_t)me * doubles + i);
-          if (what == NP_REDUCE_SCATTER && i < doubles)
-            expected = sum + (double)n * (double)((size_t)me * doubles + i);
+          if (what == NP_REDUCE_SCATTER && i < doubles) expected = sum + (double)n * (double)((size_t)me * doubles + i);
           if (what == NP_ALLTOALL) expected = (double)from * 1000003.0 + (double)((size_t)me * doubles + at);
-          if (what == NP_SCAN && i < doubles)
-            expected = 1000003.0 * me * (me + 1) / 2 + (double)(me + 1) * (double)i;
+          if (what == NP_SCAN && i < doubles) expected = 1000003.0 * me * (me + 1) / 2 + (double)(me + 1) * (double)i;
           if (target[i] != expected) {
             fprintf(stderr, "rank %d: collective %d way %d: double %zu is %g and not %g\n", me, what, way, i, target[i],
                     expected);
@@ -307,12 +305,17 @@ static void bare_batch(char* data, int bytes, int64_t rounds) {
 static void module_batch(char* data, size_t bytes, int64_t rounds) {
   np_status (*const send)(np_endpoint*, int, const void*, size_t) = module->send;
   np_status (*const recv)(np_endpoint*, int, void*, size_t) = module->recv;
-  const int peer = 1 - ranks.rank;
   np_status status = NP_OK;
-  for (int64_t i = 0; i < rounds && status == NP_OK; ++i) {
-    status = ranks.rank == 0 ? send(endpoint, peer, data, bytes) : recv(endpoint, peer, data, bytes);
-    if (status != NP_OK) break;
-    status = ranks.rank == 0 ? recv(endpoint, peer, data, bytes) : send(endpoint, peer, data, bytes);
+  if (ranks.rank == 0) {
+    for (int64_t i = 0; i < rounds && status == NP_OK; ++i) {
+      if ((status = send(endpoint, 1, data, bytes)) != NP_OK) break;
+      status = recv(endpoint, 1, data, bytes);
+    }
+  } else {
+    for (int64_t i = 0; i < rounds && status == NP_OK; ++i) {
+      if ((status = recv(endpoint, 0, data, bytes)) != NP_OK) break;
+      status = send(endpoint, 0, data, bytes);
+    }
   }
   check(status, "pingpong");
 }
@@ -340,8 +343,8 @@ static void compare(uint64_t bytes, double seconds) {
   }
   if (ranks.rank == 0) {
     const double ratio = median(ratios, BATCHES), bare = median(of_bare, BATCHES);
-    printf("%9" PRIu64 " bytes: bare %10.1f ns, module %10.1f ns, ratio of medians %.4f, median of ratios %.4f\n", bytes,
-           bare, median(of_module, BATCHES), median(of_module, BATCHES) / bare, ratio);
+    printf("%9" PRIu64 " bytes: bare %10.1f ns, module %10.1f ns, ratio of medians %.4f, median of ratios %.4f\n",
+           bytes, bare, median(of_module, BATCHES), median(of_module, BATCHES) / bare, ratio);
   }
   free(data);
 }

@@ -66,7 +66,7 @@ TEST(Plan, HasTheDefaultsOfTheReference) {
   EXPECT_EQ(plan.buffers.send_offset_bytes, 0U);
   EXPECT_EQ(plan.buffers.recv_offset_bytes, 0U);
   EXPECT_EQ(plan.target, 0.01);
-  EXPECT_EQ(plan.budget_s, 3.5);
+  EXPECT_EQ(plan.budget_s, 3);
   EXPECT_EQ(plan.timeout_s, 10);
   EXPECT_FALSE(plan.verify);
   EXPECT_FALSE(plan.paced);
@@ -189,7 +189,7 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
             "verify no\n"
             "seed 1\n"
             "target 0.01\n"
-            "budget 3.5\n"
+            "budget 3\n"
             "timeout 10\n"
             "ranks 2\n");
 }
@@ -269,7 +269,7 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
         R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":""}}],"patterns":["pingpong"],)",
         R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
         R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
-        R"("target":0.01,"confidence":0.95,"budget_s":3.5,"verify":true,"timeout_s":10,"seed":1,"pin":[3,null]})"}) {
+        R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"pin":[3,null]})"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
   }
   EXPECT_EQ(record.find('\n'), std::string::npos);

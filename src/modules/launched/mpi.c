@@ -183,6 +183,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = prepare(e);
   if (status == NP_OK) status = look_around(e);
   if (status == NP_OK) status = check_found(e);
+  if (status == NP_OK) status = check_buffers(e);
   if (status != NP_OK) {
     /* The other ranks may have come further, and MPI_Finalize would wait for them. */
     e->broken = 1;

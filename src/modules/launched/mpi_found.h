@@ -183,6 +183,26 @@ static np_status check_found(np_endpoint* e) {
   return NP_OK;
 }
 
+/* The kernel doubles what it is asked for, has a smallest size, and stops at a largest one without a word. */
+static np_status check_buffer(np_endpoint* e, int option, int has, const char* limit) {
+  const int place = e->settings.table->place[option];
+  const int64_t asked = number_of(&e->settings, option);
+  FILE* const file = asked > 0 ? fopen(limit, "r") : NULL;
+  long long most = INT64_MAX;
+  if (file != NULL && fscanf(file, "%lld", &most) != 1) most = INT64_MAX;
+  if (file != NULL) fclose(file);
+  if (asked < 8192 || asked > most || has == 2 * asked || e->found.transport != FOUND_TCP) return NP_OK;
+  return fail(e->context, NP_USAGE, "%s was asked for %s=%s, but its socket has %d bytes where the kernel gives %lld",
+              e->library.version, e->settings.table->all[place].name, text_of(&e->settings, option), has,
+              (long long)(2 * asked));
+}
+
+static np_status check_buffers(np_endpoint* e) {
+  const np_status status = check_buffer(e, SNDBUF, e->found.sndbuf, "/proc/sys/net/core/wmem_max");
+  if (status != NP_OK) return status;
+  return check_buffer(e, RCVBUF, e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
+}
+
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL};
   static const char* const words[] = {"nothing, there is one rank", "shared memory", "TCP", "the daemons",

@@ -32,7 +32,7 @@ class Lam(Family):
 
     def __init__(self) -> None:
         self._guard: subprocess.Popen[bytes] | None = None
-        self._session = f"netpipe-{secrets.token_hex(8)}"
+        self._session = f"np{secrets.token_hex(6)}"
         self._environment: dict[str, str] = {}
         self._user: pwd.struct_passwd | None = None
 
@@ -42,9 +42,11 @@ class Lam(Family):
             may_read(ordinary_user(), program[0], str(description.file))
 
     def command(self, task: Task) -> Start:
-        names = ",".join(task.variables)
+        # Its own folder stays in /tmp: what is longer makes LAM send from addresses that it never set.
+        variables = {name: value for name, value in task.variables.items() if name != "TMPDIR"}
+        names = ",".join(variables)
         argv = [str(task.description.launcher), "-np", str(task.ranks), "-x", names, *task.extra]
-        return Start((*argv, *task.program), {**task.variables, **self._environment}, self._user, Path("/"))
+        return Start((*argv, *task.program), {**variables, **self._environment}, self._user, Path("/"))
 
     def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
         self._user = ordinary_user() if os.geteuid() == 0 else None
@@ -56,8 +58,6 @@ class Lam(Family):
             os.chown(home, self._user.pw_uid, self._user.pw_gid)
             name = self._user.pw_name
             self._environment |= {"HOME": str(home), "USER": name, "LOGNAME": name}
-            if not task.hosts:
-                self._environment["TMPDIR"] = str(home)
         if task.remote_shell is not None:
             self._environment["LAMRSH"] = str(task.remote_shell)
         lines = [f"{host.name} cpu={host.ranks}\n" for host in task.hosts] or [
