@@ -146,6 +146,7 @@ const std::vector<Key>& keys() {
       {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; }, most_offset)},
       {"target", real_into(&Plan::target, 1e-5, 1)},
       {"budget", real_into(&Plan::budget_s, 0.01, 86400)},
+      {"bind", text_into(&Plan::bind)},
       {"joining", real_into(&Plan::joining_s, 0.1, 3600)},
       {"timeout", real_into(&Plan::timeout_s, 0.1, 3600)},
       {"verify", yes_into(&Plan::verify)},

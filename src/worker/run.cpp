@@ -172,8 +172,8 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
 }
 
 // A place that the processes of jobs can come to, where there are jobs.
-Result<JobOffice> open_office(const Registry& registry, const Resolved& resolved, const std::string& job,
-                              LauncherInput& input) {
+Result<JobOffice> open_office(const Registry& registry, const Plan& plan, const Resolved& resolved,
+                              const std::string& job, LauncherInput& input) {
   JobOffice office;
   office.job = job;
   office.input = &input;
@@ -182,7 +182,7 @@ Result<JobOffice> open_office(const Registry& registry, const Resolved& resolved
   const bool jobs = std::any_of(resolved.variants.begin(), resolved.variants.end(),
                                 [](const Variant& variant) { return launched(*variant.module); });
   if (!jobs) return office;
-  Result<Listener> listener = listen_at("127.0.0.1", 0);
+  Result<Listener> listener = listen_at(plan.bind, 0);
   if (!listener) return listener.failure();
   office.listener = std::move(*listener);
   return office;
@@ -192,7 +192,7 @@ Result<JobOffice> open_office(const Registry& registry, const Resolved& resolved
 int lead(const Plan& plan, const Registry& registry, const Resolved& resolved, RigSetting setting,
          const std::vector<int>& cpus, LauncherInput& input) {
   Group& group = *setting.group;
-  Result<JobOffice> office = open_office(registry, resolved, setting.job, input);
+  Result<JobOffice> office = open_office(registry, plan, resolved, setting.job, input);
   if (!office) return complain(office.failure());
   const bool one_host = plan.host.empty();
   const std::string environment = environment_record(plan, 0, one_host ? cpus : std::vector<int>{setting.cpu});

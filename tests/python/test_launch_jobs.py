@@ -21,7 +21,7 @@ from netpipe.launch.condense import LONGEST, condense
 from netpipe.launch.description import Description, find, launched, read
 from netpipe.launch.events import Launch
 from netpipe.launch.families import Family, Start, Task
-from netpipe.launch.hosts import Host, Hosts, joined, parse
+from netpipe.launch.hosts import Host, Hosts, joined, own_address, parse
 from netpipe.launch.jobs import Jobs, Settings, Site, settings
 from netpipe.launch.processes import all_with
 
@@ -496,3 +496,12 @@ def test_a_pipe_that_a_daemon_holds_open_is_not_waited_for(
     said = one.failed[0][1]
     assert said.startswith("mpirun of mpi@x ended with exit code 1: daemon ")
     os.kill(int(said.split()[-1]), signal.SIGKILL)
+
+
+def test_others_reach_this_host_at_the_address_that_leads_to_them() -> None:
+    assert own_address(parse(None)) is None
+    assert own_address(parse("localhost:2")) is None
+    assert own_address(parse("127.0.0.1,[::1]")) is None
+    with pytest.raises(Failure, match="the way to host no-such-host.invalid is not known") as unknown:
+        own_address(parse("no-such-host.invalid"))
+    assert unknown.value.exit_code == UNAVAILABLE

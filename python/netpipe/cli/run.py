@@ -64,6 +64,7 @@ PASSED_ON = (
     ("seed", "NUMBER", "Of the random order of the sizes  [1]"),
     ("pin", "CPUS", "Processors, one per rank: 0,1; auto, or none  [auto]"),
     ("ranks", "N", "Processes of a variant whose library starts its own, such as mpi  [2]"),
+    ("bind", "ADDRESS", "Where processes on --hosts reach this host  [found out]"),
     ("host", "HOST", "The host where netpipe serve runs; without it both ranks are here."),
     ("port", "PORT", "Of the server  [5002]"),
     ("token-file", "FILE", "What the server must be told; see netpipe serve."),
@@ -184,12 +185,16 @@ def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
 
 
 def make_site(settings: dict[str, Any]) -> Site:
-    """How processes of libraries with launchers of their own are started; `settings` gets how many there are."""
+    """How processes of libraries with launchers of their own are started; `settings` gets how many there are, and
+    where they find us."""
     from netpipe.launch import jobs
+    from netpipe.launch.hosts import own_address
 
     hosts = jobs.parse_hosts(settings.get("hosts"), settings.get("ranks"))
     if "ranks" not in settings and hosts.ranks() is not None:
         settings["ranks"] = hosts.ranks()
+    if "bind" not in settings and (address := own_address(hosts)) is not None:
+        settings["bind"] = address
     words = (settings.get(name) for name in ("launcher", "launcher-args", "remote-shell"))
     return jobs.Site(jobs.settings(hosts, *words))
 

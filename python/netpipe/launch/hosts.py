@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netpipe.failure import USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 # Names and addresses only: what goes on the command line of a launcher must not look like an option of it.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]")
@@ -82,3 +84,25 @@ def _has_count(part: str) -> bool:
 def joined(hosts: Sequence[Host]) -> str:
     """`a:2,b:2`, as several launchers and our own records write it."""
     return ",".join(f"{host.name}:{host.ranks}" for host in hosts)
+
+
+def own_address(hosts: Hosts) -> str | None:
+    """The address of this host that processes on those reach it at: the one that packets to the first of them leave
+    from. None: all are here. Raises Failure (3) where there is no way to it.
+    """
+    for name in hosts.names:
+        plain = name.strip("[]")
+        try:
+            kind, _, _, _, there = socket.getaddrinfo(plain, 9, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+                probe.connect(there)  # sends nothing
+                address: str = probe.getsockname()[0]
+        except OSError as error:
+            raise Failure(
+                UNAVAILABLE,
+                f"the way to host {plain} is not known ({error.strerror}); give its address, or say with --bind which "
+                "address of this host the others reach",
+            ) from None
+        if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+            return address
+    return None
