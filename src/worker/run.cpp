@@ -154,6 +154,7 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
       close(pair[0]);
       // Events and the launcher's words are rank 0's.
       const int nowhere = open("/dev/null", O_RDWR);
+      if (nowhere < 0) _exit(static_cast<int>(Exit::failed));
       dup2(nowhere, STDIN_FILENO);
       dup2(nowhere, STDOUT_FILENO);
       RigSetting setting = common;
