@@ -133,6 +133,20 @@ typedef struct np_limits {
   uint32_t idle;      /* 1: no byte is even touched (null), so there is a time and no rate */
 } np_limits;
 
+/* Where the messages of a visit start or land, in turn: message i (from 0) at base + stride * ((next + i) % count). */
+typedef struct np_places {
+  char* base;
+  uint64_t stride, count, next;
+} np_places;
+
+/* What the timed calls until the next prepare are about. Every rank has the same sizes and numbers of places. */
+typedef struct np_visit {
+  uint32_t size; /* sizeof(np_visit) of the core */
+  uint32_t reserved;
+  uint64_t bytes; /* of each message */
+  np_places outgoing, incoming;
+} np_visit;
+
 /* Takes one fact: a name and its value as text. Both are copied. */
 typedef void (*np_emit)(void* to, const char* name, const char* value);
 
@@ -220,9 +234,10 @@ typedef struct np_module {
   void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
   void (*counters)(np_endpoint* endpoint, np_emit emit, void* to);
 
-  /* Collective, outside the timed region, before each visit: from now on messages have this size. For what a layer would
-   * otherwise do in the first timed call (a datatype, a connection), or keeps apart by size. */
-  np_status (*prepare)(np_endpoint* endpoint, size_t bytes);
+  /* Collective, outside the timed region, before each visit: what the messages will be, and where. For what a layer would
+   * otherwise do in the first timed call (a datatype, a connection), keeps apart by size, or has to know of the peer's
+   * places (one-sided transfers). */
+  np_status (*prepare)(np_endpoint* endpoint, const np_visit* visit);
 } np_module;
 
 const np_module* netpipe_module(void);

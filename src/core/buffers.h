@@ -31,6 +31,7 @@ class Slots {
   [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] char* base() const noexcept { return base_; }
+  [[nodiscard]] np_places places() const noexcept { return {base_, stride_, count_, next_}; }
   void rewind(std::uint32_t to = 0) noexcept { next_ = count_ == 0 ? 0 : to % count_; }
   [[nodiscard]] std::uint32_t next() const noexcept { return next_; }
 

@@ -488,7 +488,10 @@ Report Rig::visit(const Command& command) {
       set_.record_fd);
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
-  if (one.module->prepare != nullptr) status = one.module->prepare(one.endpoint, command.size_bytes);
+  if (one.module->prepare != nullptr) {
+    const np_visit visit{sizeof visit, 0, command.size_bytes, stage.outgoing.places(), stage.incoming.places()};
+    status = one.module->prepare(one.endpoint, &visit);
+  }
   if (status == NP_OK && pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);
   // Also after a failure, or a peer would take the report of it for the sign that it waits for.
   if (together && !set_.group->barrier() && status == NP_OK) status = NP_ABORTED;

@@ -27,12 +27,24 @@ struct State {
   const Group* watch = nullptr;
   std::string last_words;
   int last_fd = -1;
+  timer_t timer{};
+  bool ticking = false;
 };
 State state;
 
 constexpr long tick_ns = 100'000'000;
 
 void on_tick(int);
+
+// It ticks only while something is watched: a rank that waits for its turn must not wake up beside one that measures.
+bool tick(bool on) {
+  if (state.ticking == on) return true;
+  const long ns = on ? tick_ns : 0;
+  const itimerspec every{{0, ns}, {0, ns}};
+  if (timer_settime(state.timer, 0, &every, nullptr) != 0) return false;
+  state.ticking = on;
+  return true;
+}
 
 // While nothing is wrong interrupted system calls go on by themselves; once the flag is up they have to return.
 void install_tick(bool restart) {
@@ -89,9 +101,8 @@ Outcome Watchdog::install(bool interruptible) {
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGALRM;
   event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
-  timer_t timer{};
-  const itimerspec every{{0, tick_ns}, {0, tick_ns}};
-  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &every, nullptr) != 0) {
+  state.ticking = false;  // a fork has not inherited the timer
+  if (timer_create(CLOCK_MONOTONIC, &event, &state.timer) != 0) {
     return failed(std::string("the watchdog's timer cannot be made: ") + std::strerror(errno));
   }
   return ok();
@@ -106,10 +117,12 @@ void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string las
   state.last_words = std::move(last_words);
   state.last_fd = last_fd;
   state.armed.store(true, std::memory_order_release);
+  tick(true);
 }
 
 Cause Watchdog::disarm() {
   state.armed.store(false, std::memory_order_release);
+  tick(false);
   const Cause cause = state.abort != 0 ? state.cause : Cause::none;
   if (state.abort != 0) {
     state.abort = 0;

@@ -367,9 +367,9 @@ np_status use_class(np_endpoint& endpoint, size_t index) {
   return wire->lane_count() > 0 ? NP_OK : join(endpoint);
 }
 
-np_status prepare(np_endpoint* endpoint, size_t bytes) {
+np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
   if (endpoint->context->options[kConnections].number != 0) return NP_OK;
-  return use_class(*endpoint, size_class(bytes));
+  return use_class(*endpoint, size_class(visit->bytes));
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {

@@ -201,12 +201,19 @@ TEST(Tcp, ResetsAgainAndAgain) {
   EXPECT_EQ("", run_connected("tcp:streams=2", body).both());
 }
 
+np_status prepare(const Rank& rank, size_t bytes) {
+  np_visit visit{};
+  visit.size = sizeof visit;
+  visit.bytes = bytes;
+  return rank.module->prepare(rank.endpoint, &visit);
+}
+
 TEST(Tcp, WithOneConnectionThatIsKeptNothingListens) {
   const auto body = [](Rank& rank) -> std::string {
     const std::string before = rank.settings()["local"];
     if (const np_status s = rank.module->reset(rank.endpoint); s != NP_OK) return failed(rank, "reset", s);
     if (rank.settings()["local"] != before) return "it is another connection";
-    if (const np_status s = rank.module->prepare(rank.endpoint, 1 << 20); s != NP_OK) return failed(rank, "prepare", s);
+    if (const np_status s = prepare(rank, 1 << 20); s != NP_OK) return failed(rank, "prepare", s);
     if (rank.settings()["local"] != before) return "it is another connection for another size";
     rank.meet();  // rank 1 has come back from connect
     if (rank.context.rank == 0) {
@@ -224,7 +231,7 @@ TEST(Tcp, SizesHaveConnectionsOfTheirOwn) {
     std::set<std::string> seen;
     for (const size_t bytes :
          {size_t{1}, size_t{4096}, size_t{4097}, size_t{1} << 20, (size_t{1} << 20) - 3, size_t{8}}) {
-      if (const np_status s = rank.module->prepare(rank.endpoint, bytes); s != NP_OK) return failed(rank, "prepare", s);
+      if (const np_status s = prepare(rank, bytes); s != NP_OK) return failed(rank, "prepare", s);
       seen.insert(rank.settings()["local"] + rank.settings()["peer"]);
       if (std::string said = bounce(rank, {bytes}); !said.empty()) return said;
     }

@@ -502,6 +502,6 @@ def test_others_reach_this_host_at_the_address_that_leads_to_them() -> None:
     assert own_address(parse(None)) is None
     assert own_address(parse("localhost:2")) is None
     assert own_address(parse("127.0.0.1,[::1]")) is None
-    with pytest.raises(Failure, match="the way to host no-such-host.invalid is not known") as unknown:
+    with pytest.raises(Failure, match="the way to host no-such-host") as unknown:
         own_address(parse("no-such-host.invalid"))
     assert unknown.value.exit_code == UNAVAILABLE

@@ -137,8 +137,9 @@ def _layers(run: Run) -> dict[str, _Layer]:
 
 
 def _found_wait(opened: Variant) -> str | None:
-    """How a library waits that has no option for it, as its module found out."""
-    return opened.ranks[0].settings.get("wait") if opened.ranks else None
+    """How a library waits that has no option for it, as its module found out; "none" is a layer that never waits."""
+    wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
+    return None if wait == "none" else wait
 
 
 def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:

@@ -11,7 +11,7 @@ from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.states import states
 from netpipe.render.sentences import launch_sentence, listed, state_sentences
-from netpipe.render.units import percent_text, size_text, time_text
+from netpipe.render.units import percent_text, size_text, time_text, width_text
 
 if TYPE_CHECKING:
     from netpipe.analysis.losses import Loss
@@ -62,7 +62,7 @@ def _of_precision(summaries: list[Summary]) -> list[Remark]:
     where = ""
     if worst.worst_half_width is not None:
         place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
-        where = f"; the widest interval is ±{percent_text(worst.worst_half_width)}, of {place}"
+        where = f"; the widest interval is {width_text(worst.worst_half_width)}, of {place}"
     which = listed(f"{summary.variant} {number}" for summary, number in loose)
     sentence = (
         f"{count} of {points} points did not reach the target ({which}){where}. "

@@ -14,7 +14,15 @@ from netpipe.analysis.losses import Loss
 from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
 from netpipe.analysis.summary import Summary
 from netpipe.records import Run
-from netpipe.render.units import percent_text, rate_text, size_text, span_text, time_text, times_text
+from netpipe.render.units import (
+    percent_text,
+    rate_text,
+    size_text,
+    span_text,
+    time_text,
+    times_text,
+    width_text,
+)
 
 FLOOR = "null"  # the module that does nothing: its curve is the floor of the harness, a bound and no layer
 
@@ -303,7 +311,7 @@ def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
             why += f" {few} of them had too few samples for an interval, and say next to nothing."
         if worst.worst_half_width is not None:
             why += (
-                f" The widest interval, ±{percent_text(worst.worst_half_width)}, is that of {worst.variant} "
+                f" The widest interval, {width_text(worst.worst_half_width)}, is that of {worst.variant} "
                 f"at {size_text(worst.worst_size_bytes)}."
             )
         found.append(

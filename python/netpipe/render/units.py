@@ -68,6 +68,11 @@ def rate_text(bytes_per_s: float | None, significant: int = 3) -> str:
     return UNKNOWN if bytes_per_s is None else _stepped(bytes_per_s * 8, RATE_STEPS, "bps", significant)
 
 
+def width_text(half_width: float) -> str:
+    """Relative half width of an interval; beyond its median a number says no more."""
+    return f"±{percent_text(half_width)}" if half_width <= 1 else "more than ±100 %"
+
+
 def percent_text(fraction: float | None) -> str:
     """0.0123 -> "1.2 %": one decimal below 10 %, none above."""
     if fraction is None or not math.isfinite(fraction):

@@ -24,6 +24,10 @@ BOOT_S = 30.0
 HALT_S = 10.0
 # Halts the universe when netpipe has gone, however it went: then its standard input ends.
 GUARD = 'cat >/dev/null; exec "$0" >/dev/null 2>&1'
+# Where LAM 7.1 has nothing to send it sends from an address that it never set, so that what an earlier call has left on
+# the stack decides whether MPI_Init fails ("Bad address"). The resolver of lazily bound functions leaves vector
+# registers there, and in them, at some lengths of the environment, a piece of that.
+BOUND = {"LD_BIND_NOW": "1"}
 
 
 @family("lam")
@@ -42,8 +46,9 @@ class Lam(Family):
             may_read(ordinary_user(), program[0], str(description.file))
 
     def command(self, task: Task) -> Start:
-        # Its own folder stays in /tmp: what is longer makes LAM send from addresses that it never set.
-        variables = {name: value for name, value in task.variables.items() if name != "TMPDIR"}
+        variables = {
+            name: value for name, value in task.variables.items() if name != "TMPDIR"
+        } | BOUND  # not his
         names = ",".join(variables)
         argv = [str(task.description.launcher), "-np", str(task.ranks), "-x", names, *task.extra]
         return Start((*argv, *task.program), {**variables, **self._environment}, self._user, Path("/"))
@@ -51,7 +56,7 @@ class Lam(Family):
     def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
         self._user = ordinary_user() if os.geteuid() == 0 else None
         # A session of our own: a universe that the user has booted is left alone.
-        self._environment = {**task.description.environment, "LAM_MPI_SESSION_SUFFIX": self._session}
+        self._environment = {**task.description.environment, **BOUND, "LAM_MPI_SESSION_SUFFIX": self._session}
         if self._user is not None:
             home = task.scratch / "lam-home"
             home.mkdir(mode=0o700, exist_ok=True)

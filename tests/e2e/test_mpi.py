@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every MPI library through the whole of netpipe: each setting of its table, with real bytes that are checked, and what
+a run says of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Outcome, parse
+from mpi import SIX, Mpis
+
+from netpipe import native
+
+SIZES = "1,9,4097,300001"
+LIMIT_S = 240.0
+
+Netpipe = Callable[..., Outcome]
+
+
+@pytest.fixture
+def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:
+    assert with_mpis.folder.is_dir()
+
+    def call(*arguments: str) -> Outcome:
+        record = tmp_path / "run.jsonl"
+        record.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+        return Outcome(done.returncode, done.stderr + done.stdout, [], parse(record.read_text()))
+
+    return call
+
+
+def settings_of(module: dict[str, Any]) -> list[str]:
+    """Each value of each choice and switch, one at a time."""
+    found = []
+    for option in module["options"]:
+        values = {"choice": option["choices"], "bool": ["yes", "no"]}.get(option["type"], [])
+        found += [f"{option['name']}={value}" for value in values if value != option["default"]]
+    return found
+
+
+@pytest.mark.parametrize("library", SIX)
+def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
+    netpipe: Netpipe, with_mpis: Mpis, library: str
+) -> None:
+    with_mpis.need(library)
+    name = f"mpi@{library}"
+    (module,) = [one for one in native.list_()["modules"] if one["name"] == name]
+    settings = ["", *settings_of(module)]
+    asked = [f"{name}:{setting}" if setting else name for setting in settings]
+    done = netpipe(
+        *asked,
+        "--pattern",
+        "pingpong",
+        "--pattern",
+        "stream",
+        "--sizes",
+        SIZES,
+        "--verify",
+        "--budget",
+        "0.1",
+    )
+    sizes = {int(size) for size in SIZES.split(",")}
+    errors = {error["variant"]: error for error in done.of("error")}
+    for variant in asked:
+        if variant in errors:
+            error = errors[variant]
+            assert error["code"] in (2, 3), error  # refused with a sentence, and not failed
+            assert error["size_bytes"] is None
+            continue
+        skipped = {one["pattern"] for one in done.of("skipped", variant=variant)}
+        for pattern in {"pingpong", "stream"} - skipped:
+            points = done.of("point", variant=variant, pattern=pattern)
+            assert {point["size_bytes"] for point in points} == sizes, f"{variant} {pattern}: {done.said}"
+            assert all(point["verified_bytes"] > 0 for point in points)
+    works = {
+        "",
+        "transport=shm",
+        "transport=tcp",
+        "op=isend",
+        "op=persistent",
+        "op=ssend",
+        "op=bsend",
+        "type=vector",
+    }
+    refused = {variant.partition(":")[2] for variant in errors}
+    assert not works & refused, {variant: error["message"] for variant, error in errors.items()}
+
+
+def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    libraries = [added.name for added in with_mpis.some()]
+    done = netpipe("memcpy", "shm", "tcp:wait=poll", "mpi", "--sizes", "8,64k", "--budget", "0.3")
+    assert done.code == 0, done.said
+    for name in libraries:
+        for transport, below in (("shm", "shm"), ("tcp", "tcp")):
+            variant = f"{name}:transport={transport}"
+            assert len(done.of("point", variant=variant)) == 2
+            (opened,) = done.of("variant", variant=variant)
+            assert opened["below"] == below
+            assert opened["version"]
+            settings = opened["ranks"][0]["settings"]
+            assert settings["wait"] in ("poll", "block", "hybrid"), settings
+            assert f"\n{variant} " in done.said
+    assert "it adds" in done.said
+
+
+def test_eight_ranks_on_two_processors_are_four_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    libraries = [f"{added.name}:transport=shm" for added in with_mpis.need("openmpi", "mpich")]
+    done = netpipe(*libraries, "--ranks", "8", "--sizes", "1,4097", "--verify", "--budget", "0.5")
+    assert done.code == 0, done.said
+    for variant in libraries:
+        assert [len(one["ranks"]) for one in done.of("variant", variant=variant)] == [8]
+        points = done.of("point", variant=variant)
+        assert len(points) == 2
+        assert all(point["verified_bytes"] > 0 for point in points)
+
+
+def test_an_odd_number_of_ranks_makes_no_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe("mpi@mpich", "--ranks", "3", "--sizes", "8")
+    (skipped,) = done.of("skipped")
+    assert skipped["reason"] == "pattern pingpong needs a multiple of 2 ranks, there are 3"
+
+
+def test_a_hang_ends_in_a_sentence_and_the_smaller_sizes_are_measured(
+    netpipe: Netpipe, with_mpis: Mpis
+) -> None:
+    """MPICH 4.0 over UCX's TCP hangs at large messages with a send buffer of 8 KiB."""
+    with_mpis.need("mpich4", "openmpi4")
+    hanging = "mpi@mpich4:transport=tcp,sndbuf=8k"
+    done = netpipe(
+        hanging, "mpi@openmpi4:transport=tcp", "--sizes", "8,1k,64k,1M", "--timeout", "2", "--budget", "0.5"
+    )
+    assert done.code == 4, done.said
+    error = done.of("error")[0]
+    assert error["variant"] == hanging
+    assert error["size_bytes"] in (65536, 1 << 20), error
+    assert "rank " in error["message"]
+    measured = {point["size_bytes"] for point in done.of("point", variant=hanging)}
+    assert {8, 1024} <= measured
+    assert error["size_bytes"] not in measured
+    assert len(done.of("point", variant="mpi@openmpi4:transport=tcp")) == 4
