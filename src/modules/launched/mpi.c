@@ -59,6 +59,7 @@ static __attribute__((noinline)) int end_mpi(void) {
 /* ---------------------------------------------------------------------------------------------- open and close */
 
 static void mpi_close(np_endpoint* e) {
+  if (*e->context->abort != 0) e->broken = 1; /* a rank may be missing */
   if (e->initialised && !e->broken) {
     free_requests(e);
     free_shapes(e);
@@ -341,6 +342,7 @@ static struct binding* the_binding(void) {
       .barrier = mpi_barrier,
       .describe = mpi_describe,
       .counters = mpi_counters,
+      .prepare = mpi_prepare,
   };
   return &binding;
 }

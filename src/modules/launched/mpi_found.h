@@ -17,8 +17,10 @@
 #include "mpi_endpoint.h"
 
 #define FOUND_SOCKETS 1024 /* descriptors that are looked at */
-#define FOUND_BYTES 65536
-#define FOUND_MESSAGES 4
+/* Small enough for every socket buffer: with too small a one some libraries hang, and that is for the measurement to
+ * find, at its size. */
+#define FOUND_BYTES 4096
+#define FOUND_MESSAGES 16
 
 struct socket_bytes {
   uint64_t all[FOUND_SOCKETS]; /* received through the descriptor so far; 0: no TCP connection */
@@ -39,12 +41,12 @@ static inline void read_sockets(struct socket_bytes* sockets) {
   }
 }
 
-/* The sockets that carried at least half a message are the transport; a few bytes are only a library keeping touch. */
+/* The sockets that carried at least a message are the transport; a few bytes are only a library keeping touch. */
 static inline void compare_sockets(struct found* found, const struct socket_bytes* before,
                                    const struct socket_bytes* after) {
   uint64_t all = 0;
   for (int fd = 0; fd < FOUND_SOCKETS; ++fd) {
-    if (after->all[fd] <= before->all[fd] || after->all[fd] - before->all[fd] < FOUND_BYTES / 2) continue;
+    if (after->all[fd] <= before->all[fd] || after->all[fd] - before->all[fd] < FOUND_BYTES) continue;
     all += after->all[fd] - before->all[fd];
     ++found->connections;
     getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &found->sndbuf, &(socklen_t){sizeof found->sndbuf});
@@ -53,7 +55,7 @@ static inline void compare_sockets(struct found* found, const struct socket_byte
     memset(found->congestion, 0, sizeof found->congestion);
     getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, found->congestion, &(socklen_t){sizeof found->congestion - 1});
   }
-  if (all >= FOUND_BYTES) found->transport = FOUND_TCP;
+  if (all >= FOUND_BYTES * FOUND_MESSAGES / 2) found->transport = FOUND_TCP;
 }
 
 /* The names of what is mapped and shared with other processes: "/dev/shm/vader_segment...". */

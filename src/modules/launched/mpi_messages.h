@@ -192,6 +192,19 @@ static np_status recv_kept(np_endpoint* e, int peer, void* data, size_t bytes) {
   return kept_message(e, FOR_RECV, peer, data, bytes);
 }
 
+/* ---------------------------------------------------------------------------------------------- before a visit */
+
+/* The datatype of this size. And the requests of partitioned messages begin anew, so that both sides keep and drop the
+ * same ones, wherever they begin in their buffers. */
+static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
+  SHAPE_OR_RETURN(e, visit->bytes, shape);
+  (void)shape;
+  for (int i = FOR_SEND; e->op == OP_PARTITIONED && i <= FOR_RECV; ++i) {
+    MPI_OR_RETURN(e, drop_requests(e->stores[i]), "MPI_Request_free");
+  }
+  return NP_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------- by op */
 
 struct way {

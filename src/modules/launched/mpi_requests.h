@@ -5,8 +5,8 @@
  * its own.
  *
  * The two requests of a partitioned message belong together for ever: MPI matches them once, in the order in which they
- * were made. So sender and receiver have to keep and drop theirs at the same messages. They do, where both walk
- * through their buffers in the same steps (warm buffers, and verification); otherwise reuse=no is right.
+ * were made. So sender and receiver have to keep and drop theirs at the same messages. They begin each visit with none,
+ * and walk through their buffers in the same steps; where a pattern does not, reuse=no is right.
  */
 #ifndef NETPIPE_MPI_REQUESTS_H
 #define NETPIPE_MPI_REQUESTS_H
@@ -94,11 +94,19 @@ static inline void forget_request(struct request_store* store, struct kept_reque
   if (store->last == one) store->last = NULL;
 }
 
+/* All that are not in flight; the store is then as it was in the beginning. */
+static int drop_requests(struct request_store* store) {
+  int code = MPI_SUCCESS;
+  for (int i = 0; i < KEPT && code == MPI_SUCCESS; ++i) {
+    if (!store->all[i].active) code = drop_request(store, &store->all[i]);
+  }
+  store->hand = 0;
+  return code;
+}
+
 static inline void free_requests(np_endpoint* e) {
   for (int i = 0; i < PURPOSES; ++i) {
-    for (int k = 0; e->stores[i] != NULL && k < KEPT; ++k) {
-      if (!e->stores[i]->all[k].active) drop_request(e->stores[i], &e->stores[i]->all[k]);
-    }
+    if (e->stores[i] != NULL) drop_requests(e->stores[i]);
   }
 }
 

@@ -91,7 +91,7 @@ static int make_type(const np_endpoint* e, uint64_t bytes, MPI_Datatype* type) {
   return contiguous_type(e->block, bytes, type);
 }
 
-/* The first message of a size makes its datatype, all others find it: a visit's warm-up pays for it. */
+/* Made once for a size (mpi_prepare), and found by its messages. */
 static __attribute__((noinline)) np_status derived_shape(np_endpoint* e, uint64_t bytes, struct shape* shape) {
 #if HAVE_COUNTS
   if (e->type == TYPE_BYTES) {
@@ -130,7 +130,7 @@ static inline void free_shapes(np_endpoint* e) {
 
 /* What shape_of can name. */
 static inline uint64_t most_bytes(const np_endpoint* e) {
-  if (e->library.family == OF_LAM) return INT_MAX; /* it counts bytes in an int inside */
+  if (e->library.family == OF_LAM) return INT_MAX - 65536; /* it counts a message and what it adds in an int */
   const uint64_t blocks = e->type == TYPE_BYTES ? HUGE_BLOCK : e->type == TYPE_VECTOR ? e->stride : e->block;
   return blocks * INT_MAX;
 }

@@ -138,6 +138,9 @@ static void verify(uint64_t most) {
       const uint64_t bytes = base + (uint64_t)add;
       if ((int64_t)bytes < 0 || bytes > most || (base < 4 && add < 0)) continue;
       ++sizes;
+      const np_visit visit = {
+          .size = sizeof visit, .bytes = bytes, .outgoing = {(char*)out, 64, 1, 0}, .incoming = {(char*)in, 64, 1, 0}};
+      check(module->prepare(endpoint, &visit), "prepare");
       for (int turn = 0; turn < 4; ++turn, ++message) {
         const uint64_t offset = turn == 2 ? 64 : turn == 3 ? 1 : 0;
         fill(out + offset, bytes, message, ranks.rank);
