@@ -30,7 +30,7 @@ struct Pattern {
   const char* source;   // paper or standard
   // What one round of the pattern counts: its time is divided by this to give the time of one operation.
   std::uint32_t operations_per_round;
-  std::uint32_t extra_rounds;  // rounds that run before the first clock reading of a visit
+  std::uint32_t (*extra_rounds)(int nranks);  // rounds that run before the first clock reading of a visit
   // How many messages of one round arrive at rank r, for verification.
   std::uint32_t (*arrivals)(int rank, int nranks);
   // And how many of them rank r sends.

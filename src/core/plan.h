@@ -38,10 +38,10 @@ struct Plan {
   bool paced = false;
   std::uint64_t seed = 1;
   Pinning pin;
-  int ranks = 2;                 // of a variant whose module takes any number
+  int ranks = 2;                   // of a variant whose module takes any number
   std::string bind = "127.0.0.1";  // where the processes of jobs come to: an address that they can reach
-  double joining_s = 60;         // how long the launcher of a library may take to bring them to life
-  std::string host, token_file;  // of a two-host run
+  double joining_s = 60;           // how long the launcher of a library may take to bring them to life
+  std::string host, token_file;    // of a two-host run
   int port = 0;
 };
 

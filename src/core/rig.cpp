@@ -468,7 +468,7 @@ Report Rig::visit(const Command& command) {
   Opened& one = *opened_[command.variant];
   const Pattern& pattern = *set_.resolved->patterns[command.pattern];
   const int nranks = one.context.nranks;
-  const std::uint64_t rounds = command.samples * command.rounds + pattern.extra_rounds;
+  const std::uint64_t rounds = command.samples * command.rounds + pattern.extra_rounds(nranks);
   const bool together = launched(*one.module) || nranks > 1;
   Stage stage{*one.module,
               one.endpoint,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees to it that every wait ends. While it is armed a timer of the kernel sends this thread a signal ten times a second; its handler
-// looks whether the deadline has passed, the user has interrupted, or a peer has gone, and then raises the abort flag
-// that every module and every wait of ours looks at. There is no thread that could disturb a measurement. Should a
-// module not come back within the grace period, the handler writes the error record that was laid ready and ends the
-// process.
+// Sees to it that every wait ends. While it is armed a timer of the kernel sends this thread a signal ten times a
+// second; its handler looks whether the deadline has passed, the user has interrupted, or a peer has gone, and then
+// raises the abort flag that every module and every wait of ours looks at. There is no thread that could disturb a
+// measurement. Should a module not come back within the grace period, the handler writes the error record that was laid
+// ready and ends the process.
 #pragma once
 
 #include <cstdint>

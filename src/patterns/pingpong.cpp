@@ -37,14 +37,21 @@ np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
+  const auto bounce = [&](std::uint64_t times) {
+    np_status status = NP_OK;
+    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
+      status = send(endpoint, peer, s.outgoing.take(), bytes);
+      if (status == NP_OK) status = recv(endpoint, peer, s.incoming.take(), bytes);
+    }
+    return status;
+  };
+  // The other rank may still be on its way out of the barrier: the first answer says that it is here.
+  if (s.nranks > 1) {
+    if (const np_status status = bounce(1); status != NP_OK) return status;
+  }
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      np_status status = send(endpoint, peer, s.outgoing.take(), bytes);
-      if (status != NP_OK) return status;
-      status = recv(endpoint, peer, s.incoming.take(), bytes);
-      if (status != NP_OK) return status;
-    }
+    if (const np_status status = bounce(rounds); status != NP_OK) return status;
     *stamps++ = now_ns();
   }
   return NP_OK;
@@ -68,7 +75,7 @@ np_status pong(Stage& s, std::uint64_t count) {
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   if (s.nranks == 1 && s.module.put != nullptr) return alone(s, samples, rounds, stamps);
   const bool first = s.nranks == 1 || s.rank < s.nranks / 2;
-  return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds);
+  return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds + 1);
 }
 
 std::uint32_t messages(int, int nranks) { return nranks == 1 ? 2 : 1; }
@@ -82,7 +89,7 @@ const Pattern pingpong = {
     .formula = "time of one operation = round trip / 2; throughput = size_bytes / that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
     .operations_per_round = 2,
-    .extra_rounds = 0,
+    .extra_rounds = [](int nranks) { return nranks > 1 ? 1U : 0U; },
     .arrivals = messages,
     .departures = messages,
     .single_rounds = true,

@@ -63,7 +63,7 @@ const Pattern stream = {
         "that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
     .operations_per_round = 1,
-    .extra_rounds = 1,
+    .extra_rounds = [](int) { return 1U; },
     .arrivals = arrivals,
     .departures = departures,
     .single_rounds = false,
