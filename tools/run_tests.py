@@ -68,7 +68,9 @@ def ctest(folder: str, *options: str) -> Command:
 
 def pytest(*options: str) -> Command:
     more = shlex.split(os.environ.get("TESTS", ""))
-    return (sys.executable, "-m", "pytest", "--quiet", "--junitxml={report}", *options, *more)
+    # A file stays in one process, for the daemons and libraries that its tests share.
+    return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadfile",
+            "--junitxml={report}", *options, *more)  # fmt: skip
 
 
 def clang_tidy() -> Command:

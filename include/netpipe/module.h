@@ -226,17 +226,20 @@ typedef struct np_module {
    * operation is started only and ends with wait or test. */
   np_status (*collective)(np_endpoint* endpoint, np_collective what, int root, const void* source, void* target,
                           size_t bytes, np_request* request_or_null);
+  /* Of a library with a launcher of its own it is also called after each visit, outside the timed region, so that what
+   * it moves only while it is called gets where it belongs. */
   np_status (*barrier)(np_endpoint* endpoint);
 
   /* The settings as they really are (buffer sizes that the kernel gave, algorithms chosen, how it waits), and what
-   * the layer has counted so far (retransmits, wake-ups). Of the settings two names are known to the core: "wait" (block,
-   * poll, hybrid), and "below", the module that these settings really stand on, where that is not the table's. */
+   * the layer has counted so far (retransmits, wake-ups). Of the settings two names are known to the core: "wait"
+   * (block, poll, hybrid), and "below", the module that these settings really stand on, where that is not the table's.
+   */
   void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
   void (*counters)(np_endpoint* endpoint, np_emit emit, void* to);
 
-  /* Collective, outside the timed region, before each visit: what the messages will be, and where. For what a layer would
-   * otherwise do in the first timed call (a datatype, a connection), keeps apart by size, or has to know of the peer's
-   * places (one-sided transfers). */
+  /* Collective, outside the timed region, before each visit: what the messages will be, and where. For what a layer
+   * would otherwise do in the first timed call (a datatype, a connection), keeps apart by size, or has to know of the
+   * peer's places (one-sided transfers). */
   np_status (*prepare)(np_endpoint* endpoint, const np_visit* visit);
 } np_module;
 

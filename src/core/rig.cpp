@@ -191,6 +191,13 @@ Failure Rig::fault(const np_module& module, const char* step, np_status status) 
 }
 
 std::string Rig::error_line(const Command& command, const std::string& sentence) const {
+  const auto& one = opened_[command.variant];
+  if (set_.settle) {  // to the launcher of this job, which the conductor quotes
+    const std::string who = one && one->context.rank >= 0 ? "rank " + std::to_string(one->context.rank) : "a process";
+    return "netpipe-worker: " + who +
+           (command.size_bytes != 0 ? ", " + std::to_string(command.size_bytes) + " bytes" : "") + ": " + sentence +
+           "\n";
+  }
   Json json;
   json.open('{').field("type", "error").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[command.variant].name);
@@ -199,7 +206,6 @@ std::string Rig::error_line(const Command& command, const std::string& sentence)
   } else {
     json.field_null("pattern").field_null("size_bytes");
   }
-  const auto& one = opened_[command.variant];
   json.field("rank", one ? one->context.rank : set_.group->rank()).field("host", host_name());
   json.field("code", static_cast<int>(Exit::failed));
   json.field("message", sentence).close('}');
@@ -496,6 +502,11 @@ Report Rig::visit(const Command& command) {
   // Also after a failure, or a peer would take the report of it for the sign that it waits for.
   if (together && !set_.group->barrier() && status == NP_OK) status = NP_ABORTED;
   if (status == NP_OK) status = pattern.run(stage, command.samples, command.rounds, stamps_.data());
+  // A library may move bytes only while it is called (buffered sends, queues that were full), and between visits this
+  // process sleeps: nobody leaves before everybody has everything.
+  if (status == NP_OK && launched(*one.module) && one.module->barrier != nullptr) {
+    status = one.module->barrier(one.endpoint);
+  }
   const Cause cause = Watchdog::disarm();
 
   if (status == NP_OK && set_.plan->verify && one.limits.delivers != 0) return check(command, pattern, stage, rounds);

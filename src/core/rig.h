@@ -26,7 +26,7 @@ struct RigSetting {
   int cpu = -1;               // that this rank is pinned to
   bool oversubscribed = false;
   std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
-  int record_fd = -1;           // for the watchdog's last words
+  int record_fd = -1;           // for the watchdog's last words; those of a job are for its launcher
   // A job's process: pins itself, as number `local` of `locals` of its job on this host, and says to which processor.
   std::function<Result<int>(int local, int locals)> settle;
 };

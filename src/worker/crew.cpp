@@ -124,7 +124,16 @@ Yardstick NativeCrew::yardstick() {
 // ------------------------------------------------------------------------------------------------------------ a job
 
 JobCrew::~JobCrew() {
+  if (!joined_.empty()) let_go();
+}
+
+// What is left of the job ends with its connection; its launcher, and a rank that is stuck in the library, are for the
+// Python side to end.
+void JobCrew::let_go() {
+  group_.reset();
   for (const int fd : joined_) close(fd);
+  joined_.clear();
+  if (job_ >= 0) office_.event(Json().open('{').field("event", "stop").field("job", job_).close('}').take());
 }
 
 // What the processes of this job are to measure: the plan with this variant alone, and where its module is.
@@ -194,6 +203,12 @@ Failure JobCrew::lost(const Failure& failure) const {
 }
 
 Result<Opening> JobCrew::open(std::uint32_t variant) {
+  Result<Opening> opening = open_new(variant);
+  if (!opening) let_go();
+  return opening;
+}
+
+Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   job_ = office_.jobs++;
   const np_module& module = *resolved_.variants[variant].module;
   if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();

@@ -75,10 +75,11 @@ class JobCrew final : public Crew {
   Result<Report> visit(const Command& command, std::vector<std::int64_t>& stamps) override;
   Result<std::vector<std::string>> counters(std::uint32_t variant) override;
   MemoryUse finish() override;
-  void let_go() override { group_.reset(); }
+  void let_go() override;
   void sign_of_life() override {}  // these wait for ever, and go when the connection does
 
  private:
+  Result<Opening> open_new(std::uint32_t variant);
   Outcome gather(std::uint32_t variant, int ranks);
   Outcome welcome(std::uint32_t variant);
   // With what the launcher has to say of it.

@@ -358,6 +358,7 @@ int join() {
   setting.plan = &*plan;
   setting.resolved = &*resolved;
   setting.job = told[2];
+  setting.record_fd = STDERR_FILENO;
   setting.local_address = link->local_address;
   setting.oversubscribed = ranks_share_a_cpu(choose_cpus(plan->pin, static_cast<int>(*members) - 1));
   setting.settle = [&plan](int local, int locals) -> Result<int> {

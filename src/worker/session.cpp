@@ -190,7 +190,7 @@ void Session::give_up(Sampler& sampler, const Visit& v, bool again) {
   if (again) sampler.give_up(v.curve, Stop::error, size_bytes);
   if (crews_[variant] != nullptr) {
     (void)static_cast<bool>(crews_[variant]->counters(variant));
-    crews_[variant] = nullptr;
+    std::exchange(crews_[variant], nullptr)->let_go();
   }
   const auto of_variant = [&](const Curve& curve) { return curve.setting.variant == variant && !curve.over; };
   const bool left = std::any_of(sampler.curves().begin(), sampler.curves().end(), of_variant);

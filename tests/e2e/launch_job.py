@@ -19,7 +19,7 @@ from netpipe.launch.description import read
 from netpipe.launch.events import Launch
 from netpipe.launch.hosts import parse
 from netpipe.launch.jobs import Jobs, Site, settings
-from netpipe.launch.processes import all_with
+from netpipe.launch.processes import all_with, shared_memory
 
 LIMIT_S = 60.0
 FIELDS = ("secret", "job", "rank", "size", "pid", "uid", "cpus", "host")
@@ -67,6 +67,7 @@ def main() -> None:
                     joined.append(dict(zip(FIELDS, line.split(), strict=True)))
             jobs.attend(tell)
         seen = secret in command_lines()
+        memory = shared_memory(secret) if not failed else set()
         if wish.get("then") == "stop":
             jobs.stop(7)
             while jobs.wait_s() < LIMIT_S and time.monotonic() < deadline:
@@ -79,7 +80,9 @@ def main() -> None:
             interrupts = 1
         jobs.close()
         left = list(all_with(secret))
-    print(json.dumps({"joined": joined, "secret": secret, "seen": seen, "failed": failed, "left": left}))
+    kept = sorted(str(file) for file in memory if file.exists())
+    came = {"joined": joined, "secret": secret, "seen": seen, "failed": failed, "left": left, "kept": kept}
+    print(json.dumps(came))
 
 
 if __name__ == "__main__":

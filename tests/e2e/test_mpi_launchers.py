@@ -81,6 +81,7 @@ def launch(mpis: Mpis, joiners: Callable[[str], Path]) -> Launch:
         came: Launched = json.loads(done.stdout)
         assert came["left"] == []
         assert list(all_with(mark)) == [], "something that was started here outlived its job"
+        assert came["kept"] == [], "shared memory that nobody has any more"
         assert not came["seen"], "the secret was on a command line"
         return came
 
@@ -218,10 +219,13 @@ def test_slurm_tells_what_a_rank_said_and_that_one_died(launch: Launch, slurm: P
     assert "task 1: Aborted" in sentence
 
 
-def test_a_slurm_that_does_not_answer_is_told(launch: Launch, slurm: Path, tmp_path: Path) -> None:
-    (sentence,) = launch("mpich", launcher="srun", more={"SLURM_CONF": str(tmp_path / "none")})["failed"]
-    assert "srun of mpi@mpich ended with exit code" in sentence
-    assert "none" in sentence
+def test_nodes_that_slurm_does_not_have_are_told(launch: Launch, slurm: Path) -> None:
+    came = launch(
+        "mpich", ranks=2, hosts="no-such-node,nor-this", launcher="srun", more={"SLURM_CONF": str(slurm)}
+    )
+    (sentence,) = came["failed"]
+    assert "Slurm gave no nodes" in sentence
+    assert "node" in sentence.partition(": ")[2]
 
 
 # --------------------------------------------------------------------------------------------------- netpipe run
@@ -231,14 +235,18 @@ def test_a_slurm_that_does_not_answer_is_told(launch: Launch, slurm: Path, tmp_p
 def netpipe(mpis: Mpis, worker: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """netpipe("run", "mpi"): the command line, in a folder of its own and with the modules of the six."""
 
-    def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
+    def start(
+        *arguments: str,
+        inside: Callable[..., list[str]] = lambda *command: list(command),
+        **more: str,
+    ) -> subprocess.Popen[str]:
         native = {
             "NETPIPE_NATIVE": str(worker.parents[1]),
             "NETPIPE_MODULE_PATH": str(mpis.folder),
             "TERM": "dumb",
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "netpipe", *arguments],
+            inside(sys.executable, "-m", "netpipe", *arguments),
             cwd=tmp_path,
             env={**os.environ, **native, **more},
             stdin=subprocess.DEVNULL,
@@ -267,7 +275,38 @@ def test_one_command_measures_every_library(
     with netpipe("run", "mpi", "tcp", "--sizes", "8,4k", "--budget", "0.2", "--verify") as process:
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
-    assert points(tmp_path) >= {(name, size) for name in [*there, "tcp"] for size in (8, 4096)}
+    measured = {(variant.partition(":")[0], size) for variant, size in points(tmp_path)}
+    assert measured == {(name, size) for name in [*there, "tcp"] for size in (8, 4096)}
+
+
+def test_netpipe_measures_between_two_hosts(
+    netpipe: Callable[..., subprocess.Popen[str]],
+    mpis: Mpis,
+    two_hosts: TwoHosts,
+    tmp_path: Path,
+) -> None:
+    there = [f"mpi@{name}:transport=tcp" for name in mpis.there]
+    if not there:
+        pytest.skip("no MPI library is here")
+    hosts = (
+        "--hosts",
+        f"{two_hosts.near},{two_hosts.far}",
+        "--launcher",
+        "ssh",
+        "--remote-shell",
+        two_hosts.ssh,
+    )
+    command = ("run", *there, *hosts, "--sizes", "8,4k", "--budget", "0.2", "--verify")
+    with netpipe(*command, inside=two_hosts.inside, NETPIPE_LAM_USER=two_hosts.user) as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert points(tmp_path) == {(name, size) for name in there for size in (8, 4096)}
+    with (tmp_path / "run.jsonl").open() as file:
+        variants = [one for one in map(json.loads, file) if one["type"] == "variant"]
+    for variant in variants:
+        assert [rank["host"] for rank in variant["ranks"]] == [two_hosts.near, two_hosts.far], variant[
+            "variant"
+        ]
 
 
 def test_slurm_starts_what_netpipe_measures(

@@ -129,7 +129,7 @@ def test_a_launcher_that_there_is_not_is_a_sentence() -> None:
 
 def test_slurm_cannot_start_lam() -> None:
     with pytest.raises(Failure, match="mpi@lam cannot be started by srun"):
-        families.find(description("lam"), "srun").check(description("lam"), ("x",))
+        families.find(description("lam"), "srun")().check(description("lam"), ("x",))
 
 
 def test_a_launcher_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
@@ -277,6 +277,11 @@ import os, socket, sys, time
 host, _, port = os.environ["NETPIPE_JOIN"].rpartition(":")
 near = socket.create_connection((host, int(port)))
 who = [os.environ["NETPIPE_JOIN_SECRET"], os.environ["NETPIPE_JOB"], sys.argv[1], str(os.getpid())]
+if sys.argv[2] == "memory":
+    import mmap, time
+    with open("/dev/shm/" + os.environ["NETPIPE_JOIN_SECRET"], "w+b") as file:
+        file.truncate(4096)
+        held = mmap.mmap(file.fileno(), 4096)
 near.sendall(" ".join(who).encode())
 while near.recv(1): pass
 if sys.argv[2] in ("deaf", "stuck"): time.sleep(600)
@@ -446,6 +451,21 @@ def test_at_the_end_nothing_stays(bench: Callable[..., Bench], mode: str) -> Non
     one.jobs.close()  # and again, which does nothing
 
 
+@pytest.mark.parametrize("how", ["stop", "close"])
+def test_shared_memory_of_killed_ranks_is_removed(bench: Callable[..., Bench], how: str) -> None:
+    one = bench("memory")
+    one.launch(ranks=1)
+    one.accept(1)
+    file = Path("/dev/shm") / one.secrets[0]
+    assert file.exists()
+    if how == "stop":
+        one.jobs.stop(0)
+        one.until(lambda: not file.exists())
+    else:
+        one.jobs.close(0)
+    assert (file.exists(), one.left()) == (False, [])
+
+
 def test_an_impatient_user_waits_for_no_grace(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -505,3 +525,26 @@ def test_others_reach_this_host_at_the_address_that_leads_to_them() -> None:
     with pytest.raises(Failure, match="the way to host no-such-host") as unknown:
         own_address(parse("no-such-host.invalid"))
     assert unknown.value.exit_code == UNAVAILABLE
+
+
+# ----------------------------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("tcp", "--launcher", "rsh"), USAGE, "there is no launcher 'rsh'; there are srun, ssh"),
+        (("tcp", "--hosts", "a,a"), USAGE, "host a is named twice"),
+        (("tcp", "--hosts", "a:2,b:2", "--ranks", "6"), USAGE, "the hosts have 4 ranks together and 6"),
+        (("tcp", "--launcher-args", "'x"), USAGE, "--launcher-args: no closing quotation"),
+        (("mpi",), UNAVAILABLE, "no MPI library was added"),
+    ],
+)
+def test_what_cannot_be_launched_is_one_sentence(
+    netpipe: Callable[..., object], arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    said = netpipe("run", *arguments)
+    assert said.code == code, said  # type: ignore[attr-defined]
+    assert says in said.err  # type: ignore[attr-defined]
+    assert said.err.count("\n") == 1  # type: ignore[attr-defined]
+    assert not Path("run.jsonl").exists()

@@ -29,17 +29,25 @@ ENDED_BADLY = re.compile(
     r"(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)\s*=?\s*"
     r"(?:EXIT CODE: (?P<code>\d+)|KILLED BY SIGNAL: (?P<signal>\d+) \((?P<name>[^)]*)\))"
 )
+# ssh could not get there. Hydra of MPICH 4 does not notice and waits for ever; others say less clearly what ssh said.
+NO_WAY = re.compile(
+    r"^ssh: .*|^.*\bPermission denied \((?:publickey|password|keyboard|gssapi|hostbased)[^)]*\).*"
+    r"|^Host key verification failed.*|^ssh_exchange_identification: .*|^kex_exchange_identification: .*",
+    re.MULTILINE,
+)
 SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z\"])")
 
 
 def condense(text: str) -> str:
-    """One line of at most LONGEST characters; empty where nothing was said. What our own processes said comes first, a
-    launcher's boxed explanation next, then its other lines.
+    """One line of at most LONGEST characters; empty where nothing was said. What our own processes said is first, then
+    what ssh said, then a launcher's boxed explanation, then its other lines.
     """
     lines = [line.strip() for line in text.splitlines()]
     ours = [line.partition(f"{WORKER}:")[2].strip() for line in lines if f"{WORKER}:" in line]
     if ours:
         return _cut("; ".join(dict.fromkeys(ours)))
+    if way := hopeless(text):
+        return way
     if culprit := _ended_badly(text):
         return _cut(culprit)
     boxed = _boxes(lines)
@@ -47,6 +55,11 @@ def condense(text: str) -> str:
     if not said:  # nothing but noise is better than nothing
         said = [line for line in lines if line and not RULE.fullmatch(line)]
     return _cut("; ".join(dict.fromkeys(said)))
+
+
+def hopeless(text: str) -> str:
+    """What ssh said of a host that it cannot reach; empty where it said nothing of that kind."""
+    return _cut("; ".join(dict.fromkeys(one.group().strip() for one in NO_WAY.finditer(text))))
 
 
 def _words(line: str) -> str:

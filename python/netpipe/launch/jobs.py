@@ -23,13 +23,13 @@ from types import TracebackType
 
 from netpipe import native
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
-from netpipe.launch.condense import condense
+from netpipe.launch.condense import condense, hopeless
 from netpipe.launch.description import Description, find
 from netpipe.launch.events import Launch
 from netpipe.launch.families import CHOICES, Family, Start, Task, families
 from netpipe.launch.families import find as find_family
 from netpipe.launch.hosts import Hosts, parse
-from netpipe.launch.processes import end_all_with
+from netpipe.launch.processes import end_all_with, remove_unused, shared_memory
 
 LEAVE_S = 2.0  # that launchers get to leave by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
@@ -146,7 +146,9 @@ class Site:
     def _of(self, module: str) -> tuple[Description, Family]:
         if module not in self._families:
             description = self._describe(module)
-            self._families[module] = (description, find_family(description, self.settings.launcher))
+            kind = find_family(description, self.settings.launcher)
+            alike = next((family for _, family in self._families.values() if type(family) is kind), None)
+            self._families[module] = (description, alike if alike and kind.shared else kind())
         return self._families[module]
 
     def _argv(self) -> tuple[str, ...]:
@@ -183,6 +185,7 @@ class _Running:
     pidfd: int
     head: bytes = b""
     tail: bytes = b""
+    memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, to be removed with them
     kill_at: float | None = None  # it was told to end, and is killed then
 
     def take(self, chunk: bytes) -> None:
@@ -243,6 +246,9 @@ class Jobs:
                 self._bury(running)
                 if not asked:
                     tell(running.job, ended(running))
+            elif running.kill_at is None and (why := hopeless(running.said())):
+                tell(running.job, one_line(f"{launcher_of(running)}: {why}"))
+                self._end(running)
             elif running.kill_at is not None and time.monotonic() >= running.kill_at:
                 self._kill(running)
                 self._bury(running)
@@ -260,6 +266,8 @@ class Jobs:
         if self._closed:
             return
         self._closed = True
+        for running in self._running.values():
+            running.memory |= shared_memory(running.secret)
         try:
             self._wait(min(leave_s, 0.2) if self._interrupts() else leave_s)
             for running in self._running.values():
@@ -316,6 +324,7 @@ class Jobs:
     def _end(self, running: _Running) -> None:
         """The launcher alone is asked: it knows where its ranks are, and its helpers are needed to end them."""
         running.kill_at = time.monotonic() + END_S
+        running.memory |= shared_memory(running.secret)
         running.process.terminate()
 
     def _kill(self, running: _Running) -> None:
@@ -325,7 +334,9 @@ class Jobs:
     def _bury(self, running: _Running) -> None:
         """It has gone or was just killed: what is left of its job goes too."""
         running.process.wait()
+        running.memory |= shared_memory(running.secret)
         end_all_with(running.secret)
+        remove_unused(running.memory)
         self._read(running)
         assert running.process.stdout is not None
         with contextlib.suppress(KeyError):
@@ -338,7 +349,6 @@ class Jobs:
 
 def ended(running: _Running) -> str:
     """The sentence for a launcher that has gone."""
-    name = Path(str(running.process.args[0])).name  # type: ignore[index]
     code = running.process.returncode
     if code < 0:
         try:
@@ -348,7 +358,11 @@ def ended(running: _Running) -> str:
     else:
         how = f"ended with exit code {code}"
     words = condense(running.said())
-    return one_line(f"{name} of {running.module} {how}" + (f": {words}" if words else " and said nothing"))
+    return one_line(f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing"))
+
+
+def launcher_of(running: _Running) -> str:
+    return f"{Path(str(running.process.args[0])).name} of {running.module}"  # type: ignore[index]
 
 
 def one_line(sentence: str) -> str:

@@ -34,3 +34,35 @@ def end_all_with(mark: str, limit_s: float = 1.0) -> None:
         if time.monotonic() >= deadline:
             return
         time.sleep(0.005)
+
+
+SHARED = "/dev/shm/"  # noqa: S108
+
+
+def shared_memory(mark: str) -> set[Path]:
+    """Files of shared memory that these processes have mapped. A library removes its own when it ends in good order;
+    of one that is killed they stay until the next boot, and MPICH 5 under srun then stumbles over them.
+    """
+    return {path for process in all_with(mark) for path in mapped(process)}
+
+
+def mapped(process: int) -> set[Path]:
+    try:
+        lines = Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return set()
+    names = {line.partition(SHARED)[2] for line in lines if SHARED in line and not line.endswith("(deleted)")}
+    return {Path(SHARED) / name for name in names}
+
+
+def remove_unused(files: set[Path]) -> None:
+    """Those that are still there and that nobody has mapped any more."""
+    left = {file for file in files if file.exists()}
+    if not left:
+        return
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            left -= mapped(int(folder.name))
+    for file in left:
+        with contextlib.suppress(OSError):
+            file.unlink()

@@ -58,7 +58,9 @@ def console(stream: TextIO | None = None) -> Console:
 
 
 class Rows(Table):
-    """A table without lines. Columns are (header, kind): "left" are words and give way, "right" are numbers."""
+    """A table without lines. Columns are (header, kind): "left" are words and give way, "right" are numbers. The first
+    is a name: where it has no room it goes on in the next line, for the end of a name is what tells two apart.
+    """
 
     def __init__(self, *columns: tuple[str, str]) -> None:
         super().__init__(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -73,7 +75,12 @@ class Rows(Table):
     def add_row(
         self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
     ) -> None:
-        kept = [Text(c, no_wrap=True, overflow="ellipsis") if isinstance(c, str) else c for c in cells]
+        kept = [
+            Text(c, no_wrap=place > 0, overflow="ellipsis" if place > 0 else "fold")
+            if isinstance(c, str)
+            else c
+            for place, c in enumerate(cells)
+        ]
         super().add_row(*kept, style=style, end_section=end_section)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pwd import struct_passwd
+from typing import ClassVar
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch.description import Description
@@ -78,7 +79,9 @@ OF_A_RANK = (
 
 
 class Family:
-    """One for each module of a run, from its first job to the end of the run."""
+    """One for each module of a run, or one for all of them, from the first job to the end of the run."""
+
+    shared: ClassVar[bool] = False  # one for all modules of a run
 
     def check(self, description: Description, program: tuple[str, ...]) -> None:  # noqa: ARG002
         """Is everything here that it takes? Raises Failure (3) with a sentence that says what is not."""
@@ -95,10 +98,10 @@ class Family:
         raise NotImplementedError
 
     def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
-        """Before the first job. What waits here ends when it is given up. Raises Failure."""
+        """Before the first job of each module. What waits here ends when it is given up. Raises Failure."""
 
     def halt(self) -> None:
-        """At the end of the run, whatever came before."""
+        """At the end of the run, whatever came before; a shared one is halted once for each module."""
 
 
 _families: dict[str, type[Family]] = {}
@@ -127,7 +130,7 @@ INSTEAD = ("srun",)
 CHOICES = (*INSTEAD, "ssh")
 
 
-def find(description: Description, instead: str | None) -> Family:
+def find(description: Description, instead: str | None) -> type[Family]:
     """Raises Failure: 2 for a launcher that there is not, 3 for a description of a family that is not known here."""
     known = families()
     if instead is not None and instead not in CHOICES:
@@ -135,11 +138,11 @@ def find(description: Description, instead: str | None) -> Family:
             USAGE, f"there is no launcher '{instead}'; there are {', '.join(CHOICES)} and each library's own"
         )
     if instead in INSTEAD:
-        return known[instead]()
+        return known[instead]
     if description.family not in known:
         raise Failure(
             UNAVAILABLE,
             f"{description.name} is launched by '{description.family}', which this netpipe does not know; "
             f"it knows {', '.join(sorted(known))}",
         )
-    return known[description.family]()
+    return known[description.family]

@@ -65,6 +65,9 @@ class Lam(Family):
             self._environment |= {"HOME": str(home), "USER": name, "LOGNAME": name}
         if task.remote_shell is not None:
             self._environment["LAMRSH"] = str(task.remote_shell)
+        self._environment["LAM_MPI_SSI_boot_rsh_ignore_stderr"] = (
+            "1"  # a greeting or warning of ssh is no failure
+        )
         lines = [f"{host.name} cpu={host.ranks}\n" for host in task.hosts] or [
             f"localhost cpu={task.ranks}\n"
         ]

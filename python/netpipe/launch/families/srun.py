@@ -5,10 +5,16 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import re
 import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from netpipe.failure import UNAVAILABLE, Failure
+from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.launch.condense import condense
 from netpipe.launch.description import Description
 from netpipe.launch.families import Family, Start, Task, family
 
@@ -24,9 +30,47 @@ PMI2_FOLDERS = (
 )
 
 
+ROOM_S = 45  # to wait for nodes: the worker waits a minute for the processes
+
+
 @family("srun")
 class Srun(Family):
-    """srun of Slurm"""
+    """srun of Slurm. All jobs of a run are there at the same time, so they are steps of one allocation that share its
+    processors: the one in which netpipe itself runs, or one that is asked for.
+    """
+
+    shared = True
+
+    def __init__(self) -> None:
+        self._allocation: str | None = None  # that we asked for
+
+    def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
+        if self._allocation is not None or os.environ.get("SLURM_JOB_ID"):
+            return
+        argv = ["salloc", "--no-shell", "--job-name=netpipe", "--exclusive", "--overcommit"]
+        argv += [f"--immediate={ROOM_S}", f"--ntasks={task.ranks}"]
+        if task.hosts:
+            argv += [f"--nodes={len(task.hosts)}", f"--nodelist={','.join(host.name for host in task.hosts)}"]
+        said = waited_for(Start(tuple(argv), task.variables), task.scratch / "salloc.log", given_up)
+        found = re.search(r"Granted job allocation (\d+)", said)
+        if found is None:
+            raise Failure(
+                FAILED,
+                f"Slurm gave no nodes within {ROOM_S} s: {condense(said) or 'it said nothing'}; wait for them yourself "
+                "with salloc, and run netpipe in it",
+            )
+        self._allocation = found.group(1)
+
+    def halt(self) -> None:
+        if self._allocation is not None:
+            subprocess.run(
+                ["scancel", self._allocation],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=30,
+                check=False,
+            )
+            self._allocation = None
 
     def check(self, description: Description, program: tuple[str, ...]) -> None:  # noqa: ARG002
         if library(description) is None:
@@ -41,8 +85,17 @@ class Srun(Family):
         name = library(description)
         argv = [srun(description), f"--mpi={INTERFACES[name or 'mpich']}", f"--ntasks={task.ranks}"]
         # No binding: the worker pins itself. A rank that ends badly ends the job, as under the libraries' launchers.
-        argv += ["--overcommit", "--cpu-bind=none", "--export=ALL", "--input=none", "--kill-on-bad-exit=1"]
+        argv += [
+            "--overlap",
+            "--overcommit",
+            "--cpu-bind=none",
+            "--export=ALL",
+            "--input=none",
+            "--kill-on-bad-exit=1",
+        ]
         environment = dict(task.variables)
+        if self._allocation is not None:
+            argv.append(f"--jobid={self._allocation}")
         if task.hosts:
             lines = [f"{host.name}\n" * host.ranks for host in task.hosts]
             environment["SLURM_HOSTFILE"] = str(task.file("srun-hosts", "".join(lines)))
@@ -50,6 +103,35 @@ class Srun(Family):
         if name == "intel":
             environment |= {"I_MPI_PIN": "0", "I_MPI_PMI_LIBRARY": pmi2_library()}
         return Start((*argv, *task.extra, *task.program), environment)
+
+
+def waited_for(start: Start, log: Path, given_up: Callable[[], bool]) -> str:
+    """What a command said until it ended, or until its time was over. Raises Failure where it was given up."""
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                start.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=start.whole_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Failure(UNAVAILABLE, f"{start.argv[0]} cannot be started: {error.strerror}") from None
+    deadline = time.monotonic() + ROOM_S + 5
+    while process.poll() is None and time.monotonic() < deadline and not given_up():
+        time.sleep(0.02)
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)  # it gives back what it was about to get
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if given_up():
+        raise Failure(INTERRUPTED, "interrupted while Slurm was asked for nodes")
+    return log.read_text(errors="replace")
 
 
 def library(description: Description) -> str | None:
