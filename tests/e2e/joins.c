@@ -25,8 +25,8 @@ static int join(const char* where) {
   return connect(s, (struct sockaddr*)&address, sizeof address) == 0 ? s : -1;
 }
 
-/* LAM 7.1 sends a message whose address it never sets when there is nothing to send; what an earlier call has left on the
- * stack is then refused by the kernel as a bad address, or is not, as the length of the environment has it. */
+/* LAM 7.1 sends a message whose address it never sets when there is nothing to send; what an earlier call has left on
+ * the stack is then refused by the kernel as a bad address, or is not, as the length of the environment has it. */
 static void __attribute__((noinline)) clear_stack(void) {
   char room[1 << 16];
   memset(room, 0, sizeof room);

@@ -159,7 +159,7 @@ class LiveTable:
         small = LATENCY_BYTES if LATENCY_BYTES in sizes else min(sizes)
         several = len(self._plan.patterns) > 1
         made = Rows(
-            ("", "left"),
+            ("", "name"),
             (f"time for {small} B", "right"),
             ("", "right"),
             ("best rate", "right"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def print_plan(out: Console, plan: Plan, answer: Mapping[str, Any], launches: int) -> None:
     """`answer` is what `netpipe-worker plan` said, `plan` its part that stands in the run file too."""
     left_out = {(c["variant"], c["pattern"]): c["reason"] for c in answer.get("curves", []) if c["reason"]}
-    made = Rows(("variant", "left"), ("pattern", "left"), ("points", "right"), ("settings", "left"))
+    made = Rows(("variant", "name"), ("pattern", "left"), ("points", "right"), ("settings", "left"))
     for planned in plan.variants:
         settings = " ".join(f"{name}={value}" for name, value in planned.options.items())
         for pattern in plan.patterns:

@@ -6,12 +6,14 @@ points of a curve. Rows are never wrapped: where the terminal is too narrow, wor
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
@@ -57,13 +59,39 @@ def console(stream: TextIO | None = None) -> Console:
     return Console(file=stream, width=None if narrow else UNBOUND_COLUMNS, highlight=False, soft_wrap=False)
 
 
+class Name:
+    """Of a variant: in one line, or broken behind ':', ',' and '=' into as many as it takes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(max(map(len, self._pieces())), len(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for piece in self._pieces():
+            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield line("\n".join(lines))
+
+    def _pieces(self) -> list[str]:
+        return re.findall(r"[^:,=]*[:,=]?", self._text)[:-1] or [""]
+
+
+def line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
 class Rows(Table):
-    """A table without lines. Columns are (header, kind): "left" are words and give way, "right" are numbers. The first
-    is a name: where it has no room it goes on in the next line, for the end of a name is what tells two apart.
+    """A table without lines. Columns are (header, kind): "right" are numbers and keep their width, "left" are words and
+    are cut where there is no room, "name" goes on in the next line: its end is what tells two variants apart.
     """
 
     def __init__(self, *columns: tuple[str, str]) -> None:
         super().__init__(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        self._kinds = [kind for _, kind in columns]
         for header, kind in columns:
             # A column that may not wrap keeps its width; one that may gives way, and its text is cut.
             self.add_column(
@@ -76,10 +104,8 @@ class Rows(Table):
         self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
     ) -> None:
         kept = [
-            Text(c, no_wrap=place > 0, overflow="ellipsis" if place > 0 else "fold")
-            if isinstance(c, str)
-            else c
-            for place, c in enumerate(cells)
+            cell if not isinstance(cell, str) else Name(cell) if kind == "name" else line(cell)
+            for kind, cell in zip(self._kinds, cells, strict=False)
         ]
         super().add_row(*kept, style=style, end_section=end_section)
 
@@ -142,7 +168,7 @@ def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[st
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
     made = Rows(
-        (pattern, "left"),
+        (pattern, "name"),
         (f"time for {small}", "right"),
         ("peak", "right"),
         ("at", "right"),
@@ -170,8 +196,8 @@ def loss_table(rows: list[Loss]) -> Rows:
     sizes = {loss.small.size_bytes for loss in rows if loss.small}
     small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
     made = Rows(
-        ("loss of", "left"),
-        ("against", "left"),
+        ("loss of", "name"),
+        ("against", "name"),
         (f"{small} takes", "right"),
         ("more by", "right"),
         ("of peak", "right"),

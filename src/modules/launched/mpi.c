@@ -17,6 +17,7 @@
 
 #include "mpi_collectives.h"
 #include "mpi_found.h"
+#include "mpi_one_sided.h"
 
 static struct library* the_library(void);
 static struct option_table* the_options(void);
@@ -63,6 +64,7 @@ static void mpi_close(np_endpoint* e) {
   if (e->initialised && !e->broken) {
     free_requests(e);
     free_shapes(e);
+    close_one_sided(e);
     if (e->bsend_memory != NULL) detach_buffer(e);
     MPI_Comm_free(&e->control);
     end_mpi();
@@ -141,6 +143,38 @@ static np_status prepare(np_endpoint* e) {
   return attach_buffer(e);
 }
 
+static np_status check_one_sided(np_endpoint* e) {
+  const struct settings* const s = &e->settings;
+  const char* const transport = text_of(s, TRANSPORT);
+  const size_t length = strlen(transport);
+  const char* const op = text_of(s, OP);
+  if (!e->one_sided) {
+    for (int option = SYNC; option <= WINDOW; ++option) {
+      if (number_of(s, option) == 0) continue;
+      return fail(e->context, NP_USAGE, "%s=%s means nothing for op=%s: choose op=put, get or accumulate",
+                  option == SYNC ? "sync" : "window", text_of(s, option), op);
+    }
+    return NP_OK;
+  }
+  if (e->any_source) {
+    return fail(e->context, NP_USAGE, "op=%s: a window's transfers name their rank: any_source=yes is not possible",
+                op);
+  }
+  if (e->op == OP_GET && e->sync == SYNC_NONE) {
+    return fail(e->context, NP_USAGE,
+                "op=get: only synchronisation tells that it has arrived: sync=none is not possible");
+  }
+#if HAVE_MPI_3
+  if (e->window_kind == WINDOW_SHARED && length >= 3 && strcmp(transport + length - 3, "tcp") == 0) {
+    return fail(e->context, NP_USAGE, "window=shared is memory that the ranks share: transport=%s is not possible",
+                transport);
+  }
+#else
+  (void)length;
+#endif
+  return NP_OK;
+}
+
 static np_status check_options(np_endpoint* e) {
   const struct settings* const s = &e->settings;
   if (e->type == TYPE_VECTOR && (e->stride % e->block != 0 || e->stride < e->block)) {
@@ -152,7 +186,7 @@ static np_status check_options(np_endpoint* e) {
   if (e->op == OP_PARTITIONED && e->any_source) {
     return fail(e->context, NP_USAGE, "op=partitioned must name its sender: any_source=yes is not possible");
   }
-  return NP_OK;
+  return check_one_sided(e);
 }
 
 /* Here, and only here, a module with a launcher may wait for the other ranks: MPI_Init is collective. */
@@ -170,6 +204,11 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->reuse = number_of(s, REUSE) != 0;
   e->partitions = (int)number_of(s, PARTITIONS);
   e->any_source = number_of(s, ANY_SOURCE) != 0;
+  e->one_sided = e->op == OP_PUT || e->op == OP_GET || e->op == OP_ACCUMULATE;
+  e->sync = (int)number_of(s, SYNC);
+  e->window_kind = (int)number_of(s, WINDOW);
+  e->yields = number_of(s, YIELD) == YIELD_YES || (number_of(s, YIELD) == YIELD_AUTO && context->oversubscribed != 0);
+  e->peers[FOR_SEND] = e->peers[FOR_RECV] = -1;
   e->block = (uint64_t)number_of(s, BLOCK);
   e->stride = (uint64_t)number_of(s, STRIDE);
   e->plain_bytes = e->type == TYPE_BYTES ? INT_MAX : 0;
@@ -183,6 +222,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = check_settings(s);
   if (status == NP_OK) status = prepare(e);
   if (status == NP_OK) status = look_around(e);
+  if (status == NP_OK) status = open_one_sided(e);
   if (status == NP_OK) status = check_found(e);
   if (status == NP_OK) status = check_buffers(e);
   if (status != NP_OK) {
@@ -271,6 +311,11 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
   }
   if (used > 0) emit(to, "environment", all);
   free(all);
+  if (e->one_sided) {
+    emit(to, "window", text_of(&e->settings, WINDOW));
+    emit(to, "sync", text_of(&e->settings, SYNC));
+    emit(to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
+  }
   if (e->op == OP_BSEND) {
     snprintf(text, sizeof text, "%llu", (unsigned long long)e->bsend_bytes);
     emit(to, "bsend_buffer_bytes", text);
@@ -332,6 +377,8 @@ static struct binding* the_binding(void) {
       .close = mpi_close,
       .bootstrap = mpi_bootstrap,
       .limits = mpi_limits,
+      .alloc = mpi_alloc,
+      .free = mpi_free,
       .send = mpi_send,
       .recv = mpi_recv,
       .isend = mpi_isend,

@@ -59,6 +59,25 @@ struct found {
   double awake;   /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
 };
 
+/* Memory that other ranks reach (mpi_windows.h). */
+struct window {
+  MPI_Win win;
+  char* base;          /* at a page */
+  uint64_t bytes;      /* from there */
+  char* memory;        /* where the window begins */
+  uint64_t all_bytes;  /* from there */
+  void* mapped;        /* what is to be unmapped */
+  long long* far_base; /* of each rank, as it is named to MPI */
+  int begun, in_epoch;
+};
+#define WINDOWS 4
+/* The places of a rank's next messages, from the beginning of its window. */
+struct far_places {
+  long long window, base, stride, count, next;
+};
+enum { FLAG_SENT, FLAG_FETCHED };
+#define TOLD 1024 /* counters that may be under way */
+
 struct np_endpoint {
   /* first what every message needs */
   np_status (*send)(np_endpoint* e, int peer, const void* data, size_t bytes);
@@ -86,6 +105,21 @@ struct np_endpoint {
   uint64_t bsend_bytes;
   uint64_t drained; /* op=bsend: how often the buffer was full */
   int* counts;      /* of MPI_Reduce_scatter */
+  int peers[2];     /* whom the last message went to and came from; -1: nobody yet */
+
+  /* one-sided */
+  int one_sided, sync, window_kind;
+  int separate; /* the library may keep a copy for others of what is in a window */
+  int yields;   /* a rank that looks at its counter gives its processor away */
+  struct window windows[WINDOWS], flags;
+  int nwindows;
+  struct window* active; /* of this visit */
+  struct far_places* far;
+  struct far_places far_now; /* of the rank that was met in this visit */
+  int met;                   /* -1: none yet */
+  uint64_t sent, received;
+  uint64_t told[TOLD], tellings;
+  MPI_Group* groups; /* of each rank alone */
 };
 
 /* The library's own words, with what was called. */

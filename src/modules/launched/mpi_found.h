@@ -228,7 +228,8 @@ static void describe_found(np_endpoint* e, np_emit emit, void* to) {
     const double awake = found->awake > 1 ? 1 : found->awake;
     snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
     emit(to, "awake", text);
-    emit(to, "wait", awake > 0.8 ? "poll" : awake < 0.2 ? "block" : "hybrid");
+    /* A rank that looks at a counter never sleeps, whatever the library does. */
+    emit(to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
   }
 }
 

@@ -141,9 +141,9 @@ static int make_request(np_endpoint* e, int direction, int peer, const void* dat
              : COUNTED(MPI_Recv_init, data, *shape, source_of(e, peer), TAG_MESSAGE, e->comm, request);
 }
 
-/* Starts the request of this message, a new one or one that has served before. */
-static inline np_status start_kept(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
-                                   struct kept_request** started) {
+/* The request of this message, a new one or one that has served before. */
+static inline np_status find_or_make(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                                     struct kept_request** kept) {
   const struct purpose purpose = {.data = data, .bytes = bytes, .peer = peer};
   struct request_store* const store = e->stores[direction];
   int fresh = 0, code = MPI_SUCCESS;
@@ -159,6 +159,16 @@ static inline np_status start_kept(np_endpoint* e, int direction, int peer, cons
       return status != NP_OK ? status : failed(e, code, "making a persistent request");
     }
   }
+  *kept = one;
+  return NP_OK;
+}
+
+static inline np_status start_kept(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                                   struct kept_request** started) {
+  struct kept_request* one = NULL;
+  const np_status status_of_request = find_or_make(e, direction, peer, data, bytes, &one);
+  if (UNLIKELY(status_of_request != NP_OK)) return status_of_request;
+  e->peers[direction] = peer;
   MPI_OR_RETURN(e, MPI_Start(&one->request), "MPI_Start");
   one->active = 1;
 #if HAVE_PARTITIONED
@@ -194,6 +204,28 @@ static np_status recv_kept(np_endpoint* e, int peer, void* data, size_t bytes) {
 
 /* ---------------------------------------------------------------------------------------------- before a visit */
 
+#define FEW_PLACES 64
+
+/* in mpi_one_sided.h */
+static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit);
+static np_status send_one_sided(np_endpoint* e, int peer, const void* data, size_t bytes);
+static np_status recv_one_sided(np_endpoint* e, int peer, void* data, size_t bytes);
+
+/* With few places, which are then used again and again, the persistent requests; for the rank that the messages of the
+ * visit before went to or came from. */
+static np_status make_ahead(np_endpoint* e, int direction, size_t bytes, const np_places* places) {
+  struct request_store* const store = e->stores[direction];
+  const uint64_t reused = store->reused;
+  np_status status = NP_OK;
+  if (e->peers[direction] < 0 || places->count > FEW_PLACES) return NP_OK;
+  for (uint64_t i = 0; i < places->count && status == NP_OK; ++i) {
+    struct kept_request* one = NULL;
+    status = find_or_make(e, direction, e->peers[direction], places->base + places->stride * i, bytes, &one);
+  }
+  store->reused = reused; /* nothing has been sent */
+  return status;
+}
+
 /* The datatype of this size. And the requests of partitioned messages begin anew, so that both sides keep and drop the
  * same ones, wherever they begin in their buffers. */
 static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
@@ -202,7 +234,12 @@ static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
   for (int i = FOR_SEND; e->op == OP_PARTITIONED && i <= FOR_RECV; ++i) {
     MPI_OR_RETURN(e, drop_requests(e->stores[i]), "MPI_Request_free");
   }
-  return NP_OK;
+  if (e->op == OP_PERSISTENT && e->reuse) {
+    np_status status = make_ahead(e, FOR_SEND, visit->bytes, &visit->outgoing);
+    if (status == NP_OK) status = make_ahead(e, FOR_RECV, visit->bytes, &visit->incoming);
+    return status;
+  }
+  return e->one_sided ? prepare_one_sided(e, visit) : NP_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- by op */
@@ -213,8 +250,9 @@ struct way {
 };
 /* in the order of the option's choices */
 static const struct way ways[] = {
-    {send_blocking, recv_blocking},  {isend_wait, irecv_wait},        {send_kept, recv_kept},
-    {ssend_blocking, recv_blocking}, {bsend_blocking, recv_blocking}, {rsend_when_ready, recv_ready},
+    {send_blocking, recv_blocking},   {isend_wait, irecv_wait},         {send_kept, recv_kept},
+    {ssend_blocking, recv_blocking},  {bsend_blocking, recv_blocking},  {rsend_when_ready, recv_ready},
+    {send_one_sided, recv_one_sided}, {send_one_sided, recv_one_sided}, {send_one_sided, recv_one_sided},
     {send_kept, recv_kept},
 };
 
@@ -246,6 +284,10 @@ static inline void store_kept(np_request* to, struct kept_request* one, int dire
 
 static np_status start_message(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
                                np_request* to) {
+  if (UNLIKELY(e->one_sided)) {
+    return fail(e->context, NP_UNSUPPORTED, "op=%s: one-sided transfers are not waited for one by one",
+                text_of(&e->settings, OP));
+  }
   if (e->op == OP_PERSISTENT || e->op == OP_PARTITIONED) {
     struct kept_request* one = NULL;
     const np_status status = start_kept(e, direction, peer, data, bytes, &one);

@@ -30,6 +30,8 @@ enum {
   OP,
   REUSE,
   PARTITIONS,
+  SYNC,
+  WINDOW,
   ANY_SOURCE,
   TYPE,
   BLOCK,
@@ -47,14 +49,27 @@ enum {
   OPTIONS
 };
 
-enum { OP_SEND, OP_ISEND, OP_PERSISTENT, OP_SSEND, OP_BSEND, OP_RSEND, OP_PARTITIONED };
+enum { OP_SEND, OP_ISEND, OP_PERSISTENT, OP_SSEND, OP_BSEND, OP_RSEND, OP_PUT, OP_GET, OP_ACCUMULATE, OP_PARTITIONED };
+enum { SYNC_FENCE, SYNC_PSCW, SYNC_LOCK, SYNC_LOCK_ALL, SYNC_NONE };
+#if HAVE_MPI_3
+enum { WINDOW_ALLOCATE, WINDOW_CREATE, WINDOW_DYNAMIC, WINDOW_SHARED };
+#define WINDOW_KINDS "allocate|create|dynamic|shared"
+#define SYNCHRONISATIONS "fence|pscw|lock|lock_all|none"
+#define FIRST_WINDOW_KIND "allocate"
+#else
+/* LAM's mpi.h has MPI_Win_lock, and its library has not. */
+enum { WINDOW_CREATE };
+#define WINDOW_KINDS "create"
+#define SYNCHRONISATIONS "fence|pscw"
+#define FIRST_WINDOW_KIND "create"
+#endif
 enum { TYPE_BYTES, TYPE_CONTIGUOUS, TYPE_VECTOR, TYPE_INDEXED };
 enum { YIELD_AUTO, YIELD_YES, YIELD_NO };
 
 #if HAVE_PARTITIONED
-#define OPERATIONS "send|isend|persistent|ssend|bsend|rsend|partitioned"
+#define OPERATIONS "send|isend|persistent|ssend|bsend|rsend|put|get|accumulate|partitioned"
 #else
-#define OPERATIONS "send|isend|persistent|ssend|bsend|rsend"
+#define OPERATIONS "send|isend|persistent|ssend|bsend|rsend|put|get|accumulate"
 #endif
 
 /* An option of one or more families; one that two families understand differently stands here twice. */
@@ -73,7 +88,7 @@ static const struct offered offers[] = {
       .choices = OPERATIONS,
       .unit = "",
       .help = "how a message is sent: MPI_Send, MPI_Isend with MPI_Wait, a persistent request, MPI_Ssend, MPI_Bsend, "
-              "MPI_Rsend, or in partitions",
+              "MPI_Rsend, one-sided by MPI_Put, MPI_Get or MPI_Accumulate, or in partitions",
       .tunable = 1}},
     {REUSE,
      OF_ANY,
@@ -95,6 +110,26 @@ static const struct offered offers[] = {
       .help = "op=partitioned: parts of a message; fewer where so many do not divide it evenly",
       .tunable = 1}},
 #endif
+    {SYNC,
+     OF_ANY,
+     {.name = "sync",
+      .type = NP_CHOICE,
+      .default_value = "fence",
+      .choices = SYNCHRONISATIONS,
+      .unit = "",
+      .help = "op=put, get, accumulate: what tells that a message is there: MPI_Win_fence, post-start-complete-wait, a "
+              "lock for each, one lock with flushes, or nothing but a counter behind it",
+      .tunable = 0}},
+    {WINDOW,
+     OF_ANY,
+     {.name = "window",
+      .type = NP_CHOICE,
+      .default_value = FIRST_WINDOW_KIND,
+      .choices = WINDOW_KINDS,
+      .unit = "",
+      .help = "op=put, get, accumulate: whose memory peers may reach: the library's, ours, ours as it is attached, or "
+              "what the ranks of a host share",
+      .tunable = 0}},
     {ANY_SOURCE,
      OF_ANY,
      {.name = "any_source",
