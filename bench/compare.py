@@ -562,7 +562,7 @@ def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
 
         for i in range(rounds):
             order: list[Callable[[], object]] = [ours, by_hand]
-            if same_build and shutil.which(classic or "") and i < 3:
+            if same_build and shutil.which(classic or "") and i < 2:
                 order.append(by_netpipe_classic)
             for side in order if i % 2 else reversed(order):
                 side()

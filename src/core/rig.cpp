@@ -127,7 +127,7 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
 Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement) {
   // The job's own watchdogs end before this one.
   const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
-  const auto agree = [&]() {
+  const auto agree = [&] {
     Watchdog::arm(deadline, nullptr, {}, -1);
     Result<std::vector<std::string>> all = group.agree(std::string());
     Watchdog::disarm();

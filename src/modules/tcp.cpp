@@ -96,7 +96,7 @@ struct Totals {
 struct np_endpoint {
   explicit np_endpoint(const np_context* given) : context(given), quickack(given->options[kQuickack].number != 0) {}
 
-  Wire<SocketIo>& active() { return *wire; }
+  [[nodiscard]] Wire<SocketIo>& active() const { return *wire; }
 
   const np_context* context;
   bool quickack;

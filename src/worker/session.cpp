@@ -314,7 +314,13 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
 
 Outcome Session::write_done(Sampler& sampler) {
   for (const auto& [c, p] : sampler.take_done()) {
-    if (sampler.blocks_of(c, p).empty()) continue;  // nothing was measured: the error or the interruption says so
+    if (sampler.blocks_of(c, p).empty()) {
+      const Curve& curve = sampler.curves()[c];
+      if (curve.points[p].stop != Stop::budget) continue;  // the error or the interruption says so
+      skip(curve.setting.variant, set_.resolved->patterns[curve.setting.pattern]->name, curve.points[p].size_bytes,
+           "the machine changed its state under each of its visits; measure again, with more --budget");
+      continue;
+    }
     if (Outcome written = write(point_record(sampler, c, p)); !written) return written;
   }
   return ok();

@@ -82,9 +82,12 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
         for variant in variants:
             if variant in errors:  # what was opened works
                 assert errors[variant]["size_bytes"] is None, errors[variant]
-            elif not done.of("skipped", variant=variant):
+            elif not done.of("skipped", variant=variant, size_bytes=None):
                 points = done.of("point", variant=variant)
-                assert {point["size_bytes"] for point in points} == sizes, f"{variant} {pattern}: {done.said}"
+                unsteady = {one["size_bytes"] for one in done.of("skipped", variant=variant)}
+                assert {point["size_bytes"] for point in points} | unsteady == sizes, (
+                    f"{variant}: {done.said}"
+                )
                 assert all(point["verified_bytes"] > 0 for point in points)
     works = {
         "",
