@@ -98,7 +98,7 @@ def steps() -> tuple[Step, ...]:
         Step(
             "address, undefined: end to end",
             "all",
-            (pytest("tests/e2e", "-m", "not slow", "-k", "not conformance"),),
+            (pytest("tests/e2e", "-m", "not slow", "-k", "not conformance and not mpi"),),
             native,
         ),
         Step("thread: build", "all", sanitized(tsan, "thread", UNIT_TESTS)),
