@@ -222,9 +222,13 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = check_settings(s);
   if (status == NP_OK) status = prepare(e);
   if (status == NP_OK) status = look_around(e);
-  if (status == NP_OK) status = open_one_sided(e);
   if (status == NP_OK) status = check_found(e);
+  if (status == NP_OK && e->one_sided) {
+    status = open_one_sided(e);
+    if (status == NP_OK) status = check_found(e);
+  }
   if (status == NP_OK) status = check_buffers(e);
+  if (status == NP_OK && e->one_sided && passive(e)) status = begin_epoch(e, &e->flags);
   if (status != NP_OK) {
     /* The other ranks may have come further, and MPI_Finalize would wait for them. */
     e->broken = 1;
@@ -285,6 +289,11 @@ static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
 static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
   *limits = (np_limits){.max_message_bytes = most_bytes(e), .delivers = 1};
   if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
+  if (e->library.family == OF_LAM && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
+    /* Beyond what LAM sends at once its MPI_Win_complete and MPI_Win_wait wait for each other for ever. */
+    const int64_t eager = number_of(&e->settings, EAGER);
+    limits->max_message_bytes = eager > 0 ? (uint64_t)eager : e->found.transport == FOUND_TCP ? 65536 : 8192;
+  }
   return NP_OK;
 }
 

@@ -174,6 +174,12 @@ static np_status check_found(np_endpoint* e) {
   const size_t length = strlen(asked);
   const int wants_tcp = length >= 3 && strcmp(asked + length - 3, "tcp") == 0;
   const int wants_shm = (length >= 3 && strcmp(asked + length - 3, "shm") == 0) || strstr(asked, "sysv") != NULL;
+  if (e->flags.begun && wants_tcp && e->found.transport != FOUND_TCP) {
+    return fail(e->context, NP_USAGE,
+                "%s was asked for %s, but no TCP connection of rank %d carried its op=%s into its window=%s, though it "
+                "carries messages: choose another window, as create, or ranks on two hosts",
+                e->library.version, asked, e->rank, text_of(s, OP), text_of(s, WINDOW));
+  }
   if (wants_tcp && e->found.transport != FOUND_TCP) {
     return fail(e->context, NP_USAGE, "%s was asked for %s, but no TCP connection of rank %d carried its messages",
                 e->library.version, asked, e->rank);

@@ -122,12 +122,13 @@ static inline np_status set_openmpi(struct settings* s) {
     /* It would leave tcp out, and then nothing is left on a machine without a fabric. */
     if (is(s, TRANSPORT, "ofi")) put(s, MCA "mtl_ofi_provider_exclude", "shm,sockets,udp,rstream");
   }
-  /* Its windows have components of their own, which do not ask what messages go through: on one host it takes shared
-   * memory wherever it can. */
+  /* Its windows have components of their own, which do not ask what messages go through: on one host they take shared
+   * memory wherever they can, or UCX. */
   const int64_t op = number_of(s, OP);
   if (op == OP_PUT || op == OP_GET || op == OP_ACCUMULATE) {
     if (ucx) put_checked(s, MCA, "osc", "ucx");
-    if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm");
+    if (shm) put_checked(s, MCA, "osc", "^ucx");
+    if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
   }
   if (eager > 0) {
     snprintf(name, sizeof name, "btl_%s_eager_limit", own);

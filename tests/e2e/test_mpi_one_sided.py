@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One-sided transfers of every MPI library under ping-pong and stream: with real bytes that are checked, through what
+was asked for, and refused with a sentence where they cannot be.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Outcome, parse
+from mpi import SIX, Mpis
+
+SIZES = "1,9,4097,300001"
+LIMIT_S = 120.0
+PATTERNS = ("--pattern", "pingpong", "--pattern", "stream", "--verify")
+
+# Every op, every sync, every window, and every op over TCP, without all their products.
+MPI_3 = (
+    "op=put,transport=shm",
+    "op=put,sync=lock,window=dynamic,transport=shm",
+    "op=put,sync=lock_all,window=shared,transport=shm",
+    "op=put,sync=none,transport=shm",
+    "op=get,sync=pscw,window=create,transport=shm",
+    "op=get,sync=lock,transport=shm",
+    "op=get,sync=lock_all,window=dynamic,transport=shm",
+    "op=accumulate,sync=lock,transport=shm",
+    "op=accumulate,sync=none,window=create,transport=shm",
+    "op=put,sync=lock_all,window=create,transport=tcp",
+    "op=get,window=dynamic,transport=tcp",
+    "op=accumulate,sync=pscw,window=create,transport=tcp",
+)
+# LAM has fence and pscw, and loses itself in pscw where a message is longer than it sends at once.
+LAM = (
+    "op=put,transport=shm",
+    "op=get,sync=pscw,transport=shm",
+    "op=accumulate,transport=shm",
+    "op=put,transport=tcp",
+    "op=get,sync=pscw,transport=tcp",
+)
+
+Netpipe = Callable[..., Outcome]
+
+
+@pytest.fixture
+def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:
+    assert with_mpis.folder.is_dir()
+
+    def call(*arguments: str) -> Outcome:
+        record = tmp_path / "run.jsonl"
+        record.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+        return Outcome(done.returncode, done.stderr + done.stdout, [], parse(record.read_text()))
+
+    return call
+
+
+@pytest.mark.parametrize("library", SIX)
+def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    variants = [f"mpi@{library}:{settings}" for settings in (LAM if library == "lam" else MPI_3)]
+    done = netpipe(*variants, *PATTERNS, "--sizes", SIZES, "--budget", "0.05")
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    for variant in variants:
+        for pattern in ("pingpong", "stream"):
+            points = done.of("point", variant=variant, pattern=pattern)
+            assert {str(point["size_bytes"]) for point in points} == set(SIZES.split(",")), (variant, pattern)
+            assert all(point["verified_bytes"] > 0 for point in points)
+        # Some libraries take shared memory for windows where messages go through TCP.
+        (opened,) = done.of("variant", variant=variant)
+        found = "TCP" if variant.endswith("tcp") else "shared memory"
+        wanted = dict(one.split("=") for one in variant.partition(":")[2].split(","))
+        for rank in opened["ranks"]:
+            settings = rank["settings"]
+            assert settings["transport_found"] == found
+            assert settings["sync"] == wanted.get("sync", "fence")
+            assert settings["memory_model"] in (
+                ("not told",) if library == "lam" else ("unified", "separate")
+            )
+
+
+@pytest.mark.parametrize("sync", ["", ",sync=pscw", ",sync=lock_all"])
+def test_two_pairs_at_once(netpipe: Netpipe, with_mpis: Mpis, sync: str) -> None:
+    variants = [
+        f"{added.name}:op={op}{sync},transport=shm"
+        for added in with_mpis.need("openmpi", "mpich")
+        for op in ("put", "get")
+    ]
+    done = netpipe(*variants, *PATTERNS, "--ranks", "4", "--sizes", "1,4097", "--budget", "0.2")
+    assert done.code == 0, done.said
+    for variant in variants:
+        points = done.of("point", variant=variant)
+        assert len(points) == 4, variant
+        assert all(point["verified_bytes"] > 0 for point in points)
+
+
+def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
+    netpipe: Netpipe, with_mpis: Mpis
+) -> None:
+    """Without verification ping-pong sends from where the message landed, and cold messages begin anywhere."""
+    with_mpis.need("mpich")
+    variants = [f"mpi@mpich:op={op},sync={sync}" for op in ("put", "get") for sync in ("pscw", "lock_all")]
+    for more in ((), ("--buffers", "cold")):
+        done = netpipe(*variants, "--sizes", "8,4097", "--budget", "0.2", *more)
+        assert done.code == 0, done.said
+        assert all(len(done.of("point", variant=variant)) == 2 for variant in variants)
+
+
+def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("openmpi", "mpich4")
+    variants = [
+        f"mpi@{library}:op={op},type={kind}"
+        for library in ("openmpi", "mpich4")
+        for op, kind in (("put", "vector"), ("get", "indexed"))
+    ]
+    done = netpipe(*variants, *PATTERNS, "--sizes", "9,4097", "--budget", "0.05")
+    assert done.code == 0, done.said
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+    assert len(done.of("point")) == 16
+
+
+REFUSED = {
+    "op=get,sync=none": "only synchronisation tells that it has arrived",
+    "sync=pscw": "sync=pscw means nothing for op=send",
+    "op=isend,window=create": "window=create means nothing for op=isend",
+    "op=put,any_source=yes": "any_source=yes is not possible",
+    "op=put,window=shared,transport=tcp": "transport=tcp is not possible",
+}
+
+
+def test_what_cannot_work_is_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(*(f"mpi@mpich:{settings}" for settings in REFUSED), "--sizes", "8", "--budget", "0.05")
+    assert done.code == 2, done.said
+    assert not done.of("point")
+    said = {error["variant"].partition(":")[2]: error for error in done.of("error")}
+    assert len(said) == len(REFUSED)
+    for settings, sentence in REFUSED.items():
+        (error,) = [error for error in said.values() if sentence in error["message"]]
+        assert error["code"] == 2, settings
+
+
+def test_lam_has_what_mpi_2_has(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    """No passive target, and in pscw no put beyond what it sends at once: it would wait for ever."""
+    with_mpis.need("lam")
+    for setting in ("sync=lock", "window=allocate"):
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", "run", f"mpi@lam:op=put,{setting}", "--sizes", "8"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+        assert done.returncode == 2, done.stderr
+        assert ("fence" if setting == "sync=lock" else "create") in done.stderr
+    short, long = "mpi@lam:op=put,sync=pscw", "mpi@lam:op=put,sync=pscw,eager=1M"
+    run = netpipe(short, long, *PATTERNS, "--sizes", "8192,8193", "--budget", "0.1")
+    assert run.code == 0, run.said
+    assert {one["size_bytes"] for one in run.of("skipped")} == {8193}
+    assert {one["variant"] for one in run.of("skipped")} == {short}
+    assert len(run.of("point")) == 6
