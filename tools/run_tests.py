@@ -68,8 +68,8 @@ def ctest(folder: str, *options: str) -> Command:
 
 def pytest(*options: str) -> Command:
     more = shlex.split(os.environ.get("TESTS", ""))
-    # A file stays in one process, for the daemons and libraries that its tests share.
-    return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadfile",
+    # Which tests stay in one process is said in tests/e2e/conftest.py.
+    return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadgroup",
             "--junitxml={report}", *options, *more)  # fmt: skip
 
 
@@ -90,7 +90,9 @@ def steps() -> tuple[Step, ...]:
         Step("build", "check tidy all", build("build")),
         Step("C++: unit tests", "check", (ctest("build", "--label-regex", "unit"),)),
         Step("C++: unit and module tests", "all", (ctest("build", "--label-exclude", "fuzz"),)),
-        Step("Python: unit tests", "check", (pytest("tests/python", "-m", "not slow"),)),
+        Step(
+            "Python: unit tests", "check", (pytest("tests/python", "-m", "not slow", "--dist", "loadfile"),)
+        ),
         Step("Python: all tests", "all", (pytest(),)),
         Step("clang-tidy", "tidy all", (clang_tidy(),)),
         Step("address, undefined: build", "all", sanitized(asan, "address,undefined")),

@@ -73,18 +73,28 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     asked = [name, *(f"{name}:{setting}" for setting in settings_of(module))]
     sizes = {int(size) for size in SIZES.split(",")}
     errors = {}
-    for pattern in ("pingpong", "stream"):
-        variants = [
-            variant for variant in asked if (library, variant.partition(":")[2], pattern) not in HANGS
-        ]
-        done = netpipe(*variants, "--pattern", pattern, "--sizes", SIZES, "--verify", "--budget", "0.1")
+    hanging = {
+        variant: [p for p in ("pingpong", "stream") if (library, variant.partition(":")[2], p) in HANGS]
+        for variant in asked
+    }
+    for patterns in (("pingpong", "stream"), ("pingpong",), ("stream",)):
+        left_out = {"pingpong", "stream"} - set(patterns)
+        variants = [variant for variant in asked if set(hanging[variant]) == left_out]
+        if not variants:
+            continue
+        options = [word for pattern in patterns for word in ("--pattern", pattern)]
+        done = netpipe(*variants, *options, "--sizes", SIZES, "--verify", "--budget", "0.1")
         errors |= {error["variant"]: error for error in done.of("error")}
         for variant in variants:
             if variant in errors:  # what was opened works
                 assert errors[variant]["size_bytes"] is None, errors[variant]
-            elif not done.of("skipped", variant=variant, size_bytes=None):
-                points = done.of("point", variant=variant)
-                unsteady = {one["size_bytes"] for one in done.of("skipped", variant=variant)}
+                continue
+            for pattern in patterns:
+                skipped = done.of("skipped", variant=variant, pattern=pattern)
+                unsteady = {one["size_bytes"] for one in skipped}
+                if None in unsteady:
+                    continue
+                points = done.of("point", variant=variant, pattern=pattern)
                 assert {point["size_bytes"] for point in points} | unsteady == sizes, (
                     f"{variant}: {done.said}"
                 )
