@@ -138,33 +138,41 @@ def lacks_googletest(command: Command) -> bool:
     return cache.is_file() and "GTEST_INCLUDE_DIR-NOTFOUND" in cache.read_text()
 
 
-def counts(report: Path) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for case in ElementTree.parse(report).iter("testcase"):
-        kinds = {child.tag for child in case}
-        failed = kinds & {"failure", "error"}
-        found["failed" if failed else "skipped" if "skipped" in kinds else "passed"] += 1
-    return found
+@dataclass
+class Outcome:
+    counts: Counter[str] = field(default_factory=Counter)  # tests by what became of them
+    failures: list[str] = field(default_factory=list)  # a line each
+
+    def read(self, report: Path) -> None:
+        for case in ElementTree.parse(report).iter("testcase"):
+            bad = next((child for child in case if child.tag in {"failure", "error"}), None)
+            if bad is not None:
+                said = (bad.get("message") or bad.text or "").strip().partition("\n")[0]
+                self.failures.append(f"{case.get('classname')} {case.get('name')}: {said}")
+            skipped = case.find("skipped") is not None
+            self.counts["failed" if bad is not None else "skipped" if skipped else "passed"] += 1
 
 
-def run_step(step: Step, number: int) -> Counter[str]:
-    """Its tests by what became of them; a step without tests, or one that broke off, counts as one."""
+def run_step(step: Step, number: int) -> Outcome:
+    """A step without tests, or one that broke off, counts as one."""
     report = RESULTS / f"{number:02}.xml"
-    total: Counter[str] = Counter()
+    outcome = Outcome()
     for command in step.commands:
         if lacks_googletest(command):
             print(
                 "skipped: GoogleTest is not installed (Debian, Ubuntu: apt install libgtest-dev)", flush=True
             )
-            return Counter(skipped=1)
+            return Outcome(Counter(skipped=1))
         report.unlink(missing_ok=True)
         code = run(tuple(word.replace("{report}", str(report)) for word in command), step.environment)
         if report.is_file():
-            total += counts(report)
+            outcome.read(report)
         if code != 0:
-            total["failed"] = max(1, total["failed"])
-            return total
-    return total or Counter(passed=1)
+            if not outcome.failures:
+                outcome.counts["failed"] += 1
+                outcome.failures.append(f"{command[0]} ended with exit code {code}")
+            return outcome
+    return outcome if outcome.counts else Outcome(Counter(passed=1))
 
 
 def main(arguments: list[str]) -> int:
@@ -175,16 +183,20 @@ def main(arguments: list[str]) -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     lines: list[str] = []
+    failures: list[str] = []
     total: Counter[str] = Counter()
     for number, step in enumerate(chosen):
         print(f"\n=== {step.name}", flush=True)
         start = time.monotonic()
-        found = run_step(step, number)
-        total += found
-        numbers = "".join(f"{found[kind]:9}" for kind in ("passed", "failed", "skipped"))
+        outcome = run_step(step, number)
+        total += outcome.counts
+        failures += [f"{step.name}: {failure}" for failure in outcome.failures]
+        numbers = "".join(f"{outcome.counts[kind]:9}" for kind in ("passed", "failed", "skipped"))
         lines.append(f"{step.name:42}{numbers}{time.monotonic() - start:9.1f}")
     print(f"\n{'':42}{'passed':>9}{'failed':>9}{'skipped':>9}{'seconds':>9}")
     print("\n".join(lines))
+    if failures:  # once more, where they are looked for
+        print("\nfailed:", *failures, sep="\n  ")
     summary = ", ".join(f"{total[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
     print(f"\n{summary} in {time.monotonic() - began:.1f}s", flush=True)
     return 1 if total["failed"] else 0

@@ -70,12 +70,26 @@ def test_of_an_imported_curve_nobody_knows_whether_it_converged() -> None:
     assert got.latency_ns.low == got.latency_ns.high == 1000
 
 
-def test_one_lucky_sample_is_no_peak() -> None:
-    lucky = point("m", 64, 1, samples=1)
-    lucky.half_width = None
-    got = of(point("m", 8, 8), lucky)
+def unsure_point(size_bytes: int, time_ns: float) -> Point:
+    few = point("m", size_bytes, time_ns, samples=1)
+    few.half_width = None
+    return few
+
+
+def test_a_lucky_sample_is_no_peak_beside_a_rate_with_an_interval() -> None:
+    got = of(point("m", 8, 8), unsure_point(64, 64 / 1.1))
     assert got.peak_size_bytes == 8
+    assert got.peak_bytes_per_s is not None
+    assert got.peak_bytes_per_s.known
     assert got.unsure == 1
+
+
+def test_one_slow_size_with_an_interval_is_no_peak() -> None:
+    got = of(point("m", 8, 8), unsure_point(64, 8), unsure_point(128, 8))
+    assert got.peak_size_bytes == 128
+    assert got.peak_bytes_per_s is not None
+    assert got.peak_bytes_per_s.value == pytest.approx(16e9)
+    assert not got.peak_bytes_per_s.known
 
 
 def test_the_pattern_decides_which_bytes_count() -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.analysis.curves import all_converged, grouped, planned, rate_of, time_of
 from netpipe.analysis.estimate import Estimate, across, difference, ratio
-from netpipe.analysis.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
+from netpipe.analysis.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -216,7 +216,4 @@ def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | 
 
 
 def _fastest(points: Sequence[Point]) -> Point | None:
-    """By the rule of `summary.peak_spot`."""
-    rated = [(rate, point) for point in points if (rate := rate_of(point)) is not None]
-    sure = [item for item in rated if item[0].known]
-    return max(sure or rated, key=lambda item: item[0].value)[1] if rated else None
+    return fastest((rate, point) for point in points if (rate := rate_of(point)) is not None)

@@ -12,15 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from netpipe.analysis.curves import Curve, Spot, curves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from netpipe.analysis.estimate import Estimate
     from netpipe.records import Run
+
+_Rated = TypeVar("_Rated")
 
 LATENCY_BYTES = 8  # the size of the 2003 paper
 LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
@@ -54,13 +56,19 @@ def latency_spot(spots: Sequence[Spot]) -> Spot | None:
     return next(iter(at_eight or small), None)
 
 
-def peak_spot(spots: Sequence[Spot]) -> Spot | None:
-    """The spot with the highest rate; of equal ones the smallest size. A point without an interval may be one lucky
-    sample, so it is the peak only where no point has one.
+def fastest(rated: Iterable[tuple[Estimate, _Rated]]) -> _Rated | None:
+    """What has the highest rate, of equal ones the first. A rate without an interval may be one lucky sample: the
+    highest with an interval goes before it where that comes within 10 % of it.
     """
-    rated = [(spot.rate_bytes_per_s, spot) for spot in spots if spot.rate_bytes_per_s is not None]
-    sure = [item for item in rated if item[0].known]
-    return max(sure or rated, key=lambda item: item[0].value)[1] if rated else None
+    both = list(rated)
+    top = max(both, key=lambda item: item[0].value, default=None)
+    known = [item for item in both if top and item[0].known and item[0].value >= KNEE * top[0].value]
+    best = max(known, key=lambda item: item[0].value, default=top)
+    return best[1] if best else None
+
+
+def peak_spot(spots: Sequence[Spot]) -> Spot | None:
+    return fastest((spot.rate_bytes_per_s, spot) for spot in spots if spot.rate_bytes_per_s is not None)
 
 
 def size_reaching(spots: Sequence[Spot], bytes_per_s: float) -> float | None:
