@@ -479,8 +479,10 @@ class OfMpi:
 
     def __init__(self, module: str, environment: str) -> None:
         from netpipe.launch import description
+        from netpipe.mpi import added
 
-        self.description = description.find(module)
+        self.added = added.one(module)
+        self.description = description.read(self.added.path)
         self.environment = {
             **self.description.environment,
             **dict(word.split("=", 1) for word in environment.split() if "=" in word),
@@ -488,10 +490,8 @@ class OfMpi:
 
     def build(self, folder: Path) -> Path:
         program = folder / "pingpong"
-        path = NATIVE / f"lib/netpipe/modules/{self.description.name}.module"
-        facts = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
         subprocess.run(
-            [facts["mpicc"], "-O3", "-o", str(program), str(ROOT / "bench/mpi/pingpong.c")],
+            [str(self.added.mpicc), "-O3", "-o", str(program), str(ROOT / "bench/mpi/pingpong.c")],
             env={**os.environ, **self.description.environment},
             check=True,
             timeout=LIMIT_S,
@@ -502,7 +502,7 @@ class OfMpi:
         from netpipe.launch import families
 
         task = families.Task(self.description, program, 2, (), self.environment, (), None, folder)
-        start = families.find(self.description, None).command(task)
+        start = families.find(self.description, None)().command(task)
         done = subprocess.run(
             start.argv,
             env=start.whole_environment(),
@@ -522,55 +522,49 @@ def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
     """
     variant = f"{module}:transport={transport}"
     sizes = {8: "8 B", 1 << 20: "1 MiB"}
-    classic = {"mpi@openmpi": "NPopenmpi", "mpi@mpich": "NPmpich2"}.get(module)
     times: dict[tuple[str, int], list[float]] = {}
 
-    def ours() -> str:
-        records = through_the_command(variant, "--sizes", "8,1M", "--target", "0.01%", "--budget", "1")
-        for size, point in points(records).items():
-            times.setdefault(("ours", size), []).append(point["median_ns"])
+    # One size a process on either side: what a TCP connection carried before shapes what it carries next.
+    def ours(size: int) -> str:
+        records = through_the_command(variant, "--sizes", str(size), "--target", "0.01%", "--budget", "0.7")
+        times.setdefault(("ours", size), []).append(points(records)[size]["median_ns"])
         (opened,) = [r for r in records if r["type"] == "variant"]
         return str(opened["ranks"][0]["settings"].get("environment", ""))
 
-    environment = ours()
+    environment = ours(8)
     times.clear()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         library = OfMpi(module, environment)
         program = library.build(folder)
         version = library.description.version
-        same_build = (classic == "NPopenmpi" and " 4.1" in version) or (
-            classic == "NPmpich2" and " 4.0" in version
-        )
+        built_for = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}
+        classic = next((name for built, name in built_for.items() if version.startswith(built)), "")
 
-        def by_hand() -> None:
-            said = library.run(folder, str(program), "0.5", *map(str, sizes))
-            for line in said.splitlines():
-                if line.startswith("{"):
-                    row = json.loads(line)
-                    times.setdefault(("by hand", row["bytes"]), []).append(row["oneway_ns"])
+        def by_hand(size: int) -> None:
+            said = library.run(folder, str(program), "0.7", str(size))
+            (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+            times.setdefault(("by hand", size), []).append(row["oneway_ns"])
 
         def by_netpipe_classic() -> None:
             out = folder / "np.out"
-            library.run(
-                folder, shutil.which(classic or "") or "", "-o", str(out), "-u", str(1 << 20), "-l", "8"
-            )
+            library.run(folder, shutil.which(classic) or "", "-o", str(out), "-u", str(1 << 20), "-l", "8")
             for line in out.read_text().splitlines():
                 size, _, seconds = line.split()[:3]
                 if int(size) in sizes:
                     times.setdefault(("classic", int(size)), []).append(float(seconds) * 1e9)
 
         for i in range(rounds):
-            order: list[Callable[[], object]] = [ours, by_hand]
-            if same_build and shutil.which(classic or "") and i < 2:
-                order.append(by_netpipe_classic)
-            for side in order if i % 2 else reversed(order):
-                side()
+            for size in sizes:
+                for side in (ours, by_hand) if i % 2 else (by_hand, ours):
+                    side(size)
+            if shutil.which(classic) and i < 3:
+                by_netpipe_classic()
     results = []
     for size, text in sizes.items():
         for peer, what, target in (
             ("by hand", "40 lines of MPI", "<= 1.01"),
-            ("classic", classic or "", "<= 1.0 or within the noise"),
+            ("classic", classic, "<= 1.0 or within the noise"),
         ):
             theirs = times.get((peer, size), [])
             if not theirs:
@@ -582,7 +576,7 @@ def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
             results.append(
                 Result(
                     "mpi",
-                    f"{text} over {library.description.version}, {transport}: netpipe / {what}",
+                    f"{text} over {version}, {transport}: netpipe / {what}",
                     shown(mine, 0, " ns"),
                     shown(theirs, 0, " ns"),
                     shown(ratios),
@@ -594,8 +588,10 @@ def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
 
 
 def mpi(rounds: int) -> list[Result]:
-    names = [path.stem for path in sorted((NATIVE / "lib/netpipe/modules").glob("mpi@*.module"))]
-    chosen = [name for name in names if name in ("mpi@openmpi", "mpi@mpich")]
+    """Every Open MPI and MPICH that was added."""
+    from netpipe.mpi import added
+
+    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
     if not chosen:
         raise MissingError("no MPI was added: netpipe modules add")
     return [r for name in chosen for transport in ("shm", "tcp") for r in one_mpi(rounds, name, transport)]

@@ -1,66 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/description.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
+#include "core/contract.h"
 #include "core/registry.h"
 #include "core/text.h"
 
 namespace netpipe {
 namespace {
 
-constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "choice", "text"};
 constexpr std::string_view first_line = "netpipe-module 1";
 constexpr std::size_t option_fields = 9;
-
-// Every operation of the contract, so that the name and the field never differ.
-#define NP_EVERY_OPERATION(X) \
-  X(probe)                    \
-  X(open)                     \
-  X(close)                    \
-  X(bootstrap)                \
-  X(address)                  \
-  X(connect)                  \
-  X(reset)                    \
-  X(limits)                   \
-  X(alloc)                    \
-  X(free)                     \
-  X(send)                     \
-  X(recv)                     \
-  X(isend)                    \
-  X(irecv)                    \
-  X(wait)                     \
-  X(test)                     \
-  X(expose)                   \
-  X(attach)                   \
-  X(withdraw)                 \
-  X(put)                      \
-  X(get)                      \
-  X(fence)                    \
-  X(flush)                    \
-  X(collective)               \
-  X(barrier)                  \
-  X(describe)                 \
-  X(counters)                 \
-  X(prepare)
-
-// Stands for an operation that is there, in another process.
-void elsewhere() { std::abort(); }
-
-bool note_operation(np_module& table, std::string_view name) {
-#define NP_NOTE(field)                                                \
-  if (name == #field) {                                               \
-    table.field = reinterpret_cast<decltype(table.field)>(elsewhere); \
-    return true;                                                      \
-  }
-  NP_EVERY_OPERATION(NP_NOTE)
-#undef NP_NOTE
-  return false;
-}
 
 std::string one_line(const char* text) {
   std::string line = text;
@@ -83,15 +36,12 @@ std::string describe_table(const np_module& table, const std::string& file, cons
   if (table.adds != nullptr) line("adds", one_line(table.adds));
   line("ranks", std::to_string(table.min_ranks) + " " + std::to_string(table.max_ranks));
   line("crosses-hosts", table.crosses_hosts != 0 ? "yes" : "no");
-  std::string operations;
-#define NP_LIST(field) \
-  if (table.field != nullptr) operations += (operations.empty() ? "" : " ") + std::string(#field);
-  NP_EVERY_OPERATION(NP_LIST)
-#undef NP_LIST
-  line("operations", operations);
+  std::string all;
+  for (const std::string_view operation : operations(table)) all.append(all.empty() ? "" : " ").append(operation);
+  line("operations", all);
   for (std::uint32_t i = 0; i < table.noptions; ++i) {
     const np_option& o = table.options[i];
-    text += "option\t" + std::string(o.name) + "\t" + std::string(type_names.at(static_cast<std::size_t>(o.type))) +
+    text += "option\t" + std::string(o.name) + "\t" + std::string(type_name(o.type)) +
             "\t" + one_line(o.default_value) + "\t" + std::to_string(o.min) + "\t" + std::to_string(o.max) + "\t" +
             (o.choices != nullptr ? one_line(o.choices) : "") + "\t" + one_line(o.unit) + "\t" +
             (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\n";
@@ -108,9 +58,9 @@ Outcome DescribedModule::take_option(const std::vector<std::string>& fields) {
   }
   np_option option{};
   option.name = keep(fields[0]);
-  const auto* type = std::find(type_names.begin(), type_names.end(), fields[1]);
-  if (type == type_names.end()) return usage("'" + fields[1] + "' is no type of an option");
-  option.type = static_cast<np_type>(type - type_names.begin());
+  const std::optional<np_type> type = type_named(fields[1]);
+  if (!type) return usage("'" + fields[1] + "' is no type of an option");
+  option.type = *type;
   option.default_value = keep(fields[2]);
   const Result<std::int64_t> min = parse_integer(fields[3]);
   const Result<std::int64_t> max = parse_integer(fields[4]);
@@ -143,7 +93,7 @@ Outcome DescribedModule::take(std::string_view key, std::string_view value) {
   }
   if (key == "operations") {
     for (const std::string& operation : split(value, ' ')) {
-      if (!note_operation(table_, operation)) return usage("there is no operation '" + operation + "'");
+      if (!mark_operation(table_, operation)) return usage("there is no operation '" + operation + "'");
     }
   }
   return ok();

@@ -132,19 +132,6 @@ Outcome check_table(const np_module* table, const std::string& path) {
   return ok();
 }
 
-std::vector<std::string_view> operations(const np_module& m) {
-  std::vector<std::string_view> there;
-  const auto note = [&](bool is_there, std::string_view name) {
-    if (is_there) there.push_back(name);
-  };
-#define NP_NOTE(field) note(m.field != nullptr, #field)  // the name and the field may never differ
-  NP_NOTE(bootstrap), NP_NOTE(reset), NP_NOTE(alloc);
-  NP_NOTE(send), NP_NOTE(recv), NP_NOTE(isend), NP_NOTE(irecv), NP_NOTE(wait), NP_NOTE(test);
-  NP_NOTE(put), NP_NOTE(get), NP_NOTE(fence), NP_NOTE(flush), NP_NOTE(collective), NP_NOTE(barrier);
-#undef NP_NOTE
-  return there;
-}
-
 std::string probe_reason(const np_module& m) {
   if (m.probe == nullptr) return {};
   std::array<char, 512> message{};

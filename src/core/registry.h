@@ -54,9 +54,6 @@ std::vector<std::string> module_directories();
 // Is this table one that the core can use? The sentence names both sides of a mismatch.
 Outcome check_table(const np_module* table, const std::string& path);
 
-// The operations that are there, by their field names.
-std::vector<std::string_view> operations(const np_module& table);
-
 // The sentence that a module's probe leaves, or "" when it can be used here.
 std::string probe_reason(const np_module& table);
 

@@ -289,7 +289,11 @@ Outcome Rig::ready_here(std::uint32_t index) {
   } else {
     auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(),
                                  set_.plan->verify, set_.arena != nullptr ? one.context.nranks : 1);
-    if (!pool) return pool.failure();
+    if (!pool) {
+      Failure failure = pool.failure();
+      if (message_[0] != '\0') failure.sentence += std::string(" (") + message_.data() + ")";
+      return failure;
+    }
     one.pool = std::move(*pool);
     if (one.module->alloc == nullptr) common_pool_ = one.pool;
   }

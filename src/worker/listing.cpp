@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/listing.h"
 
-#include <array>
-
+#include "core/contract.h"
 #include "core/json.h"
 #include "core/text.h"
 
 namespace netpipe {
 namespace {
-
-constexpr std::array<const char*, 5> type_names = {"bool", "int", "size", "choice", "text"};
 
 void text_or_null(Json& json, const char* name, const char* text) {
   json.key(name);
@@ -17,7 +14,7 @@ void text_or_null(Json& json, const char* name, const char* text) {
 }
 
 void add_option(Json& json, const np_option& option) {
-  json.open('{').field("name", option.name).field("type", type_names[static_cast<std::size_t>(option.type)]);
+  json.open('{').field("name", option.name).field("type", type_name(option.type));
   json.field("default", option.default_value);
   const bool ranged = option.type == NP_INT || option.type == NP_SIZE;
   ranged ? json.field("min", option.min).field("max", option.max) : json.field_null("min").field_null("max");

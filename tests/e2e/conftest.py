@@ -8,13 +8,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mpi import mpis, with_mpis  # noqa: F401  (fixtures)
+from mpi import Mpis, mpis, with_mpis  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
@@ -115,3 +116,28 @@ def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Pope
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+Netpipe = Callable[..., Outcome]
+
+
+@pytest.fixture
+def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:  # noqa: F811
+    """netpipe("mpi@mpich", "--sizes", "8"): one run with these modules, to its end."""
+    assert with_mpis.folder.is_dir()
+
+    def call(*arguments: str, limit_s: float = 240.0) -> Outcome:
+        record = tmp_path / "run.jsonl"
+        record.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limit_s,
+        )
+        return Outcome(done.returncode, done.stderr + done.stdout, [], parse(record.read_text()))
+
+    return call

@@ -5,21 +5,15 @@ a run says of it.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Outcome, parse
+from conftest import Netpipe
 from mpi import SIX, Mpis
 
 from netpipe import native
 
 SIZES = "1,9,4097,300001"
-LIMIT_S = 240.0
 
 # Faults of libraries. A buffer of MPI_Bsend that was full once never empties, as ten lines of MPI show as well; and
 # LAM's daemons do not deliver every large message.
@@ -29,29 +23,6 @@ HANGS = {
     ("lam", "rpi=lamd", "pingpong"),
     ("lam", "rpi=lamd", "stream"),
 }
-
-Netpipe = Callable[..., Outcome]
-
-
-@pytest.fixture
-def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:
-    assert with_mpis.folder.is_dir()
-
-    def call(*arguments: str) -> Outcome:
-        record = tmp_path / "run.jsonl"
-        record.unlink(missing_ok=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "160"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-        return Outcome(done.returncode, done.stderr + done.stdout, [], parse(record.read_text()))
-
-    return call
 
 
 def settings_of(module: dict[str, Any]) -> list[str]:

@@ -5,14 +5,11 @@ was asked for, and refused with a sentence where they cannot be.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from conftest import Outcome, parse
+from conftest import Netpipe
 from mpi import SIX, Mpis
 
 SIZES = "1,9,4097,300001"
@@ -42,29 +39,6 @@ LAM = (
     "op=put,transport=tcp",
     "op=get,sync=pscw,transport=tcp",
 )
-
-Netpipe = Callable[..., Outcome]
-
-
-@pytest.fixture
-def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:
-    assert with_mpis.folder.is_dir()
-
-    def call(*arguments: str) -> Outcome:
-        record = tmp_path / "run.jsonl"
-        record.unlink(missing_ok=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "160"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-        return Outcome(done.returncode, done.stderr + done.stdout, [], parse(record.read_text()))
-
-    return call
 
 
 @pytest.mark.parametrize("library", SIX)

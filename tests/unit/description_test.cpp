@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "core/contract.h"
 #include "core/registry.h"
 
 namespace netpipe {

@@ -188,16 +188,6 @@ TEST(CheckTable, RefusesAnOptionThatMakesNoSenseAndNamesIt) {
   }
 }
 
-TEST(Operations, AreThoseThatAreThere) {
-  np_module table = good_table();
-  const std::size_t all = operations(table).size();
-  table.get = nullptr;
-  const std::vector<std::string_view> there = operations(table);
-  EXPECT_EQ(there.size(), all - 1);
-  EXPECT_EQ(std::count(there.begin(), there.end(), "get"), 0);
-  EXPECT_EQ(std::count(there.begin(), there.end(), "put"), 1);
-}
-
 TEST(ProbeReason, IsTheSentenceOfTheModule) {
   np_module table = good_table();
   EXPECT_EQ(probe_reason(table), "");
