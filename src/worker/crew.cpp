@@ -32,10 +32,16 @@ void tell(Group& group, const Command& command) {
 // worst becomes the first report that is not good, the one that it comes with included.
 Outcome collect(Group& group, const Command& command, int clock_peer, std::vector<std::int64_t>& stamps,
                 Report& worst) {
-  if (worst.status != NP_OK) tell(group, {.verb = Verb::abandon});
+  // Members that have not reported yet wait for the one that has, and see nothing of its report.
+  bool told = false;
+  const auto abandon = [&] {
+    if (worst.status == NP_OK || told) return;
+    told = true;
+    tell(group, {.verb = Verb::abandon});
+  };
+  abandon();
   // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
   bool echo_so_far = worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::peer_gone;
-  bool told = worst.status != NP_OK;
   Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
   Outcome outcome = ok();
   for (int peer = 1; peer < group.size(); ++peer) {
@@ -50,11 +56,7 @@ Outcome collect(Group& group, const Command& command, int clock_peer, std::vecto
       std::copy(std::begin(report.sentence), std::end(report.sentence), std::begin(worst.sentence));
       echo_so_far = echo;
     }
-    // Members after this one wait for it, and see nothing of its report.
-    if (report.status != NP_OK && !told) {
-      told = true;
-      tell(group, {.verb = Verb::abandon});
-    }
+    abandon();
     if (report.status == NP_OK && clock_peer == peer) {
       stamps.resize(command.samples + 1);
       outcome = group.recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));

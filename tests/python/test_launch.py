@@ -17,7 +17,7 @@ from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.launch import Command, Job, worker
 from netpipe.launch.events import AnyEvent, Ended, Pass, Ready, decode
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.measure import Measurement, Progress, take_turns, worse
+from netpipe.launch.measure import Measurement, Progress, worse
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
 from netpipe.records import Header, Run
@@ -96,20 +96,17 @@ def test_each_launch_has_its_number(measure: Measure) -> None:
     assert {point.launch for point in run.points} == {0, 1, 2}
 
 
-def test_two_workers_take_turns(fake: Path, tmp_path: Path, interrupt: Interrupt) -> None:
-    plan = Plan((("variant", "tcp"), *LINES))
-    order: list[str] = []
-
-    def hear(name: str) -> Callable[[AnyEvent], None]:
-        return lambda event: order.append(name) if isinstance(event, Pass) else None
-
-    workers = []
-    for number, name in enumerate("ab"):
-        job = Job(plan, tmp_path / f"{name}.jsonl", number)
-        workers.append((Worker(launch.find("local").command(job), job.text(), 20, interrupt), hear(name)))
-    take_turns(workers)
-    assert "".join(order) == "abababab"  # the fake one makes four passes
-    assert [one.exit_code for one, _ in workers] == [0, 0]
+def test_a_worker_waits_after_each_pass(fake: Path, tmp_path: Path, interrupt: Interrupt) -> None:
+    job = Job(Plan((("variant", "tcp"), *LINES)), tmp_path / "run.jsonl", 0)
+    worker = Worker(launch.find("local").command(job), job.text(), 20, interrupt)
+    passes = []
+    while worker.exit_code is None:
+        events: list[AnyEvent] = []
+        worker.turn(events.append)
+        passes.append(sum(isinstance(event, Pass) for event in events))
+    worker.close()
+    assert passes == [1, 1, 1, 1, 0]  # the fake one makes four
+    assert worker.exit_code == 0
 
 
 def test_a_launcher_is_one_decorated_function(monkeypatch: pytest.MonkeyPatch) -> None:

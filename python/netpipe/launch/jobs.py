@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from netpipe import native
-from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
+from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.launch.condense import condense, hopeless
 from netpipe.launch.description import Description, find
 from netpipe.launch.events import Launch
@@ -223,7 +223,7 @@ class Jobs:
             if self._interrupts():
                 raise Failure(INTERRUPTED, "interrupted before it was launched")
             start = self._site.start(event, lambda: self._interrupts() > 0)
-            process = self._popen(start)
+            process = start.popen(subprocess.DEVNULL, subprocess.PIPE)
         except Failure as failure:
             tell(event.job, one_line(failure.sentence))
             return
@@ -281,21 +281,6 @@ class Jobs:
             self._selector.close()
 
     # ------------------------------------------------------------------------------------------- inside
-
-    def _popen(self, start: Start) -> subprocess.Popen[bytes]:
-        try:
-            return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
-                start.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=start.whole_environment(),
-                cwd=start.folder,
-                start_new_session=True,
-                **start.identity(),
-            )
-        except OSError as error:
-            raise Failure(UNAVAILABLE, f"{start.argv[0]} cannot be started: {error.strerror}") from None
 
     def _read(self, running: _Running) -> None:
         """All that is there. A daemon that it left may hold the pipe open, so nobody waits for its end."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run: launches one after the other, workers that take turns, and what is still measured when one is lost."""
+"""A whole run: launches one after the other, and what is still measured when a worker is lost."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Measurement:
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
             worker = Worker(self.launcher.command(job), job.text(), silence_s, interrupt, self.site)
-            take_turns([(worker, tell)])
+            worker.run(tell)
             tell(None)
             assert worker.exit_code is not None
             worst = worse(worst, worker.exit_code)
@@ -171,18 +171,3 @@ def _what_follows(again: Sequence[Sequence[str]]) -> str:
 def worse(one: int, other: int) -> int:
     """The more serious of two exit codes. One that is none of ours is a failure."""
     return max((code if code in SEVERITY else FAILED for code in (one, other)), key=SEVERITY.index)
-
-
-def take_turns(workers: Sequence[tuple[Worker, Callable[[AnyEvent], None]]]) -> None:
-    """Lets each do a pass in turn until all have ended: while one measures, the others wait."""
-    going = list(workers)
-    try:
-        while going:
-            for pair in list(going):
-                worker, on_event = pair
-                worker.turn(on_event)
-                if worker.exit_code is not None:
-                    going.remove(pair)
-    finally:
-        for worker, _ in workers:
-            worker.close()

@@ -60,6 +60,14 @@ class Worker:
         self.sentence: str | None = None
         self.died = False
 
+    def run(self, on_event: Callable[[AnyEvent], None]) -> None:
+        """From its start to its end, whatever happens here."""
+        try:
+            while self.exit_code is None:
+                self.turn(on_event)
+        finally:
+            self.close()
+
     def turn(self, on_event: Callable[[AnyEvent], None]) -> None:
         """Starts the worker or lets it go on, until the end of a pass or its own. Its events go to `on_event`."""
         if self._process is None:

@@ -97,16 +97,32 @@ static inline void set_ucx(struct settings* s) {
 
 #define MCA "OMPI_MCA_"
 
+/* Its shared memory has changed its name. */
+static inline const char* shm_component(const struct settings* s) { return s->library->major >= 5 ? "sm" : "vader"; }
+
+/* A parameter of the component that messages go through, which must know it then, or of any that the library may
+ * choose. transport: it belongs to that one alone, NULL: to either. */
+static inline void set_btl(struct settings* s, const char* transport, const char* parameter, long long bytes) {
+  const char* const components[] = {shm_component(s), "tcp"};
+  const char* const transports[] = {"shm", "tcp"};
+  for (int i = 0; i < 2; ++i) {
+    char name[80];
+    if (transport != NULL && strcmp(transport, transports[i]) != 0) continue;
+    snprintf(name, sizeof name, "btl_%s_%s", components[i], parameter);
+    if (is(s, TRANSPORT, transports[i])) put_checked(s, MCA, name, "%lld", bytes);
+    snprintf(name, sizeof name, MCA "btl_%s_%s", components[i], parameter);
+    if (is(s, TRANSPORT, "auto")) put(s, name, "%lld", bytes);
+  }
+}
+
 static inline np_status set_openmpi(struct settings* s) {
-  const char* const own = s->library->major >= 5 ? "sm" : "vader"; /* its shared memory has changed its name */
   const long long eager = number_of(s, EAGER), rndv = number_of(s, RNDV);
   const long long sndbuf = number_of(s, SNDBUF), rcvbuf = number_of(s, RCVBUF);
   const int automatic = is(s, TRANSPORT, "auto"), shm = is(s, TRANSPORT, "shm"), tcp = is(s, TRANSPORT, "tcp");
   const int ucx = strncmp(text_of(s, TRANSPORT), "ucx", 3) == 0, ofi = strncmp(text_of(s, TRANSPORT), "ofi", 3) == 0;
-  char name[64];
   if (shm || tcp) {
     put_checked(s, MCA, "pml", "ob1");
-    put_checked(s, MCA, "btl", "self,%s", shm ? own : "tcp");
+    put_checked(s, MCA, "btl", "self,%s", shm ? shm_component(s) : "tcp");
   } else if (ucx) {
     put_checked(s, MCA, "pml", "ucx");
     /* without both it refuses what is no InfiniBand: "cannot be selected" */
@@ -131,31 +147,19 @@ static inline np_status set_openmpi(struct settings* s) {
     if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
   }
   if (eager > 0) {
-    snprintf(name, sizeof name, "btl_%s_eager_limit", own);
-    if (shm) put_checked(s, MCA, name, "%lld", eager);
-    if (tcp) put_checked(s, MCA, "btl_tcp_eager_limit", "%lld", eager);
-    if (automatic) put(s, MCA "btl_tcp_eager_limit", "%lld", eager);
-    if (automatic)
-      put(s, strcmp(own, "sm") == 0 ? MCA "btl_sm_eager_limit" : MCA "btl_vader_eager_limit", "%lld", eager);
+    set_btl(s, NULL, "eager_limit", eager);
     if (ofi) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
   }
   if (rndv > 0) {
     if (ucx || ofi) return nothing_for(s, RNDV, "it decides that itself");
-    snprintf(name, sizeof name, "btl_%s_rndv_eager_limit", own);
-    if (shm) put_checked(s, MCA, name, "%lld", rndv);
-    if (tcp) put_checked(s, MCA, "btl_tcp_rndv_eager_limit", "%lld", rndv);
-    if (automatic) put(s, MCA "btl_tcp_rndv_eager_limit", "%lld", rndv);
-    if (automatic)
-      put(s, strcmp(own, "sm") == 0 ? MCA "btl_sm_rndv_eager_limit" : MCA "btl_vader_rndv_eager_limit", "%lld", rndv);
+    set_btl(s, NULL, "rndv_eager_limit", rndv);
   }
   for (int option = SNDBUF; option <= RCVBUF; ++option) {
     const long long bytes = option == SNDBUF ? sndbuf : rcvbuf;
     if (bytes == 0) continue;
     if (shm || is(s, TRANSPORT, "ucx_shm")) return nothing_for(s, option, "there is no socket");
     if (ofi) return nothing_for(s, option, "libfabric's tcp provider leaves it to the kernel");
-    const char* const variable = option == SNDBUF ? "btl_tcp_sndbuf" : "btl_tcp_rcvbuf";
-    if (tcp) put_checked(s, MCA, variable, "%lld", bytes);
-    if (automatic) put(s, option == SNDBUF ? MCA "btl_tcp_sndbuf" : MCA "btl_tcp_rcvbuf", "%lld", bytes);
+    set_btl(s, "tcp", option == SNDBUF ? "sndbuf" : "rcvbuf", bytes);
   }
   if (ucx || automatic) set_ucx(s);
   if (!is(s, SINGLE_COPY, "auto")) {

@@ -15,11 +15,12 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pwd import struct_passwd
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch.description import Description
@@ -62,12 +63,25 @@ class Start:
         """
         return {**{k: v for k, v in os.environ.items() if not k.startswith(OF_A_RANK)}, **self.environment}
 
-    def identity(self) -> dict[str, object]:
-        """The same for subprocess."""
-        if self.user is None:
-            return {}
-        groups = os.getgrouplist(self.user.pw_name, self.user.pw_gid)
-        return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": groups}
+    def popen(self, stdin: int, output: int | BinaryIO) -> subprocess.Popen[bytes]:
+        """In a session of its own. Raises Failure (3)."""
+        identity = {}
+        if self.user is not None:
+            groups = os.getgrouplist(self.user.pw_name, self.user.pw_gid)
+            identity = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": groups}
+        try:
+            return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+                self.argv,
+                stdin=stdin,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.whole_environment(),
+                cwd=self.folder,
+                start_new_session=True,
+                **identity,
+            )
+        except OSError as error:
+            raise Failure(UNAVAILABLE, f"{self.argv[0]} cannot be started: {error.strerror}") from None
 
 
 # What launchers set for their ranks. OMPI_MCA_* stays but for the ones with which orted tells a rank who it is.

@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.launch.condense import condense
@@ -82,8 +81,8 @@ class Lam(Family):
             ("/bin/sh", "-c", GUARD, str(folder / halting)), self._environment, self._user, Path("/")
         )
         with log.open("wb") as output:
-            self._guard = _popen(halt, subprocess.PIPE, subprocess.DEVNULL)
-            process = _popen(start, subprocess.DEVNULL, output)
+            self._guard = halt.popen(subprocess.PIPE, subprocess.DEVNULL)
+            process = start.popen(subprocess.DEVNULL, output)
         deadline = time.monotonic() + BOOT_S
         while process.poll() is None and time.monotonic() < deadline and not given_up():
             time.sleep(0.02)
@@ -114,28 +113,12 @@ def may_read(user: pwd.struct_passwd, program: str, module: str) -> None:
     """A checkout below a closed home directory is not there for another user. Raises Failure (3)."""
     for path, what in ((program, "-x"), (module, "-r")):
         look = Start(("/usr/bin/test", what, path), {}, user, Path("/"))
-        if _popen(look, subprocess.DEVNULL, subprocess.DEVNULL).wait() != 0:
+        if look.popen(subprocess.DEVNULL, subprocess.DEVNULL).wait() != 0:
             raise Failure(
                 UNAVAILABLE,
                 f"LAM refuses root, and user {user.pw_name}, as whom it is run instead, cannot read {path}; "
                 f"let others read it, name another user in {USER}, or do not run as root",
             )
-
-
-def _popen(start: Start, stdin: int, output: int | BinaryIO) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
-            start.argv,
-            stdin=stdin,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=start.whole_environment(),
-            cwd=start.folder,
-            start_new_session=True,
-            **start.identity(),
-        )
-    except OSError as error:
-        raise Failure(UNAVAILABLE, f"{start.argv[0]} cannot be started: {error.strerror}") from None
 
 
 def _words(log: Path) -> str:

@@ -108,17 +108,7 @@ class Srun(Family):
 def waited_for(start: Start, log: Path, given_up: Callable[[], bool]) -> str:
     """What a command said until it ended, or until its time was over. Raises Failure where it was given up."""
     with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(
-                start.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=start.whole_environment(),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Failure(UNAVAILABLE, f"{start.argv[0]} cannot be started: {error.strerror}") from None
+        process = start.popen(subprocess.DEVNULL, output)
     deadline = time.monotonic() + ROOM_S + 5
     while process.poll() is None and time.monotonic() < deadline and not given_up():
         time.sleep(0.02)
