@@ -173,7 +173,7 @@ def test_more_than_two_ranks_are_refused_by_a_pattern_of_pairs(stage: Stage) -> 
 def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) -> None:
     done = stage.measure(
         f"variant {NAME}:fault={fault},at=4097", "variant unix", f"variant {NAME}", "schedule list",
-        "sizes 1,8,64,512,4097", "budget 1", "timeout 0.5",
+        "sizes 1,8,64,512,4097", "budget 1", "timeout 2",
     )  # fmt: skip
     assert done.code == 4
     (error,) = done.of("error")
