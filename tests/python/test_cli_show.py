@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
+from synthetic import point
 
 from netpipe.launch.events import Pass, Ready
 from netpipe.launch.measure import Progress
-from netpipe.records import Point, Run, Sample
+from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal import interval_text, print_summary, spark
 
@@ -48,6 +49,21 @@ def test_the_summary_fits(run: Run, width: int) -> None:
     assert [row.split()[0] for row in rows] == ["shm", "pipe", "unix", "tcp", "tcp:wait=poll"]
     for row in rows:
         assert re.search(r"(\d× \[\S+ \S+\] +\S+ [µn]s|≈ same +–) +(\S+ %|≈ same) ", row + " "), row
+
+
+def test_a_loss_of_too_few_samples_has_a_mark() -> None:
+    fast, slow = point("memcpy", 8, 10), point("shm", 8, 20)
+    slow.half_width, slow.samples = None, 1
+    layers = [
+        Variant(variant=name, module=name, below=below)
+        for name, below in (("memcpy", None), ("shm", "memcpy"))
+    ]
+    planned = Plan(variants=[PlannedVariant(variant=name, module=name) for name in ("memcpy", "shm")])
+    measured = Run([planned, *layers, fast, slow])
+    out = io.StringIO()
+    print_summary(Console(file=out, width=100), measured)
+    row = next(line for line in lines_of(out.getvalue()) if line.startswith("shm ") and "memcpy" in line)
+    assert re.search(r"~2\.00× +~10\.0 ns +~50 %", row), row
 
 
 def test_a_narrow_terminal_cuts_words_and_not_numbers(run: Run) -> None:

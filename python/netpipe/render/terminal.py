@@ -47,6 +47,7 @@ MARKS = {
     "": ("→", "bold"),
 }
 SAME = "≈ same"  # no difference was seen
+ROUGHLY = "~"  # before a value without an interval
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -206,12 +207,12 @@ def loss_table(rows: list[Loss]) -> Rows:
     for loss in rows:
         kept = UNKNOWN
         if loss.peak is not None:
-            kept = percent_text(loss.peak.kept.value) if loss.peak.seen else SAME
+            kept = _compared(loss.peak.kept, percent_text(loss.peak.kept.value))
         made.add_row(
             loss.variant,
             loss.below + ("*" if loss.waits else ""),
             _times(loss.small),
-            time_text(loss.small.added_ns.value) if loss.small and loss.small.seen else UNKNOWN,
+            _added(loss.small),
             kept,
             loss.adds or "",
         )
@@ -221,10 +222,21 @@ def loss_table(rows: list[Loss]) -> Rows:
 def _times(small: SizeLoss | None) -> str:
     if small is None:
         return UNKNOWN
-    if not small.seen:
-        return SAME
     times = small.times
-    return f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]"
+    return _compared(times, f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]")
+
+
+def _added(small: SizeLoss | None) -> str:
+    if small is None or (small.times.known and not small.seen):
+        return UNKNOWN
+    return ("" if small.times.known else ROUGHLY) + time_text(small.added_ns.value)
+
+
+def _compared(ratio: Estimate, text: str) -> str:
+    """`text` where a difference was seen; where too few samples leave nothing to see, the value with a mark."""
+    if not ratio.known:
+        return ROUGHLY + text.partition(" [")[0]
+    return SAME if ratio.covers(1) else text
 
 
 def print_remarks(out: Console, found: list[Remark]) -> None:
