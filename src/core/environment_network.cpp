@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/environment_facts.h"
+#include "core/environment_qdisc.h"
 
 namespace netpipe {
 namespace {
@@ -90,6 +91,17 @@ void write_interrupts(const Ethtool& ethtool, const std::string& name, Json& jso
   }
 }
 
+void write_qdisc(const Qdiscs& qdiscs, const std::string& name, Json& json) {
+  const auto found = qdiscs.find(static_cast<int>(if_nametoindex(name.c_str())));
+  if (found == qdiscs.end()) {
+    json.field_null("qdisc");
+    return;
+  }
+  const Qdisc& qdisc = found->second;
+  json.key("qdisc").open('{').field("kind", qdisc.kind).field("bits_per_s", qdisc.bits_per_s);
+  json.field("burst_bytes", qdisc.burst_bytes).close('}');
+}
+
 // systemd names adapters without a place on a bus after their hardware address: "enx0123456789ab". The address stays
 // here.
 std::string public_name(const std::string& name) {
@@ -98,7 +110,8 @@ std::string public_name(const std::string& name) {
   return carries_address ? name.substr(0, 3) + "*" : name;
 }
 
-void write_interface(const Files& files, const Ethtool& ethtool, const std::string& name, Json& json) {
+void write_interface(const Files& files, const Ethtool& ethtool, const Qdiscs& qdiscs, const std::string& name,
+                     Json& json) {
   const std::string directory = "/sys/class/net/" + name;
   ethtool_drvinfo driver_info{};
   driver_info.cmd = ETHTOOL_GDRVINFO;
@@ -132,6 +145,7 @@ void write_interface(const Files& files, const Ethtool& ethtool, const std::stri
   json.field("gro_flush_timeout_ns", files.number(directory + "/gro_flush_timeout"));
   json.field("defer_hard_irqs", files.number(directory + "/napi_defer_hard_irqs"));
   json.field("threaded_napi", files.number(directory + "/threaded"));
+  write_qdisc(qdiscs, name, json);
   write_offloads(ethtool, name, json);
   write_interrupts(ethtool, name, json);
   json.close('}');
@@ -151,9 +165,10 @@ void gather_interfaces(const Files& files, Facts& facts) {
   names.resize(names.size() - left_out);
 
   const Ethtool ethtool(files.live());
+  const Qdiscs qdiscs = files.live() ? root_qdiscs() : Qdiscs();
   Json json;
   json.open('[');
-  for (const std::string& name : names) write_interface(files, ethtool, name, json);
+  for (const std::string& name : names) write_interface(files, ethtool, qdiscs, name, json);
   json.close(']');
   facts.set("network.interfaces", Facts::Raw{json.take()});
   facts.set("network.interfaces_left_out", static_cast<std::int64_t>(left_out));
