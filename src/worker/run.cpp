@@ -172,6 +172,11 @@ Result<std::vector<int>> fork_ranks(const Plan& plan, const Resolved& resolved, 
   return ends;
 }
 
+bool has_jobs(const Resolved& resolved) {
+  return std::any_of(resolved.variants.begin(), resolved.variants.end(),
+                     [](const Variant& variant) { return launched(*variant.module); });
+}
+
 // A place that the processes of jobs can come to, where there are jobs.
 Result<JobOffice> open_office(const Registry& registry, const Plan& plan, const Resolved& resolved,
                               const std::string& job, LauncherInput& input) {
@@ -180,9 +185,7 @@ Result<JobOffice> open_office(const Registry& registry, const Plan& plan, const 
   office.input = &input;
   office.event = say;
   office.registry = &registry;
-  const bool jobs = std::any_of(resolved.variants.begin(), resolved.variants.end(),
-                                [](const Variant& variant) { return launched(*variant.module); });
-  if (!jobs) return office;
+  if (!has_jobs(resolved)) return office;
   Result<Listener> listener = listen_at(plan.bind, 0);
   if (!listener) return listener.failure();
   office.listener = std::move(*listener);
@@ -300,7 +303,9 @@ int serve_rank(int control_fd, const std::string& plan_text, const std::string& 
   // A client on the same host has taken the first of the sensible processors; this is rank 1 wherever it runs.
   const std::vector<int> cpus = sensible_cpus(2);
   setting.cpu = cpus.size() < 2 ? -1 : cpus[1];
-  setting.silence_ns = static_cast<std::int64_t>(plan->timeout_s * 1e9);
+  // While a job comes to life (its launcher, then two deadlines to open the library) nobody speaks to this rank.
+  const double job_s = has_jobs(*resolved) ? plan->joining_s + 3 * plan->timeout_s : 0;
+  setting.silence_ns = static_cast<std::int64_t>((plan->timeout_s + job_s) * 1e9);
   if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
   return rank_life(*plan, *resolved, std::move(setting));
 }

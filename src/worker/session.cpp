@@ -85,6 +85,7 @@ void Session::write_error(std::uint32_t variant, const char* pattern, std::uint6
 // By the ranks that are here, or by a new job.
 bool Session::open(std::uint32_t v) {
   const bool job = launched(*set_.resolved->variants[v].module);
+  if (job) set_.native->sign_of_life();  // a server waits no longer than one job takes
   if (job) jobs_.push_back(std::make_unique<JobCrew>(*set_.office, *set_.plan, *set_.resolved));
   Crew* crew = job ? static_cast<Crew*>(jobs_.back().get()) : set_.native;
   Result<Opening> opening = crew->open(v);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
 """Jobs: variants of a library that has a launcher of its own. The conductor asks for their processes and we, as the
 launcher, start them; the library is tests/modules/troupe.c.
 """
@@ -11,6 +12,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from typing import Any
 
 import pytest
 from conftest import LIMIT_S, TEST_MODULES, Outcome, parse
+from test_two_hosts import Serve, plan, serve, token  # noqa: F401
 
 NAME = "troupe@one"
 
@@ -33,12 +36,14 @@ class Stage:
     sizes: dict[int, int] = field(default_factory=dict)  # job -> processes that each believe to be this many
     refuse: dict[int, str] = field(default_factory=dict)  # job -> the sentence instead of its processes
     secret: Callable[[str], str] = str
+    delay_s: float = 0.0  # before it starts any process
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     launched: list[dict[str, Any]] = field(default_factory=list)
     strangers: list[bytes] = field(default_factory=list)  # what connects first
 
     def launch(self, event: dict[str, Any]) -> None:
         self.launched.append(event)
+        time.sleep(self.delay_s)
         host, port = event["join"].rsplit(":", 1)
         for words in self.strangers:
             with socket.create_connection((host, int(port)), timeout=5) as stranger:
@@ -134,6 +139,18 @@ def test_a_description_stands_for_the_module(stage: Stage) -> None:
     assert [option["name"] for option in module["options"]] == ["fault", "at"]
     assert {"bootstrap", "send", "recv"} <= set(module["operations"])
     assert module["patterns"] == ["pingpong", "stream"]
+
+
+def test_jobs_are_measured_beside_a_pair_with_a_server(
+    stage: Stage, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long their launchers take: the server hears nothing meanwhile."""
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(stage.folder))
+    stage.delay_s = 1.5
+    lines = ("variant tcp", f"variant {NAME}", "schedule list", "sizes 8,64", "budget 0.2", "timeout 1")
+    done = stage.measure(*plan(serve(), *lines))
+    assert done.code == 0, done.said
+    assert sizes(done, "tcp") == sizes(done, NAME) == [8, 64]
 
 
 def test_jobs_and_forked_ranks_are_measured_in_one_order(stage: Stage) -> None:
