@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from synthetic import point
 
 from netpipe.analysis.losses import STACK, Loss, losses
-from netpipe.records import Plan, PlannedVariant, Point, Run, Variant
+from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
 from netpipe.render.sentences import largest_losses, loss_sentence
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
@@ -138,6 +138,18 @@ def test_points_in_different_states_of_the_machine_are_not_compared() -> None:
     assert got.other_state_sizes == 1
     assert got.small is not None
     assert got.small.size_bytes == 64
+
+
+def test_what_goes_between_two_hosts_is_not_held_against_what_stays_on_one() -> None:
+    made = run(
+        [("tcp", "unix", None), ("mpi@x", "tcp", None)], [point("tcp", 8, 500), point("mpi@x", 8, 700)]
+    )
+    tcp, mpi = made.variants
+    mpi.ranks = [Rank(rank=0, host="a"), Rank(rank=1, host="b")]
+    tcp.ranks = [Rank(rank=0, host="a"), Rank(rank=1, host="a")]
+    assert losses(made) == ()
+    tcp.ranks = list(reversed(mpi.ranks))
+    assert only(losses(made)).below == "tcp"
 
 
 def test_patterns_are_not_compared_with_each_other() -> None:

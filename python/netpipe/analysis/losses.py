@@ -12,6 +12,8 @@ Which variant below: waiting matters as much as the layer does, so it is the nea
 was measured with the same waiting (option `wait`). Where there is none it is the nearest layer, and the pair
 says in `waits` where it waits differently. Of several variants of that layer it is the plain one (named as its
 module), else the first one.
+
+A layer between two hosts is never held against one inside a host: that would be a loss of the link.
 """
 
 from __future__ import annotations
@@ -88,6 +90,7 @@ class _Layer:
     below: str | None
     adds: str | None
     wait: str | None
+    hosts: frozenset[str | None]
 
 
 def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...]:
@@ -108,7 +111,7 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         down = _down(layer, under)
         nearest = None
         for place, module in enumerate(down):
-            there = [other for other in measured if other.module == module]
+            there = [other for other in measured if other.module == module and other.hosts == layer.hosts]
             alike = [other for other in there if layer.wait in (None, other.wait)]
             if alike:
                 nearest = (place, alike)
@@ -131,6 +134,7 @@ def _layers(run: Run) -> dict[str, _Layer]:
             opened.below,
             opened.adds,
             options.get(opened.variant, {}).get("wait") or _found_wait(opened),
+            frozenset(rank.host for rank in opened.ranks),
         )
         for opened in run.variants
     }
