@@ -112,6 +112,20 @@ def test_eight_ranks_on_two_processors_are_four_pairs(netpipe: Netpipe, with_mpi
         assert all(point["verified_bytes"] > 0 for point in points)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["openmpi", "mpich"])
+def test_sixty_four_ranks_on_two_processors_come_to_an_end(
+    netpipe: Netpipe, with_mpis: Mpis, library: str
+) -> None:
+    with_mpis.need(library)
+    variant = f"mpi@{library}:transport=shm"
+    done = netpipe(variant, "--ranks", "64", "--sizes", "4097", "--verify", "--budget", "0.5")
+    assert done.code == 0, done.said
+    assert [len(one["ranks"]) for one in done.of("variant")] == [64]
+    (point,) = done.of("point", variant=variant)
+    assert point["verified_bytes"] >= 64 * 4097  # all of them got something
+
+
 def test_an_odd_number_of_ranks_makes_no_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("mpich")
     done = netpipe("mpi@mpich", "--ranks", "3", "--sizes", "8")
