@@ -123,14 +123,18 @@ Netpipe = Callable[..., Outcome]
 
 @pytest.fixture
 def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:  # noqa: F811
-    """netpipe("mpi@mpich", "--sizes", "8"): one run with these modules, to its end."""
+    """netpipe("mpi@mpich", "--sizes", "8"): one run with these modules, to its end; `inside` a namespace."""
     assert with_mpis.folder.is_dir()
 
-    def call(*arguments: str, limit_s: float = 240.0) -> Outcome:
+    def call(
+        *arguments: str,
+        limit_s: float = 240.0,
+        inside: Callable[..., list[str]] = lambda *command: list(command),
+    ) -> Outcome:
         record = tmp_path / "run.jsonl"
         record.unlink(missing_ok=True)
         done = subprocess.run(
-            [sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)],
+            inside(sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)),
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "160"},
             capture_output=True,

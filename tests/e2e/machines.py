@@ -103,19 +103,68 @@ class TwoHosts:
         """A command as it runs on the near one."""
         return on(self.near, *command)
 
+    @contextlib.contextmanager
+    def link(self, mtu: int, bits_per_s: int, bucket: int) -> Iterator[None]:
+        """Another link between them for a while: packets of up to `mtu` bytes, and in each direction `bits_per_s`
+        and what is in a bucket of `bucket` bytes.
+        """
+        needs("tc", "ethtool", packages="iproute2 ethtool")
+        limit = ("tbf", "rate", f"{bits_per_s}bit", "burst", str(bucket), "latency", "100ms")
+        # What is handed over at once would pass the link as one packet, whatever its MTU.
+        joined = ("tso", "gso", "gro")
+        with contextlib.ExitStack() as stack:
+            for name in (self.near, self.far):
+                here = ("ip", "netns", "exec", name)
+                link = f"v{name}"
+                stack.callback(run, *here, "ip", "link", "set", link, "mtu", "1500")
+                run(*here, "ip", "link", "set", link, "mtu", str(mtu))
+                stack.callback(
+                    run, *here, "ethtool", "-K", link, *(word for one in joined for word in (one, "on"))
+                )
+                run(*here, "ethtool", "-K", link, *(word for one in joined for word in (one, "off")))
+                stack.callback(run, *here, "tc", "qdisc", "del", "dev", link, "root")
+                run(*here, "tc", "qdisc", "replace", "dev", link, "root", *limit)
+            yield
+
+    def carried_bytes(self) -> int:
+        """By the link so far, in both directions."""
+        carried = 0
+        for name in (self.near, self.far):
+            file = f"/sys/class/net/v{name}/statistics/tx_bytes"
+            said = subprocess.run(
+                ["ip", "netns", "exec", name, "cat", file],
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=True,
+            )
+            carried += int(said.stdout)
+        return carried
+
     def left(self) -> list[str]:
         """What runs on them besides their sshd."""
         found = []
         for name in (self.near, self.far):
-            said = subprocess.run(
-                ["ip", "netns", "pids", name], capture_output=True, text=True, timeout=20, check=True
-            )
-            for pid in said.stdout.split():
+            for pid in pids_on(name):
                 with contextlib.suppress(OSError):
                     words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-                    if words and int(pid) not in self.daemons and not words.startswith("sshd:"):
+                    if words and pid not in self.daemons and not words.startswith("sshd:"):
                         found.append(f"{name}: {words}")
         return found
+
+
+def pids_on(name: str) -> list[int]:
+    said = subprocess.run(
+        ["ip", "netns", "pids", name], capture_output=True, text=True, timeout=20, check=True
+    )
+    return [int(pid) for pid in said.stdout.split()]
+
+
+def clear(name: str) -> None:
+    """What a failed test has left in this namespace, which is ours alone: it would outlive it."""
+    for pid in pids_on(name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def on(name: str, *command: str) -> list[str]:
@@ -138,6 +187,7 @@ def two_hosts(open_folder: Path) -> Iterator[TwoHosts]:
             for name in names:
                 run("ip", "netns", "add", name)
                 stack.callback(subprocess.run, ["ip", "netns", "del", name], capture_output=True, check=False)
+                stack.callback(clear, name)
         except subprocess.CalledProcessError:
             pytest.skip("network namespaces need a kernel that lets us make them")
         links = tuple(f"v{name}" for name in names)
