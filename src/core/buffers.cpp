@@ -52,14 +52,18 @@ std::uint64_t available_memory_bytes() {
   return UINT64_MAX;
 }
 
+std::uint64_t BufferPool::room_for(std::uint64_t messages, std::uint64_t size_bytes) {
+  return messages * stride_of(size_bytes);
+}
+
 std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
   const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
-  std::uint64_t bytes = stride_of(max_bytes);
+  std::uint64_t bytes = std::max(stride_of(max_bytes), policy.at_once_bytes);
   // More than twice the cache, counted in whole places of any size up to the largest.
   if (policy.cold) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
   // The shortest visit of any pattern has two messages in flight or at rest, and each needs a place to be looked at.
   if (verify) bytes = std::max({bytes, verify_bytes, 2 * stride_of(max_bytes)});
-  return round_up(bytes + offset, page);
+  return round_up(bytes + offset + line, page);  // the last line is for tokens
 }
 
 std::uint64_t BufferPool::verified_places(const BufferPolicy& policy, std::uint64_t max_bytes,
@@ -67,7 +71,7 @@ std::uint64_t BufferPool::verified_places(const BufferPolicy& policy, std::uint6
   BufferPolicy warm = policy;
   warm.cold = false;  // a pool of cold places is no smaller
   const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
-  return (half_bytes(warm, max_bytes, true) - offset) / stride_of(size_bytes);
+  return (half_bytes(warm, max_bytes, true) - offset - line) / stride_of(size_bytes);
 }
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
@@ -116,7 +120,7 @@ BufferPool::~BufferPool() {
 
 Slots BufferPool::slots(char* half, std::uint64_t offset, std::uint64_t size_bytes, std::uint32_t many) {
   const std::uint64_t stride = stride_of(size_bytes);
-  const std::uint64_t fit = (half_bytes_ - offset) / stride;
+  const std::uint64_t fit = (half_bytes_ - offset - line) / stride;
   const std::uint64_t wanted = policy_.cold ? std::max<std::uint64_t>(fit, 1)
                                             : std::clamp<std::uint64_t>(many, 1, std::max<std::uint64_t>(fit, 1));
   Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
@@ -131,6 +135,9 @@ Slots BufferPool::outgoing(std::uint64_t size_bytes, std::uint32_t many) {
 Slots BufferPool::incoming(std::uint64_t size_bytes, std::uint32_t many) {
   return slots(incoming_, policy_.recv_offset_bytes, size_bytes, many);
 }
+
+char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - line; }
+char* BufferPool::token_in() const { return incoming_ + half_bytes_ - line; }
 
 Slots BufferPool::returning(std::uint64_t size_bytes) {
   return slots(incoming_, policy_.send_offset_bytes, size_bytes, 1);

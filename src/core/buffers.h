@@ -16,6 +16,7 @@ struct BufferPolicy {
   bool cold = false;  // each message from and to a new place in main memory; else always the same one, warm in cache
   std::uint64_t send_offset_bytes = 0;  // from a page boundary
   std::uint64_t recv_offset_bytes = 0;
+  std::uint64_t at_once_bytes = 0;  // places that the patterns of a plan need at once, in one direction: room_for()
 };
 
 // The places of one direction, taken in turn. A value type without logic worth a call: it is used in the timed region.
@@ -49,6 +50,9 @@ inline constexpr char guard_byte = 0x5a;
 // The memory of one endpoint: outgoing and incoming halves, from the module's alloc where it has one.
 class BufferPool {
  public:
+  // Bytes of so many places.
+  static std::uint64_t room_for(std::uint64_t messages, std::uint64_t size_bytes);
+
   // Bytes that each half needs for messages up to max_bytes, for a plan's dry run and for the bound of a server.
   static std::uint64_t half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify);
 
@@ -73,6 +77,9 @@ class BufferPool {
   // Pushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
   static void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages);
 
+  // A byte of each half where no message is, for what ranks tell each other.
+  [[nodiscard]] char* token_out() const;
+  [[nodiscard]] char* token_in() const;
   [[nodiscard]] char* incoming_base() const { return incoming_; }
   [[nodiscard]] std::uint64_t bytes() const { return 2 * half_bytes_; }
 

@@ -41,8 +41,8 @@ std::string describe_table(const np_module& table, const std::string& file, cons
   line("operations", all);
   for (std::uint32_t i = 0; i < table.noptions; ++i) {
     const np_option& o = table.options[i];
-    text += "option\t" + std::string(o.name) + "\t" + std::string(type_name(o.type)) +
-            "\t" + one_line(o.default_value) + "\t" + std::to_string(o.min) + "\t" + std::to_string(o.max) + "\t" +
+    text += "option\t" + std::string(o.name) + "\t" + std::string(type_name(o.type)) + "\t" +
+            one_line(o.default_value) + "\t" + std::to_string(o.min) + "\t" + std::to_string(o.max) + "\t" +
             (o.choices != nullptr ? one_line(o.choices) : "") + "\t" + one_line(o.unit) + "\t" +
             (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\n";
   }

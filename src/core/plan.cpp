@@ -219,14 +219,44 @@ Result<Plan> parse_plan(std::string_view text) {
 
 int ranks_of(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
-std::uint64_t verified_rounds(const Plan& plan, const Resolved& resolved, const Pattern& pattern, int nranks,
-                              std::uint64_t size_bytes) {
-  const std::uint64_t places = BufferPool::verified_places(plan.buffers, resolved.sizes.back(), size_bytes);
+namespace {
+
+// Messages that one round moves from or to one rank, whichever has most.
+std::uint64_t messages_of_round(const Mode& mode, int nranks, std::uint64_t size_bytes) {
   std::uint32_t most = 1;
   for (int rank = 0; rank < nranks; ++rank) {
-    most = std::max({most, pattern.arrivals(rank, nranks), pattern.departures(rank, nranks)});
+    const Part part = mode.part(rank, nranks, size_bytes);
+    most = std::max({most, mode.pattern->arrivals(part), mode.pattern->departures(part)});
   }
-  return std::max<std::uint64_t>(places / most, 1);
+  return most;
+}
+
+// The most that any mode has under way at any size; of verified messages, what its shortest visit moves.
+std::uint64_t at_once_bytes(const Plan& plan, const Resolved& resolved) {
+  int nranks = 1;
+  for (const Variant& variant : resolved.variants) nranks = std::max(nranks, ranks_of(*variant.module, plan.ranks));
+  std::uint64_t most = 0;
+  for (const Mode& mode : resolved.modes) {
+    for (const std::uint64_t size : resolved.sizes) {
+      const Part part = mode.part(0, nranks, size);
+      const std::uint64_t shortest = all_rounds(*mode.pattern, part, 1, 1);
+      std::uint64_t messages = plan.verify ? shortest * messages_of_round(mode, nranks, size) : 1;
+      for (int rank = 0; rank < nranks; ++rank) {
+        messages = std::max<std::uint64_t>(messages, mode.pattern->in_flight(mode.part(rank, nranks, size)));
+      }
+      most = std::max(most, BufferPool::room_for(messages, size));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
+  const std::uint64_t places = BufferPool::verified_places(resolved.buffers, resolved.sizes.back(), size_bytes);
+  const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
+  // The sampler leaves room for one round that is not timed; a pattern that pauses has one with each sample.
+  return std::max<std::uint64_t>(mode.pattern->pauses ? rounds / 2 : rounds, 1);
 }
 
 std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
@@ -258,20 +288,18 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
         std::max(resolved.nranks, launched(*variant->module) ? 2 : ranks_of(*variant->module, plan.ranks));
     resolved.variants.push_back(std::move(*variant));
   }
-  for (const std::string& name : plan.patterns) {
-    std::vector<std::string> names;
-    const Pattern* found = nullptr;
-    for (const Pattern* pattern : all_patterns()) {
-      names.emplace_back(pattern->name);
-      if (name == pattern->name) found = pattern;
-    }
-    if (found == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
-    const bool twice = std::find(resolved.patterns.begin(), resolved.patterns.end(), found) != resolved.patterns.end();
-    if (!twice) resolved.patterns.push_back(found);
+  for (const std::string& text : plan.patterns) {
+    Result<Mode> mode = parse_mode(text);
+    if (!mode) return mode.failure();
+    const bool twice = std::any_of(resolved.modes.begin(), resolved.modes.end(),
+                                   [&](const Mode& other) { return other.name == mode->name; });
+    if (!twice) resolved.modes.push_back(std::move(*mode));
   }
   Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
+  resolved.buffers = plan.buffers;
+  resolved.buffers.at_once_bytes = at_once_bytes(plan, resolved);
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (too_few) {
@@ -287,13 +315,9 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved, std::opti
   line("launch", std::to_string(plan.launch));
   for (const Variant& variant : resolved.variants) {
     if (only && &variant != &resolved.variants[*only]) continue;
-    std::string options;
-    for (std::uint32_t i = 0; i < variant.module->noptions; ++i) {
-      options += (options.empty() ? ":" : ",") + std::string(variant.module->options[i].name) + "=" + variant.texts[i];
-    }
-    line("variant", variant.module->name + options);
+    line("variant", variant.whole(variant.module->name, variant.module->options));
   }
-  for (const Pattern* pattern : resolved.patterns) line("pattern", pattern->name);
+  for (const Mode& mode : resolved.modes) line("pattern", mode.whole(mode.pattern->name, mode.pattern->options.data()));
   line("schedule", "list");
   line("sizes", joined(resolved.sizes));
   line("buffers", plan.buffers.cold ? "cold" : "warm");
@@ -321,7 +345,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
     json.close('}').close('}');
   }
   json.close(']').key("patterns").open('[');
-  for (const Pattern* pattern : resolved.patterns) json.value(pattern->name);
+  for (const Mode& mode : resolved.modes) json.value(mode.name);
   const bool list = plan.schedule.kind == Schedule::Kind::list;
   json.close(']').key("schedule").open('{');
   json.field("kind", schedule_names[static_cast<std::size_t>(plan.schedule.kind)]);
@@ -331,7 +355,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
              plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
   json.close('}').key("sizes").open('[');
   for (const std::uint64_t size : resolved.sizes) json.value(size);
-  const std::uint64_t pool = BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify);
+  const std::uint64_t pool = BufferPool::half_bytes(resolved.buffers, resolved.sizes.back(), plan.verify);
   json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
   json.field("send_offset_bytes", plan.buffers.send_offset_bytes)
       .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);

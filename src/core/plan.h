@@ -45,12 +45,13 @@ struct Plan {
   int port = 0;
 };
 
-// A plan with its modules, patterns and sizes found. Points into the registry.
+// A plan with its modules, modes (patterns with their settings) and sizes found. Points into the registry.
 struct Resolved {
   std::vector<Variant> variants;
-  std::vector<const Pattern*> patterns;
+  std::vector<Mode> modes;
   std::vector<std::uint64_t> sizes;
-  int nranks = 1;  // processes on this side that the largest variant needs, those of launched ones not counted
+  BufferPolicy buffers;  // of the plan, with the room that its modes need
+  int nranks = 1;        // processes on this side that the largest variant needs, those of launched ones not counted
 };
 
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it
@@ -73,9 +74,8 @@ std::string skip_reason(const Pattern& pattern, const np_module& module, int ran
 // Ranks that take part in one variant when `ranks` are wanted.
 int ranks_of(const np_module& module, int ranks);
 
-// How many rounds a visit of a verified message may have: each message needs a place of its own. The same on every
-// host.
-std::uint64_t verified_rounds(const Plan& plan, const Resolved& resolved, const Pattern& pattern, int nranks,
-                              std::uint64_t size_bytes);
+// How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
+// own. The same on every host.
+std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes);
 
 }  // namespace netpipe

@@ -202,7 +202,7 @@ std::string Rig::error_line(const Command& command, const std::string& sentence)
   json.open('{').field("type", "error").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[command.variant].name);
   if (command.verb == Verb::visit) {
-    json.field("pattern", set_.resolved->patterns[command.pattern]->name).field("size_bytes", command.size_bytes);
+    json.field("pattern", set_.resolved->modes[command.pattern].name).field("size_bytes", command.size_bytes);
   } else {
     json.field_null("pattern").field_null("size_bytes");
   }
@@ -287,7 +287,7 @@ Outcome Rig::ready_here(std::uint32_t index) {
   if (one.module->alloc == nullptr && common_pool_) {
     one.pool = common_pool_;
   } else {
-    auto pool = BufferPool::make(*one.module, one.endpoint, set_.plan->buffers, set_.resolved->sizes.back(),
+    auto pool = BufferPool::make(*one.module, one.endpoint, set_.resolved->buffers, set_.resolved->sizes.back(),
                                  set_.plan->verify, set_.arena != nullptr ? one.context.nranks : 1);
     if (!pool) {
       Failure failure = pool.failure();
@@ -417,12 +417,12 @@ Result<std::vector<std::string>> Rig::counters(std::uint32_t index) {
 }
 
 void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64_t rounds) const {
-  const Pattern& pattern = *set_.resolved->patterns[command.pattern];
+  const Pattern& pattern = *set_.resolved->modes[command.pattern].pattern;
   const int rank = stage.rank;
-  const std::uint64_t sent = rounds * pattern.departures(rank, stage.nranks);
-  const std::uint64_t received = rounds * pattern.arrivals(rank, stage.nranks);
+  const std::uint64_t sent = rounds * pattern.departures(stage);
+  const std::uint64_t received = rounds * pattern.arrivals(stage);
   const bool verify = set_.plan->verify && one.limits.delivers != 0;
-  const std::uint32_t many = verify ? UINT32_MAX : 1;
+  const std::uint32_t many = verify ? UINT32_MAX : pattern.in_flight(stage);
   // A process alone copies between two places, and verification must still know what was sent.
   const bool one_buffer = pattern.one_buffer && stage.nranks > 1 && !verify && !set_.plan->buffers.cold;
   stage.outgoing = one_buffer ? one.pool->returning(command.size_bytes) : one.pool->outgoing(command.size_bytes, many);
@@ -450,7 +450,7 @@ void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64
 Report Rig::check(const Command& command, const Pattern& pattern, const Stage& stage, std::uint64_t rounds) const {
   Report report;
   const int sender = pattern.sender(stage.rank, stage.nranks);
-  const std::uint64_t received = rounds * pattern.arrivals(stage.rank, stage.nranks);
+  const std::uint64_t received = rounds * pattern.arrivals(stage);
   for (std::uint64_t i = 0; i < received; ++i) {
     const char* place = stage.incoming.at(i);
     const auto wrong =
@@ -476,19 +476,23 @@ Report Rig::visit(const Command& command) {
   Report report;
   if (!takes_part(command.variant)) return report;
   Opened& one = *opened_[command.variant];
-  const Pattern& pattern = *set_.resolved->patterns[command.pattern];
+  const Mode& mode = set_.resolved->modes[command.pattern];
+  const Pattern& pattern = *mode.pattern;
   const int nranks = one.context.nranks;
-  const std::uint64_t rounds = command.samples * command.rounds + pattern.extra_rounds(nranks);
+  const Part part = mode.part(one.context.rank, nranks, command.size_bytes);
+  const std::uint64_t rounds = all_rounds(pattern, part, command.samples, command.rounds);
   const bool together = launched(*one.module) || nranks > 1;
-  Stage stage{*one.module,
+  requests_.resize(std::max<std::size_t>(requests_.size(), pattern.requests(part, command.rounds)));
+  Stage stage{part,
+              *one.module,
               one.endpoint,
-              one.context.rank,
-              nranks,
-              command.size_bytes,
               {},
               {},
-              one.exposed ? &one.landing : nullptr};
-  stamps_.resize(command.samples + 1);
+              one.exposed ? &one.landing : nullptr,
+              requests_.data(),
+              one.pool->token_out(),
+              one.pool->token_in()};
+  stamps_.resize(readings(pattern, command.samples));
   message_[0] = '\0';
 
   Watchdog::arm(
@@ -566,7 +570,7 @@ Outcome Rig::follow() {
     if (command.verb == Verb::visit) {
       const Report report = visit(command);
       if (Outcome sent = group.send(0, &report, sizeof report); !sent) return sent;
-      const Pattern& pattern = *set_.resolved->patterns[command.pattern];
+      const Pattern& pattern = *set_.resolved->modes[command.pattern].pattern;
       if (report.status == NP_OK && takes_part(command.variant) &&
           pattern.clock_rank(opened_[command.variant]->context.nranks) == opened_[command.variant]->context.rank) {
         if (Outcome sent = group.send(0, stamps_.data(), stamps_.size() * sizeof(std::int64_t)); !sent) return sent;

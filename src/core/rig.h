@@ -98,6 +98,7 @@ class Rig {
   std::vector<std::unique_ptr<Opened>> opened_;
   std::array<char, 256> message_{};  // where modules leave their sentence
   std::vector<std::int64_t> stamps_;
+  std::vector<np_request> requests_;
   std::vector<char> yard_memory_;
   std::uint64_t most_buffer_bytes_ = 0;
   std::shared_ptr<BufferPool> common_pool_;  // of all variants whose module has no memory of its own

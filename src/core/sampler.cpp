@@ -23,6 +23,13 @@ constexpr int most_corrections = 2;
 constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 
+// Rounds that one sample may have.
+std::uint64_t most_of_sample(const Curve& curve, const Point& point, std::uint64_t rounds) {
+  const std::vector<std::uint64_t>& most = curve.setting.most_rounds_of_sample;
+  const auto place = static_cast<std::size_t>(&point - curve.points.data());
+  return most.empty() || most[place] == 0 ? rounds : std::min(rounds, most[place]);
+}
+
 }  // namespace
 
 const char* stop_name(Stop stop) {
@@ -113,7 +120,7 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
                                  ? 0
                                  : curve.setting.most_rounds[static_cast<std::size_t>(&point - curve.points.data())];
   const double bound = most == 0 ? 1e9 : static_cast<double>(most > 1 ? most - 1 : 1);
-  return static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound));
+  return most_of_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound)));
 }
 
 // Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of
@@ -132,7 +139,8 @@ std::optional<Visit> Sampler::calibrate() {
     const double enough = 4 * batch_factor * setting_.clock_cost_ns;
     const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
-    const auto rounds = static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound));
+    const auto rounds = most_of_sample(
+        curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
     const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
     return Visit{c, p, samples, rounds, -1, static_cast<double>(samples * rounds) * point.round_ns};
   }

@@ -34,9 +34,12 @@ struct CurveSetting {
   std::uint32_t variant = 0;
   std::uint32_t pattern = 0;
   std::uint32_t operations_per_round = 1;
+  std::uint32_t messages_per_operation = 1;
   bool single_rounds = true;
   std::vector<std::uint64_t> sizes;
-  std::vector<std::uint64_t> most_rounds;  // of one visit, per size; 0 is no limit
+  // Per size, 0 is no limit, and so is an empty list.
+  std::vector<std::uint64_t> most_rounds;            // of one visit
+  std::vector<std::uint64_t> most_rounds_of_sample;  // of one sample
 };
 
 struct Visit {

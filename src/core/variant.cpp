@@ -53,67 +53,96 @@ Result<Value> parse_value(const np_option& option, std::string_view text) {
   return Value{0, std::string(text)};
 }
 
-}  // namespace
-
-Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
-  const auto colon = text.find(':');
-  const std::string_view name = trim(text.substr(0, colon));
-  const LoadedModule* loaded = registry.find(name);
-  if (loaded == nullptr) {
-    return usage("there is no module '" + std::string(name) + "'" + did_you_mean(name, registry.names()));
-  }
-  const np_module& module = *loaded->table;
-  Variant variant;
-  variant.module = &module;
-  std::vector<std::string> option_names;
+// settings: what stands behind the colon of the user's text; kind: "module" or "pattern", for sentences.
+Outcome choose(Choice& choice, const std::string& kind, const char* of, const np_option* options, std::uint32_t count,
+               std::string_view text) {
+  const std::string who = kind + " " + of;
+  std::vector<std::string> names;
   std::vector<Value> values;
   std::vector<std::string> defaults;
-  for (std::uint32_t i = 0; i < module.noptions; ++i) {
-    const np_option& option = module.options[i];
-    option_names.emplace_back(option.name);
-    const Result<Value> value = parse_value(option, option.default_value);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    names.emplace_back(options[i].name);
+    const Result<Value> value = parse_value(options[i], options[i].default_value);
     if (!value) {
-      return usage("module " + std::string(module.name) + ": the default of option '" + option.name +
-                   "' is wrong: " + value.failure().sentence);
+      return usage(who + ": the default of option '" + names.back() + "' is wrong: " + value.failure().sentence);
     }
     values.push_back(*value);
     defaults.push_back(value->text);
   }
+  const auto colon = text.find(':');
   if (colon != std::string_view::npos) {
     for (const std::string& setting : split(text.substr(colon + 1), ',')) {
       const auto equals = setting.find('=');
       const std::string key{trim(std::string_view(setting).substr(0, equals))};
-      const auto at = std::find(option_names.begin(), option_names.end(), key);
-      if (at == option_names.end()) {
-        return usage("module " + std::string(module.name) + " has no option '" + key + "'" +
-                     (option_names.empty() ? "; it has no options" : did_you_mean(key, option_names)));
+      const auto at = std::find(names.begin(), names.end(), key);
+      if (at == names.end()) {
+        return usage(who + " has no option '" + key + "'" +
+                     (names.empty() ? "; it has no options" : did_you_mean(key, names)));
       }
       if (equals == std::string::npos) {
-        return usage("option '" + key + "' of module " + module.name + " needs a value: " + key + "=VALUE");
+        return usage("option '" + key + "' of " + who + " needs a value: " + key + "=VALUE");
       }
-      const std::size_t index = static_cast<std::size_t>(at - option_names.begin());
-      const Result<Value> value =
-          parse_value(module.options[index], trim(std::string_view(setting).substr(equals + 1)));
-      if (!value) {
-        return usage("option '" + key + "' of module " + module.name + ": " + value.failure().sentence);
-      }
+      const auto index = static_cast<std::size_t>(at - names.begin());
+      const Result<Value> value = parse_value(options[index], trim(std::string_view(setting).substr(equals + 1)));
+      if (!value) return usage("option '" + key + "' of " + who + ": " + value.failure().sentence);
       values[index] = *value;
     }
   }
-  variant.name = module.name;
+  choice.name = of;
   char separator = ':';
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i].text != defaults[i]) {
-      variant.name += separator + option_names[i] + "=" + values[i].text;
+      choice.name += separator + names[i] + "=" + values[i].text;
       separator = ',';
     }
-    variant.texts.push_back(values[i].text);
+    choice.texts.push_back(values[i].text);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Moving a Variant moves the vector's buffer and so keeps these strings where they are.
-    variant.values.push_back({values[i].number, variant.texts[i].c_str()});
+    // Moving a Choice moves the vector's buffer and so keeps these strings where they are.
+    choice.values.push_back({values[i].number, choice.texts[i].c_str()});
+  }
+  return ok();
+}
+
+std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
+
+}  // namespace
+
+std::string Choice::whole(const char* of, const np_option* options) const {
+  std::string text = of;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    text += (i == 0 ? ":" : ",") + std::string(options[i].name) + "=" + texts[i];
+  return text;
+}
+
+Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
+  const std::string name = name_in(text);
+  const LoadedModule* loaded = registry.find(name);
+  if (loaded == nullptr) return usage("there is no module '" + name + "'" + did_you_mean(name, registry.names()));
+  const np_module& module = *loaded->table;
+  Variant variant;
+  variant.module = &module;
+  if (Outcome chosen = choose(variant, "module", module.name, module.options, module.noptions, text); !chosen) {
+    return chosen.failure();
   }
   return variant;
+}
+
+Result<Mode> parse_mode(std::string_view text) {
+  const std::string name = name_in(text);
+  std::vector<std::string> names;
+  Mode mode;
+  for (const Pattern* pattern : all_patterns()) {
+    names.emplace_back(pattern->name);
+    if (name == pattern->name) mode.pattern = pattern;
+  }
+  if (mode.pattern == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
+  const Pattern& pattern = *mode.pattern;
+  const auto count = static_cast<std::uint32_t>(pattern.options.size());
+  if (Outcome chosen = choose(mode, "pattern", pattern.name, pattern.options.data(), count, text); !chosen) {
+    return chosen.failure();
+  }
+  return mode;
 }
 
 }  // namespace netpipe

@@ -1,30 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// A variant: one module with chosen settings, as the user writes it: "tcp:sndbuf=512k,wait=poll".
+// What the user chose of something that has options, as he writes it: a variant is one module with chosen settings,
+// "tcp:sndbuf=512k,wait=poll", and a mode is one pattern with chosen settings, "window:in_flight=64".
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/pattern.h"
 #include "core/registry.h"
 #include "core/result.h"
 
 namespace netpipe {
 
-struct Variant {
-  Variant() = default;
-  Variant(Variant&&) = default;
-  Variant& operator=(Variant&&) = default;
-  Variant(const Variant&) = delete;  // values point into texts
-  Variant& operator=(const Variant&) = delete;
-  ~Variant() = default;
+struct Choice {
+  Choice() = default;
+  Choice(Choice&&) = default;
+  Choice& operator=(Choice&&) = default;
+  Choice(const Choice&) = delete;  // values point into texts
+  Choice& operator=(const Choice&) = delete;
+  ~Choice() = default;
 
-  const np_module* module = nullptr;
+  // With every default written out.
+  [[nodiscard]] std::string whole(const char* of, const np_option* options) const;
+
   std::string name;                // canonical: the options that differ from their defaults, in the table's order
   std::vector<std::string> texts;  // every option's value as text, in the table's order
-  std::vector<np_value> values;    // the same for the module; text points into texts
+  std::vector<np_value> values;    // the same for whom it is chosen; text points into texts
+};
+
+struct Variant : Choice {
+  const np_module* module = nullptr;
+};
+
+struct Mode : Choice {
+  const Pattern* pattern = nullptr;
+  // The part of one rank in a visit of this size.
+  [[nodiscard]] Part part(int rank, int nranks, std::uint64_t size_bytes) const {
+    return {rank, nranks, size_bytes, values.data()};
+  }
 };
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry);
+Result<Mode> parse_mode(std::string_view text);
 
 }  // namespace netpipe

@@ -78,7 +78,7 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
   return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds + 1);
 }
 
-std::uint32_t messages(int, int nranks) { return nranks == 1 ? 2 : 1; }
+std::uint32_t messages(const Part& part) { return part.nranks == 1 ? 2 : 1; }
 
 }  // namespace
 
@@ -88,8 +88,8 @@ const Pattern pingpong = {
     .summary = "a message bounced between two ranks, or in many pairs at once",
     .formula = "time of one operation = round trip / 2; throughput = size_bytes / that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
-    .operations_per_round = 2,
-    .extra_rounds = [](int nranks) { return nranks > 1 ? 1U : 0U; },
+    .operations = [](const Part&) { return 2U; },
+    .extra_rounds = [](const Part& part) { return part.nranks > 1 ? 1U : 0U; },
     .arrivals = messages,
     .departures = messages,
     .single_rounds = true,

@@ -48,8 +48,8 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
   return is_source(s.rank, s.nranks) ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
 }
 
-std::uint32_t arrivals(int rank, int nranks) { return is_source(rank, nranks) ? 0 : 1; }
-std::uint32_t departures(int rank, int nranks) { return is_source(rank, nranks) ? 1 : 0; }
+std::uint32_t arrivals(const Part& part) { return is_source(part.rank, part.nranks) ? 0 : 1; }
+std::uint32_t departures(const Part& part) { return is_source(part.rank, part.nranks) ? 1 : 0; }
 
 }  // namespace
 
@@ -62,8 +62,8 @@ const Pattern stream = {
         "size_bytes / "
         "that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
-    .operations_per_round = 1,
-    .extra_rounds = [](int) { return 1U; },
+    .operations = [](const Part&) { return 1U; },
+    .extra_rounds = [](const Part&) { return 1U; },
     .arrivals = arrivals,
     .departures = departures,
     .single_rounds = false,

@@ -28,8 +28,8 @@ void tell(Group& group, const Command& command) {
   }
 }
 
-// The reports of members 1.. of the group, and the stamps of the one whose clock counts (clock_peer; 0: none of them).
-// worst becomes the first report that is not good, the one that it comes with included.
+// The reports of members 1.. of the group, and the stamps of the one whose clock counts (clock_peer; 0: none of them),
+// as many as there is room for. worst becomes the first report that is not good, the one that it comes with included.
 Outcome collect(Group& group, const Command& command, int clock_peer, std::vector<std::int64_t>& stamps,
                 Report& worst) {
   // Members that have not reported yet wait for the one that has, and see nothing of its report.
@@ -58,7 +58,6 @@ Outcome collect(Group& group, const Command& command, int clock_peer, std::vecto
     }
     abandon();
     if (report.status == NP_OK && clock_peer == peer) {
-      stamps.resize(command.samples + 1);
       outcome = group.recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));
       if (!outcome) break;
     }
@@ -93,7 +92,8 @@ Result<Report> NativeCrew::visit(const Command& command, std::vector<std::int64_
   if (!single) tell(group_, command);
   Report report = rig_.visit(command);
   if (!single) {
-    const int clock_rank = resolved_.patterns[command.pattern]->clock_rank(rig_.ranks(command.variant));
+    const Pattern& pattern = *resolved_.modes[command.pattern].pattern;
+    const int clock_rank = pattern.clock_rank(rig_.ranks(command.variant));
     const Outcome collected = collect(group_, command, clock_rank, rig_.stamps(), report);
     if (!collected) {
       const std::string own = report.status != NP_OK ? std::string(" (") + report.sentence + ")" : "";
@@ -234,7 +234,9 @@ Result<Report> JobCrew::visit(const Command& command, std::vector<std::int64_t>&
   Watchdog::disarm();
   if (!begun) return lost(begun.failure());
   const int nranks = static_cast<int>(placement_.by_rank.size());
-  const int clock_rank = resolved_.patterns[command.pattern]->clock_rank(nranks);
+  const Pattern& pattern = *resolved_.modes[command.pattern].pattern;
+  const int clock_rank = pattern.clock_rank(nranks);
+  stamps.resize(readings(pattern, command.samples));
   const Outcome collected =
       collect(*group_, there, placement_.by_rank[static_cast<std::size_t>(clock_rank)], stamps, report);
   if (!collected) return lost(collected.failure());

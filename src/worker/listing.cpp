@@ -64,10 +64,10 @@ std::string listing_json(const Registry& registry) {
   json.close(']').key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
     json.open('{').field("name", pattern->name).field("summary", pattern->summary).field("formula", pattern->formula);
-    json.field("source", pattern->source)
-        .field("min_ranks", pattern->min_ranks)
-        .field("max_ranks", pattern->max_ranks)
-        .close('}');
+    json.field("source", pattern->source).field("min_ranks", pattern->min_ranks).field("max_ranks", pattern->max_ranks);
+    json.key("options").open('[');
+    for (const np_option& option : pattern->options) add_option(json, option);
+    json.close(']').close('}');
   }
   json.close(']').key("refused").open('[');
   for (const RefusedModule& refused : registry.refused()) {
@@ -85,21 +85,17 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   double seconds = 0;
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
-    for (const Pattern* pattern : resolved.patterns) {
-      const std::string reason = skip_reason(*pattern, *variant.module);
+    for (const Mode& mode : resolved.modes) {
+      const std::string reason = skip_reason(*mode.pattern, *variant.module, plan.ranks);
       const std::size_t points = reason.empty() ? resolved.sizes.size() : 0;
       seconds += reason.empty() ? plan.budget_s : 0;
-      json.open('{')
-          .field("variant", variant.name)
-          .field("pattern", pattern->name)
-          .field("points", points)
-          .key("reason");
+      json.open('{').field("variant", variant.name).field("pattern", mode.name).field("points", points).key("reason");
       reason.empty() ? json.null() : json.value(reason);
       json.close('}');
     }
   }
   const std::uint64_t memory =
-      2 * BufferPool::half_bytes(plan.buffers, resolved.sizes.back(), plan.verify) * resolved.variants.size();
+      2 * BufferPool::half_bytes(resolved.buffers, resolved.sizes.back(), plan.verify) * resolved.variants.size();
   json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
   return record + "," + json.text().substr(1);
 }

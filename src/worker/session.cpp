@@ -130,30 +130,35 @@ std::vector<CurveSetting> Session::curve_settings() {
     if (crews_[v] == nullptr) continue;
     const np_limits& limits = openings_[v].limits;
     const np_module& module = *set_.resolved->variants[v].module;
-    for (std::uint32_t p = 0; p < set_.resolved->patterns.size(); ++p) {
-      const Pattern& pattern = *set_.resolved->patterns[p];
+    for (std::uint32_t p = 0; p < set_.resolved->modes.size(); ++p) {
+      const Mode& mode = set_.resolved->modes[p];
+      const Pattern& pattern = *mode.pattern;
       if (const std::string reason = skip_reason(pattern, module, set_.plan->ranks); !reason.empty()) {
-        skip(v, pattern.name, 0, reason);
+        skip(v, mode.name.c_str(), 0, reason);
         continue;
       }
       CurveSetting curve;
       curve.variant = v;
       curve.pattern = p;
-      curve.operations_per_round = pattern.operations_per_round;
+      const int nranks = openings_[v].nranks;
+      const int clock_rank = pattern.clock_rank(nranks);
+      curve.operations_per_round = pattern.operations(mode.part(clock_rank, nranks, 0));
+      curve.messages_per_operation = pattern.messages_per_operation(mode.part(clock_rank, nranks, 0));
       curve.single_rounds = pattern.single_rounds;
       const std::uint64_t most = limits.max_message_bytes;
       for (const std::uint64_t size : set_.resolved->sizes) {
         if (most != 0 && size > most) {
-          skip(v, pattern.name, size, "the largest message of this variant is " + std::to_string(most) + " bytes");
+          skip(v, mode.name.c_str(), size, "the largest message of this variant is " + std::to_string(most) + " bytes");
           continue;
         }
         curve.sizes.push_back(size);
         const bool bounded = set_.plan->verify && limits.delivers != 0;
-        curve.most_rounds.push_back(
-            bounded ? verified_rounds(*set_.plan, *set_.resolved, pattern, openings_[v].nranks, size) : 0);
+        curve.most_rounds.push_back(bounded ? verified_rounds(*set_.resolved, mode, nranks, size) : 0);
+        curve.most_rounds_of_sample.push_back(pattern.most_rounds(mode.part(clock_rank, nranks, size)));
       }
       if (set_.plan->verify && limits.delivers == 0) {
-        skip(v, pattern.name, 0, "its bytes arrive nowhere, so there is nothing to verify; it is measured without");
+        skip(v, mode.name.c_str(), 0,
+             "its bytes arrive nowhere, so there is nothing to verify; it is measured without");
       }
       if (!curve.sizes.empty()) curves.push_back(std::move(curve));
     }
@@ -203,7 +208,7 @@ void Session::give_up(Sampler& sampler, const Visit& v, bool again) {
 
 void Session::lose(Sampler& sampler, const Visit& v, Exit exit, const std::string& sentence, bool again) {
   const Curve& curve = sampler.curves()[v.curve];
-  const char* pattern = set_.resolved->patterns[curve.setting.pattern]->name;
+  const char* pattern = set_.resolved->modes[curve.setting.pattern].name.c_str();
   write_error(curve.setting.variant, pattern, curve.points[v.point].size_bytes, exit, sentence);
   give_up(sampler, v, again);
 }
@@ -227,7 +232,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     return job ? ok() : Outcome(report.failure());
   }
   if (report->status == NP_UNSUPPORTED) {
-    skip(command.variant, set_.resolved->patterns[command.pattern]->name, command.size_bytes, report->sentence);
+    skip(command.variant, set_.resolved->modes[command.pattern].name.c_str(), command.size_bytes, report->sentence);
     give_up(sampler, v, false);
     return ok();
   }
@@ -238,7 +243,11 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   }
   std::vector<double> ns;
   ns.reserve(v.samples);
-  for (std::size_t i = 1; i < stamps_.size(); ++i) ns.push_back(static_cast<double>(stamps_[i] - stamps_[i - 1]));
+  const bool pauses = set_.resolved->modes[command.pattern].pattern->pauses;
+  for (std::size_t i = 0; i < v.samples; ++i) {
+    const std::size_t begin = pauses ? 2 * i : i;
+    ns.push_back(static_cast<double>(stamps_[begin + 1] - stamps_[begin]));
+  }
   const std::size_t dropped = sampler.report(v, ns, at_s() - began_s, began_s, state_);
   sampler.add_verified(v, report->verified_bytes);
   return write_sample(sampler, v, ns, dropped, report->verified_bytes);
@@ -250,7 +259,7 @@ Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std:
   Json json;
   json.open('{').field("type", "sample").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[curve.setting.variant].name);
-  json.field("pattern", set_.resolved->patterns[curve.setting.pattern]->name);
+  json.field("pattern", set_.resolved->modes[curve.setting.pattern].name);
   json.field("size_bytes", curve.points[v.point].size_bytes)
       .field("pass", v.pass)
       .field("state", state_)
@@ -285,7 +294,7 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   Json json;
   json.open('{').field("type", "point").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[curve.setting.variant].name);
-  json.field("pattern", set_.resolved->patterns[curve.setting.pattern]->name);
+  json.field("pattern", set_.resolved->modes[curve.setting.pattern].name);
   json.field("size_bytes", point.size_bytes).field("state", point.state()).field("samples", e.samples);
   json.field("ops", point.rounds * curve.setting.operations_per_round).field("single", single);
   json.field("median_ns", e.median).field("low_ns", e.low).field("high_ns", e.high);
@@ -294,8 +303,8 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("mean_ns", sum / static_cast<double>(values.size()));
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
   const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0;
-  json.field("bytes_per_s", has_rate ? static_cast<double>(point.size_bytes) * 1e9 / e.median
-                                     : std::numeric_limits<double>::quiet_NaN());
+  const double bytes = static_cast<double>(point.size_bytes) * curve.setting.messages_per_operation;
+  json.field("bytes_per_s", has_rate ? bytes * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation)
       .field("converged", point.stop == Stop::precision)
       .field("stop", stop_name(point.stop));
@@ -318,7 +327,7 @@ Outcome Session::write_done(Sampler& sampler) {
     if (sampler.blocks_of(c, p).empty()) {
       const Curve& curve = sampler.curves()[c];
       if (curve.points[p].stop != Stop::budget) continue;  // the error or the interruption says so
-      skip(curve.setting.variant, set_.resolved->patterns[curve.setting.pattern]->name, curve.points[p].size_bytes,
+      skip(curve.setting.variant, set_.resolved->modes[curve.setting.pattern].name.c_str(), curve.points[p].size_bytes,
            "the machine changed its state under each of its visits; measure again, with more --budget");
       continue;
     }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both ranks send and receive at once, as fast as they go.
+//
+//     time of one operation = time in which one message has gone each way
+//     throughput = 2 x size_bytes / that time: both directions are counted
+//
+// The receive is posted before the send, and both are waited for together, so that no size and no buffer can make two
+// senders wait for each other. More ranks are pairs, the first with the last and so on inwards; the clock is rank 0's.
+#include "core/pattern.h"
+
+namespace netpipe::patterns {
+namespace {
+
+const char* missing(const np_module& m, int) { return m.isend == nullptr ? "isend and irecv" : nullptr; }
+
+np_status exchange(Stage& s, std::uint64_t times) {
+  const np_module& m = s.module;
+  np_endpoint* const endpoint = s.endpoint;
+  const int peer = mirrored(s.rank, s.nranks);
+  const std::size_t bytes = s.size_bytes;
+  np_status status = NP_OK;
+  for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
+    status = m.irecv(endpoint, peer, s.incoming.take(), bytes, &s.requests[0]);
+    if (status == NP_OK) status = m.isend(endpoint, peer, s.outgoing.take(), bytes, &s.requests[1]);
+    if (status == NP_OK) status = m.wait(endpoint, &s.requests[0]);
+    if (status == NP_OK) status = m.wait(endpoint, &s.requests[1]);
+  }
+  return status;
+}
+
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  // The other rank may still be on its way out of the barrier.
+  if (const np_status status = exchange(s, 1); status != NP_OK) return status;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    if (const np_status status = exchange(s, rounds); status != NP_OK) return status;
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
+std::uint32_t one(const Part&) { return 1; }
+
+}  // namespace
+
+extern const Pattern bidirectional;
+const Pattern bidirectional = {
+    .name = "bidirectional",
+    .summary = "a message each way at once between two ranks, or in many pairs",
+    .formula = "time of one operation = one message each way; throughput = 2 x size_bytes / that time",
+    .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
+    .operations = one,
+    .messages_per_operation = [](const Part&) { return 2U; },
+    .extra_rounds = one,
+    .arrivals = one,
+    .departures = one,
+    .requests = [](const Part&, std::uint64_t) { return std::uint64_t{2}; },
+    .single_rounds = true,
+    .one_buffer = false,
+    .clock_rank = [](int) { return 0; },
+    .sender = mirrored,
+    .resets = false,
+    .min_ranks = 2,
+    .max_ranks = INT32_MAX,
+    .multiple_of = 2,
+    .missing = missing,
+    .run = run,
+};
+
+}  // namespace netpipe::patterns

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// So many messages in flight at once, then a word from the receiver that all have come, and the next so many: what a
+// layer moves when it is kept busy, and of small messages how many a second.
+//
+//     time of one operation = time of a window, the acknowledgement included / messages in it
+//     throughput = size_bytes / that time; message rate = 1 / that time
+//
+// directions=both: each rank sends a window and receives one at the same time. Their arrival is acknowledgement enough,
+// and both directions are counted: throughput = 2 x size_bytes / that time.
+//
+// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. More ranks
+// are pairs, the first with the last and so on inwards; the clock is rank 0's, which sends.
+#include <array>
+
+#include "core/pattern.h"
+
+namespace netpipe::patterns {
+namespace {
+
+enum Option { in_flight, directions };
+constexpr std::array<np_option, 2> options{{
+    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a window, in flight together", 0},
+    {"directions", NP_CHOICE, "one", 0, 0, "one|both", "", "whether both ranks send at once", 0},
+}};
+
+const char* missing(const np_module& m, int) {
+  if (m.send == nullptr) return "send and recv";
+  return m.isend == nullptr ? "isend and irecv" : nullptr;
+}
+
+std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
+bool both(const Part& part) { return part.options[directions].number != 0; }
+bool sends(const Part& part) { return both(part) || part.rank < part.nranks / 2; }
+bool receives(const Part& part) { return both(part) || part.rank >= part.nranks / 2; }
+
+np_status windows(Stage& s, std::uint64_t times) {
+  const np_module& m = s.module;
+  np_endpoint* const endpoint = s.endpoint;
+  const int peer = mirrored(s.rank, s.nranks);
+  const std::size_t bytes = s.size_bytes;
+  const std::uint64_t count = width(s);
+  const bool sending = sends(s), receiving = receives(s);
+  const std::uint64_t all = (sending ? count : 0) + (receiving ? count : 0);
+  np_status status = NP_OK;
+  for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
+    np_request* request = s.requests;
+    for (std::uint64_t i = 0; receiving && i < count && status == NP_OK; ++i) {
+      status = m.irecv(endpoint, peer, s.incoming.take(), bytes, request++);
+    }
+    for (std::uint64_t i = 0; sending && i < count && status == NP_OK; ++i) {
+      status = m.isend(endpoint, peer, s.outgoing.take(), bytes, request++);
+    }
+    for (std::uint64_t i = 0; i < all && status == NP_OK; ++i) status = m.wait(endpoint, &s.requests[i]);
+    if (sending && receiving) continue;
+    if (sending && status == NP_OK) status = m.recv(endpoint, peer, s.token_in, 1);
+    if (receiving && status == NP_OK) status = m.send(endpoint, peer, s.token_out, 1);
+  }
+  return status;
+}
+
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  // The other rank may still be on its way out of the barrier.
+  if (const np_status status = windows(s, 1); status != NP_OK) return status;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    if (const np_status status = windows(s, rounds); status != NP_OK) return status;
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
+}  // namespace
+
+extern const Pattern window;
+const Pattern window = {
+    .name = "window",
+    .summary = "many messages in flight, then an acknowledgement; one way or both",
+    .formula =
+        "time of one operation = time of a window / messages in it; throughput = size_bytes / that time, twice "
+        "that with directions=both",
+    .source =
+        "Liu et al.: Performance Comparison of MPI Implementations over InfiniBand, Myrinet and Quadrics (2003), "
+        "sections 3.1 and 3.3",
+    .options = options,
+    .operations = width,
+    .messages_per_operation = [](const Part& part) { return both(part) ? 2U : 1U; },
+    .extra_rounds = [](const Part&) { return 1U; },
+    .arrivals = [](const Part& part) { return receives(part) ? width(part) : 0; },
+    .departures = [](const Part& part) { return sends(part) ? width(part) : 0; },
+    .in_flight = width,
+    .requests = [](const Part& part, std::uint64_t) { return std::uint64_t{2} * width(part); },
+    .single_rounds = true,
+    .one_buffer = false,
+    .clock_rank = [](int) { return 0; },
+    .sender = mirrored,
+    .resets = false,
+    .min_ranks = 2,
+    .max_ranks = INT32_MAX,
+    .multiple_of = 2,
+    .missing = missing,
+    .run = run,
+};
+
+}  // namespace netpipe::patterns
