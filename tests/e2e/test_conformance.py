@@ -28,7 +28,20 @@ LISTING = listing()
 # Libraries with a launcher of their own have jobs: test_mpi.py.
 LISTING["modules"] = [module for module in LISTING["modules"] if not module["launched"]]
 MODULES = [module["name"] for module in LISTING["modules"]]
-PATTERNS = [pattern["name"] for pattern in LISTING["patterns"]]
+# Each pattern with each value of each of its choices.
+PATTERNS = [
+    mode
+    for pattern in LISTING["patterns"]
+    for mode in (
+        pattern["name"],
+        *(
+            f"{pattern['name']}:{option['name']}={value}"
+            for option in pattern["options"]
+            for value in option["choices"]
+            if value != option["default"]
+        ),
+    )
+]
 
 
 def choices() -> list[str]:
@@ -46,7 +59,7 @@ def choices() -> list[str]:
 
 def test_there_are_the_modules_and_patterns_that_the_documentation_promises() -> None:
     assert {"null", "memcpy", "shm", "pipe", "unix", "tcp"} <= set(MODULES)
-    assert {"pingpong", "stream"} <= set(PATTERNS)
+    assert {"pingpong", "stream", "bidirectional", "burst", "window"} <= set(PATTERNS)
     assert LISTING["refused"] == []
 
 
@@ -61,7 +74,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(
         "schedule list",
         f"sizes {SIZES}",
         "verify yes",
-        "budget 0.3",
+        "budget 0.1",
         "timeout 5",
     )
     skipped = done.of("skipped", pattern=pattern)

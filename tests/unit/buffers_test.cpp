@@ -138,6 +138,21 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
   }
 }
 
+TEST(Buffers, HoldWhatIsUnderWayAtOnceAndATokenBesideIt) {
+  BufferPolicy policy;
+  policy.recv_offset_bytes = 4099;
+  policy.at_once_bytes = BufferPool::room_for(64, 65536);
+  const std::unique_ptr<BufferPool> pool = made(policy, 65536, false);
+  ASSERT_TRUE(pool);
+  const Slots places = pool->incoming(65536, 64);
+  EXPECT_EQ(places.count(), 64U);
+  for (std::uint64_t i = 1; i < 64; ++i) EXPECT_GE(places.at(i) - places.at(i - 1), 65536 + guard_bytes);
+  EXPECT_GE(pool->token_in(), places.at(63) + 65536 + guard_bytes);
+  EXPECT_LT(pool->token_in(), pool->incoming_base() + pool->bytes() / 2);
+  EXPECT_GE(pool->token_out(), pool->outgoing(65536, 64).at(63) + 65536 + guard_bytes);
+  EXPECT_EQ(pool->incoming(65536).count(), 1U) << "warm: the same place again";
+}
+
 TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
   std::vector<char> memory(256);
   Slots slots(memory.data(), 64, 3);

@@ -165,9 +165,46 @@ TEST(Plan, TakesAPatternOnceHoweverOftenItIsNamed) {
   const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\npattern stream\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  ASSERT_EQ(resolved->patterns.size(), 2U);
-  EXPECT_STREQ(resolved->patterns[0]->name, "stream");
+  ASSERT_EQ(resolved->modes.size(), 2U);
+  EXPECT_EQ(resolved->modes[0].name, "stream");
   EXPECT_EQ(resolved->nranks, 2);
+}
+
+TEST(Plan, TakesAPatternOnceForEachOfItsSettings) {
+  const Plan plan = parsed(minimal + "pattern window\npattern window:in_flight=64\npattern window:in_flight=16\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  ASSERT_EQ(resolved->modes.size(), 2U) << "16 is what it is by itself";
+  EXPECT_EQ(resolved->modes[0].name, "window");
+  EXPECT_EQ(resolved->modes[1].name, "window:in_flight=64");
+  const std::string canonical = canonical_text(plan, *resolved);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\npattern window:in_flight=64,directions=one\n", canonical);
+}
+
+TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
+  const auto half = [](const std::string& lines) {
+    const Plan plan = parsed(minimal + "schedule list\nsizes 8,1M\n" + lines);
+    const Result<Resolved> resolved = resolve(plan, registry());
+    EXPECT_TRUE(resolved) << resolved.failure().sentence;
+    return resolved ? BufferPool::half_bytes(resolved->buffers, resolved->sizes.back(), plan.verify) >> 20 : 0;
+  };
+  EXPECT_EQ(half("pattern pingpong\n"), 1U);
+  EXPECT_EQ(half("pattern window:in_flight=64\n"), 64U);
+  EXPECT_EQ(half("pattern window:in_flight=64\npattern pingpong\n"), 64U);
+  EXPECT_EQ(half("pattern window:in_flight=64\nverify yes\n"), 128U) << "its shortest visit has two windows";
+  EXPECT_EQ(half("pattern pingpong\nverify yes\n"), 16U);
+}
+
+TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
+  const Plan plan = parsed(minimal +
+                           "schedule list\nsizes 8,1M\nverify yes\n"
+                           "pattern pingpong\npattern window:in_flight=64\npattern burst\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  const std::uint64_t places = BufferPool::verified_places(resolved->buffers, 1U << 20, 1U << 20);
+  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[0], 2, 1U << 20), places);
+  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[1], 2, 1U << 20), places / 64);
+  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
 }
 
 TEST(Plan, NeedsAProcessorPerRankOfThisHostOnly) {
@@ -307,8 +344,8 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  const Pattern& stream = *resolved->patterns[0];
-  const Pattern& pingpong = *resolved->patterns[1];
+  const Pattern& stream = *resolved->modes[0].pattern;
+  const Pattern& pingpong = *resolved->modes[1].pattern;
   EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
   EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)),

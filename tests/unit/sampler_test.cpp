@@ -202,6 +202,21 @@ TEST(Sampler, NeverVisitsWithMoreRoundsThanItMay) {
   }
 }
 
+TEST(Sampler, KeepsSamplesAsShortAsThePatternNeedsThem) {
+  CurveSetting setting = curve(powers(4));
+  setting.most_rounds_of_sample = {3, 0, 5, 1};
+  Sampler sampler({}, {setting});
+  Simulation simulation(sampler, {[](std::size_t, std::uint64_t) { return 10.0; }});
+  simulation.run();
+  std::uint64_t longest = 0;
+  for (const Done& one : simulation.done()) {
+    const std::uint64_t most = setting.most_rounds_of_sample[one.visit.point];
+    if (most != 0) ASSERT_LE(one.visit.rounds, most);
+    if (most == 0) longest = std::max(longest, one.visit.rounds);
+  }
+  EXPECT_GT(longest, 5U) << "a round of 10 ns is timed in batches where it may be";
+}
+
 TEST(Sampler, AccountsForEverySample) {
   SamplerSetting setting;
   setting.budget_s = 1;

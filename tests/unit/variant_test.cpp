@@ -119,6 +119,38 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
   for (const auto& [text, said] : bad) EXPECT_PRED_FORMAT2(testing::IsSubstring, said, refusal(text)) << text;
 }
 
+TEST(Mode, IsAPatternWithSettings) {
+  const Result<Mode> mode = parse_mode(" window : directions=both , in_flight = 64 ");
+  ASSERT_TRUE(mode) << mode.failure().sentence;
+  EXPECT_STREQ(mode->pattern->name, "window");
+  EXPECT_EQ(mode->name, "window:in_flight=64,directions=both");
+  const Part part = mode->part(1, 2, 8);
+  EXPECT_EQ(part.rank, 1);
+  EXPECT_EQ(mode->pattern->operations(part), 64U);
+  EXPECT_EQ(mode->pattern->messages_per_operation(part), 2U);
+  EXPECT_EQ(mode->pattern->departures(part), 64U);
+  const Result<Mode> plain = parse_mode("window");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->name, "window");
+  EXPECT_EQ(plain->pattern->departures(plain->part(1, 2, 8)), 0U) << "one way: rank 1 only receives";
+}
+
+TEST(Mode, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"windw", "there is no pattern 'windw'; did you mean 'window'?"},
+      {"", "there is no pattern ''"},
+      {"pingpong:in_flight=2", "pattern pingpong has no option 'in_flight'; it has no options"},
+      {"window:inflight=2", "pattern window has no option 'inflight'; did you mean 'in_flight'?"},
+      {"window:in_flight=0", "option 'in_flight' of pattern window: 0 is outside 1 to 65536"},
+      {"window:directions=all", "option 'directions' of pattern window: 'all' is not one of its choices"},
+  };
+  for (const auto& [text, said] : bad) {
+    const Result<Mode> mode = parse_mode(text);
+    ASSERT_FALSE(mode) << text;
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, said, mode.failure().sentence) << text;
+  }
+}
+
 TEST(Variant, KeepsItsTextsWhenItMoves) {
   const std::string long_text(100, 'd');  // a short one lies inside the string, a long one outside
   std::vector<Variant> variants;
