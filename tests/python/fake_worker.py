@@ -104,12 +104,14 @@ def listing() -> dict[str, Any]:
                 "summary": "there and back",
                 "formula": "size / (t / 2)",
                 "source": "Snell 1996",
+                "options": [],
             },
             {
                 "name": "stream",
                 "summary": "one way, back to back",
                 "formula": "size / t",
                 "source": "Snell 1996",
+                "options": [],
             },
         ],
     }

@@ -21,35 +21,38 @@ def _listed(what: str) -> list[dict[str, Any]]:
     return found
 
 
-def complete_modules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _names(kinds: tuple[str, ...], incomplete: str) -> list[CompletionItem]:
     return [
-        CompletionItem(module["name"], help=module["summary"])
-        for module in _listed("modules")
-        if module["name"].startswith(incomplete)
+        CompletionItem(one["name"], help=one["summary"])
+        for kind in kinds
+        for one in _listed(kind)
+        if one["name"].startswith(incomplete)
     ]
 
 
-def complete_variants(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """A module, and behind its colon its options."""
+def _with_settings(kind: str, incomplete: str) -> list[CompletionItem]:
+    """A name, and behind its colon its options."""
     name, colon, settings = incomplete.partition(":")
     if not colon:
-        return complete_modules(context, parameter, incomplete)
+        return _names((kind,), incomplete)
     before, _, last = settings.rpartition(",")
     start = f"{name}:{before}," if before else f"{name}:"
     return [
         CompletionItem(f"{start}{option['name']}=", help=option["help"])
-        for module in _listed("modules")
-        if module["name"] == name
-        for option in module["options"]
+        for one in _listed(kind)
+        if one["name"] == name
+        for option in one.get("options", ())
         if option["name"].startswith(last)
     ]
 
 
+def complete_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _names(("modules", "patterns"), incomplete)
+
+
+def complete_variants(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _with_settings("modules", incomplete)
+
+
 def complete_patterns(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [
-        CompletionItem(pattern["name"], help=pattern["summary"])
-        for pattern in _listed("patterns")
-        if pattern["name"].startswith(incomplete)
-    ]
+    return _with_settings("patterns", incomplete)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._choices import complete_modules
+from netpipe.cli._choices import complete_names
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("modules", nargs=-1, metavar="[MODULE]...", shell_complete=complete_modules)
+@click.argument("names", nargs=-1, metavar="[MODULE|PATTERN]...", shell_complete=complete_names)
 @click.option(
     "--module",
     "files",
@@ -27,30 +27,35 @@ if TYPE_CHECKING:
     help="A module outside the installation; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(modules: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
-    """Show modules and patterns; with MODULE, the options of that module."""
+def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
+    """Show modules and patterns; with the name of one, its options."""
     from netpipe import native
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
-    known = {module["name"]: module for module in listing["modules"]}
-    for name in modules:
+    known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
+    for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
-            raise Failure(USAGE, f"there is no module '{name}'; {hint}")
-    if modules:
-        listing["modules"] = [known[name] for name in modules]
+            raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
+    if names:
+        for kind in ("modules", "patterns"):
+            listing[kind] = [one for one in listing[kind] if one["name"] in names]
     if as_json:
         click.echo(json.dumps(listing))
         return
     from netpipe.render.terminal import console
 
     out = console()
-    if modules:
-        for place, name in enumerate(modules):
+    if names:
+        for place, name in enumerate(names):
             if place:
                 out.print()
-            print_module(out, known[name])
+            one = known[name]
+            if "formula" in one:
+                print_pattern(out, one)
+            else:
+                print_module(out, one)
     else:
         print_listing(out, listing)
 
@@ -75,14 +80,25 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
         out.print(f"refused: {refused['path']}: {refused['reason']}", soft_wrap=True, markup=False)
     out.print()
     out.print(
-        "netpipe list MODULE shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k"
+        "netpipe list NAME shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k; patterns "
+        "have settings too: window:in_flight=64"
     )
+
+
+def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    out.print(
+        Text(pattern["name"], style="bold").append(f": {pattern['summary']}", style="not bold"),
+        soft_wrap=True,
+    )
+    out.print(pattern["formula"], soft_wrap=True, style="dim", markup=False)
+    out.print(f"after {pattern['source']}", soft_wrap=True, style="dim", markup=False)
+    print_options(out, pattern["options"])
 
 
 def print_module(out: Console, module: dict[str, Any]) -> None:
     from rich.text import Text
-
-    from netpipe.render.terminal import Rows
 
     out.print(
         Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True
@@ -97,12 +113,20 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
     out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
     if not module["available"]:
         out.print(f"not here: {module['reason']}", soft_wrap=True, markup=False)
-    if not module["options"]:
+    print_options(out, module["options"])
+
+
+def print_options(out: Console, options: list[dict[str, Any]]) -> None:
+    from rich.text import Text
+
+    from netpipe.render.terminal import Rows
+
+    if not options:
         out.print("It has no options.")
         return
     out.print()
     made = Rows(("option", "left"), ("values", "left"), ("default", "left"), ("what it does", "left"))
-    for option in module["options"]:
+    for option in options:
         help_ = option["help"] + ("" if option["tunable"] else " (not tuned)")
         made.add_row(option["name"], values(option), option["default"], Text(help_))
     out.print(made)
