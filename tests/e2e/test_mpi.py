@@ -101,6 +101,22 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
     assert "it adds" in done.said
 
 
+@pytest.mark.parametrize("library", SIX)
+def test_every_byte_of_many_messages_at_once_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    variants = [f"mpi@{library}:transport={transport}" for transport in ("shm", "tcp")]
+    patterns = ("bidirectional", "burst", "window", "window:in_flight=64,directions=both")
+    asked = [word for pattern in patterns for word in ("--pattern", pattern)]
+    done = netpipe(*variants, *asked, "--sizes", SIZES, "--verify", "--budget", "0.1")
+    assert done.code == 0, done.said
+    for variant in variants:
+        for pattern in patterns:
+            points = done.of("point", variant=variant, pattern=pattern)
+            unsteady = done.of("skipped", variant=variant, pattern=pattern)
+            assert {str(one["size_bytes"]) for one in [*points, *unsteady]} == set(SIZES.split(",")), pattern
+            assert all(point["verified_bytes"] > 0 for point in points)
+
+
 def test_eight_ranks_on_two_processors_are_four_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:
     libraries = [f"{added.name}:transport=shm" for added in with_mpis.need("openmpi", "mpich")]
     done = netpipe(*libraries, "--ranks", "8", "--sizes", "1,4097", "--verify", "--budget", "0.5")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from synthetic import point
 
 from netpipe.analysis.summary import Summary, summary
-from netpipe.records import Point, Run
+from netpipe.records import Plan, PlannedVariant, Point, Run
+from netpipe.render.remarks import remarks
 
 
 def of(*points: Point) -> Summary:
@@ -129,3 +130,29 @@ def test_curves_come_in_the_order_of_the_plan() -> None:
     made = run(sizes=[8])
     made.points.reverse()
     assert [s.variant for s in summary(made)] == [planned.variant for planned in made.plans[0].variants]
+
+
+def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
+    planned = [PlannedVariant(variant=name, module=name) for name in ("shm", "tcp")]
+    made = Run(
+        [
+            Plan(variants=planned, patterns=["window:in_flight=64", "pingpong"]),
+            *(
+                point(variant, 8, 10, pattern=pattern)
+                for pattern in ("pingpong", "window:in_flight=64")
+                for variant in ("tcp", "shm")
+            ),
+        ]
+    )
+    assert [(s.pattern, s.variant) for s in summary(made)] == [
+        ("window:in_flight=64", "shm"),
+        ("window:in_flight=64", "tcp"),
+        ("pingpong", "shm"),
+        ("pingpong", "tcp"),
+    ]
+
+
+def test_what_did_not_converge_is_counted_over_the_patterns() -> None:
+    made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
+    (remark,) = [sentence for _, sentence in remarks(made, summary(made), ()) if "did not reach" in sentence]
+    assert remark.startswith("2 of 2 points did not reach the target (tcp 2);")

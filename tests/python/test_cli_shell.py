@@ -111,7 +111,7 @@ def test_the_completion_script_is_one_for_its_shell(netpipe: Netpipe, tmp_path: 
         ("netpipe run tcp:", 2, {"tcp:sndbuf=", "tcp:wait="}),
         ("netpipe run tcp:sndbuf=1k,w", 2, {"tcp:sndbuf=1k,wait="}),
         ("netpipe run --pattern s", 3, {"stream"}),
-        ("netpipe list s", 2, {"shm"}),
+        ("netpipe list s", 2, {"shm", "stream"}),
         ("netpipe run --preset q", 3, {"quick"}),
     ],
 )

@@ -218,7 +218,7 @@ def test_list_as_json_is_what_the_worker_lists(netpipe: Netpipe) -> None:
 
 def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("list", "tpc")
-    assert (said.code, said.err) == (2, "netpipe: there is no module 'tpc'; did you mean 'tcp'?\n")
+    assert (said.code, said.err) == (2, "netpipe: there is no module or pattern 'tpc'; did you mean 'tcp'?\n")
     said = netpipe("list", fake="refuse")
     assert said.code == 4
     assert "netpipe-worker list answered what is no JSON: b'refused" in said.err

@@ -117,8 +117,13 @@ def curves(run: Run) -> tuple[Curve, ...]:
             spots.append(spot(kept, state))
             left_out += len(points) - len(kept)
         made.append(Curve(variant, pattern, tuple(spots), left_out))
-    order = {variant: place for place, variant in enumerate(planned(run))}
-    return tuple(sorted(made, key=lambda curve: order.get(curve.variant, len(order))))
+    variants = {variant: place for place, variant in enumerate(planned(run))}
+    patterns = {pattern: place for plan in run.plans for place, pattern in enumerate(plan.patterns)}
+    order = lambda curve: (  # noqa: E731
+        patterns.get(curve.pattern, len(patterns)),
+        variants.get(curve.variant, len(variants)),
+    )
+    return tuple(sorted(made, key=order))
 
 
 def planned(run: Run) -> tuple[str, ...]:

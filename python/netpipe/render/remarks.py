@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.states import states
-from netpipe.render.sentences import launch_sentence, listed, state_sentences
+from netpipe.render.sentences import by_variant, launch_sentence, listed, state_sentences
 from netpipe.render.units import percent_text, size_text, time_text, width_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _of_precision(summaries: list[Summary]) -> list[Remark]:
     if worst.worst_half_width is not None:
         place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
         where = f"; the widest interval is {width_text(worst.worst_half_width)}, of {place}"
-    which = listed(f"{summary.variant} {number}" for summary, number in loose)
+    which = listed(f"{variant} {number}" for variant, number in by_variant(loose).items())
     sentence = (
         f"{count} of {points} points did not reach the target ({which}){where}. "
         "More --budget or a quieter machine helps: netpipe doctor."

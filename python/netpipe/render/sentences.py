@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -294,6 +295,14 @@ def ending_doubts(run: Run) -> tuple[Doubt, ...]:
     return ()
 
 
+def by_variant(counts: Iterable[tuple[Summary, int]]) -> dict[str, int]:
+    """Over the patterns."""
+    total: Counter[str] = Counter()
+    for summary, count in counts:
+        total[summary.variant] += count
+    return total
+
+
 def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
     found = []
     loose = [
@@ -303,7 +312,7 @@ def _of_the_points(run: Run, summaries: tuple[Summary, ...]) -> list[Doubt]:
         target = next((plan.target for plan in run.plans if plan.target), None)
         goal = f"the target of ±{percent_text(target)}" if target else "their target"
         number, points = sum(count for _, count in loose), sum(summary.points for summary in summaries)
-        each = listed(f"{count} of {summary.variant}" for summary, count in loose)
+        each = listed(f"{count} of {variant}" for variant, count in by_variant(loose).items())
         worst = max((summary for summary, _ in loose), key=lambda summary: summary.worst_half_width or 0)
         few = sum(summary.unsure for summary, _ in loose)
         why = f"{each}."
