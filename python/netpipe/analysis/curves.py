@@ -16,7 +16,7 @@ from netpipe.analysis.estimate import Estimate, across, unsure
 from netpipe.analysis.states import states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from netpipe.records import Point, Run
 
@@ -117,13 +117,18 @@ def curves(run: Run) -> tuple[Curve, ...]:
             spots.append(spot(kept, state))
             left_out += len(points) - len(kept)
         made.append(Curve(variant, pattern, tuple(spots), left_out))
+    place = place_in_plan(run)
+    return tuple(sorted(made, key=lambda curve: place(curve.variant, curve.pattern)))
+
+
+def place_in_plan(run: Run) -> Callable[[str, str], tuple[int, int]]:
+    """Where a variant under a pattern stands: pattern by pattern, both in the order in which the user gave them."""
     variants = {variant: place for place, variant in enumerate(planned(run))}
     patterns = {pattern: place for plan in run.plans for place, pattern in enumerate(plan.patterns)}
-    order = lambda curve: (  # noqa: E731
-        patterns.get(curve.pattern, len(patterns)),
-        variants.get(curve.variant, len(variants)),
+    return lambda variant, pattern: (
+        patterns.get(pattern, len(patterns)),
+        variants.get(variant, len(variants)),
     )
-    return tuple(sorted(made, key=order))
 
 
 def planned(run: Run) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.analysis.curves import all_converged, grouped, planned, rate_of, time_of
+from netpipe.analysis.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.analysis.estimate import Estimate, across, difference, ratio
 from netpipe.analysis.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
@@ -121,8 +121,8 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         if nearest is not None:
             place, there = nearest
             found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
-    order = {variant: place for place, variant in enumerate(planned(run))}
-    return tuple(sorted(found, key=lambda loss: order.get(loss.variant, len(order))))
+    place = place_in_plan(run)
+    return tuple(sorted(found, key=lambda loss: place(loss.variant, loss.pattern)))
 
 
 def _layers(run: Run) -> dict[str, _Layer]:

@@ -159,6 +159,7 @@ def loss_sentence(loss: Loss) -> str:
 def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
     """Which layer costs the most: in latency, and in throughput. Nothing where nothing is lost."""
     sentences = []
+    several = len({loss.pattern for loss in losses}) > 1
     slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
     added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
     if slowest is not None and added > 0 and slowest.small is not None:
@@ -166,7 +167,7 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
         sentences.append(
             f"Most latency is added by {slowest.variant}{what}: {time_text(added)} "
             f"({interval(slowest.small.added_ns, time_text)}) over {slowest.below} "
-            f"at {size_text(slowest.small.size_bytes)}."
+            f"at {size_text(slowest.small.size_bytes)}{f' under {slowest.pattern}' if several else ''}."
         )
     narrower = [
         (loss.peak.kept.value, loss)
@@ -177,7 +178,8 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
     if narrowest is not None and kept < 1 and narrowest.peak is not None:
         sentences.append(
             f"Most throughput is lost by {narrowest.variant}: it keeps {share_text(kept)} "
-            f"({interval(narrowest.peak.kept, share_text)}) of the peak of {narrowest.below}."
+            f"({interval(narrowest.peak.kept, share_text)}) of the peak of {narrowest.below}"
+            f"{f' under {narrowest.pattern}' if several else ''}."
         )
     return tuple(sentences)
 
