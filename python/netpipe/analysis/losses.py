@@ -121,8 +121,8 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         if nearest is not None:
             place, there = nearest
             found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
-    place = place_in_plan(run)
-    return tuple(sorted(found, key=lambda loss: place(loss.variant, loss.pattern)))
+    order = place_in_plan(run)
+    return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
 
 
 def _layers(run: Run) -> dict[str, _Layer]:
