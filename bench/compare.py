@@ -488,10 +488,11 @@ class OfMpi:
             **dict(word.split("=", 1) for word in environment.split() if "=" in word),
         }
 
-    def build(self, folder: Path) -> Path:
-        program = folder / "pingpong"
+    def build(self, folder: Path, name: str) -> Path:
+        """One of bench/mpi."""
+        program = folder / name
         subprocess.run(
-            [str(self.added.mpicc), "-O3", "-o", str(program), str(ROOT / "bench/mpi/pingpong.c")],
+            [str(self.added.mpicc), "-O3", "-o", str(program), str(ROOT / f"bench/mpi/{name}.c")],
             env={**os.environ, **self.description.environment},
             check=True,
             timeout=LIMIT_S,
@@ -536,7 +537,7 @@ def one_mpi(rounds: int, module: str, transport: str) -> list[Result]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         library = OfMpi(module, environment)
-        program = library.build(folder)
+        program = library.build(folder, "pingpong")
         version = library.description.version
         built_for = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}
         classic = next((name for built, name in built_for.items() if version.startswith(built)), "")
@@ -595,6 +596,68 @@ def mpi(rounds: int) -> list[Result]:
     if not chosen:
         raise MissingError("no MPI was added: netpipe modules add")
     return [r for name in chosen for transport in ("shm", "tcp") for r in one_mpi(rounds, name, transport)]
+
+
+def mpi_patterns(rounds: int) -> list[Result]:
+    """Many messages at once, over the first Open MPI that was added."""
+    from netpipe.mpi import added
+
+    module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
+    if module is None:
+        raise MissingError("no Open MPI was added: netpipe modules add")
+    shapes = [
+        ("window", "window", "16", 8, "message rate, 16 in flight"),
+        ("window:in_flight=64", "window", "64", 8, "message rate, 64 in flight"),
+        ("window", "window", "16", 1 << 20, "throughput, 16 in flight"),
+        ("bidirectional", "bidirectional", "1", 8, "both directions"),
+        ("bidirectional", "bidirectional", "1", 1 << 20, "both directions"),
+    ]
+    results = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for transport in ("shm", "tcp"):
+            variant = f"{module}:transport={transport}"
+            (opened,) = [r for r in through_the_command(variant, "--sizes", "8") if r["type"] == "variant"]
+            library = OfMpi(module, str(opened["ranks"][0]["settings"].get("environment", "")))
+            program = library.build(folder, "window")
+            for pattern, mode, count, size, what in shapes:
+
+                def ours(pattern: str = pattern, size: int = size, variant: str = variant) -> float:
+                    options = (
+                        "--pattern",
+                        pattern,
+                        "--sizes",
+                        str(size),
+                        "--target",
+                        "0.01%",
+                        "--budget",
+                        "0.7",
+                    )
+                    return float(points(through_the_command(variant, *options))[size]["median_ns"])
+
+                def by_hand(
+                    mode: str = mode, count: str = count, size: int = size,
+                    library: OfMpi = library, program: Path = program,
+                ) -> float:  # fmt: skip
+                    said = library.run(folder, str(program), "0.7", str(size), mode, count)
+                    (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+                    return float(row["operation_ns"])
+
+                mine, theirs = in_turn(rounds, ours, by_hand)
+                ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+                unit = "8 B" if size == 8 else "1 MiB"
+                results.append(
+                    Result(
+                        "mpi-patterns",
+                        f"{what}, {unit} over {library.description.version}, {transport}: netpipe / by hand",
+                        shown(mine, 1, " ns"),
+                        shown(theirs, 1, " ns"),
+                        shown(ratios),
+                        "within 2 %",
+                        abs(interval(ratios)[0] - 1) <= 0.02,
+                    )
+                )
+    return results
 
 
 def mpi_all(_: int) -> list[Result]:
@@ -660,6 +723,7 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "honesty": honesty,
     "memory": memory,
     "mpi": mpi,
+    "mpi-patterns": mpi_patterns,
     "mpi-all": mpi_all,
     "mpi-many": mpi_many,
 }

@@ -422,11 +422,11 @@ void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64
   const std::uint64_t sent = rounds * pattern.departures(stage);
   const std::uint64_t received = rounds * pattern.arrivals(stage);
   const bool verify = set_.plan->verify && one.limits.delivers != 0;
-  const std::uint32_t many = verify ? UINT32_MAX : pattern.in_flight(stage);
+  const std::uint32_t many = verify ? UINT32_MAX : 1;
   // A process alone copies between two places, and verification must still know what was sent.
   const bool one_buffer = pattern.one_buffer && stage.nranks > 1 && !verify && !set_.plan->buffers.cold;
   stage.outgoing = one_buffer ? one.pool->returning(command.size_bytes) : one.pool->outgoing(command.size_bytes, many);
-  stage.incoming = one.pool->incoming(command.size_bytes, many);
+  stage.incoming = one.pool->incoming(command.size_bytes, std::max(many, pattern.in_flight(stage)));
   if (verify) {
     stage.outgoing.rewind();
     stage.incoming.rewind();
