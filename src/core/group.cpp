@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 
+#include "core/ready.h"
 #include "core/text.h"
 
 namespace netpipe {
@@ -19,6 +22,20 @@ constexpr std::uint32_t longest_text = 1U << 20;
 constexpr int look_every_ms = 1000;
 constexpr char succeeded = '+';
 constexpr char refused = '-';  // followed by the exit code, a blank and the sentence
+
+std::string parcel_of(const Result<std::string>& mine) {
+  return mine ? succeeded + *mine
+              : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
+}
+
+// Nothing for a parcel of somebody who succeeded.
+std::optional<Failure> failure_in(const std::string& parcel) {
+  if (!parcel.empty() && parcel[0] == succeeded) return std::nullopt;
+  const auto blank = parcel.find(' ');
+  const Result<std::int64_t> code = parse_integer(std::string_view(parcel).substr(parcel.empty() ? 0 : 1, blank - 1));
+  return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
+                 blank == std::string::npos ? "no reason given" : parcel.substr(blank + 1)};
+}
 
 class SingleGroup final : public Group {
  public:
@@ -47,9 +64,10 @@ class SocketGroup final : public Group {
   Outcome send(int peer, const void* data, std::size_t bytes) override {
     const char* at = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t n = ::send(fd(peer), at, bytes, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) {
+      const ssize_t n = ::send(fd(peer), at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (*abort_ != 0) return gave_up(peer);
+        ready(fd(peer), POLLOUT, look_every_ms, false);
         continue;
       }
       if (n < 0) return lost(peer);
@@ -61,17 +79,14 @@ class SocketGroup final : public Group {
 
   Outcome recv(int peer, void* data, std::size_t bytes) override {
     char* at = static_cast<char*>(data);
-    // A short spin first: the answer usually comes within microseconds, and a processor that has slept measures
-    // differently.
-    for (int spin = 0; bytes > 0;) {
-      const bool wait = ++spin > 200;
-      if (wait) {
-        pollfd p{fd(peer), POLLIN, 0};
-        if (poll(&p, 1, look_every_ms) < 0 && errno != EINTR) return lost(peer);
-        if (*abort_ != 0) return gave_up(peer);
-      }
+    for (bool fresh = true; bytes > 0;) {
       const ssize_t n = ::recv(fd(peer), at, bytes, MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        ready(fd(peer), POLLIN, look_every_ms, fresh);
+        fresh = false;
+        if (*abort_ != 0) return gave_up(peer);
+        continue;
+      }
       if (n <= 0) return lost(peer);
       at += n;
       bytes -= static_cast<std::size_t>(n);
@@ -181,33 +196,53 @@ Result<std::vector<std::string>> Group::gather_text(const std::string& text) {
 Result<std::vector<std::string>> Group::exchange_text(const std::string& text) {
   Result<std::vector<std::string>> all = gather_text(text);
   if (!all) return all.failure();
-  all->resize(static_cast<std::size_t>(size()));
-  for (std::string& one : *all) {
-    if (Outcome sent = bcast_text(one); !sent) return sent.failure();
+  if (rank() != 0) {
+    all->resize(static_cast<std::size_t>(size()));
+    for (std::string& one : *all) {
+      if (Outcome got = recv_text(0, one); !got) return got.failure();
+    }
+    return all;
   }
+  // All of them in one piece for each rank: with a thousand ranks they are a million.
+  std::string parcel;
+  for (const std::string& one : *all) {
+    const auto length = static_cast<std::uint32_t>(one.size());
+    parcel.append(reinterpret_cast<const char*>(&length), sizeof length).append(one);
+  }
+  if (Outcome sent = bcast(parcel.data(), parcel.size()); !sent) return sent.failure();
   return all;
 }
 
 Result<std::vector<std::string>> Group::agree(const Result<std::string>& mine) {
-  const std::string parcel =
-      mine ? succeeded + *mine
-           : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
-  Result<std::vector<std::string>> all = exchange_text(parcel);
+  Result<std::vector<std::string>> all = exchange_text(parcel_of(mine));
   if (!all) return all.failure();
-  std::vector<Failure> failures;
-  for (std::size_t peer = 0; peer < all->size(); ++peer) {
-    std::string& text = (*all)[peer];
-    if (!text.empty() && text[0] == succeeded) {
-      text.erase(0, 1);
-      continue;
-    }
-    const auto blank = text.find(' ');
-    const Result<std::int64_t> code = parse_integer(std::string_view(text).substr(text.empty() ? 0 : 1, blank - 1));
-    failures.push_back({code ? static_cast<Exit>(*code) : Exit::failed,
-                        name(static_cast<int>(peer)) + ": " +
-                            (blank == std::string::npos ? "no reason given" : text.substr(blank + 1))});
+  return opened(std::move(*all));
+}
+
+Result<std::vector<std::string>> Group::agree_for_root(const Result<std::string>& mine) {
+  Result<std::vector<std::string>> all = gather_text(parcel_of(mine));
+  if (!all) return all.failure();
+  std::string verdict;
+  if (rank() == 0) {
+    all = opened(std::move(*all));
+    verdict = parcel_of(all ? Result<std::string>(std::string()) : Result<std::string>(all.failure()));
   }
-  if (failures.empty()) return all;
+  if (Outcome told = bcast_text(verdict); !told) return told.failure();
+  if (rank() == 0) return all;
+  if (const std::optional<Failure> failure = failure_in(verdict)) return *failure;
+  return all;
+}
+
+Result<std::vector<std::string>> Group::opened(std::vector<std::string> parcels) const {
+  std::vector<Failure> failures;
+  for (std::size_t peer = 0; peer < parcels.size(); ++peer) {
+    if (const std::optional<Failure> failure = failure_in(parcels[peer])) {
+      failures.push_back({failure->exit, name(static_cast<int>(peer)) + ": " + failure->sentence});
+    } else {
+      parcels[peer].erase(0, 1);
+    }
+  }
+  if (failures.empty()) return parcels;
   // Who knows what is wrong goes before who only missed the others: 2 and 3 before 4.
   std::stable_sort(failures.begin(), failures.end(),
                    [](const Failure& a, const Failure& b) { return a.exit < b.exit; });

@@ -36,6 +36,8 @@ class Group {
   // All ranks: everybody's text, or the first failure with the name of who had it. A failure travels with its exit
   // code.
   Result<std::vector<std::string>> agree(const Result<std::string>&);
+  // The same, but the texts are rank 0's alone; the others get none, or the failure.
+  Result<std::vector<std::string>> agree_for_root(const Result<std::string>&);
   Outcome send_text(int peer, const std::string& text);
   Outcome recv_text(int peer, std::string& text);
 
@@ -44,6 +46,8 @@ class Group {
   void rename(int peer, std::string name);
 
  private:
+  // What is in everybody's parcel, or the failures among them.
+  [[nodiscard]] Result<std::vector<std::string>> opened(std::vector<std::string> parcels) const;
   std::vector<std::string> names_;
 };
 

@@ -175,19 +175,28 @@ Result<Registry> Registry::load_as(const std::string& file, const std::string& n
   if (!fs::exists(file, error)) return usage("module file " + file + " does not exist");
   Result<LoadedModule> module = load_one(fs::absolute(file).string());
   if (!module) return module.failure();
+  return only(std::move(*module), name);
+}
+
+Result<Registry> Registry::of(const np_module* table, const std::string& file, const std::string& name) {
+  if (const Outcome fits = check_table(table, file); !fits) return fits.failure();
+  return only(LoadedModule{table, file, {}, {}}, name);
+}
+
+Result<Registry> Registry::only(LoadedModule module, const std::string& name) {
   if (!name.empty()) {
     struct Renamed {
       std::string name;
       np_module table;
     };
-    const auto renamed = std::make_shared<Renamed>(Renamed{name, *module->table});
+    const auto renamed = std::make_shared<Renamed>(Renamed{name, *module.table});
     renamed->table.name = renamed->name.c_str();
-    if (const Outcome fits = check_table(&renamed->table, file); !fits) return fits.failure();
-    module->table = &renamed->table;
-    module->owner = renamed;
+    if (const Outcome fits = check_table(&renamed->table, module.path); !fits) return fits.failure();
+    module.table = &renamed->table;
+    module.owner = renamed;
   }
   Registry registry;
-  registry.modules_.push_back(std::move(*module));
+  registry.modules_.push_back(std::move(module));
   return registry;
 }
 

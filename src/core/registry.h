@@ -37,12 +37,16 @@ class Registry {
   // One module alone, loaded whatever it is, under this name ("": its own).
   static Result<Registry> load_as(const std::string& file, const std::string& name);
 
+  // The same for one that is in this program already; file: where it came from.
+  static Result<Registry> of(const np_module* table, const std::string& file, const std::string& name);
+
   [[nodiscard]] const LoadedModule* find(std::string_view name) const;
   [[nodiscard]] const std::vector<LoadedModule>& modules() const { return modules_; }
   [[nodiscard]] const std::vector<RefusedModule>& refused() const { return refused_; }
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
+  static Result<Registry> only(LoadedModule module, const std::string& name);
   std::vector<LoadedModule> modules_;
   std::vector<RefusedModule> refused_;
 };

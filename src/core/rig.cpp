@@ -127,18 +127,19 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
 Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement) {
   // The job's own watchdogs end before this one.
   const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
-  const auto agree = [&] {
+  const auto agree = [&](bool for_root) {
     Watchdog::arm(deadline, nullptr, {}, -1);
-    Result<std::vector<std::string>> all = group.agree(std::string());
+    Result<std::vector<std::string>> all =
+        for_root ? group.agree_for_root(std::string()) : group.agree(std::string());
     Watchdog::disarm();
     return all;
   };
-  const Result<std::vector<std::string>> texts = agree();
+  const Result<std::vector<std::string>> texts = agree(false);
   if (!texts) return texts.failure();
   Result<Placement> placed = place_ranks(*texts, module);
   if (!placed) return placed.failure();
   placement = std::move(*placed);
-  const Result<std::vector<std::string>> facts = agree();
+  const Result<std::vector<std::string>> facts = agree(true);
   if (!facts) return facts.failure();
   return opening_of(*facts, placement.by_rank);
 }
@@ -171,7 +172,7 @@ struct Rig::Opened {
 };
 
 Rig::Rig(RigSetting setting)
-    : set_(std::move(setting)), opened_(set_.resolved->variants.size()), yard_memory_(yardstick_memory_bytes) {}
+    : set_(std::move(setting)), opened_(set_.resolved->variants.size()) {}
 
 Rig::~Rig() = default;
 
@@ -183,7 +184,9 @@ bool Rig::takes_part(std::uint32_t variant) const {
   return launched(*set_.resolved->variants[variant].module) || set_.group->rank() < ranks(variant);
 }
 
-MemoryUse Rig::memory() const { return {most_resident_bytes(), most_buffer_bytes_}; }
+MemoryUse Rig::memory() const {
+  return {most_resident_bytes() / static_cast<std::uint64_t>(set_.ranks_here), most_buffer_bytes_};
+}
 
 Failure Rig::fault(const np_module& module, const char* step, np_status status) const {
   const std::string detail = message_[0] != '\0' ? message_.data() : meaning(status);
@@ -362,13 +365,13 @@ Result<Opening> Rig::open(std::uint32_t index) {
   const bool alone = !job && ranks(index) == 1;
   const Command command{.verb = Verb::open, .variant = index};
   const auto deadline = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9);
-  const auto agree = [&](const Result<std::string>& mine) -> Result<std::vector<std::string>> {
+  const auto agree = [&](const Result<std::string>& mine, bool for_root) -> Result<std::vector<std::string>> {
     if (alone) {
       if (mine) return std::vector<std::string>{*mine};
       return Failure{mine.failure().exit, "rank 0: " + mine.failure().sentence};
     }
     Watchdog::arm(deadline + 2 * Watchdog::grace_ns, nullptr, {}, -1);  // the peer's own watchdog ends before
-    Result<std::vector<std::string>> all = group.agree(mine);
+    Result<std::vector<std::string>> all = for_root ? group.agree_for_root(mine) : group.agree(mine);
     Watchdog::disarm();
     return all;
   };
@@ -387,12 +390,12 @@ Result<Opening> Rig::open(std::uint32_t index) {
     if (Outcome done = ready_here(index); !done) return done.failure();
     return describe_here(index);
   };
-  const Result<std::vector<std::string>> addresses = agree(guarded([&] { return open_here(index); }));
+  const Result<std::vector<std::string>> addresses = agree(guarded([&] { return open_here(index); }), false);
   if (!addresses) {
     opened_[index].reset();
     return addresses.failure();
   }
-  const Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }));
+  const Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }), true);
   if (!facts) {
     opened_[index].reset();
     return facts.failure();
@@ -535,6 +538,7 @@ Report Rig::visit(const Command& command) {
 }
 
 Yardstick Rig::yardstick() {
+  yard_memory_.resize(yardstick_memory_bytes);  // at the first one: the ranks of a job never take any
   Yardstick y = measure_alone(yard_memory_);
   if (set_.arena != nullptr && set_.group->size() > 1) {
     Watchdog::arm(2'000'000'000, set_.group, {}, -1);

@@ -25,13 +25,14 @@ struct RigSetting {
   std::string local_address;  // numeric
   int cpu = -1;               // that this rank is pinned to
   bool oversubscribed = false;
+  int ranks_here = 1;           // in this process: all ranks of the job, where its library simulates them
   std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
   int record_fd = -1;           // for the watchdog's last words; those of a job are for its launcher
   // A job's process: pins itself, as number `local` of `locals` of its job on this host, and says to which processor.
   std::function<Result<int>(int local, int locals)> settle;
 };
 
-// What opening a variant came to, the same on all ranks.
+// What opening a variant came to. Whether it did is the same on all ranks; what is in it is for rank 0.
 struct Opening {
   int nranks = 0;
   np_limits limits{};                 // of rank 0
@@ -51,7 +52,7 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
 Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement);
 
 struct MemoryUse {
-  std::uint64_t rss_bytes = 0;     // the most that was resident
+  std::uint64_t rss_bytes = 0;     // the most that was resident: a rank's part of its process
   std::uint64_t buffer_bytes = 0;  // the most that message buffers took, all open variants together
 };
 

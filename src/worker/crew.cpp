@@ -2,6 +2,7 @@
 #include "worker/crew.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,19 @@ namespace {
 
 constexpr std::int64_t handshake_ns = 5'000'000'000;
 constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
+
+// A connection is a descriptor, and many systems give a program 1024 of them until it asks for more.
+Outcome make_room(int connections) {
+  constexpr rlim_t ours = 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (static_cast<rlim_t>(connections) + ours <= limit.rlim_max) return ok();
+  return unavailable("a job of " + std::to_string(connections) + " processes needs more open files than the " +
+                     std::to_string(limit.rlim_max) +
+                     " that this system gives a program; raise that (ulimit -n), or take fewer ranks");
+}
 
 void tell(Group& group, const Command& command) {
   for (int peer = 1; peer < group.size(); ++peer) {
@@ -149,6 +163,7 @@ std::string JobCrew::plan_of(std::uint32_t variant) const {
 // Asks for the processes and waits until all have come and proved that they were sent for.
 Outcome JobCrew::gather(std::uint32_t variant, int ranks) {
   const Variant& v = resolved_.variants[variant];
+  if (Outcome room = make_room(ranks); !room) return room;
   const Result<Nonce> secret_bytes = fresh_nonce();
   if (!secret_bytes) return secret_bytes.failure();
   const std::string secret = hex(*secret_bytes);

@@ -8,6 +8,8 @@
 #include "core/description.h"
 #include "core/environment.h"
 #include "core/text.h"
+#include "worker/complain.h"
+#include "worker/join.h"
 #include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
@@ -30,11 +32,6 @@ constexpr const char* help =
     "  version\n"
     "\n"
     "docs/reference/worker.md describes the plan, the events and the exit codes.\n";
-
-int complain(const Failure& failure) {
-  std::fprintf(stderr, "netpipe-worker: %s\n", failure.sentence.c_str());
-  return static_cast<int>(failure.exit);
-}
 
 int with_plan(bool measure) {
   LauncherInput input;
@@ -92,7 +89,7 @@ int main_of(std::vector<std::string> arguments) {
     return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
-  if (command == "join") return join();
+  if (command == "join") return join(Registry::load_as, 1);
   if (command == "environment") {
     say(environment_json(sensible_cpus(2)));
     return 0;

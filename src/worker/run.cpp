@@ -2,7 +2,6 @@
 #include "worker/run.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -18,7 +17,6 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
-#include <set>
 
 #include "core/environment.h"
 #include "core/json.h"
@@ -28,60 +26,19 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "core/watchdog.h"
+#include "worker/complain.h"
 #include "worker/launcher_io.h"
+#include "worker/pinning.h"
 #include "worker/session.h"
 
 namespace netpipe {
 namespace {
-
-constexpr std::int64_t joining_ns = 20'000'000'000;
-
-int complain(const Failure& failure) {
-  std::fprintf(stderr, "netpipe-worker: %s\n", failure.sentence.c_str());
-  return static_cast<int>(failure.exit);
-}
 
 std::string random_job() {
   std::array<std::byte, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     std::abort();  // the kernel has no entropy at all
   return hex(bytes);
-}
-
-int allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-// One processor per rank, -1 for a rank that is not pinned.
-std::vector<int> choose_cpus(const Pinning& pin, int ranks) {
-  std::vector<int> cpus;
-  if (pin.kind == Pinning::Kind::list) cpus = pin.cpus;
-  if (pin.kind == Pinning::Kind::automatic) cpus = sensible_cpus(ranks);
-  cpus.resize(static_cast<std::size_t>(ranks), -1);
-  return cpus;
-}
-
-bool ranks_share_a_cpu(const std::vector<int>& cpus) {
-  std::set<int> distinct;
-  int pinned = 0;
-  for (const int cpu : cpus) {
-    if (cpu < 0) continue;
-    ++pinned;
-    distinct.insert(cpu);
-  }
-  return static_cast<int>(distinct.size()) < pinned || allowed_cpus() < static_cast<int>(cpus.size());
-}
-
-Outcome pin_to(int cpu) {
-  if (cpu < 0) return ok();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
-  if (sched_setaffinity(0, sizeof set, &set) == 0) return ok();
-  return usage("a rank cannot be pinned to processor " + std::to_string(cpu) + ": " + std::strerror(errno) +
-               "; name processors that this process may use with pin, or pin none");
 }
 
 std::string environment_record(const Plan& plan, int rank, const std::vector<int>& cpus) {
@@ -308,74 +265,6 @@ int serve_rank(int control_fd, const std::string& plan_text, const std::string& 
   setting.silence_ns = static_cast<std::int64_t>((plan->timeout_s + job_s) * 1e9);
   if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
   return rank_life(*plan, *resolved, std::move(setting));
-}
-
-int join() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
-  const std::string where = variable("NETPIPE_JOIN");
-  const std::string secret = variable("NETPIPE_JOIN_SECRET");
-  const auto colon = where.rfind(':');
-  const Result<std::int64_t> port = parse_integer(colon == std::string::npos ? "" : where.substr(colon + 1));
-  if (!port || *port < 1 || *port > 65535 || secret.empty()) {
-    return complain(
-        usage("this process was not sent for: NETPIPE_JOIN, NETPIPE_JOB and NETPIPE_JOIN_SECRET did not reach "
-              "it; 'netpipe-worker join' is what netpipe gives to the launcher of an MPI"));
-  }
-  unsetenv("NETPIPE_JOIN_SECRET");  // the library's own children need not know it
-  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
-  CallOptions options;
-  options.host = where.substr(0, colon);
-  if (options.host.starts_with('[')) options.host = options.host.substr(1, options.host.size() - 2);
-  options.port = static_cast<std::uint16_t>(*port);
-  options.token = secret;
-  options.plan_text = "join " + variable("NETPIPE_JOB");
-  options.deadline_ns = now_ns() + joining_ns;
-  options.abort = Watchdog::abort_flag();
-  const Result<Link> link = call(options);
-  if (!link) return complain(link.failure());
-  std::string words;
-  std::string text;
-  {
-    const auto first = make_socket_group(1, 2, {dup(link->fd)}, Watchdog::abort_flag());
-    first->rename(0, "the conductor");
-    for (std::string* one : {&words, &text}) {
-      if (Outcome got = first->recv_text(0, *one); !got) return complain(got.failure());
-    }
-  }
-  const std::vector<std::string> told = split(words, ' ');  // member, members, job, name of the module
-  const Result<std::int64_t> member = parse_integer(told[0]);
-  const Result<std::int64_t> members = parse_integer(told.size() == 4 ? told[1] : "");
-  if (!member || !members) return complain(failed("the conductor said '" + words + "', which is no welcome"));
-  const Result<Plan> plan = parse_plan(text);
-  if (!plan) return complain(plan.failure());
-  const Result<Registry> registry = Registry::load_as(plan->module_files.empty() ? "" : plan->module_files[0], told[3]);
-  if (!registry) return complain(registry.failure());
-  const Result<Resolved> resolved = resolve(*plan, *registry);
-  if (!resolved) return complain(resolved.failure());
-  const auto group =
-      make_socket_group(static_cast<int>(*member), static_cast<int>(*members), {link->fd}, Watchdog::abort_flag());
-  group->rename(0, "the conductor");
-  RigSetting setting;
-  setting.group = group.get();
-  setting.plan = &*plan;
-  setting.resolved = &*resolved;
-  setting.job = told[2];
-  setting.record_fd = STDERR_FILENO;
-  setting.local_address = link->local_address;
-  setting.oversubscribed = ranks_share_a_cpu(choose_cpus(plan->pin, static_cast<int>(*members) - 1));
-  setting.settle = [&plan](int local, int locals) -> Result<int> {
-    const std::vector<int> cpus = choose_cpus(plan->pin, locals);
-    const int cpu = cpus[static_cast<std::size_t>(local)];
-    if (Outcome pinned = pin_to(cpu); !pinned) return pinned.failure();
-    return cpu;
-  };
-  Rig rig(std::move(setting));
-  const Outcome followed = rig.follow();
-  // What went wrong is the conductor's to say, which also knows that it has gone.
-  return followed ? 0 : static_cast<int>(Exit::failed);
 }
 
 Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {

@@ -17,10 +17,6 @@ int run(const Plan& plan, LauncherInput& input);
 // from now on.
 int serve_rank(int control_fd, const std::string& plan_text, const std::string& local_address, const std::string& job);
 
-// One process of a job: the launcher of a library has started it, and the environment says who sent for it. It calls
-// the conductor and carries out what that one says. The exit code.
-int join();
-
 // May this server carry out that plan within its bounds?
 Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds);
 

@@ -26,6 +26,8 @@ GOOD_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 # Optimised as the modules that come with netpipe are.
 FLAGS = ("-std=gnu17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
 ABI = "abi"  # the kind of library that is only headers and a promise
+# What a rank of a simulated machine gets from its simulator (mpi_simgrid.c).
+WRAPPED = ("clock_gettime", "gethostname")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def _add(
 ) -> Added:
     file = room / f"{name}.so"
     final = folder.absolute() / file.name
-    sources = added.sources()
+    sources = added.sources(library.kind.family)
     build(library, sources, file, abi=wish.abi)
     try:
         table = added.describe(file, name, environment)
@@ -179,7 +181,9 @@ def library_folders(library: Library) -> list[Path]:
     named = [word[2:] for word in words if word.startswith("-L") and len(word) > 2]
     named += [after for word, after in pairwise(words) if word == "-L"]
     folders = dict.fromkeys(Path(os.path.normpath(one)) for one in named)
-    return [one for one in folders if any(one.glob("libmpi*.so*")) and not SYSTEM.fullmatch(str(one))]
+    files = ("libmpi*.so*", "libsimgrid.so*")
+    there = (one for one in folders if any(any(one.glob(each)) for each in files))
+    return [one for one in there if not SYSTEM.fullmatch(str(one))]
 
 
 def without_rpath(words: Sequence[str]) -> list[str]:
@@ -202,6 +206,11 @@ def build(library: Library, sources: Sequence[Path], file: Path, *, abi: bool) -
     """Raises Failure (3) with the compiler's first error."""
     head = added.include(sources[0].parent)
     words: list[str | Path] = [*FLAGS, "-I", head, "-o", file, sources[0]]
+    if library.kind.family == compiler.SIMULATOR:
+        # The module is the whole program as well. smpicc would replace malloc, whose memory others then free.
+        more = [path for path in sources if path.suffix in (".c", ".a")][1:]
+        words += ["-DSMPI_NO_OVERRIDE_MALLOC", *more, *(f"-Wl,--wrap={name}" for name in WRAPPED)]
+        words += ["-Wl,-Bsymbolic", "-lstdc++"]
     if abi:
         real, *more = without_rpath(compiler.shown(library)) or [str(library.mpicc)]
         words = [real, *words, *more]  # libraries behind what needs them

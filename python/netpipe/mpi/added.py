@@ -164,8 +164,9 @@ def advice(added: Added) -> str | None:
     """Of a module that can be measured: what it was built from is not there any more in that form."""
     again = _again(added)
     source = added.facts.get("source")
+    family, _ = added.launcher or ("", None)
     try:
-        if source and source != digest(sources()):
+        if source and source != digest(sources(family)):
             return f"it was built from the source of another version of netpipe; {again}"
     except Failure:  # an installation without sources
         return None
@@ -195,20 +196,35 @@ def _again(added: Added) -> str:
 # ------------------------------------------------------------------------------------------------------ sources
 
 
-def sources() -> list[Path]:
-    """mpi.c and what it includes, mpi.c first; the folder with netpipe/module.h is that of include()."""
+def sources(family: str = "") -> list[Path]:
+    """mpi.c and what it includes, mpi.c first; the folder with netpipe/module.h is that of include(). For a simulator
+    also what makes it a program, with netpipe's own part as an archive.
+    """
     places = [prefix / "share" / "netpipe" / "modules" for prefix, _ in native.prefixes()]
     places.append(Path(__file__).resolve().parents[3] / "src" / "modules" / "launched")  # in a checkout
     for folder in places:
         if (folder / "mpi.c").is_file():
-            return [
+            found = [
                 folder / "mpi.c",
                 *sorted(folder.glob("mpi_*.h")),
                 include(folder) / "netpipe" / "module.h",
             ]
+            return found if family != compiler.SIMULATOR else [*found, folder / "mpi_simgrid.c", archive()]
     looked = " nor in ".join(map(str, places))
     raise Failure(
         UNAVAILABLE, f"the source of the MPI module, mpi.c, is not in {looked}; install netpipe again"
+    )
+
+
+def archive() -> Path:
+    """Of a rank on a simulated machine. Raises Failure (3) where there is none."""
+    places = [prefix / "lib" / "netpipe" / "libnetpipe-simulated.a" for prefix, _ in native.prefixes()]
+    for path in places:
+        if path.is_file():
+            return path
+    raise Failure(
+        UNAVAILABLE,
+        f"what a rank on a simulated machine is made of is not there ({places[0]}); install netpipe again",
     )
 
 

@@ -28,6 +28,7 @@ class Kind:
     version: str  # macros that together are the version
 
 
+SIMULATOR = "smpi"  # the family whose ranks are one process
 # The first whose macro is there: Intel MPI and MVAPICH also say that they are an MPICH.
 KINDS = (
     Kind("impi", "intel", "Intel MPI", "I_MPI_VERSION", "I_MPI_VERSION"),
@@ -48,6 +49,7 @@ KINDS = (
         "LAM_MPI",
         "LAM_MAJOR_VERSION LAM_MINOR_VERSION LAM_RELEASE_VERSION",
     ),
+    Kind("simgrid", SIMULATOR, "SimGrid", "SMPI_H", "SIMGRID_VERSION_MAJOR SIMGRID_VERSION_MINOR"),
     Kind("abi", "", "MPI standard ABI", "MPI_ABI_VERSION", "MPI_ABI_VERSION MPI_ABI_SUBVERSION"),
     Kind("mpi", "", "an MPI that is not known here, MPI", "MPI_VERSION", "MPI_VERSION MPI_SUBVERSION"),
 )
@@ -70,7 +72,8 @@ class Library:
 
 def probe() -> str:
     """C whose preprocessed text names the first of KINDS."""
-    lines = ["#include <mpi.h>"]
+    # SimGrid's mpi.h does not say its version.
+    lines = ["#include <mpi.h>", "#ifdef SMPI_H", "#include <simgrid/version.h>", "#endif"]
     for place, kind in enumerate(KINDS):
         lines += [f"#{'el' if place else ''}if defined {kind.macro}", f"{WORD} {place} {kind.version}"]
     return "\n".join([*lines, "#endif", ""])
@@ -85,7 +88,7 @@ def settle(mpicc: Path) -> Path:
         if not path.is_symlink():
             break
         path = Path(os.path.normpath(path.parent / path.readlink()))
-        if path.name.startswith("mpicc"):
+        if path.name.startswith(("mpicc", "smpicc")):
             settled = path
     return settled
 
@@ -147,11 +150,12 @@ def identify(
         source = Path(folder) / "probe.c"
         source.write_text(probe())
         done = run([mpicc, "-E", source], environment, limit_s)
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words[:1] == [WORD]:
-            parts = " ".join(words[2:]).replace('"', "").split()
-            return Library(settle(mpicc), KINDS[int(words[1])], ".".join(parts), environment)
+    # A macro of a header in a system folder stands in a line of its own, behind one that says so.
+    text = " ".join(line for line in done.stdout.splitlines() if not line.startswith("#"))
+    found = text.partition(WORD)[2].replace('"', "").split()
+    if found:
+        place, *parts = found
+        return Library(settle(mpicc), KINDS[int(place)], ".".join(parts), environment)
     if done.returncode != 0 and NO_HEADER.search(done.stderr):
         raise Failure(
             USAGE,

@@ -19,7 +19,7 @@ from netpipe.mpi.added import Added
 
 MOST = 400  # modulefiles that are read: a large site has thousands, and few of them are an MPI
 PATIENCE_S = 10.0  # with each mpicc
-COMPILER = re.compile(r"mpicc(\.[a-z0-9_.-]+)?")
+COMPILER = re.compile(r"s?mpicc(\.[a-z0-9_.-]+)?")
 
 
 @dataclass(frozen=True, slots=True)

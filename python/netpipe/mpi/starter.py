@@ -18,18 +18,20 @@ SIGNS = (
     (r"\bHYDRA\b", "mpich"),
     (r"\(Open MPI\)|\bOpen MPI\b|\bOpenRTE\b|\bPRRTE\b|\bprte", "openmpi"),
     (r"\bLAM\b", "lam"),
+    (r"\bSimGrid\b", "smpi"),
     (r"\bslurm", "srun"),
 )
 # Families whose processes find each other in the same way (PMI), so that one's launcher starts the other's programs.
-ALIKE = ({"mpich", "intel", "srun"}, {"openmpi", "srun"}, {"lam"})
+ALIKE = ({"mpich", "intel", "srun"}, {"openmpi", "srun"}, {"lam"}, {"smpi"})
 # By family, the best first. Intel's mpirun is a script that also looks for a batch system, and starts mpiexec.hydra.
 NAMES = {
     "intel": ("mpiexec.hydra", "mpiexec", "mpirun"),
     "openmpi": ("mpirun", "mpiexec"),
     "lam": ("mpirun",),
+    "smpi": ("smpirun",),
 }
 PATIENCE_S = 20.0
-TITLES = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "lam": "LAM/MPI", "srun": "Slurm"}
+TITLES = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "lam": "LAM/MPI", "smpi": "SimGrid", "srun": "Slurm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def family_of(path: Path, environment: Mapping[str, str] | None = None) -> str:
 
 def beside(mpicc: Path, family: str) -> Iterator[Path]:
     """The launchers in the folder of mpicc that are named as it is: mpirun.lam for mpicc.lam."""
-    found = re.fullmatch(r"mpicc(?:_abi)?(.*)", mpicc.name)
+    found = re.fullmatch(r"s?mpicc(?:_abi)?(.*)", mpicc.name)
     if found is None:  # a compiler that is always one for MPI, such as Cray's cc: no launcher is near it
         return
     for name in NAMES.get(family, ("mpiexec", "mpirun")):

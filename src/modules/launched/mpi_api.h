@@ -14,13 +14,20 @@
 #define OPEN_MPI_MAJOR 0
 #endif
 
-/* MPI_Ibcast and the others, MPI_Get_library_version, MPI_Comm_split_type, MPI_Win_allocate, MPI_T_* */
+/* MPI_Ibcast and the others, MPI_Get_library_version, MPI_Comm_split_type, MPI_Win_allocate */
 #define HAVE_MPI_3 (MPI_VERSION >= 3)
 /* MPI_Send_c: counts beyond an int */
 #define HAVE_COUNTS (MPI_VERSION >= 4)
 /* MPI_Psend_init, MPI_Bcast_init and the others */
 #define HAVE_PARTITIONED (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
 #define HAVE_PERSISTENT_COLLECTIVES (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
+
+/* MPI_T: SimGrid says 3.1 and has none of it */
+#if defined(SMPI_H)
+#define HAVE_TOOLS 0
+#else
+#define HAVE_TOOLS HAVE_MPI_3
+#endif
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

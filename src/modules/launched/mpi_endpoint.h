@@ -48,7 +48,7 @@ struct request_store {
 };
 
 /* What the messages were found to go through. */
-enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK };
+enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
 struct found {
   int transport;
   int connections;    /* TCP: that carried messages */

@@ -138,6 +138,10 @@ static np_status look_around(np_endpoint* e) {
   int length = 0;
   e->found.awake = -1;
   if (e->nranks < 2) return NP_OK;
+  if (e->library.family == OF_SIMGRID) { /* the sockets and the waits of this process are not those of its ranks */
+    e->found.transport = FOUND_SIMULATION;
+    return NP_OK;
+  }
   const int right = (e->rank + 1) % e->nranks, left = (e->rank + e->nranks - 1) % e->nranks;
   struct memory {
     struct socket_bytes before, after;
@@ -212,9 +216,9 @@ static np_status check_buffers(np_endpoint* e) {
 }
 
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
-  static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL};
+  static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
   static const char* const words[] = {"nothing, there is one rank", "shared memory", "TCP", "the daemons",
-                                      "the network, not by TCP"};
+                                      "the network, not by TCP", "a simulated network"};
   const struct found* const found = &e->found;
   char text[320];
   emit(to, "transport_found", words[found->transport]);

@@ -16,7 +16,7 @@
 #include "mpi_api.h"
 #include "netpipe/module.h"
 
-enum { OF_OPENMPI = 1, OF_MPICH = 2, OF_INTEL = 4, OF_LAM = 8, OF_OTHER = 16, OF_ANY = 31 };
+enum { OF_OPENMPI = 1, OF_MPICH = 2, OF_INTEL = 4, OF_LAM = 8, OF_SIMGRID = 16, OF_OTHER = 32, OF_ANY = 63 };
 
 struct library {
   int family;
@@ -329,6 +329,10 @@ static inline void read_version(struct library* l, const char* text) {
       l->ucx = strstr(words, "ucx") != NULL;
       l->ofi = strstr(words, "ofi") != NULL;
     }
+  } else if (strncmp(text, "SMPI Version ", 13) == 0) {
+    l->family = OF_SIMGRID;
+    const int length = (int)strspn(text + 13, "0123456789.");
+    snprintf(l->version, sizeof l->version, "SimGrid %.*s", text[12 + length] == '.' ? length - 1 : length, text + 13);
   } else {
     l->family = OF_OTHER;
     snprintf(l->version, sizeof l->version, "%.*s", (int)strcspn(text, ",\n"), text);

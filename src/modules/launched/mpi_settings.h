@@ -336,7 +336,7 @@ static inline np_status export_settings(const struct settings* s) {
 
 /* ---------------------------------------------------------------------------------------------- were they heard? */
 
-#if HAVE_MPI_3
+#if HAVE_TOOLS
 /* The value of a control variable as text. 0: there is none of that name, or no way to show it. */
 static inline int read_variable(const char* name, char* text, size_t bytes) {
   int index = 0, verbosity, bind, scope, count = 0, found = 0;

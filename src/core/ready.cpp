@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ready.h"
+
+#include <poll.h>
+
+namespace netpipe {
+
+bool ready(int fd, short events, int wait_ms, bool fresh) {
+  pollfd one{fd, events, 0};
+  // A short spin first: the answer usually comes within microseconds, and a processor that has slept measures
+  // differently.
+  for (int spin = 0; fresh && spin < 200; ++spin) {
+    if (poll(&one, 1, 0) > 0) return true;
+  }
+  return poll(&one, 1, wait_ms) > 0;
+}
+
+}  // namespace netpipe
