@@ -405,12 +405,15 @@ Exit Session::run() {
     close_variants();
     progress(sampler, false);
   }
-  MemoryUse memory = set_.native->memory();
+  // Where all variants are of jobs, this process conducts and is no rank.
+  const bool is_rank = std::any_of(set_.resolved->variants.begin(), set_.resolved->variants.end(),
+                                   [](const Variant& variant) { return !launched(*variant.module); });
+  MemoryUse memory = is_rank ? set_.native->memory() : MemoryUse{};
   const auto add = [&memory](const MemoryUse& use) {
     memory.rss_bytes = std::max(memory.rss_bytes, use.rss_bytes);
     memory.buffer_bytes = std::max(memory.buffer_bytes, use.buffer_bytes);
   };
-  if (measured) add(set_.native->finish());
+  if (const MemoryUse use = measured ? set_.native->finish() : MemoryUse{}; is_rank) add(use);
   for (const std::unique_ptr<JobCrew>& job : jobs_) add(job->finish());
   if (!measured && file_state_) {
     // Without its ranks the measurement is over, whatever was planned.

@@ -22,6 +22,7 @@ NOISE = (
     ),
     re.compile(r"lacks support for cpu binding|^\[? ?\d+\] /|^Signal code:|^Failing at|End of error message"),
     re.compile(r"Set MCA parameter .orte_base_help_aggregate"),
+    re.compile(r"^(Execution failed with code|Exiting now|Aborted$)"),
     re.compile(r"^(This typically|If your process did not|EXIT STRING: )|in your C code before exiting"),
 )
 # Hydra's account of a rank that ended badly; it gives one of each that it then killed itself, with signal 9 or 15.

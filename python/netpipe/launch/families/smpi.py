@@ -19,6 +19,7 @@ OPTIONS = (
     # Globals of its own for each rank, by a copy of the module: they are what makes it a process.
     "--cfg=smpi/privatization:dlopen",
     "--log=root.thresh:warning",
+    "--log=root.fmt:%m%n",  # what it says, and not from which line of its source
     "-quiet",  # of the command line that failed
 )
 
