@@ -143,6 +143,7 @@ tools=(
   mpicc.mpich=libmpich-dev
   mpirun.lam=lam-runtime
   mpicc.lam=lam4-dev
+  smpicc=libsimgrid-dev
   sshd=openssh-server
   ssh=openssh-client
   munged=munge

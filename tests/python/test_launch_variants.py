@@ -55,12 +55,17 @@ def test_a_default_run_takes_the_libraries_whose_launcher_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = {}
-    for name, launcher in (("mpi@one", "/bin/sh"), ("mpi@two", "/nowhere/mpirun")):
+    for name, launcher in (
+        ("mpi@one", "openmpi /bin/sh"),
+        ("mpi@two", "openmpi /nowhere/mpirun"),
+        ("mpi@not-real", "smpi /bin/sh"),
+    ):
         path = tmp_path / f"{name}.module"
-        path.write_text(
-            f"netpipe-module 1\nname {name}\nfile /x.so\nversion 1\nlauncher openmpi {launcher}\n"
-        )
+        path.write_text(f"netpipe-module 1\nname {name}\nfile /x.so\nversion 1\nlauncher {launcher}\n")
         here[name] = str(path)
     listing = {"modules": [module(name, description=path) for name, path in here.items()]}
     monkeypatch.setattr("netpipe.native.list_", lambda: listing)
     assert added(listing) == ["mpi@one:transport=shm", "mpi@one:transport=tcp"]
+    found, _ = expand(["mpi"], listing)
+    assert {variant.partition(":")[0] for variant in found} == {"mpi@one", "mpi@two"}
+    assert expand(["mpi@not-real"], listing)[0] == ("mpi@not-real",)

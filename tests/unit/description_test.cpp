@@ -152,6 +152,10 @@ TEST(LoadAs, GivesTheModuleAnotherName) {
   EXPECT_NE(registry->find("troupe@two"), nullptr);
   EXPECT_EQ(registry->find("troupe"), nullptr);
   EXPECT_FALSE(Registry::load_as(test_modules + "/troupe.so", "Two Words"));
+  const Result<Registry> same = Registry::of(registry->find("troupe@two")->table, "here.so", "troupe@three");
+  ASSERT_TRUE(same);
+  ASSERT_NE(same->find("troupe@three"), nullptr);
+  EXPECT_EQ(same->find("troupe@three")->path, "here.so");
   const Result<Registry> missing = Registry::load_as("/nowhere.so", "x");
   ASSERT_FALSE(missing);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "/nowhere.so does not exist", missing.failure().sentence);

@@ -110,6 +110,35 @@ TEST(Group, ExchangesTextsOfAllRanks) {
   });
 }
 
+TEST(Group, AgreesOnEverybodysTextOrOnlyForRank0) {
+  auto groups = star(4);
+  const std::vector<std::string> everybodys = {"0", "1", "2", "3"};
+  on_all(groups, [&](Group& group) {
+    const std::string mine = std::to_string(group.rank());
+    const Result<std::vector<std::string>> all = group.agree(mine);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(*all, everybodys);
+    const Result<std::vector<std::string>> for_root = group.agree_for_root(mine);
+    ASSERT_TRUE(for_root);
+    EXPECT_EQ(*for_root, group.rank() == 0 ? everybodys : std::vector<std::string>());
+  });
+}
+
+TEST(Group, DisagreesWithTheSameSentenceEverywhere) {
+  auto groups = star(4);
+  on_all(groups, [&](Group& group) {
+    const Result<std::string> mine = group.rank() == 3   ? Result<std::string>(usage("there is no such option"))
+                                     : group.rank() == 1 ? Result<std::string>(failed("the others have gone"))
+                                                         : Result<std::string>("fine");
+    for (const bool for_root : {false, true}) {
+      const Result<std::vector<std::string>> all = for_root ? group.agree_for_root(mine) : group.agree(mine);
+      ASSERT_FALSE(all);
+      EXPECT_EQ(all.failure().exit, Exit::usage);
+      EXPECT_EQ(all.failure().sentence, "rank 3: there is no such option");
+    }
+  });
+}
+
 TEST(Group, MeetsAtABarrier) {
   auto groups = star(4);
   std::array<int, 4> steps{};  // each rank writes its own; the barrier orders what the others read

@@ -18,6 +18,7 @@ from netpipe import native
 from netpipe.failure import UNAVAILABLE, Failure
 
 FORMAT = "1"
+SIMULATOR = "smpi"  # the family whose ranks are one process, on a machine that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Description:
     name: str  # mpi@openmpi
     file: Path  # the module itself
     version: str  # of the library, as it calls itself: "Open MPI 4.1.4"
-    family: str  # whose launcher it is: openmpi, mpich, intel, lam
+    family: str  # whose launcher it is: openmpi, mpich, intel, lam, smpi
     launcher: Path
     environment: Mapping[str, str] = field(default_factory=dict)  # that the launcher and the ranks need
 

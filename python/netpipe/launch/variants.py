@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user means by `mpi`: every library that was added."""
+"""What a user means by `mpi`: every library that was added, but for one that simulates its machine. Its numbers are no
+neighbours of real ones, so who wants them names it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import launched
+from netpipe.launch.description import SIMULATOR, launched, read
 
 # Layers that one has per library, and the command that adds one.
 PER_LIBRARY = {"mpi": "netpipe modules add mpi --mpicc PATH adds one"}
@@ -36,7 +39,9 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
             found.append(variant)
             continue
         modules = {
-            other: module for other, module in launched(listing).items() if other.partition("@")[0] == name
+            other: module
+            for other, module in launched(listing).items()
+            if other.partition("@")[0] == name and not simulated(module)
         }
         if not modules:
             raise Failure(
@@ -64,6 +69,13 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
     return tuple(dict.fromkeys(found)), notes
 
 
+def simulated(module: Mapping[str, Any]) -> bool:
+    try:
+        return read(Path(module.get("description") or "")).family == SIMULATOR
+    except Failure:  # whatever it is, that is said when it is launched
+        return False
+
+
 def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
     choices = {
         choice
@@ -84,6 +96,6 @@ def added(listing: Mapping[str, Any]) -> list[str]:
             here = description.find(name).launcher.is_file()
         except Failure:
             here = False
-        if here and name.partition("@")[0] in PER_LIBRARY:
+        if here and name.partition("@")[0] in PER_LIBRARY and not simulated(module):
             found += each_transport(name, module)
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
+from netpipe.launch.description import SIMULATOR
 from netpipe.mpi import added, compiler, starter
 from netpipe.mpi.added import PREFIX, Added
 from netpipe.mpi.compiler import Library
@@ -206,7 +207,7 @@ def build(library: Library, sources: Sequence[Path], file: Path, *, abi: bool) -
     """Raises Failure (3) with the compiler's first error."""
     head = added.include(sources[0].parent)
     words: list[str | Path] = [*FLAGS, "-I", head, "-o", file, sources[0]]
-    if library.kind.family == compiler.SIMULATOR:
+    if library.kind.family == SIMULATOR:
         # The module is the whole program as well. smpicc would replace malloc, whose memory others then free.
         more = [path for path in sources if path.suffix in (".c", ".a")][1:]
         words += ["-DSMPI_NO_OVERRIDE_MALLOC", *more, *(f"-Wl,--wrap={name}" for name in WRAPPED)]

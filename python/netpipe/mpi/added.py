@@ -209,7 +209,7 @@ def sources(family: str = "") -> list[Path]:
                 *sorted(folder.glob("mpi_*.h")),
                 include(folder) / "netpipe" / "module.h",
             ]
-            return found if family != compiler.SIMULATOR else [*found, folder / "mpi_simgrid.c", archive()]
+            return found if family != description.SIMULATOR else [*found, folder / "mpi_simgrid.c", archive()]
     looked = " nor in ".join(map(str, places))
     raise Failure(
         UNAVAILABLE, f"the source of the MPI module, mpi.c, is not in {looked}; install netpipe again"

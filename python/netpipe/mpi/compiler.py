@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch.description import SIMULATOR
 
 LIMIT_S = 120.0  # of one compiler call: a first one over a network file system takes long
 
@@ -28,7 +29,6 @@ class Kind:
     version: str  # macros that together are the version
 
 
-SIMULATOR = "smpi"  # the family whose ranks are one process
 # The first whose macro is there: Intel MPI and MVAPICH also say that they are an MPICH.
 KINDS = (
     Kind("impi", "intel", "Intel MPI", "I_MPI_VERSION", "I_MPI_VERSION"),
