@@ -129,8 +129,7 @@ Result<Opening> open_job(Group& group, const Plan& plan, const std::string& modu
   const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
   const auto agree = [&](bool for_root) {
     Watchdog::arm(deadline, nullptr, {}, -1);
-    Result<std::vector<std::string>> all =
-        for_root ? group.agree_for_root(std::string()) : group.agree(std::string());
+    Result<std::vector<std::string>> all = for_root ? group.agree_for_root(std::string()) : group.agree(std::string());
     Watchdog::disarm();
     return all;
   };
@@ -171,8 +170,7 @@ struct Rig::Opened {
   }
 };
 
-Rig::Rig(RigSetting setting)
-    : set_(std::move(setting)), opened_(set_.resolved->variants.size()) {}
+Rig::Rig(RigSetting setting) : set_(std::move(setting)), opened_(set_.resolved->variants.size()) {}
 
 Rig::~Rig() = default;
 

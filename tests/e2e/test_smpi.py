@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
+
 """A machine that does not exist: the MPI module under SimGrid's SMPI. Its time is simulated, so here, and only here,
 values of it are asserted.
 """
@@ -60,9 +60,7 @@ def bounce(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], float]:
     hosts.write_text("node-0\nnode-1\n")
 
     def run(*command: str | Path) -> str:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=folder, timeout=60, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -96,9 +94,7 @@ def test_it_measures_what_the_platform_says_and_the_same_again(
     netpipe: Netpipe, bounce: Callable[[int], float]
 ) -> None:
     sizes = (8, 1024, 100_000)
-    first, second = (
-        netpipe(NAME, "--sizes", ",".join(map(str, sizes)), "--budget", "0.5") for _ in range(2)
-    )
+    first, second = (netpipe(NAME, "--sizes", ",".join(map(str, sizes)), "--budget", "0.5") for _ in range(2))
     for done in (first, second):
         assert done.code == 0, done.said
     one, other = median_ns(first.of("point")), median_ns(second.of("point"))
@@ -166,7 +162,7 @@ def test_what_the_simulator_does_not_take_is_a_sentence(
     netpipe: Netpipe, arguments: tuple[str, str], says: str
 ) -> None:
     done = netpipe(NAME, "--sizes", "8", *arguments)
-    assert done.code == 4 or says.startswith("has the hosts"), done.said
+    assert done.code == 4, done.said
     (error,) = done.of("error")
     assert says in error["message"]
     assert "\n" not in error["message"]

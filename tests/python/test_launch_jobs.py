@@ -76,6 +76,28 @@ def test_open_mpi_is_told_not_to_bind_and_that_root_and_too_many_ranks_are_meant
         assert start.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
 
 
+def test_the_simulators_program_is_the_module_and_its_machine_has_a_host_for_each_rank(
+    tmp_path: Path,
+) -> None:
+    start = command("smpi", tmp_path, extra=("--verbose",))
+    argv = start.argv
+    assert argv[-2:] == ("--verbose", "/opt/mpi@x.so")
+    assert not any("5ec4e7" in word for word in argv)
+    assert VARIABLES.items() <= start.environment.items()
+    assert argv[argv.index("-np") + 1] == "4"
+    assert 'radical="0-3"' in Path(argv[argv.index("-platform") + 1]).read_text()
+    hosts = Path(argv[argv.index("-hostfile") + 1]).read_text().split()
+    assert hosts == ["node-0", "node-1", "node-2", "node-3"]
+
+
+def test_the_simulator_takes_another_machine_and_no_hosts(tmp_path: Path) -> None:
+    argv = command("smpi", tmp_path, extra=("-platform", "mine.xml")).argv
+    assert argv.count("-platform") == 1
+    assert "-hostfile" not in argv
+    with pytest.raises(Failure, match="leave --hosts away"):
+        command("smpi", tmp_path, hosts=TWO_HOSTS)
+
+
 @pytest.mark.parametrize(
     ("family", "version", "words"),
     [
@@ -250,6 +272,9 @@ def test_what_says_nothing_is_left_out_unless_there_is_nothing_else() -> None:
     assert condense("[mpiexec@vm] main (ui/mpich/mpiexec.c:326): error waiting") != ""
     assert condense("") == ""
     assert len(condense("word " * 1000)) <= LONGEST + 4
+    died = "Aborted\nExecution failed with code 134.\n"
+    assert condense("Bad config key: smpi/bogus\n" + died) == "Bad config key: smpi/bogus"
+    assert condense(died) == "Aborted; Execution failed with code 134."
 
 
 # -------------------------------------------------------------------------------------- a launcher from start to end

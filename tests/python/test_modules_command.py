@@ -535,6 +535,22 @@ def test_the_header_says_whose_it_is(tmp_path: Path, macros: dict[str, str], tit
 
 
 @needs_cc
+def test_a_simulators_version_is_in_another_header_that_the_compiler_takes_for_the_systems(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "simgrid").mkdir()
+    (tmp_path / "mpi.h").write_text("#define SMPI_H\n#define MPI_VERSION 3\n")
+    (tmp_path / "simgrid" / "version.h").write_text(
+        "#define SIMGRID_VERSION_MAJOR 3\n#define SIMGRID_VERSION_MINOR 32\n"
+    )
+    smpicc = script(tmp_path / "smpicc", f'exec cc -isystem "{tmp_path}" "$@"')
+    library = compiler.identify(smpicc)
+    assert (library.title, library.kind.family) == ("SimGrid 3.32", "smpi")
+    launcher = script(tmp_path / "smpirun", "echo 'SimGrid version 3.32'")
+    assert starter.find(library, None) == starter.Starter("smpi", launcher)
+
+
+@needs_cc
 def test_a_header_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "mpi.h").write_text("int not_that_mpi;\n")
     with pytest.raises(Failure, match="is no MPI compiler"):

@@ -209,8 +209,8 @@ def build(library: Library, sources: Sequence[Path], file: Path, *, abi: bool) -
     words: list[str | Path] = [*FLAGS, "-I", head, "-o", file, sources[0]]
     if library.kind.family == SIMULATOR:
         # The module is the whole program as well. smpicc would replace malloc, whose memory others then free.
-        more = [path for path in sources if path.suffix in (".c", ".a")][1:]
-        words += ["-DSMPI_NO_OVERRIDE_MALLOC", *more, *(f"-Wl,--wrap={name}" for name in WRAPPED)]
+        parts = [path for path in sources if path.suffix in (".c", ".a")][1:]
+        words += ["-DSMPI_NO_OVERRIDE_MALLOC", *parts, *(f"-Wl,--wrap={name}" for name in WRAPPED)]
         words += ["-Wl,-Bsymbolic", "-lstdc++"]
     if abi:
         real, *more = without_rpath(compiler.shown(library)) or [str(library.mpicc)]

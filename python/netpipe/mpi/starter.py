@@ -31,7 +31,14 @@ NAMES = {
     "smpi": ("smpirun",),
 }
 PATIENCE_S = 20.0
-TITLES = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "lam": "LAM/MPI", "smpi": "SimGrid", "srun": "Slurm"}
+TITLES = {
+    "openmpi": "Open MPI",
+    "mpich": "MPICH",
+    "intel": "Intel MPI",
+    "lam": "LAM/MPI",
+    "smpi": "SimGrid",
+    "srun": "Slurm",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,8 @@ static np_status check_buffers(np_endpoint* e) {
 
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
-  static const char* const words[] = {"nothing, there is one rank", "shared memory", "TCP", "the daemons",
-                                      "the network, not by TCP", "a simulated network"};
+  static const char* const words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
+                                      "the network, not by TCP",    "a simulated network"};
   const struct found* const found = &e->found;
   char text[320];
   emit(to, "transport_found", words[found->transport]);
