@@ -61,12 +61,13 @@ void begin_idling(int ranks) {
 
 bool ready(int fd, short events, int wait_ms, bool) {
   if (look(fd, events, 0)) return true;
-  if (watched != fd && events == POLLIN) {
+  const bool idle = events == POLLIN;
+  if (idle && watched != fd) {
     epoll_event event{EPOLLIN, {}};
     if (epoll_ctl(common->epoll, EPOLL_CTL_ADD, fd, &event) == 0) watched = fd;
   }
   const std::int64_t end = real_ms() + wait_ms;
-  ++common->waiting;
+  if (idle) ++common->waiting;
   bool there = false;
   do {
     epoll_event event;
@@ -74,7 +75,7 @@ bool ready(int fd, short events, int wait_ms, bool) {
     netpipe_simulator_turn();
     there = look(fd, events, 0);
   } while (!there && real_ms() < end);
-  --common->waiting;
+  if (idle) --common->waiting;
   return there;
 }
 
