@@ -9,7 +9,7 @@
 #include "simulated/idle.h"
 #include "simulated/machine.h"
 
-int netpipe_join_simulated(const np_module* (*module)(void), int ranks) {
+int netpipe_join_simulated(const np_module* (*module)(), int ranks) {
   using namespace netpipe;
   // A connection of each rank, in one process.
   rlimit limit{};

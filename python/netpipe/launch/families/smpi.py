@@ -8,7 +8,7 @@ from netpipe.launch.families import Family, Start, Task, family
 
 # A host for each rank, on links of their own to a switch that is never full.
 PLATFORM = """<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<!DOCTYPE platform SYSTEM "simgrid.dtd">
 <platform version="4.1">
   <cluster id="netpipe" prefix="node-" suffix="" radical="0-{last}" speed="1Gf" bw="10Gbps" lat="1us"/>
 </platform>
