@@ -6,9 +6,10 @@ from __future__ import annotations
 from netpipe.failure import USAGE, Failure
 from netpipe.launch.families import Family, Start, Task, family
 
-# A host for each rank, on links of their own to a switch that is never full.
+# A host for each rank, on links of their own to a switch that is never full. SimGrid reads nothing that has not the
+# second line, word for word; it fetches nothing.
 PLATFORM = """<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "simgrid.dtd">
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
   <cluster id="netpipe" prefix="node-" suffix="" radical="0-{last}" speed="1Gf" bw="10Gbps" lat="1us"/>
 </platform>
