@@ -133,6 +133,18 @@ def test_every_byte_arrives_with_every_setting(netpipe: Netpipe) -> None:
     assert all(point["verified_bytes"] > 0 for point in points)
 
 
+def test_every_byte_arrives_with_every_pattern(netpipe: Netpipe) -> None:
+    names = [pattern["name"] for pattern in native.list_()["patterns"]]
+    words = [word for name in names for word in ("--pattern", name)]
+    done = netpipe(NAME, *words, "--sizes", "8,1k", "--verify", "--budget", "0.2")
+    assert done.code == 0, done.said
+    points = done.of("point")
+    assert sorted((point["pattern"], point["size_bytes"]) for point in points) == sorted(
+        (name, size) for name in names for size in (8, 1024)
+    )
+    assert all(point["verified_bytes"] > 0 for point in points)
+
+
 def test_it_stands_in_one_run_with_what_is_real(netpipe: Netpipe) -> None:
     done = netpipe("memcpy", "tcp", NAME, "--sizes", "8,1k", "--budget", "0.3")
     assert done.code == 0, done.said
