@@ -126,7 +126,9 @@ def environment(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     # The pip of .venv installs into the other environment, so no second pip has to be fetched.
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "--disable-pip-version-check")
-    run(*pip, "install", "--no-index", "--find-links", WHEELHOUSE, sources, cwd=folder)
+    # Without optimisation, as plain CMake above.
+    debug = "--config-settings=cmake.build-type=Debug"
+    run(*pip, "install", "--no-index", debug, "--find-links", WHEELHOUSE, sources, cwd=folder)
     return folder / "venv"
 
 
