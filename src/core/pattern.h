@@ -32,10 +32,10 @@ struct Stage : Part {
 
 struct Pattern {
   const char* name;
-  const char* summary;  // one line
-  const char* formula;  // how bytes and time become its metric
-  const char* source;   // paper or standard
-  std::span<const np_option> options = {};
+  const char* summary;                      // one line
+  const char* formula;                      // how bytes and time become its metric
+  const char* source;                       // paper or standard
+  std::span<const np_option> options = {};  // NOLINT(readability-redundant-member-init): most patterns leave it out
   // What one round of the pattern counts: its time is divided by this to give the time of one operation.
   std::uint32_t (*operations)(const Part& part);
   // Messages of size_bytes that move in the time of one operation: 2 where both directions are counted.

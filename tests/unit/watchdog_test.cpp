@@ -69,7 +69,7 @@ std::array<int, 2> made_pipe() {
 }
 
 // A read that nothing will ever answer. 0: it was interrupted, as it has to be once the flag is up.
-int interrupted_read(int fd) {
+[[maybe_unused]] int interrupted_read(int fd) {
   char byte = 0;
   const ssize_t n = read(fd, &byte, 1);
   return n < 0 && errno == EINTR ? 0 : 1;
