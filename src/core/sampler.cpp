@@ -227,6 +227,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
                             int state) {
   Curve& curve = curves_[visit.curve];
   Point& point = at(visit);
+  if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
   curve.used_s += seconds;
   curve.around_s += seconds - 1e-9 * std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
   ++curve.visits;
@@ -292,8 +293,8 @@ void Sampler::suspect_since(double at_s) {
 // Every point gets samples whatever the budget says: a number that is marked as uncertain tells more than a gap. Visits
 // that were taken back or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {
-  constexpr int most_tries = 3;
-  return curve.used_s >= setting_.budget_s && (point.state() >= 0 || point.passes >= most_tries);
+  constexpr int most_late_tries = 3;
+  return curve.used_s >= setting_.budget_s && (point.state() >= 0 || point.late_tries >= most_late_tries);
 }
 
 void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {

@@ -67,6 +67,7 @@ struct Point {
   std::size_t dropped = 0;                   // warm-up
   std::uint64_t verified_bytes = 0;
   int passes = 0;
+  int late_tries = 0;  // visits when the budget of the curve was spent
   Stop stop = Stop::none;
 
   void note_speed();  // that round_ns is one of its speeds

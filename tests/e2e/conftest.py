@@ -35,6 +35,11 @@ class Outcome:
         wanted = {"type": kind, **fields}
         return [r for r in self.records if all(r.get(key) == value for key, value in wanted.items())]
 
+    def settled(self, **fields: Any) -> list[dict[str, Any]]:
+        """Points, and sizes of which a machine that kept changing its state left nothing: that is said, and no fault."""
+        unsteady = [one for one in self.of("skipped", **fields) if "changed its state" in one["reason"]]
+        return self.of("point", **fields) + unsteady
+
 
 def parse(text: str) -> list[dict[str, Any]]:
     """Whole lines only: a torn last line is what an interruption may leave."""

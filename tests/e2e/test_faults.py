@@ -87,7 +87,7 @@ def test_a_module_that_is_not_available_leaves_the_others_measured(measure: Runn
     )
     assert done.code == 3
     assert done.of("error", variant="unavailable", code=3)
-    assert len(done.of("point", variant="pipe")) == 2
+    assert len(done.settled(variant="pipe")) == 2
 
 
 def test_one_wrong_byte_in_a_million_is_always_found(measure: Runner) -> None:
@@ -133,7 +133,7 @@ def test_a_receive_that_never_completes_is_stopped_and_the_others_are_measured(m
     assert error["variant"] == "stuck:after=40"
     assert error["size_bytes"] in (8, 64, 512)
     assert "did not complete within 0.5 s" in error["message"]
-    assert len(done.of("point", variant="pipe")) == 3
+    assert len(done.settled(variant="pipe")) == 3
 
 
 @pytest.mark.parametrize("how", ["sleep", "spin"])

@@ -90,7 +90,7 @@ def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
     for more in ((), ("--buffers", "cold")):
         done = netpipe(*variants, "--sizes", "8,4097", "--budget", "0.2", *more)
         assert done.code == 0, done.said
-        assert all(len(done.of("point", variant=variant)) == 2 for variant in variants)
+        assert all(len(done.settled(variant=variant)) == 2 for variant in variants)
 
 
 def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpis: Mpis) -> None:
@@ -103,7 +103,7 @@ def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpi
     done = netpipe(*variants, *PATTERNS, "--sizes", "9,4097", "--budget", "0.05")
     assert done.code == 0, done.said
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
-    assert len(done.of("point")) == 16
+    assert len(done.settled()) == 16
 
 
 REFUSED = {

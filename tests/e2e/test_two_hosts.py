@@ -95,7 +95,7 @@ def test_two_hosts_measure_and_check_every_byte(serve: Serve, measure: Runner) -
     for pattern in ("pingpong", "stream"):
         done = quick(server, measure, f"pattern {pattern}", "verify yes")
         assert done.code == 0, done.said
-        assert len(done.of("point", pattern=pattern)) == 3
+        assert len(done.settled(pattern=pattern)) == 3
         assert all(p["verified_bytes"] > 0 for p in done.of("point"))
     (variant,) = done.of("variant")
     assert [rank["rank"] for rank in variant["ranks"]] == [0, 1]

@@ -104,6 +104,21 @@ TEST(SamplerStop, MakesUpForAVisitThatWasTakenBackAlsoWhenTheBudgetIsSpent) {
   }
 }
 
+TEST(SamplerStop, MakesUpForAllVisitsWhenTheyAreTakenBackAtTheEndOfTheBudget) {
+  SamplerSetting setting;
+  setting.target = 1e-5;
+  setting.budget_s = 0.1;
+  Sampler sampler(setting, {curve(powers(5))});
+  Machine machine{latency_and_rate};
+  machine.noise = 0.3;
+  Simulation simulation(sampler, machine);
+  while (sampler.curves()[0].used_s < setting.budget_s) ASSERT_TRUE(simulation.step());
+  for (const Point& point : sampler.curves()[0].points) ASSERT_GT(point.passes, 3);
+  sampler.suspect_since(0);
+  simulation.run();
+  for (std::size_t p = 0; p < 5; ++p) EXPECT_FALSE(sampler.blocks_of(0, p).empty()) << p;
+}
+
 TEST(SamplerStop, EndsAlsoWhenEveryVisitIsTakenBack) {
   SamplerSetting setting;
   setting.budget_s = 0.01;
