@@ -36,7 +36,7 @@ class Outcome:
         return [r for r in self.records if all(r.get(key) == value for key, value in wanted.items())]
 
     def settled(self, **fields: Any) -> list[dict[str, Any]]:
-        """Points, and sizes of which a machine that kept changing its state left nothing: that is said, and no fault."""
+        """Points, and the sizes of which a machine that kept changing its state left nothing, which is no fault."""
         unsteady = [one for one in self.of("skipped", **fields) if "changed its state" in one["reason"]]
         return self.of("point", **fields) + unsteady
 
