@@ -38,7 +38,9 @@ class Outcome:
     def settled(self, **fields: Any) -> list[dict[str, Any]]:
         """Points, and the sizes of which a machine that kept changing its state left nothing, which is no fault."""
         unsteady = [one for one in self.of("skipped", **fields) if "changed its state" in one["reason"]]
-        return self.of("point", **fields) + unsteady
+        points = self.of("point", **fields)
+        assert len(points) > len(unsteady), f"that is not the machine any more: {unsteady}"
+        return points + unsteady
 
 
 def parse(text: str) -> list[dict[str, Any]]:
