@@ -61,6 +61,25 @@ class Histogram(msgspec.Struct, kw_only=True):
     count: list[int] = []
 
 
+class Measure(msgspec.Struct, kw_only=True):
+    """Something that a pattern says of a size beside the time of an operation; what it is, its page says."""
+
+    name: str
+    unit: str = ""  # ns, 1 (a ratio), 1/s, bytes/s
+    median: float | None = None
+    low: float | None = None  # interval of the median; None: too few samples for one
+    high: float | None = None
+
+
+class Cell(msgspec.Struct, kw_only=True):
+    """A rank, or a pair of ranks, with a time of its own."""
+
+    rank: int
+    peer: int | None = None
+    median_ns: float | None = None  # per operation
+    slowest: int | None = None  # samples in which no other cell was slower
+
+
 # --------------------------------------------------------------------------------------------- the records
 
 
@@ -159,13 +178,14 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
     ops: int
     ns: list[float] = []
     dropped_ns: list[float] = []  # warm-up, before `ns`
+    measures: dict[str, list[float | None]] = {}  # beside `ns`, one value each
     verified_bytes: int | None = None
 
     exploded: ClassVar[dict[str, Any]] = {"ns": float, "dropped_ns": None, "op_ns": float, "dropped": bool}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()
-        del whole["dropped_ns"]
+        del whole["dropped_ns"], whole["measures"]
         for batch_ns, dropped in [(ns, True) for ns in self.dropped_ns] + [(ns, False) for ns in self.ns]:
             op_ns = batch_ns / self.ops if self.ops else None
             yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
@@ -192,6 +212,7 @@ class Point(Record, kw_only=True, tag="point"):
     p90_ns: float | None = None
     p99_ns: float | None = None
     p999_ns: float | None = None
+    p9999_ns: float | None = None
     bytes_per_s: float | None = None  # over the median
     correlation: float | None = None  # integrated correlation time, in samples
     converged: bool | None = None  # None: imported, nobody knows
@@ -202,6 +223,8 @@ class Point(Record, kw_only=True, tag="point"):
     other_states: int | None = None
     verified_bytes: int | None = None
     histogram: Histogram | None = None
+    measures: list[Measure] = []
+    cells: list[Cell] = []
 
 
 class Counters(Record, kw_only=True, tag="counters"):

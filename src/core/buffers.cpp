@@ -52,39 +52,35 @@ std::uint64_t available_memory_bytes() {
   return UINT64_MAX;
 }
 
-std::uint64_t BufferPool::room_for(std::uint64_t messages, std::uint64_t size_bytes) {
-  return messages * stride_of(size_bytes);
+std::uint64_t BufferPool::room_for(std::uint64_t places, std::uint64_t place_bytes) {
+  return places * stride_of(place_bytes);
 }
 
-std::uint64_t BufferPool::half_bytes(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
-  const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
-  std::uint64_t bytes = std::max(stride_of(max_bytes), policy.at_once_bytes);
+std::uint64_t BufferPool::half_bytes(const PoolNeed& need) {
+  std::uint64_t bytes = std::max(stride_of(need.place_bytes), need.at_once_bytes);
   // More than twice the cache, counted in whole places of any size up to the largest.
-  if (policy.cold) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
+  if (need.spreads) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
   // The shortest visit of any pattern has two messages in flight or at rest, and each needs a place to be looked at.
-  if (verify) bytes = std::max({bytes, verify_bytes, 2 * stride_of(max_bytes)});
-  return round_up(bytes + offset + line, page);  // the last line is for tokens
+  if (need.verify) bytes = std::max({bytes, verify_bytes, 2 * stride_of(need.place_bytes)});
+  return round_up(bytes + need.offset_bytes + token_bytes, page);
 }
 
-std::uint64_t BufferPool::verified_places(const BufferPolicy& policy, std::uint64_t max_bytes,
-                                          std::uint64_t size_bytes) {
-  BufferPolicy warm = policy;
-  warm.cold = false;  // a pool of cold places is no smaller
-  const std::uint64_t offset = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
-  return (half_bytes(warm, max_bytes, true) - offset - line) / stride_of(size_bytes);
+std::uint64_t BufferPool::verified_places(const PoolNeed& need, std::uint64_t place_bytes) {
+  PoolNeed warm = need;
+  warm.spreads = false;  // a pool of cold places is no smaller
+  warm.verify = true;
+  return (half_bytes(warm) - need.offset_bytes - token_bytes) / stride_of(place_bytes);
 }
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
-                                                     const BufferPolicy& policy, std::uint64_t max_bytes, bool verify,
-                                                     int ranks_here) {
+                                                     const PoolNeed& need, int ranks_here) {
   std::unique_ptr<BufferPool> pool(new BufferPool);
   pool->module_ = &module;
   pool->endpoint_ = endpoint;
-  pool->policy_ = policy;
-  pool->half_bytes_ = half_bytes(policy, max_bytes, verify);
+  pool->half_bytes_ = half_bytes(need);
   pool->own_ = module.alloc == nullptr;
   const std::string much =
-      "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(max_bytes);
+      "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
   const std::uint64_t available = available_memory_bytes();
   if (pool->half_bytes_ > available / 2 / static_cast<std::uint64_t>(ranks_here)) {
     return failed(much + " cannot be allocated: this host has " + size_text(available >> 20 << 20) +
@@ -118,29 +114,29 @@ BufferPool::~BufferPool() {
   }
 }
 
-Slots BufferPool::slots(char* half, std::uint64_t offset, std::uint64_t size_bytes, std::uint32_t many) {
-  const std::uint64_t stride = stride_of(size_bytes);
-  const std::uint64_t fit = (half_bytes_ - offset - line) / stride;
-  const std::uint64_t wanted = policy_.cold ? std::max<std::uint64_t>(fit, 1)
-                                            : std::clamp<std::uint64_t>(many, 1, std::max<std::uint64_t>(fit, 1));
+Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
+                        std::uint32_t many) {
+  const std::uint64_t stride = stride_of(place_bytes);
+  const std::uint64_t fit = std::max<std::uint64_t>((half_bytes_ - offset - token_bytes) / stride, 1);
+  const std::uint64_t wanted = policy.spreads() ? fit : std::clamp<std::uint64_t>(many, 1, fit);
   Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
-  if (policy_.cold) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
+  if (policy.spreads()) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
   return result;
 }
 
-Slots BufferPool::outgoing(std::uint64_t size_bytes, std::uint32_t many) {
-  return slots(outgoing_, policy_.send_offset_bytes, size_bytes, many);
+Slots BufferPool::outgoing(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
+  return slots(outgoing_, policy.send_offset_bytes, policy, place_bytes, many);
 }
 
-Slots BufferPool::incoming(std::uint64_t size_bytes, std::uint32_t many) {
-  return slots(incoming_, policy_.recv_offset_bytes, size_bytes, many);
+Slots BufferPool::incoming(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
+  return slots(incoming_, policy.recv_offset_bytes, policy, place_bytes, many);
 }
 
-char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - line; }
-char* BufferPool::token_in() const { return incoming_ + half_bytes_ - line; }
+char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - token_bytes; }
+char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_bytes; }
 
-Slots BufferPool::returning(std::uint64_t size_bytes) {
-  return slots(incoming_, policy_.send_offset_bytes, size_bytes, 1);
+Slots BufferPool::returning(const BufferPolicy& policy, std::uint64_t place_bytes) {
+  return slots(incoming_, policy.send_offset_bytes, policy, place_bytes, 1);
 }
 
 void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) {

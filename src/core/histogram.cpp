@@ -23,4 +23,25 @@ void Histogram::add(double ns, std::uint64_t count) {
   total_ += count;
 }
 
+void Histogram::add(const Histogram& other) {
+  for (const auto& [bucket, count] : other.counts_) counts_[bucket] += count;
+  total_ += other.total_;
+}
+
+std::optional<double> Histogram::supported_quantile(double p) const {
+  constexpr double needed_beyond = 10 - 1e-6;  // 1 - 0.9 is a little less than a tenth
+  const auto all = static_cast<double>(total_);
+  if (all * (1 - p) < needed_beyond) return std::nullopt;
+  double below = 0;
+  for (const auto& [bucket, count] : counts_) {
+    const auto here = static_cast<double>(count);
+    if (below + here >= all * p) {
+      const double low = lower_ns(bucket);
+      return low + (lower_ns(bucket + 1) - low) * (all * p - below) / here;
+    }
+    below += here;
+  }
+  return std::nullopt;
+}
+
 }  // namespace netpipe

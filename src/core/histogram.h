@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 namespace netpipe {
 
@@ -13,6 +14,9 @@ class Histogram {
   static constexpr double resolution = 1.0 / (1 << sub_bits);  // width of a bucket over its lower edge
 
   void add(double ns, std::uint64_t count = 1);
+  void add(const Histogram& other);
+  // The value that a share p of all lie below, as far as the buckets tell; at least ten must lie beyond it.
+  [[nodiscard]] std::optional<double> supported_quantile(double p) const;
   // Lower edge of a bucket, in ns.
   static double lower_ns(int bucket);
   static int bucket_of(double ns);

@@ -231,32 +231,53 @@ std::uint64_t messages_of_round(const Mode& mode, int nranks, std::uint64_t size
   return most;
 }
 
-// The most that any mode has under way at any size; of verified messages, what its shortest visit moves.
-std::uint64_t at_once_bytes(const Plan& plan, const Resolved& resolved) {
+// What all modes together ask of a pool; of verified messages, what their shortest visit moves.
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved) {
   int nranks = 1;
   for (const Variant& variant : resolved.variants) nranks = std::max(nranks, ranks_of(*variant.module, plan.ranks));
-  std::uint64_t most = 0;
+  PoolNeed need;
+  need.place_bytes = resolved.sizes.back();
+  need.verify = plan.verify;
   for (const Mode& mode : resolved.modes) {
+    const Pattern& pattern = *mode.pattern;
+    need.spreads |= mode.buffers.spreads();
+    need.offset_bytes =
+        std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
     for (const std::uint64_t size : resolved.sizes) {
-      const Part part = mode.part(0, nranks, size);
-      const std::uint64_t shortest = all_rounds(*mode.pattern, part, 1, 1);
-      std::uint64_t messages = plan.verify ? shortest * messages_of_round(mode, nranks, size) : 1;
+      std::uint64_t places = 1;
+      std::uint64_t place_bytes = size;
       for (int rank = 0; rank < nranks; ++rank) {
-        messages = std::max<std::uint64_t>(messages, mode.pattern->in_flight(mode.part(rank, nranks, size)));
+        const Part part = mode.part(rank, nranks, size);
+        places = std::max<std::uint64_t>(places, pattern.in_flight(part));
+        place_bytes = std::max(place_bytes, pattern.place_bytes(part));
       }
-      most = std::max(most, BufferPool::room_for(messages, size));
+      if (plan.verify) {
+        const std::uint64_t shortest = all_rounds(pattern, mode.part(0, nranks, size), 1, 1);
+        places = std::max(places, shortest * messages_of_round(mode, nranks, size));
+      }
+      need.place_bytes = std::max(need.place_bytes, place_bytes);
+      need.at_once_bytes = std::max(need.at_once_bytes, BufferPool::room_for(places, place_bytes));
     }
   }
-  return most;
+  return need;
 }
 
 }  // namespace
 
 std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
-  const std::uint64_t places = BufferPool::verified_places(resolved.buffers, resolved.sizes.back(), size_bytes);
+  std::uint64_t place_bytes = size_bytes;
+  for (int rank = 0; rank < nranks; ++rank) {
+    place_bytes = std::max(place_bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
+  }
+  const std::uint64_t places = BufferPool::verified_places(resolved.pool, place_bytes);
   const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
   // The sampler leaves room for one round that is not timed; a pattern that pauses has one with each sample.
   return std::max<std::uint64_t>(mode.pattern->pauses ? rounds / 2 : rounds, 1);
+}
+
+bool takes_size(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
+  if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) return size_bytes == resolved.sizes.front();
+  return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
 }
 
 std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
@@ -289,7 +310,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
     resolved.variants.push_back(std::move(*variant));
   }
   for (const std::string& text : plan.patterns) {
-    Result<Mode> mode = parse_mode(text);
+    Result<Mode> mode = parse_mode(text, plan.buffers);
     if (!mode) return mode.failure();
     const bool twice = std::any_of(resolved.modes.begin(), resolved.modes.end(),
                                    [&](const Mode& other) { return other.name == mode->name; });
@@ -298,8 +319,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
-  resolved.buffers = plan.buffers;
-  resolved.buffers.at_once_bytes = at_once_bytes(plan, resolved);
+  resolved.pool = pool_need(plan, resolved);
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (too_few) {
@@ -317,7 +337,7 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved, std::opti
     if (only && &variant != &resolved.variants[*only]) continue;
     line("variant", variant.whole(variant.module->name, variant.module->options));
   }
-  for (const Mode& mode : resolved.modes) line("pattern", mode.whole(mode.pattern->name, mode.pattern->options.data()));
+  for (const Mode& mode : resolved.modes) line("pattern", mode.all());
   line("schedule", "list");
   line("sizes", joined(resolved.sizes));
   line("buffers", plan.buffers.cold ? "cold" : "warm");
@@ -355,7 +375,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
              plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
   json.close('}').key("sizes").open('[');
   for (const std::uint64_t size : resolved.sizes) json.value(size);
-  const std::uint64_t pool = BufferPool::half_bytes(resolved.buffers, resolved.sizes.back(), plan.verify);
+  const std::uint64_t pool = BufferPool::half_bytes(resolved.pool);
   json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
   json.field("send_offset_bytes", plan.buffers.send_offset_bytes)
       .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);

@@ -30,7 +30,7 @@ struct Plan {
   std::vector<std::string> patterns;
   std::vector<std::string> module_files;
   Schedule schedule;
-  BufferPolicy buffers;
+  BufferPolicy buffers;  // of modes that say nothing else
   double target = 0.01;   // relative half width of the interval
   double budget_s = 3;    // of one curve
   double timeout_s = 10;  // of any wait
@@ -50,7 +50,7 @@ struct Resolved {
   std::vector<Variant> variants;
   std::vector<Mode> modes;
   std::vector<std::uint64_t> sizes;
-  BufferPolicy buffers;  // of the plan, with the room that its modes need
+  PoolNeed pool;
   int nranks = 1;        // processes on this side that the largest variant needs, those of launched ones not counted
 };
 
@@ -77,5 +77,8 @@ int ranks_of(const np_module& module, int ranks);
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
 // own. The same on every host.
 std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes);
+
+// Whether this mode is measured at this size of the plan.
+bool takes_size(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes);
 
 }  // namespace netpipe

@@ -86,6 +86,12 @@ Exit exit_of(np_status status) {
   }
 }
 
+// Does a mode of this plan reach into the memory of another rank of this module?
+bool one_sided(const Resolved& resolved, const np_module& module) {
+  return module.expose != nullptr && std::any_of(resolved.modes.begin(), resolved.modes.end(),
+                                                 [](const Mode& mode) { return mode.pattern->one_sided; });
+}
+
 const char* meaning(np_status status) {
   switch (status) {
     case NP_PEER_LOST: return "the other side has gone";
@@ -124,7 +130,8 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
   return placement;
 }
 
-Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement) {
+Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+                         Placement& placement) {
   // The job's own watchdogs end before this one.
   const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
   const auto agree = [&](bool for_root) {
@@ -135,11 +142,15 @@ Result<Opening> open_job(Group& group, const Plan& plan, const std::string& modu
   };
   const Result<std::vector<std::string>> texts = agree(false);
   if (!texts) return texts.failure();
-  Result<Placement> placed = place_ranks(*texts, module);
+  Result<Placement> placed = place_ranks(*texts, module.name);
   if (!placed) return placed.failure();
   placement = std::move(*placed);
   const Result<std::vector<std::string>> facts = agree(true);
   if (!facts) return facts.failure();
+  if (one_sided(resolved, module)) {
+    if (const auto keys = agree(false); !keys) return keys.failure();
+    if (const auto attached = agree(true); !attached) return attached.failure();
+  }
   return opening_of(*facts, placement.by_rank);
 }
 
@@ -157,14 +168,17 @@ struct Rig::Opened {
   np_endpoint* endpoint = nullptr;
   np_limits limits{};
   std::shared_ptr<BufferPool> pool;
-  np_region landing{};
-  bool exposed = false;
+  std::vector<int> members;    // by rank: whom of the group it is
+  std::vector<bool> far;       // by rank: its clock is not that of rank 0
+  std::vector<np_region> own;  // exposed: the incoming half and the outgoing half
+  std::vector<np_region> peers;
 
   Opened() = default;
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
   ~Opened() {
-    if (exposed) module->withdraw(endpoint, &landing);
+    for (np_region& region : peers) module->withdraw(endpoint, &region);
+    for (np_region& region : own) module->withdraw(endpoint, &region);
     pool.reset();
     if (endpoint != nullptr) module->close(endpoint);
   }
@@ -257,6 +271,11 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
     }
     address.resize(std::min(bytes, address.size()));
   }
+  for (int rank = 0; rank < c.nranks; ++rank) {
+    if (launched(module)) break;  // the library says who is where: settle_here
+    one->members.push_back(rank);
+    one->far.push_back(rank > 0 && set_.arena == nullptr);
+  }
   opened_[index] = std::move(one);
   return address;
 }
@@ -288,8 +307,8 @@ Outcome Rig::ready_here(std::uint32_t index) {
   if (one.module->alloc == nullptr && common_pool_) {
     one.pool = common_pool_;
   } else {
-    auto pool = BufferPool::make(*one.module, one.endpoint, set_.resolved->buffers, set_.resolved->sizes.back(),
-                                 set_.plan->verify, set_.arena != nullptr ? one.context.nranks : 1);
+    auto pool = BufferPool::make(*one.module, one.endpoint, set_.resolved->pool,
+                                 set_.arena != nullptr ? one.context.nranks : 1);
     if (!pool) {
       Failure failure = pool.failure();
       if (message_[0] != '\0') failure.sentence += std::string(" (") + message_.data() + ")";
@@ -301,13 +320,36 @@ Outcome Rig::ready_here(std::uint32_t index) {
   std::uint64_t bytes = common_pool_ ? common_pool_->bytes() : 0;
   for (const auto& each : opened_) bytes += each && each->pool && each->pool != common_pool_ ? each->pool->bytes() : 0;
   most_buffer_bytes_ = std::max(most_buffer_bytes_, bytes);
-  if (one.context.nranks == 1 && !launched(*one.module) && one.module->put != nullptr) {
+  return ok();
+}
+
+// Both halves of the pool, for peers.
+Outcome Rig::expose_here(std::uint32_t index) {
+  Opened& one = *opened_[index];
+  message_[0] = '\0';
+  for (char* base : {one.pool->incoming_base(), one.pool->outgoing_base()}) {
+    np_region region{};
     const auto half = static_cast<std::size_t>(one.pool->bytes() / 2);
-    np_status status = one.module->expose(one.endpoint, one.pool->incoming_base(), half, &one.landing);
-    if (status != NP_OK) return fault(*one.module, "opening memory to puts", status);
-    one.exposed = true;
-    status = one.module->attach(one.endpoint, 0, &one.landing);
-    if (status != NP_OK) return fault(*one.module, "attaching to memory", status);
+    const np_status status = one.module->expose(one.endpoint, base, half, &region);
+    if (status != NP_OK) return fault(*one.module, "opening memory to puts and gets", status);
+    one.own.push_back(region);
+  }
+  return ok();
+}
+
+// keys: of each member of the group, its regions as they lie in memory.
+Outcome Rig::attach_here(std::uint32_t index, const std::vector<std::string>& keys) {
+  Opened& one = *opened_[index];
+  message_[0] = '\0';
+  const int peer = mirrored(one.context.rank, one.context.nranks);
+  const std::string& text = keys[static_cast<std::size_t>(one.members[static_cast<std::size_t>(peer)])];
+  if (text.size() != 2 * sizeof(np_region)) return failed("rank " + std::to_string(peer) + " sent no keys");
+  for (std::size_t half = 0; half < 2; ++half) {
+    np_region region{};
+    std::memcpy(&region, text.data() + half * sizeof region, sizeof region);
+    const np_status status = one.module->attach(one.endpoint, peer, &region);
+    if (status != NP_OK) return fault(*one.module, "attaching to a peer's memory", status);
+    one.peers.push_back(region);
   }
   return ok();
 }
@@ -323,6 +365,8 @@ Outcome Rig::settle_here(std::uint32_t index, const std::vector<std::string>& te
     ++locals;
     if (static_cast<int>(rank) < one.context.rank) ++local;
   }
+  opened_[index]->members = placement->by_rank;
+  for (const std::string& host : placement->hosts) opened_[index]->far.push_back(host != placement->hosts[0]);
   const Result<int> cpu = set_.settle(local, locals);
   if (!cpu) return cpu.failure();
   set_.cpu = *cpu;
@@ -388,15 +432,31 @@ Result<Opening> Rig::open(std::uint32_t index) {
     if (Outcome done = ready_here(index); !done) return done.failure();
     return describe_here(index);
   };
+  const auto give_up = [&](const Result<std::vector<std::string>>& result) {
+    opened_[index].reset();
+    return result.failure();
+  };
   const Result<std::vector<std::string>> addresses = agree(guarded([&] { return open_here(index); }), false);
-  if (!addresses) {
-    opened_[index].reset();
-    return addresses.failure();
-  }
+  if (!addresses) return give_up(addresses);
   const Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }), true);
-  if (!facts) {
-    opened_[index].reset();
-    return facts.failure();
+  if (!facts) return give_up(facts);
+  if (one_sided(*set_.resolved, module) || (alone && module.put != nullptr)) {
+    const Result<std::vector<std::string>> keys = agree(guarded([&]() -> Result<std::string> {
+                                                          if (Outcome done = expose_here(index); !done)
+                                                            return done.failure();
+                                                          const std::vector<np_region>& own = opened_[index]->own;
+                                                          return std::string(reinterpret_cast<const char*>(own.data()),
+                                                                             own.size() * sizeof(np_region));
+                                                        }),
+                                                        false);
+    if (!keys) return give_up(keys);
+    const Result<std::vector<std::string>> attached = agree(guarded([&]() -> Result<std::string> {
+                                                              if (Outcome done = attach_here(index, *keys); !done)
+                                                                return done.failure();
+                                                              return std::string();
+                                                            }),
+                                                            true);
+    if (!attached) return give_up(attached);
   }
   std::vector<int> by_rank;
   for (int member = job ? 1 : 0; member < static_cast<int>(facts->size()); ++member) by_rank.push_back(member);
@@ -418,59 +478,135 @@ Result<std::vector<std::string>> Rig::counters(std::uint32_t index) {
 }
 
 void Rig::prepare(const Command& command, Opened& one, Stage& stage, std::uint64_t rounds) const {
-  const Pattern& pattern = *set_.resolved->modes[command.pattern].pattern;
+  const Mode& mode = set_.resolved->modes[command.pattern];
+  const Pattern& pattern = *mode.pattern;
+  const BufferPolicy& policy = mode.buffers;
   const int rank = stage.rank;
   const std::uint64_t sent = rounds * pattern.departures(stage);
   const std::uint64_t received = rounds * pattern.arrivals(stage);
+  const std::uint64_t bytes = pattern.place_bytes(stage);
   const bool verify = set_.plan->verify && one.limits.delivers != 0;
   const std::uint32_t many = verify ? UINT32_MAX : 1;
   // A process alone copies between two places, and verification must still know what was sent.
-  const bool one_buffer = pattern.one_buffer && stage.nranks > 1 && !verify && !set_.plan->buffers.cold;
-  stage.outgoing = one_buffer ? one.pool->returning(command.size_bytes) : one.pool->outgoing(command.size_bytes, many);
-  stage.incoming = one.pool->incoming(command.size_bytes, std::max(many, pattern.in_flight(stage)));
+  const bool one_buffer = pattern.one_buffer && stage.nranks > 1 && !verify && !policy.spreads();
+  stage.outgoing = one_buffer ? one.pool->returning(policy, bytes) : one.pool->outgoing(policy, bytes, many);
+  stage.incoming = one.pool->incoming(policy, bytes, std::max(many, pattern.in_flight(stage)));
   if (verify) {
     stage.outgoing.rewind();
     stage.incoming.rewind();
-    const int sender = pattern.sender(rank, stage.nranks);
-    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(sent, stage.outgoing.count()); ++i) {
-      fill(stage.outgoing.at(i), command.size_bytes, message_seed(set_.plan->seed, command.visit, rank, i));
+    if (pattern.fill != nullptr) {
+      const std::uint64_t seed = message_seed(set_.plan->seed, command.visit, 0, 0);
+      const std::uint64_t places = std::min<std::uint64_t>(stage.outgoing.count(), stage.incoming.count());
+      for (std::uint64_t i = 0; i < std::min(rounds, places); ++i) {
+        pattern.fill(stage, seed, i, stage.outgoing.at(i), stage.incoming.at(i));
+      }
+    } else {
+      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(sent, stage.outgoing.count()); ++i) {
+        netpipe::fill(stage.outgoing.at(i), bytes, message_seed(set_.plan->seed, command.visit, rank, i));
+      }
+      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(received, stage.incoming.count()); ++i) {
+        spoil(stage.incoming.at(i), bytes, seed_of(command, pattern, stage, i));
+      }
     }
-    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(received, stage.incoming.count()); ++i) {
-      const std::uint64_t seed = message_seed(set_.plan->seed, command.visit, sender, i);
-      // The guard behind the message is spoiled with it and must still be so afterwards.
-      spoil(stage.incoming.at(i), command.size_bytes, seed);
-      std::memset(stage.incoming.at(i) + command.size_bytes, guard_byte, guard_bytes);
+    // The guard behind the message must still be so afterwards.
+    const std::uint64_t landed = pattern.fill != nullptr ? rounds : received;
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(landed, stage.incoming.count()); ++i) {
+      std::memset(stage.incoming.at(i) + bytes, guard_byte, guard_bytes);
     }
+  } else if (policy.reuse_percent < 100) {
+    stage.outgoing.reuse(static_cast<std::uint32_t>(policy.reuse_percent));
+    stage.incoming.reuse(static_cast<std::uint32_t>(policy.reuse_percent));
   }
-  if (set_.plan->buffers.cold) {
-    BufferPool::evict(stage.outgoing, command.size_bytes, sent);
-    BufferPool::evict(stage.incoming, command.size_bytes, received);
+  if (policy.cold) {
+    BufferPool::evict(stage.outgoing, bytes, sent);
+    BufferPool::evict(stage.incoming, bytes, received);
   }
+}
+
+std::uint64_t Rig::seed_of(const Command& command, const Pattern& pattern, const Part& part, std::uint64_t i) const {
+  const Origin origin = pattern.origin(part, i);
+  return message_seed(set_.plan->seed, command.visit, origin.rank, origin.message);
 }
 
 Report Rig::check(const Command& command, const Pattern& pattern, const Stage& stage, std::uint64_t rounds) const {
   Report report;
-  const int sender = pattern.sender(stage.rank, stage.nranks);
-  const std::uint64_t received = rounds * pattern.arrivals(stage);
-  for (std::uint64_t i = 0; i < received; ++i) {
+  const std::uint64_t bytes = pattern.place_bytes(stage);
+  const auto wrong = [&](std::uint64_t i, const std::string& what) {
+    report.status = verification_failed;
+    std::snprintf(report.sentence, sizeof report.sentence, "verification failed on rank %d: %s %llu %s", stage.rank,
+                  pattern.check != nullptr ? "operation" : "message", static_cast<unsigned long long>(i) + 1,
+                  what.c_str());
+    return report;
+  };
+  const bool own = pattern.check != nullptr;
+  const std::uint64_t arrived = own ? rounds : rounds * pattern.arrivals(stage);
+  const std::uint64_t visit_seed = message_seed(set_.plan->seed, command.visit, 0, 0);
+  for (std::uint64_t i = 0; i < arrived; ++i) {
     const char* place = stage.incoming.at(i);
-    const auto wrong =
-        first_difference(place, command.size_bytes, message_seed(set_.plan->seed, command.visit, sender, i));
-    const bool beyond = std::any_of(place + command.size_bytes, place + command.size_bytes + guard_bytes,
-                                    [](char c) { return c != guard_byte; });
-    if (wrong || beyond) {
-      report.status = verification_failed;
-      std::snprintf(
-          report.sentence, sizeof report.sentence,
-          "verification failed on rank %d: message %llu of %llu from rank %d %s %llu", stage.rank,
-          static_cast<unsigned long long>(i) + 1, static_cast<unsigned long long>(received), sender,
-          wrong ? "differs from what was sent, first at byte" : "is right but was written beyond its end, at byte",
-          static_cast<unsigned long long>(wrong.value_or(command.size_bytes)));
-      return report;
+    if (own) {
+      if (const std::string what = pattern.check(stage, visit_seed, i, place); !what.empty()) return wrong(i, what);
+    } else if (const auto at = first_difference(place, bytes, seed_of(command, pattern, stage, i))) {
+      return wrong(i, "of " + std::to_string(arrived) + " from rank " + std::to_string(pattern.origin(stage, i).rank) +
+                          " differs from what was sent, first at byte " + std::to_string(*at));
     }
-    report.verified_bytes += command.size_bytes;
+    const bool beyond =
+        std::any_of(place + bytes, place + bytes + guard_bytes, [](char c) { return c != guard_byte; });
+    if (beyond) return wrong(i, "is right but was written beyond its end, at byte " + std::to_string(bytes));
+    report.verified_bytes += own ? stage.size_bytes : bytes;
   }
   return report;
+}
+
+// How far this rank's clock is from rank 0's, from the fastest of some round trips between the two (Cristian,
+// Probabilistic clock synchronization, 1989): the truth is at most half of that away. Ranks of one host read one clock.
+np_status Rig::synchronise(Opened& one, Stage& stage) {
+  constexpr int round_trips = 40;
+  struct Answer {
+    std::int64_t offset_ns, error_ns;
+  };
+  static_assert(sizeof(Answer) <= token_bytes);
+  const np_module& m = *one.module;
+  stage.clock_offset_ns = stage.clock_error_ns = 0;
+  if (std::none_of(one.far.begin(), one.far.end(), [](bool far) { return far; })) return NP_OK;
+  if (m.send == nullptr) {
+    std::snprintf(message_.data(), message_.size(), "the clocks of its hosts cannot be compared: it has no send and recv");
+    return NP_UNSUPPORTED;
+  }
+  const auto exchange = [&](int peer, bool first, std::size_t out, std::size_t in) {
+    np_status status = NP_OK;
+    if (first) status = m.send(one.endpoint, peer, stage.token_out, out);
+    if (status == NP_OK) status = m.recv(one.endpoint, peer, stage.token_in, in);
+    return status;
+  };
+  np_status status = NP_OK;
+  for (int rank = 1; rank < stage.nranks && stage.rank == 0 && status == NP_OK; ++rank) {
+    if (!one.far[static_cast<std::size_t>(rank)]) continue;
+    Answer best{0, INT64_MAX};
+    for (int i = 0; i < round_trips && status == NP_OK; ++i) {
+      const std::int64_t before = now_ns();
+      status = exchange(rank, true, 1, sizeof(std::int64_t));
+      const std::int64_t after = now_ns();
+      std::int64_t there = 0;
+      std::memcpy(&there, stage.token_in, sizeof there);
+      if ((after - before + 1) / 2 < best.error_ns) best = {(before + after) / 2 - there, (after - before + 1) / 2};
+    }
+    std::memcpy(stage.token_out, &best, sizeof best);
+    if (status == NP_OK) status = m.send(one.endpoint, rank, stage.token_out, sizeof best);
+  }
+  if (one.far[static_cast<std::size_t>(stage.rank)]) {
+    for (int i = 0; i < round_trips && status == NP_OK; ++i) {
+      status = m.recv(one.endpoint, 0, stage.token_in, 1);
+      const std::int64_t here = now_ns();
+      std::memcpy(stage.token_out, &here, sizeof here);
+      if (status == NP_OK) status = m.send(one.endpoint, 0, stage.token_out, sizeof here);
+    }
+    if (status == NP_OK) status = m.recv(one.endpoint, 0, stage.token_in, sizeof(Answer));
+    Answer answer{};
+    std::memcpy(&answer, stage.token_in, sizeof answer);
+    stage.clock_offset_ns = answer.offset_ns;
+    stage.clock_error_ns = answer.error_ns;
+  }
+  return status;
 }
 
 Report Rig::visit(const Command& command) {
@@ -484,16 +620,24 @@ Report Rig::visit(const Command& command) {
   const std::uint64_t rounds = all_rounds(pattern, part, command.samples, command.rounds);
   const bool together = launched(*one.module) || nranks > 1;
   requests_.resize(std::max<std::size_t>(requests_.size(), pattern.requests(part, command.rounds)));
-  Stage stage{part,
-              *one.module,
-              one.endpoint,
-              {},
-              {},
-              one.exposed ? &one.landing : nullptr,
-              requests_.data(),
-              one.pool->token_out(),
-              one.pool->token_in()};
-  stamps_.resize(readings(pattern, command.samples));
+  Stage stage{part, *one.module, one.endpoint};
+  if (!one.peers.empty()) {
+    stage.far_in = &one.peers[0];
+    stage.far_out = &one.peers[1];
+  }
+  stage.near_in = one.pool->incoming_base();
+  stage.near_out = one.pool->outgoing_base();
+  stage.requests = requests_.data();
+  stage.token_out = one.pool->token_out();
+  stage.token_in = one.pool->token_in();
+  stage.oversubscribed = set_.oversubscribed;
+  stage.progress = &report.progress;
+  stage.abort = Watchdog::abort_flag();
+  notes_.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
+  // Whose clock does not count reads it all the same, so that all ranks do the same.
+  const std::uint64_t room = pattern.evaluate != nullptr ? command.samples * pattern.notes(part, command.rounds)
+                                                         : 2 * command.samples + 1;
+  scratch_.resize(std::max<std::size_t>(scratch_.size(), room));
   message_[0] = '\0';
 
   Watchdog::arm(
@@ -510,7 +654,10 @@ Report Rig::visit(const Command& command) {
   if (status == NP_OK && pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);
   // Also after a failure, or a peer would take the report of it for the sign that it waits for.
   if (together && !set_.group->barrier() && status == NP_OK) status = NP_ABORTED;
-  if (status == NP_OK) status = pattern.run(stage, command.samples, command.rounds, stamps_.data());
+  if (status == NP_OK && pattern.synchronised) status = synchronise(one, stage);
+  if (status == NP_OK) {
+    status = pattern.run(stage, command.samples, command.rounds, notes_.empty() ? scratch_.data() : notes_.data());
+  }
   // A library may move bytes only while it is called (buffered sends, queues that were full), and between visits this
   // process sleeps: nobody leaves before everybody has everything.
   if (status == NP_OK && launched(*one.module) && one.module->barrier != nullptr) {
@@ -572,10 +719,8 @@ Outcome Rig::follow() {
     if (command.verb == Verb::visit) {
       const Report report = visit(command);
       if (Outcome sent = group.send(0, &report, sizeof report); !sent) return sent;
-      const Pattern& pattern = *set_.resolved->modes[command.pattern].pattern;
-      if (report.status == NP_OK && takes_part(command.variant) &&
-          pattern.clock_rank(opened_[command.variant]->context.nranks) == opened_[command.variant]->context.rank) {
-        if (Outcome sent = group.send(0, stamps_.data(), stamps_.size() * sizeof(std::int64_t)); !sent) return sent;
+      if (report.status == NP_OK && takes_part(command.variant) && !notes_.empty()) {
+        if (Outcome sent = group.send(0, notes_.data(), notes_.size() * sizeof(std::int64_t)); !sent) return sent;
       }
     }
   }

@@ -49,7 +49,8 @@ struct Placement {
 Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::string& module);
 
 // Collective, as Rig::open, for the conductor of a job, who is member 0 of its group and opens nothing.
-Result<Opening> open_job(Group& group, const Plan& plan, const std::string& module, Placement& placement);
+Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+                         Placement& placement);
 
 struct MemoryUse {
   std::uint64_t rss_bytes = 0;     // the most that was resident: a rank's part of its process
@@ -72,9 +73,9 @@ class Rig {
   // Counters of the variant on each rank, as JSON objects; empty when the module has none. Collective.
   Result<std::vector<std::string>> counters(std::uint32_t variant);
 
-  // Collective. On the clock rank the stamps of the visit are in stamps().
+  // Collective. What this rank noted is in notes(): nothing, where its clock does not count.
   Report visit(const Command& command);
-  [[nodiscard]] std::vector<std::int64_t>& stamps() { return stamps_; }
+  [[nodiscard]] std::vector<std::int64_t>& notes() { return notes_; }
 
   Yardstick yardstick();
 
@@ -87,6 +88,11 @@ class Rig {
   Outcome connect_here(std::uint32_t variant, const std::vector<std::string>& addresses);
   Outcome ready_here(std::uint32_t variant);
   Outcome settle_here(std::uint32_t variant, const std::vector<std::string>& texts);
+  Outcome expose_here(std::uint32_t variant);
+  Outcome attach_here(std::uint32_t variant, const std::vector<std::string>& keys);
+  np_status synchronise(Opened& opened, Stage& stage);
+  [[nodiscard]] std::uint64_t seed_of(const Command& command, const Pattern& pattern, const Part& part,
+                                      std::uint64_t i) const;
   std::string describe_here(std::uint32_t variant) const;
   std::string counters_here(std::uint32_t variant) const;
   void prepare(const Command& command, Opened& opened, Stage& stage, std::uint64_t rounds) const;
@@ -98,7 +104,8 @@ class Rig {
   RigSetting set_;
   std::vector<std::unique_ptr<Opened>> opened_;
   std::array<char, 256> message_{};  // where modules leave their sentence
-  std::vector<std::int64_t> stamps_;
+  std::vector<std::int64_t> notes_;
+  std::vector<std::int64_t> scratch_;  // for notes that do not count
   std::vector<np_request> requests_;
   std::vector<char> yard_memory_;
   std::uint64_t most_buffer_bytes_ = 0;

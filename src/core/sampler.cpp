@@ -23,10 +23,12 @@ constexpr int most_corrections = 2;
 constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 
-// Rounds that one sample may have.
-std::uint64_t most_of_sample(const Curve& curve, const Point& point, std::uint64_t rounds) {
+// As many rounds as one sample may have.
+std::uint64_t within_sample(const Curve& curve, const Point& point, std::uint64_t rounds) {
+  const std::vector<std::uint64_t>& fewest = curve.setting.fewest_rounds;
   const std::vector<std::uint64_t>& most = curve.setting.most_rounds_of_sample;
   const auto place = static_cast<std::size_t>(&point - curve.points.data());
+  if (!fewest.empty()) rounds = std::max(rounds, fewest[place]);
   return most.empty() || most[place] == 0 ? rounds : std::min(rounds, most[place]);
 }
 
@@ -120,7 +122,7 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
                                  ? 0
                                  : curve.setting.most_rounds[static_cast<std::size_t>(&point - curve.points.data())];
   const double bound = most == 0 ? 1e9 : static_cast<double>(most > 1 ? most - 1 : 1);
-  return most_of_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound)));
+  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound)));
 }
 
 // Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of
@@ -135,14 +137,14 @@ std::optional<Visit> Sampler::calibrate() {
       ++next_in_order_;
       continue;
     }
-    if (point.round_ns == 0) return Visit{c, p, 1, 1, -1, 0};
+    if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
     const double enough = 4 * batch_factor * setting_.clock_cost_ns;
     const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
-    const auto rounds = most_of_sample(
+    const auto rounds = within_sample(
         curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
     const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
-    return Visit{c, p, samples, rounds, -1, static_cast<double>(samples * rounds) * point.round_ns};
+    return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds))};
   }
   return std::nullopt;
 }
@@ -170,7 +172,7 @@ void Sampler::choose_visit_lengths(double passes) {
       for (const Point& p : curve.points) {
         if (p.stop != Stop::none) continue;
         sum += around_ns +
-               std::max(visit_ns, static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1)) * p.round_ns);
+               std::max(visit_ns, p.cost_ns(static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1))));
       }
       return sum;
     };
@@ -201,13 +203,13 @@ std::optional<Visit> Sampler::next() {
       Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
       if (spent(curve, point)) continue;
-      const double sample_ns = static_cast<double>(point.rounds) * point.round_ns;
+      const double sample_ns = point.cost_ns(static_cast<double>(point.rounds));
       std::uint64_t samples = std::clamp<std::uint64_t>(
           static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
       // The first visit is a short one, and no visit would last very long even if the layer were as slow as it ever
       // was.
       if (point.passes == 0) samples = std::min(samples, first_visit_samples);
-      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_ns;
+      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_ns * point.stretch;
       const double bearable = std::max(static_cast<double>(fewest_[c]), 4 * visit_ns_[c] / std::max(slowest_ns, 1.0));
       samples = std::min(samples, static_cast<std::uint64_t>(bearable));
       const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
@@ -224,12 +226,16 @@ std::optional<Visit> Sampler::next() {
 }
 
 std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s,
-                            int state) {
+                            int state, Beside beside, double span_ns) {
   Curve& curve = curves_[visit.curve];
   Point& point = at(visit);
   if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
   curve.used_s += seconds;
-  curve.around_s += seconds - 1e-9 * std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
+  const double samples_ns = std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
+  if (span_ns > 0 && samples_ns > 0) {
+    point.stretch = std::max(1.0, span_ns * static_cast<double>(sample_ns.size()) / samples_ns);
+  }
+  curve.around_s += seconds - 1e-9 * point.stretch * samples_ns;
   ++curve.visits;
   const double operations = static_cast<double>(visit.rounds) * curve.setting.operations_per_round;
   std::vector<float> values;
@@ -272,7 +278,9 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   const std::size_t warm = warmup_samples(values);
   point.dropped += warm;
   point.samples += values.size() - warm;
-  point.states[state].push_back({at_s, {values.begin() + static_cast<std::ptrdiff_t>(warm), values.end()}});
+  const auto drop = static_cast<std::ptrdiff_t>(warm);
+  for (std::vector<float>& measure : beside.measures) measure.erase(measure.begin(), measure.begin() + drop);
+  point.states[state].push_back({at_s, {values.begin() + drop, values.end()}, std::move(beside)});
   return warm;
 }
 

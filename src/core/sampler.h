@@ -40,6 +40,7 @@ struct CurveSetting {
   // Per size, 0 is no limit, and so is an empty list.
   std::vector<std::uint64_t> most_rounds;            // of one visit
   std::vector<std::uint64_t> most_rounds_of_sample;  // of one sample
+  std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
 };
 
 struct Visit {
@@ -58,6 +59,7 @@ const char* stop_name(Stop stop);
 struct Point {
   std::uint64_t size_bytes = 0;
   double round_ns = 0;                       // the latest idea of one round's time
+  double stretch = 1;                        // how much longer than its operations taking a sample lasts
   double fastest_ns = 0, slowest_ns = 0;     // of one round: the medians of the fastest and the slowest visit
   int corrections = 0;                       // how often a first visit proved the calibration wrong
   std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
@@ -71,6 +73,8 @@ struct Point {
   Stop stop = Stop::none;
 
   void note_speed();  // that round_ns is one of its speeds
+  // What so many rounds take altogether.
+  [[nodiscard]] double cost_ns(double many) const { return many * round_ns * stretch; }
   // The state that most samples were taken in, or -1.
   [[nodiscard]] int state() const;
 };
@@ -92,9 +96,11 @@ class Sampler {
   // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
   std::optional<Visit> next();
 
-  // The raw duration of each sample, in ns, and how long the visit took altogether. Returns how many leading samples
-  // were dropped as warm-up.
-  std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state);
+  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. beside: of all samples.
+  // span_ns: how long taking one sample lasts, where that is not what its operations took. Returns how many leading
+  // samples were dropped as warm-up.
+  std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
+                     Beside beside = {}, double span_ns = 0);
   void add_verified(const Visit& visit, std::uint64_t bytes) { at(visit).verified_bytes += bytes; }
 
   // The machine changed its state since at_s: what was measured since then belongs to no state.

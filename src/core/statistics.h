@@ -8,14 +8,25 @@
 #include <span>
 #include <vector>
 
+#include "core/histogram.h"
+
 namespace netpipe {
 
 inline constexpr double confidence = 0.95;
+
+// What the samples of a visit say beside their times.
+struct Beside {
+  std::vector<std::vector<float>> measures;  // of each measure of the pattern, a value for each sample
+  std::vector<float> cells;                  // of each cell the median over the samples, in ns per operation
+  std::vector<std::uint32_t> slowest;        // of each cell, in how many samples it was the slowest
+  Histogram events;                          // operations that were timed one by one
+};
 
 // The kept samples of one visit of a size, in ns per operation, and when the visit was made, in seconds.
 struct Block {
   double at_s = 0;
   std::vector<float> values;
+  Beside beside = {};  // NOLINT(readability-redundant-member-init)
 };
 
 struct Estimate {

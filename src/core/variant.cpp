@@ -2,6 +2,7 @@
 #include "core/variant.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/text.h"
 
@@ -104,6 +105,17 @@ Outcome choose(Choice& choice, const std::string& kind, const char* of, const np
   return ok();
 }
 
+enum Common { common_buffers, common_reuse, common_send_offset, common_recv_offset };
+constexpr std::int64_t most_offset = 1LL << 30;  // far below what would overflow when a message and its pool are added
+constexpr std::array<np_option, 4> common{{
+    {"buffers", NP_CHOICE, "warm", 0, 0, "warm|cold", "",
+     "whether a message is where the one before was, in the cache, or at a new place in main memory", 0},
+    {"reuse", NP_INT, "100", 0, 100, nullptr, "%",
+     "of a hundred messages so many use one buffer again, all others one that was not used before", 0},
+    {"send_offset", NP_SIZE, "0", 0, most_offset, nullptr, "bytes", "from a page boundary to where messages start", 0},
+    {"recv_offset", NP_SIZE, "0", 0, most_offset, nullptr, "bytes", "from a page boundary to where messages land", 0},
+}};
+
 std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
 
 }  // namespace
@@ -128,7 +140,9 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
   return variant;
 }
 
-Result<Mode> parse_mode(std::string_view text) {
+std::span<const np_option> common_options() { return common; }
+
+Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers) {
   const std::string name = name_in(text);
   std::vector<std::string> names;
   Mode mode;
@@ -138,9 +152,27 @@ Result<Mode> parse_mode(std::string_view text) {
   }
   if (mode.pattern == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
   const Pattern& pattern = *mode.pattern;
-  const auto count = static_cast<std::uint32_t>(pattern.options.size());
-  if (Outcome chosen = choose(mode, "pattern", pattern.name, pattern.options.data(), count, text); !chosen) {
-    return chosen.failure();
+  mode.options.assign(pattern.options.begin(), pattern.options.end());
+  mode.options.insert(mode.options.end(), common.begin(), common.end());
+  np_option* const shared = &mode.options[pattern.options.size()];
+  const std::string reuse = std::to_string(buffers.reuse_percent);
+  const std::string send_offset = size_text(buffers.send_offset_bytes);
+  const std::string recv_offset = size_text(buffers.recv_offset_bytes);
+  shared[common_buffers].default_value = buffers.cold ? "cold" : "warm";
+  shared[common_reuse].default_value = reuse.c_str();
+  shared[common_send_offset].default_value = send_offset.c_str();
+  shared[common_recv_offset].default_value = recv_offset.c_str();
+  const auto count = static_cast<std::uint32_t>(mode.options.size());
+  Outcome chosen = choose(mode, "pattern", pattern.name, mode.options.data(), count, text);
+  for (np_option& option : std::span(mode.options).subspan(pattern.options.size())) option.default_value = nullptr;
+  if (!chosen) return chosen.failure();
+  const np_value* const values = &mode.values[pattern.options.size()];
+  mode.buffers.cold = values[common_buffers].number != 0;
+  mode.buffers.reuse_percent = static_cast<int>(values[common_reuse].number);
+  mode.buffers.send_offset_bytes = static_cast<std::uint64_t>(values[common_send_offset].number);
+  mode.buffers.recv_offset_bytes = static_cast<std::uint64_t>(values[common_recv_offset].number);
+  if (mode.buffers.cold && mode.buffers.reuse_percent < 100) {
+    return usage("pattern " + mode.name + ": cold buffers are never used again; leave out reuse or buffers");
   }
   return mode;
 }

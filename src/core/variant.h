@@ -3,10 +3,12 @@
 // "tcp:sndbuf=512k,wait=poll", and a mode is one pattern with chosen settings, "window:in_flight=64".
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/buffers.h"
 #include "core/pattern.h"
 #include "core/registry.h"
 #include "core/result.h"
@@ -35,6 +37,10 @@ struct Variant : Choice {
 
 struct Mode : Choice {
   const Pattern* pattern = nullptr;
+  std::vector<np_option> options;  // the pattern's own, and after them those that every pattern has
+  BufferPolicy buffers;
+  // With every default written out.
+  [[nodiscard]] std::string all() const { return whole(pattern->name, options.data()); }
   // The part of one rank in a visit of this size.
   [[nodiscard]] Part part(int rank, int nranks, std::uint64_t size_bytes) const {
     return {rank, nranks, size_bytes, values.data()};
@@ -42,6 +48,10 @@ struct Mode : Choice {
 };
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry);
-Result<Mode> parse_mode(std::string_view text);
+// buffers: where the text says nothing else.
+Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers = {});
+
+// What every pattern can be told beside its own options; the plan has the defaults.
+std::span<const np_option> common_options();
 
 }  // namespace netpipe

@@ -22,8 +22,8 @@ np_status alone(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int6
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
     for (std::uint64_t i = 0; i < 2 * rounds; ++i) {
-      const auto offset = static_cast<std::size_t>(s.incoming.take() - static_cast<char*>(s.landing->base));
-      const np_status status = put(s.endpoint, 0, s.outgoing.take(), s.landing, offset, bytes);
+      const auto offset = static_cast<std::size_t>(s.incoming.take() - s.near_in);
+      const np_status status = put(s.endpoint, 0, s.outgoing.take(), s.far_in, offset, bytes);
       if (status != NP_OK) return status;
     }
     *stamps++ = now_ns();
@@ -94,9 +94,6 @@ const Pattern pingpong = {
     .departures = messages,
     .single_rounds = true,
     .one_buffer = true,
-    .clock_rank = [](int) { return 0; },
-    .sender = mirrored,
-    .resets = false,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

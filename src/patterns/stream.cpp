@@ -69,7 +69,6 @@ const Pattern stream = {
     .single_rounds = false,
     .one_buffer = true,
     .clock_rank = [](int nranks) { return nranks - 1; },
-    .sender = mirrored,
     .resets = true,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "core/clock.h"
 #include "core/handshake.h"
@@ -42,9 +43,20 @@ void tell(Group& group, const Command& command) {
   }
 }
 
-// The reports of members 1.. of the group, and the stamps of the one whose clock counts (clock_peer; 0: none of them),
-// as many as there is room for. worst becomes the first report that is not good, the one that it comes with included.
-Outcome collect(Group& group, const Command& command, int clock_peer, std::vector<std::int64_t>& stamps,
+// Who the others waited for, where their progress tells: the end of a sentence.
+std::string laggard(const std::vector<std::uint64_t>& progress) {
+  const auto [least, most] = std::minmax_element(progress.begin(), progress.end());
+  if (*least == *most) return {};
+  const std::uint64_t operation = *least / 2 + 1;
+  return "; the others waited for rank " + std::to_string(least - progress.begin()) + ", which " +
+         (*least % 2 == 0 ? "had not begun operation " : "did not come back from operation ") +
+         std::to_string(operation) + " of this visit";
+}
+
+// The reports of members 1.. of the group and what they noted, as many numbers of each as there is room for in notes.
+// rank_of: by member, -1: it is no rank. worst becomes the first report that is not good, the one that it comes with
+// included.
+Outcome collect(Group& group, const Command& command, const std::vector<int>& rank_of, RankNotes& notes,
                 Report& worst) {
   // Members that have not reported yet wait for the one that has, and see nothing of its report.
   bool told = false;
@@ -54,6 +66,8 @@ Outcome collect(Group& group, const Command& command, int clock_peer, std::vecto
     tell(group, {.verb = Verb::abandon});
   };
   abandon();
+  std::vector<std::uint64_t> progress(notes.size(), 0);
+  if (rank_of[0] >= 0) progress[static_cast<std::size_t>(rank_of[0])] = worst.progress;
   // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
   bool echo_so_far = worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::peer_gone;
   Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
@@ -71,13 +85,30 @@ Outcome collect(Group& group, const Command& command, int clock_peer, std::vecto
       echo_so_far = echo;
     }
     abandon();
-    if (report.status == NP_OK && clock_peer == peer) {
-      outcome = group.recv(peer, stamps.data(), stamps.size() * sizeof(std::int64_t));
+    const int rank = rank_of[static_cast<std::size_t>(peer)];
+    if (rank < 0) continue;
+    progress[static_cast<std::size_t>(rank)] = report.progress;
+    std::vector<std::int64_t>& theirs = notes[static_cast<std::size_t>(rank)];
+    if (report.status == NP_OK && !theirs.empty()) {
+      outcome = group.recv(peer, theirs.data(), theirs.size() * sizeof(std::int64_t));
       if (!outcome) break;
     }
   }
   Watchdog::disarm();
+  if (outcome && worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::deadline) {
+    const std::size_t length = std::char_traits<char>::length(worst.sentence);
+    std::snprintf(worst.sentence + length, sizeof worst.sentence - length, "%s", laggard(progress).c_str());
+  }
   return outcome;
+}
+
+// Room for what each rank notes in this visit.
+void make_room(RankNotes& notes, const Mode& mode, int nranks, const Command& command) {
+  notes.resize(static_cast<std::size_t>(nranks));
+  for (int rank = 0; rank < nranks; ++rank) {
+    const Part part = mode.part(rank, nranks, command.size_bytes);
+    notes[static_cast<std::size_t>(rank)].assign(notes_of(*mode.pattern, part, command.samples, command.rounds), 0);
+  }
 }
 
 MemoryUse most(Group& group, MemoryUse memory) {
@@ -101,20 +132,22 @@ Result<Opening> NativeCrew::open(std::uint32_t variant) {
   return rig_.open(variant);
 }
 
-Result<Report> NativeCrew::visit(const Command& command, std::vector<std::int64_t>& stamps) {
-  const bool single = alone(command.variant);
+Result<Report> NativeCrew::visit(const Command& command, RankNotes& notes) {
+  const int nranks = rig_.ranks(command.variant);
+  const bool single = nranks == 1;
   if (!single) tell(group_, command);
   Report report = rig_.visit(command);
+  make_room(notes, resolved_.modes[command.pattern], nranks, command);
   if (!single) {
-    const Pattern& pattern = *resolved_.modes[command.pattern].pattern;
-    const int clock_rank = pattern.clock_rank(rig_.ranks(command.variant));
-    const Outcome collected = collect(group_, command, clock_rank, rig_.stamps(), report);
+    std::vector<int> rank_of(static_cast<std::size_t>(group_.size()), -1);
+    for (int rank = 0; rank < nranks; ++rank) rank_of[static_cast<std::size_t>(rank)] = rank;
+    const Outcome collected = collect(group_, command, rank_of, notes, report);
     if (!collected) {
       const std::string own = report.status != NP_OK ? std::string(" (") + report.sentence + ")" : "";
       return Failure{collected.failure().exit, collected.failure().sentence + own};
     }
   }
-  stamps.swap(rig_.stamps());
+  notes[0].swap(rig_.notes());
   return report;
 }
 
@@ -231,7 +264,7 @@ Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
   if (Outcome told = welcome(variant); !told) return lost(told.failure());
   tell(*group_, {.verb = Verb::open, .variant = 0});
-  Result<Opening> opening = open_job(*group_, plan_, module.name, placement_);
+  Result<Opening> opening = open_job(*group_, plan_, resolved_, module, placement_);
   if (!opening) return lost(opening.failure());
   for (std::size_t rank = 0; rank < placement_.by_rank.size(); ++rank) {
     group_->rename(placement_.by_rank[rank], "rank " + std::to_string(rank));
@@ -239,7 +272,7 @@ Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   return opening;
 }
 
-Result<Report> JobCrew::visit(const Command& command, std::vector<std::int64_t>& stamps) {
+Result<Report> JobCrew::visit(const Command& command, RankNotes& notes) {
   Command there = command;
   there.variant = 0;
   tell(*group_, there);
@@ -249,11 +282,12 @@ Result<Report> JobCrew::visit(const Command& command, std::vector<std::int64_t>&
   Watchdog::disarm();
   if (!begun) return lost(begun.failure());
   const int nranks = static_cast<int>(placement_.by_rank.size());
-  const Pattern& pattern = *resolved_.modes[command.pattern].pattern;
-  const int clock_rank = pattern.clock_rank(nranks);
-  stamps.resize(readings(pattern, command.samples));
-  const Outcome collected =
-      collect(*group_, there, placement_.by_rank[static_cast<std::size_t>(clock_rank)], stamps, report);
+  make_room(notes, resolved_.modes[command.pattern], nranks, command);
+  std::vector<int> rank_of(static_cast<std::size_t>(group_->size()), -1);
+  for (int rank = 0; rank < nranks; ++rank) {
+    rank_of[static_cast<std::size_t>(placement_.by_rank[static_cast<std::size_t>(rank)])] = rank;
+  }
+  const Outcome collected = collect(*group_, there, rank_of, notes, report);
   if (!collected) return lost(collected.failure());
   return report;
 }

@@ -18,13 +18,16 @@
 
 namespace netpipe {
 
+// By rank: what each noted in a visit; nothing where its clock does not count.
+using RankNotes = std::vector<std::vector<std::int64_t>>;
+
 class Crew {
  public:
   virtual ~Crew() = default;
   // Each is collective and comes to an end. variant: of the plan.
   virtual Result<Opening> open(std::uint32_t variant) = 0;
-  // The worst of the ranks' reports, and the stamps of the rank whose clock counts. A failure: a rank has gone.
-  virtual Result<Report> visit(const Command& command, std::vector<std::int64_t>& stamps) = 0;
+  // The worst of the ranks' reports, and what they noted. A failure: a rank has gone.
+  virtual Result<Report> visit(const Command& command, RankNotes& notes) = 0;
   virtual Result<std::vector<std::string>> counters(std::uint32_t variant) = 0;  // and closes the variant
   // Ends the ranks that are not this process. What they used at most.
   virtual MemoryUse finish() = 0;
@@ -40,7 +43,7 @@ class NativeCrew final : public Crew {
   NativeCrew(Group& group, Rig& rig, const Plan& plan, const Resolved& resolved)
       : group_(group), rig_(rig), plan_(plan), resolved_(resolved) {}
   Result<Opening> open(std::uint32_t variant) override;
-  Result<Report> visit(const Command& command, std::vector<std::int64_t>& stamps) override;
+  Result<Report> visit(const Command& command, RankNotes& notes) override;
   Result<std::vector<std::string>> counters(std::uint32_t variant) override;
   MemoryUse finish() override;
   void sign_of_life() override;
@@ -72,7 +75,7 @@ class JobCrew final : public Crew {
       : office_(office), plan_(plan), resolved_(resolved) {}
   ~JobCrew() override;
   Result<Opening> open(std::uint32_t variant) override;
-  Result<Report> visit(const Command& command, std::vector<std::int64_t>& stamps) override;
+  Result<Report> visit(const Command& command, RankNotes& notes) override;
   Result<std::vector<std::string>> counters(std::uint32_t variant) override;
   MemoryUse finish() override;
   void let_go() override;

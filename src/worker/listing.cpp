@@ -67,8 +67,14 @@ std::string listing_json(const Registry& registry) {
     json.field("source", pattern->source).field("min_ranks", pattern->min_ranks).field("max_ranks", pattern->max_ranks);
     json.key("options").open('[');
     for (const np_option& option : pattern->options) add_option(json, option);
+    json.close(']').key("measures").open('[');
+    for (const Measure& measure : pattern->measures) {
+      json.open('{').field("name", measure.name).field("unit", measure.unit).field("help", measure.help).close('}');
+    }
     json.close(']').close('}');
   }
+  json.close(']').key("pattern_options").open('[');
+  for (const np_option& option : common_options()) add_option(json, option);
   json.close(']').key("refused").open('[');
   for (const RefusedModule& refused : registry.refused()) {
     json.open('{').field("path", refused.path).field("reason", refused.reason).close('}');
@@ -95,7 +101,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
     }
   }
   const std::uint64_t memory =
-      2 * BufferPool::half_bytes(resolved.buffers, resolved.sizes.back(), plan.verify) * resolved.variants.size();
+      2 * BufferPool::half_bytes(resolved.pool) * resolved.variants.size();
   json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
   return record + "," + json.text().substr(1);
 }

@@ -26,6 +26,41 @@ Exit worse(Exit a, Exit b) {
   return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
 }
 
+// The measures and cells of a point: their medians over all samples, and over the visits.
+void add_beside(Json& json, const Mode& mode, int nranks, std::uint64_t size_bytes, std::span<const Block> blocks,
+                std::size_t leading) {
+  const Pattern& pattern = *mode.pattern;
+  json.key("measures").open('[');
+  for (std::size_t m = 0; m < pattern.measures.size(); ++m) {
+    std::vector<Block> own;
+    for (const Block& block : blocks) {
+      const std::vector<float>& values = block.beside.measures[m];
+      own.push_back({block.at_s, {values.begin() + static_cast<std::ptrdiff_t>(leading), values.end()}});
+    }
+    const Estimate e = estimate(own);
+    json.open('{').field("name", pattern.measures[m].name).field("unit", pattern.measures[m].unit);
+    json.field("median", e.median);
+    e.bounded ? json.field("low", e.low).field("high", e.high) : json.field_null("low").field_null("high");
+    json.close('}');
+  }
+  json.close(']').key("cells").open('[');
+  const Part part = mode.part(pattern.every_rank ? 0 : pattern.clock_rank(nranks), nranks, size_bytes);
+  for (std::uint32_t c = 0; c < pattern.cells(part); ++c) {
+    const Cell cell = pattern.cell(part, c);
+    std::vector<float> medians;
+    std::uint64_t slowest = 0;
+    for (const Block& block : blocks) {
+      medians.push_back(block.beside.cells[c]);
+      slowest += block.beside.slowest[c];
+    }
+    std::sort(medians.begin(), medians.end());
+    json.open('{').field("rank", cell.rank);
+    cell.peer >= 0 ? json.field("peer", cell.peer) : json.field_null("peer");
+    json.field("median_ns", quantile(medians, 0.5)).field("slowest", slowest).close('}');
+  }
+  json.close(']');
+}
+
 std::string text_of(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
@@ -146,7 +181,12 @@ std::vector<CurveSetting> Session::curve_settings() {
       curve.messages_per_operation = pattern.messages_per_operation(mode.part(clock_rank, nranks, 0));
       curve.single_rounds = pattern.single_rounds;
       const std::uint64_t most = limits.max_message_bytes;
+      std::size_t odd = 0;
       for (const std::uint64_t size : set_.resolved->sizes) {
+        if (!takes_size(*set_.resolved, mode, nranks, size)) {
+          odd += pattern.sizeless(mode.part(clock_rank, nranks, size)) ? 0 : 1;
+          continue;
+        }
         if (most != 0 && size > most) {
           skip(v, mode.name.c_str(), size, "the largest message of this variant is " + std::to_string(most) + " bytes");
           continue;
@@ -155,6 +195,12 @@ std::vector<CurveSetting> Session::curve_settings() {
         const bool bounded = set_.plan->verify && limits.delivers != 0;
         curve.most_rounds.push_back(bounded ? verified_rounds(*set_.resolved, mode, nranks, size) : 0);
         curve.most_rounds_of_sample.push_back(pattern.most_rounds(mode.part(clock_rank, nranks, size)));
+        curve.fewest_rounds.push_back(pattern.fewest_rounds(mode.part(clock_rank, nranks, size)));
+      }
+      if (odd > 0) {
+        skip(v, mode.name.c_str(), 0,
+             std::to_string(odd) + " sizes are left out: they are no multiple of " +
+                 std::to_string(pattern.unit_bytes(mode.part(clock_rank, nranks, 0))) + " bytes");
       }
       if (set_.plan->verify && limits.delivers == 0) {
         skip(v, mode.name.c_str(), 0,
@@ -222,7 +268,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   command.visit = ++visits_;
   command.deadline_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns);
   const double began_s = at_s();
-  const Result<Report> report = crews_[command.variant]->visit(command, stamps_);
+  const Result<Report> report = crews_[command.variant]->visit(command, notes_);
   if (Watchdog::interrupted()) return ok();
   const bool job = crews_[command.variant] != set_.native;
   if (!report) {
@@ -241,20 +287,67 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     lose(sampler, v, wrong ? Exit::gate : Exit::failed, report->sentence, job && !wrong);
     return ok();
   }
-  std::vector<double> ns;
-  ns.reserve(v.samples);
-  const bool pauses = set_.resolved->modes[command.pattern].pattern->pauses;
-  for (std::size_t i = 0; i < v.samples; ++i) {
-    const std::size_t begin = pauses ? 2 * i : i;
-    ns.push_back(static_cast<double>(stamps_[begin + 1] - stamps_[begin]));
-  }
-  const std::size_t dropped = sampler.report(v, ns, at_s() - began_s, began_s, state_);
+  const Taken taken = take(v, set_.resolved->modes[command.pattern], openings_[command.variant].nranks,
+                           command.size_bytes);
+  const std::size_t dropped =
+      sampler.report(v, taken.ns, at_s() - began_s, began_s, state_, taken.beside,
+                     taken.span_ns / static_cast<double>(v.samples));
   sampler.add_verified(v, report->verified_bytes);
-  return write_sample(sampler, v, ns, dropped, report->verified_bytes);
+  return write_sample(sampler, v, taken, dropped, report->verified_bytes);
 }
 
-Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std::vector<double>& ns,
-                              std::size_t dropped, std::uint64_t verified_bytes) {
+Session::Taken Session::take(const Visit& v, const Mode& mode, int nranks, std::uint64_t size_bytes) const {
+  const Pattern& pattern = *mode.pattern;
+  const int clock_rank = pattern.clock_rank(nranks);
+  const Part part = mode.part(pattern.every_rank ? 0 : clock_rank, nranks, size_bytes);
+  Taken taken;
+  taken.ns.reserve(v.samples);
+  if (pattern.evaluate == nullptr) {
+    const std::vector<std::int64_t>& clock = notes_[static_cast<std::size_t>(clock_rank)];
+    for (std::size_t i = 0; i < v.samples; ++i) {
+      const std::size_t begin = pattern.pauses ? 2 * i : i;
+      taken.ns.push_back(static_cast<double>(clock[begin + 1] - clock[begin]));
+    }
+    return taken;
+  }
+  const double operations = static_cast<double>(v.rounds) * pattern.operations(part);
+  const std::size_t ncells = pattern.cells(part);
+  std::vector<double> measures(pattern.measures.size());
+  std::vector<double> cells(ncells);
+  std::vector<double> events;
+  std::vector<std::vector<float>> by_cell(ncells);
+  std::vector<std::span<const std::int64_t>> parts(static_cast<std::size_t>(nranks));
+  taken.beside.measures.resize(measures.size());
+  taken.beside.slowest.assign(ncells, 0);
+  for (std::size_t i = 0; i < v.samples; ++i) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      const std::size_t each = notes_[rank].size() / v.samples;
+      parts[rank] = std::span(notes_[rank]).subspan(i * each, each);
+    }
+    Reading reading;
+    reading.measures = measures;
+    reading.cells = cells;
+    reading.events = &events;
+    events.clear();
+    pattern.evaluate(part, v.rounds, parts, reading);
+    taken.ns.push_back(reading.ns);
+    taken.span_ns += reading.span_ns > 0 ? reading.span_ns : reading.ns;
+    for (std::size_t m = 0; m < measures.size(); ++m) {
+      taken.beside.measures[m].push_back(static_cast<float>(measures[m]));
+    }
+    for (std::size_t c = 0; c < ncells; ++c) by_cell[c].push_back(static_cast<float>(cells[c] / operations));
+    if (ncells > 0) ++taken.beside.slowest[static_cast<std::size_t>(std::max_element(cells.begin(), cells.end()) - cells.begin())];
+    for (const double ns : events) taken.beside.events.add(ns);
+  }
+  for (std::vector<float>& values : by_cell) {
+    std::sort(values.begin(), values.end());
+    taken.beside.cells.push_back(static_cast<float>(quantile(values, 0.5)));
+  }
+  return taken;
+}
+
+Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const Taken& taken, std::size_t dropped,
+                              std::uint64_t verified_bytes) {
   const Curve& curve = sampler.curves()[v.curve];
   Json json;
   json.open('{').field("type", "sample").field("launch", set_.plan->launch);
@@ -267,11 +360,19 @@ Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const std:
   json.field("ops", v.rounds * curve.setting.operations_per_round);
   const auto list = [&](const char* name, std::size_t from, std::size_t to) {
     json.key(name).open('[');
-    for (std::size_t i = from; i < to; ++i) json.value(static_cast<std::int64_t>(ns[i]));
+    for (std::size_t i = from; i < to; ++i) json.value(static_cast<std::int64_t>(taken.ns[i]));
     json.close(']');
   };
-  list("ns", dropped, ns.size());
+  list("ns", dropped, taken.ns.size());
   list("dropped_ns", 0, dropped);
+  const Pattern& pattern = *set_.resolved->modes[curve.setting.pattern].pattern;
+  json.key("measures").open('{');
+  for (std::size_t m = 0; m < taken.beside.measures.size(); ++m) {
+    json.key(pattern.measures[m].name).open('[');
+    for (std::size_t i = dropped; i < taken.ns.size(); ++i) json.value(static_cast<double>(taken.beside.measures[m][i]));
+    json.close(']');
+  }
+  json.close('}');
   json.field("verified_bytes", verified_bytes).close('}');
   return write(json.take());
 }
@@ -283,14 +384,20 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   const PointEstimate e = estimate_point(blocks);
   std::vector<float> values = kept_values(blocks, e.leading);
   std::sort(values.begin(), values.end());
-  const bool single = curve.setting.single_rounds && point.rounds == 1;
   double sum = 0;
   Histogram histogram;
+  for (const Block& block : blocks) histogram.add(block.beside.events);
+  // Where the operations of a sample were timed one by one, the distribution is theirs.
+  const bool events = histogram.total() > 0;
   for (const float v : values) {
     sum += v;
-    histogram.add(v);
+    if (!events) histogram.add(v);
   }
-  const auto percentile = [&](double q) { return single ? supported_quantile(values, q) : std::nullopt; };
+  const bool single = events || (curve.setting.single_rounds && point.rounds == 1);
+  const auto percentile = [&](double q) {
+    if (events) return histogram.supported_quantile(q);
+    return single ? supported_quantile(values, q) : std::nullopt;
+  };
   Json json;
   json.open('{').field("type", "point").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[curve.setting.variant].name);
@@ -302,7 +409,9 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
   json.field("mean_ns", sum / static_cast<double>(values.size()));
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
-  const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0;
+  json.field("p9999_ns", percentile(0.9999));
+  const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0 &&
+                        curve.setting.messages_per_operation > 0;
   const double bytes = static_cast<double>(point.size_bytes) * curve.setting.messages_per_operation;
   json.field("bytes_per_s", has_rate ? bytes * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation)
@@ -318,7 +427,10 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   for (const auto& [bucket, count] : histogram.counts()) json.value(Histogram::lower_ns(bucket));
   json.close(']').key("count").open('[');
   for (const auto& [bucket, count] : histogram.counts()) json.value(count);
-  json.close(']').close('}').close('}');
+  json.close(']').close('}');
+  add_beside(json, set_.resolved->modes[curve.setting.pattern], openings_[curve.setting.variant].nranks,
+             point.size_bytes, blocks, e.leading);
+  json.close('}');
   return json.take();
 }
 

@@ -49,7 +49,14 @@ class Session {
   void give_up(Sampler& sampler, const Visit& visit, bool again);
   void lose(Sampler& sampler, const Visit& visit, Exit exit, const std::string& sentence, bool again);
   void take_yardstick(Sampler* sampler);
-  Outcome write_sample(const Sampler& sampler, const Visit& visit, const std::vector<double>& ns, std::size_t dropped,
+  // What the ranks noted in a visit, sample by sample.
+  struct Taken {
+    std::vector<double> ns;
+    double span_ns = 0;  // of the whole visit
+    Beside beside;
+  };
+  Taken take(const Visit& visit, const Mode& mode, int nranks, std::uint64_t size_bytes) const;
+  Outcome write_sample(const Sampler& sampler, const Visit& visit, const Taken& taken, std::size_t dropped,
                        std::uint64_t verified_bytes);
   Outcome write_done(Sampler& sampler);
   std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
@@ -69,7 +76,7 @@ class Session {
   std::vector<Crew*> crews_;       // per variant; nullptr: it is not open
   std::vector<Opening> openings_;  // per variant
   std::vector<int> restarts_;      // per variant, of its job
-  std::vector<std::int64_t> stamps_;
+  RankNotes notes_;
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();
 };

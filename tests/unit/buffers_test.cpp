@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/buffers.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,8 +28,17 @@ const np_module& plain_module() {
   return module;
 }
 
-std::unique_ptr<BufferPool> made(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify) {
-  Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, policy, max_bytes, verify, 1);
+PoolNeed need_of(const BufferPolicy& policy, std::uint64_t max_bytes, bool verify = false) {
+  PoolNeed need;
+  need.place_bytes = max_bytes;
+  need.offset_bytes = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
+  need.spreads = policy.spreads();
+  need.verify = verify;
+  return need;
+}
+
+std::unique_ptr<BufferPool> made(const PoolNeed& need) {
+  Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, need, 1);
   if (pool) return std::move(*pool);
   ADD_FAILURE() << pool.failure().sentence;
   return nullptr;
@@ -66,12 +76,12 @@ TEST(Buffers, HavePlacesThatNeverOverlapAndKeepTheirOffset) {
     policy.recv_offset_bytes = random() % (i % 3 == 1 ? 10'000 : 64);
     const std::uint64_t max_bytes = 1 + random() % (i % 2 == 0 ? 200 : 300'000);
     const bool verify = i % 10 == 0;
-    const std::unique_ptr<BufferPool> pool = made(policy, max_bytes, verify);
+    const std::unique_ptr<BufferPool> pool = made(need_of(policy, max_bytes, verify));
     ASSERT_TRUE(pool);
     for (const std::uint64_t size : {std::uint64_t{1}, 1 + random() % max_bytes, max_bytes}) {
       const std::uint32_t many = verify ? 5000 : 1 + static_cast<std::uint32_t>(random() % 20);
-      const Slots out = pool->outgoing(size, many);
-      const Slots in = pool->incoming(size, many);
+      const Slots out = pool->outgoing(policy, size, many);
+      const Slots in = pool->incoming(policy, size, many);
       const Half out_half = half_of(out, policy.send_offset_bytes, *pool);
       const Half in_half = half_of(in, policy.recv_offset_bytes, *pool);
       EXPECT_EQ(in_half.begin, pool->incoming_base());
@@ -83,21 +93,21 @@ TEST(Buffers, HavePlacesThatNeverOverlapAndKeepTheirOffset) {
 }
 
 TEST(Buffers, AreAlwaysTheSamePlaceWhenWarm) {
-  const std::unique_ptr<BufferPool> pool = made({}, 65536, false);
+  const std::unique_ptr<BufferPool> pool = made(need_of({}, 65536, false));
   ASSERT_TRUE(pool);
-  Slots slots = pool->outgoing(8);
+  Slots slots = pool->outgoing({}, 8);
   EXPECT_EQ(slots.count(), 1U);
   char* const first = slots.take();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(slots.take(), first);
-  EXPECT_EQ(pool->outgoing(8).take(), first) << "also in the next visit";
-  EXPECT_EQ(pool->outgoing(65536).take(), first) << "also for another size";
+  EXPECT_EQ(pool->outgoing({}, 8).take(), first) << "also in the next visit";
+  EXPECT_EQ(pool->outgoing({}, 65536).take(), first) << "also for another size";
 }
 
 TEST(Buffers, GiveAsManyPlacesAsAreAskedForAndFit) {
-  const std::unique_ptr<BufferPool> pool = made({}, 1000, true);
+  const std::unique_ptr<BufferPool> pool = made(need_of({}, 1000, true));
   ASSERT_TRUE(pool);
-  EXPECT_EQ(pool->incoming(1000, 100).count(), 100U);
-  const std::uint32_t all = pool->incoming(1000, UINT32_MAX).count();
+  EXPECT_EQ(pool->incoming({}, 1000, 100).count(), 100U);
+  const std::uint32_t all = pool->incoming({}, 1000, UINT32_MAX).count();
   EXPECT_GE(all, 16U * mib / 1088);  // 1000 and the guard, rounded up to lines
   EXPECT_LE(static_cast<std::uint64_t>(all) * 1088, pool->bytes() / 2);
 }
@@ -107,10 +117,10 @@ TEST(Buffers, HaveTwoPlacesForTheLargestMessageThatIsVerified) {
   for (const std::uint64_t size : {std::uint64_t{1}, 8 * mib, 8 * mib + 3, 20 * mib}) {
     BufferPolicy policy;
     policy.recv_offset_bytes = 77;
-    const std::unique_ptr<BufferPool> pool = made(policy, size, true);
+    const std::unique_ptr<BufferPool> pool = made(need_of(policy, size, true));
     ASSERT_TRUE(pool);
-    EXPECT_GE(pool->incoming(size, UINT32_MAX).count(), 2U) << size;
-    EXPECT_GE(pool->outgoing(size, UINT32_MAX).count(), 2U) << size;
+    EXPECT_GE(pool->incoming(policy, size, UINT32_MAX).count(), 2U) << size;
+    EXPECT_GE(pool->outgoing(policy, size, UINT32_MAX).count(), 2U) << size;
   }
 }
 
@@ -123,15 +133,15 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
       policy.cold = cold;
       policy.send_offset_bytes = 13;
       policy.recv_offset_bytes = 4099;
-      const std::unique_ptr<BufferPool> pool = made(policy, max_bytes, true);
+      const std::unique_ptr<BufferPool> pool = made(need_of(policy, max_bytes, true));
       ASSERT_TRUE(pool);
       for (const std::uint64_t size : {std::uint64_t{1}, max_bytes / 2 + 1, max_bytes}) {
-        const std::uint64_t places = BufferPool::verified_places(policy, max_bytes, size);
+        const std::uint64_t places = BufferPool::verified_places(need_of(policy, max_bytes), size);
         EXPECT_GE(places, 2U) << size;
-        EXPECT_LE(places, pool->incoming(size, UINT32_MAX).count()) << size;
-        EXPECT_LE(places, pool->outgoing(size, UINT32_MAX).count()) << size;
+        EXPECT_LE(places, pool->incoming(policy, size, UINT32_MAX).count()) << size;
+        EXPECT_LE(places, pool->outgoing(policy, size, UINT32_MAX).count()) << size;
         policy.cold = !cold;
-        EXPECT_EQ(BufferPool::verified_places(policy, max_bytes, size), places) << size;
+        EXPECT_EQ(BufferPool::verified_places(need_of(policy, max_bytes), size), places) << size;
         policy.cold = cold;
       }
     }
@@ -141,16 +151,17 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
 TEST(Buffers, HoldWhatIsUnderWayAtOnceAndATokenBesideIt) {
   BufferPolicy policy;
   policy.recv_offset_bytes = 4099;
-  policy.at_once_bytes = BufferPool::room_for(64, 65536);
-  const std::unique_ptr<BufferPool> pool = made(policy, 65536, false);
+  PoolNeed need = need_of(policy, 65536);
+  need.at_once_bytes = BufferPool::room_for(64, 65536);
+  const std::unique_ptr<BufferPool> pool = made(need);
   ASSERT_TRUE(pool);
-  const Slots places = pool->incoming(65536, 64);
+  const Slots places = pool->incoming(policy, 65536, 64);
   EXPECT_EQ(places.count(), 64U);
   for (std::uint64_t i = 1; i < 64; ++i) EXPECT_GE(places.at(i) - places.at(i - 1), 65536 + guard_bytes);
   EXPECT_GE(pool->token_in(), places.at(63) + 65536 + guard_bytes);
   EXPECT_LT(pool->token_in(), pool->incoming_base() + pool->bytes() / 2);
-  EXPECT_GE(pool->token_out(), pool->outgoing(65536, 64).at(63) + 65536 + guard_bytes);
-  EXPECT_EQ(pool->incoming(65536).count(), 1U) << "warm: the same place again";
+  EXPECT_GE(pool->token_out(), pool->outgoing(policy, 65536, 64).at(63) + 65536 + guard_bytes);
+  EXPECT_EQ(pool->incoming(policy, 65536).count(), 1U) << "warm: the same place again";
 }
 
 TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
@@ -165,11 +176,35 @@ TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
   EXPECT_EQ(slots.at(7), memory.data() + 64);
 }
 
+TEST(Slots, UseOnePlaceAgainAsOftenAsTheyAreTold) {
+  std::vector<char> memory(1000);
+  for (const std::uint32_t percent : {1U, 25U, 50U, 99U}) {
+    Slots slots(memory.data(), 1, 1000);
+    slots.rewind(1);
+    slots.reuse(percent);
+    std::vector<int> seen(1000);
+    for (int i = 0; i < 400; ++i) ++seen[static_cast<std::size_t>(slots.take() - memory.data())];
+    EXPECT_EQ(seen[0], static_cast<int>(4 * percent));
+    EXPECT_EQ(*std::max_element(seen.begin() + 1, seen.end()), 1) << "no other place twice";
+    EXPECT_EQ(slots.places().count, 0U) << "a module must not think that it knows the order";
+  }
+}
+
+TEST(ReusedBuffers, SpreadOverMoreThanTheCachesUnlessAllAreReused) {
+  BufferPolicy policy;
+  policy.reuse_percent = 50;
+  const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536));
+  ASSERT_TRUE(pool);
+  EXPECT_GE(pool->outgoing(policy, 65536).count() * 65536ULL, 2 * last_level_cache_bytes());
+  policy.reuse_percent = 100;
+  EXPECT_EQ(pool->outgoing(policy, 65536).count(), 1U);
+}
+
 TEST(Buffers, AreTouchedBeforeTheyAreUsed) {
-  const std::unique_ptr<BufferPool> pool = made({}, 4 * mib, false);
+  const std::unique_ptr<BufferPool> pool = made(need_of({}, 4 * mib, false));
   ASSERT_TRUE(pool);
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  for (char* half : {pool->outgoing(1).base(), pool->incoming(1).base()}) {
+  for (char* half : {pool->outgoing({}, 1).base(), pool->incoming({}, 1).base()}) {
     std::vector<unsigned char> resident(pool->bytes() / 2 / page, 0);
     ASSERT_EQ(mincore(half, resident.size() * page, resident.data()), 0);
     for (std::size_t i = 0; i < resident.size(); ++i) ASSERT_EQ(resident[i] & 1, 1) << "page " << i;
@@ -184,7 +219,7 @@ TEST(ColdBuffers, AreLargerThanTwiceTheLastLevelCacheInEachDirection) {
   const std::uint64_t cache = last_level_cache_bytes();
   EXPECT_GE(cache, 64U << 10);
   for (const std::uint64_t size : {std::uint64_t{1}, mib, 64 * mib, 1024 * mib}) {
-    const std::uint64_t half = BufferPool::half_bytes(policy, size, false);
+    const std::uint64_t half = BufferPool::half_bytes(need_of(policy, size, false));
     EXPECT_GT(half, 2 * cache);
     EXPECT_GE(half, 2 * size) << "so that the next message starts elsewhere";
   }
@@ -194,16 +229,16 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
   BufferPolicy policy;
   policy.cold = true;
   policy.send_offset_bytes = 13;
-  if (BufferPool::half_bytes(policy, 65536, false) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
-  const std::unique_ptr<BufferPool> pool = made(policy, 65536, false);
+  if (BufferPool::half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
+  const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536, false));
   ASSERT_TRUE(pool);
-  Slots first = pool->outgoing(65536);
+  Slots first = pool->outgoing(policy, 65536);
   const std::uint64_t stride = static_cast<std::uint64_t>(first.at(1) - first.at(0));
   EXPECT_GE(first.count() * stride, 2 * last_level_cache_bytes());
   ASSERT_NO_FATAL_FAILURE(expect_places(first, 65536, 13, half_of(first, 13, *pool)));
   const std::uint32_t began = first.next();
   EXPECT_NE(first.take(), first.take());
-  EXPECT_NE(pool->outgoing(65536).next(), began);
+  EXPECT_NE(pool->outgoing(policy, 65536).next(), began);
   // What is pushed out of the caches lies within the pool, also where the places begin anew.
   BufferPool::evict(first, 65536, 100);
   first.rewind(first.count() - 1);
@@ -211,7 +246,7 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
 }
 
 TEST(Buffers, ThatCannotBeHadAreASentence) {
-  const Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, {}, 1ULL << 50, false, 1);
+  const Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, need_of({}, 1ULL << 50), 1);
   ASSERT_FALSE(pool);
   EXPECT_EQ(pool.failure().exit, Exit::failed);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "for messages up to 1024T cannot be allocated", pool.failure().sentence);
@@ -219,10 +254,10 @@ TEST(Buffers, ThatCannotBeHadAreASentence) {
 }
 
 TEST(Buffers, AreCountedForAllRanksOfTheHost) {
-  const std::uint64_t half = BufferPool::half_bytes({}, 64 * mib, false);
+  const std::uint64_t half = BufferPool::half_bytes(need_of({}, 64 * mib, false));
   const auto enough_for = static_cast<int>(available_memory_bytes() / (2 * half));
   const Result<std::unique_ptr<BufferPool>> pool =
-      BufferPool::make(plain_module(), nullptr, {}, 64 * mib, false, 2 * enough_for + 2);
+      BufferPool::make(plain_module(), nullptr, need_of({}, 64 * mib), 2 * enough_for + 2);
   ASSERT_FALSE(pool);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, " ranks", pool.failure().sentence);
 }
@@ -231,10 +266,10 @@ TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
   BufferPolicy policy;
   policy.cold = true;
   policy.recv_offset_bytes = 1ULL << 30;
-  EXPECT_GT(BufferPool::half_bytes(policy, 1ULL << 62, true), 1ULL << 63);
+  EXPECT_GT(BufferPool::half_bytes(need_of(policy, 1ULL << 62, true)), 1ULL << 63);
   std::uint64_t last = 0;
   for (int bits = 0; bits <= 62; ++bits) {
-    const std::uint64_t half = BufferPool::half_bytes(policy, 1ULL << bits, bits % 2 == 0);
+    const std::uint64_t half = BufferPool::half_bytes(need_of(policy, 1ULL << bits, bits % 2 == 0));
     EXPECT_GE(half, last);
     last = half;
   }
@@ -272,7 +307,7 @@ const np_module& allocating_module() {
 TEST(Buffers, ComeFromTheModuleThatHasItsOwnAndGoBackToIt) {
   allocations = {.allowed = 2, .live = 0, .bytes = {}};
   {
-    Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(allocating_module(), nullptr, {}, 65536, false, 2);
+    Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(allocating_module(), nullptr, need_of({}, 65536), 2);
     ASSERT_TRUE(pool) << pool.failure().sentence;
     EXPECT_EQ(allocations.live, 2);
     EXPECT_EQ(allocations.bytes, std::vector<std::size_t>(2, (*pool)->bytes() / 2));
@@ -284,7 +319,7 @@ TEST(Buffers, OfAModuleThatRunsOutAreASentenceAndNothingIsLeftBehind) {
   for (const int allowed : {0, 1}) {
     allocations = {.allowed = allowed, .live = 0, .bytes = {}};
     const Result<std::unique_ptr<BufferPool>> pool =
-        BufferPool::make(allocating_module(), nullptr, {}, 65536, false, 2);
+        BufferPool::make(allocating_module(), nullptr, need_of({}, 65536), 2);
     ASSERT_FALSE(pool);
     EXPECT_PRED_FORMAT2(testing::IsSubstring, "cannot be allocated by module allocating", pool.failure().sentence);
     EXPECT_EQ(allocations.live, 0);

@@ -178,7 +178,7 @@ TEST(Plan, TakesAPatternOnceForEachOfItsSettings) {
   EXPECT_EQ(resolved->modes[0].name, "window");
   EXPECT_EQ(resolved->modes[1].name, "window:in_flight=64");
   const std::string canonical = canonical_text(plan, *resolved);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\npattern window:in_flight=64,directions=one\n", canonical);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\npattern window:in_flight=64,directions=one,buffers=warm,reuse=100,send_offset=0,recv_offset=0\n", canonical);
 }
 
 TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
@@ -186,7 +186,7 @@ TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
     const Plan plan = parsed(minimal + "schedule list\nsizes 8,1M\n" + lines);
     const Result<Resolved> resolved = resolve(plan, registry());
     EXPECT_TRUE(resolved) << resolved.failure().sentence;
-    return resolved ? BufferPool::half_bytes(resolved->buffers, resolved->sizes.back(), plan.verify) >> 20 : 0;
+    return resolved ? BufferPool::half_bytes(resolved->pool) >> 20 : 0;
   };
   EXPECT_EQ(half("pattern pingpong\n"), 1U);
   EXPECT_EQ(half("pattern window:in_flight=64\n"), 64U);
@@ -201,7 +201,7 @@ TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
                            "pattern pingpong\npattern window:in_flight=64\npattern burst\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  const std::uint64_t places = BufferPool::verified_places(resolved->buffers, 1U << 20, 1U << 20);
+  const std::uint64_t places = BufferPool::verified_places(resolved->pool, 1U << 20);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[0], 2, 1U << 20), places);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[1], 2, 1U << 20), places / 64);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
@@ -217,7 +217,7 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
             "netpipe-plan 1\n"
             "launch 0\n"
             "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=\n"
-            "pattern pingpong\n"
+            "pattern pingpong:buffers=warm,reuse=100,send_offset=0,recv_offset=0\n"
             "schedule list\n"
             "sizes 1,2,4\n"
             "buffers warm\n"

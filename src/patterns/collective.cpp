@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// A collective operation of all ranks, begun by all at one moment; what counts is when the last one comes out of it.
+//
+//     time of one operation = the latest end of any rank - the moment that all agreed to begin at
+//     throughput = size_bytes / that time, where size_bytes is what one rank contributes to one other, as in MPI
+//
+// Before each operation an allreduce gathers the ranks, and rank 0 broadcasts a moment a little ahead, by its own clock.
+// Each rank waits for it by its own clock, whose distance from rank 0's was measured before (Rig::synchronise), notes
+// when it really began, carries out the operation, and notes the end. A rank that learned of the moment too late
+// makes the next one lie further ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as
+// easy as you think" (2016), and METHOD rule 12.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <sched.h>
+
+#include "core/pattern.h"
+#include "core/verify.h"
+
+namespace netpipe::patterns {
+namespace {
+
+enum Option { what, call, root };
+constexpr const char* names = "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|alltoall|scan|barrier";
+constexpr int barrier = NP_SCAN + 1;  // in the list, but no np_collective
+constexpr std::array<np_option, 3> options{{
+    {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation; reductions add doubles", 0},
+    {"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "", "whether it is started and waited for apart", 0},
+    {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
+}};
+
+constexpr std::array<Measure, 3> measures{{
+    {"start_skew", "ns", "from the agreed moment to the start of the rank that began last"},
+    {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"first_out", "ns", "when the rank that ended first was done"},
+}};
+
+// What each rank notes of a sample, in ns from the agreed moment on; round: of the whole of it, with the agreement.
+enum Note { began, ended, clock_error, whole, notes };
+
+int operation(const Part& part) { return static_cast<int>(part.options[what].number); }
+int root_of(const Part& part) { return static_cast<int>(part.options[root].number) % part.nranks; }
+bool sums(int op) { return op == NP_REDUCE || op == NP_ALLREDUCE || op == NP_REDUCE_SCATTER || op == NP_SCAN; }
+bool at_root_only(int op) { return op == NP_REDUCE || op == NP_GATHER; }
+bool sends_many(int op) { return op == NP_SCATTER || op == NP_ALLTOALL || op == NP_REDUCE_SCATTER; }
+bool gets_many(int op) { return op == NP_GATHER || op == NP_ALLGATHER || op == NP_ALLTOALL; }
+
+const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
+
+np_status agree(Stage& s, bool missed, std::int64_t& ahead_ns, std::int64_t& moment) {
+  const np_module& m = s.module;
+  const double late = missed ? 1 : 0;
+  std::memcpy(s.token_out, &late, sizeof late);
+  np_status status = m.collective(s.endpoint, NP_ALLREDUCE, 0, s.token_out, s.token_in, sizeof late, nullptr);
+  if (status != NP_OK) return status;
+  double all_late = 0;
+  std::memcpy(&all_late, s.token_in, sizeof all_late);
+  constexpr std::int64_t shortest_ns = 2'000;
+  constexpr std::int64_t longest_ns = 5'000'000;
+  ahead_ns = std::clamp(all_late > 0 ? 2 * ahead_ns : ahead_ns - ahead_ns / 128, shortest_ns, longest_ns);
+  moment = now_ns() + ahead_ns;
+  std::memcpy(s.token_out, &moment, sizeof moment);
+  status = m.collective(s.endpoint, NP_BCAST, 0, s.token_out, s.token_in, sizeof moment, nullptr);
+  if (s.rank != 0) std::memcpy(&moment, s.token_in, sizeof moment);
+  moment -= s.clock_offset_ns;
+  return status;
+}
+
+np_status operate(Stage& s) {
+  const np_module& m = s.module;
+  const int op = operation(s);
+  if (op == barrier) return m.barrier(s.endpoint);
+  const char* const source = s.outgoing.take();
+  char* const target = s.incoming.take();
+  np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
+  const np_status status =
+      m.collective(s.endpoint, static_cast<np_collective>(op), root_of(s), source, target, s.size_bytes, request);
+  return status != NP_OK || request == nullptr ? status : m.wait(s.endpoint, request);
+}
+
+constexpr std::uint64_t warm_up_rounds = 4;
+
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
+  if (operation(s) == barrier && s.module.barrier == nullptr) return NP_UNSUPPORTED;
+  std::int64_t ahead_ns = 20'000;
+  bool missed = false;
+  for (std::uint64_t i = 0; i < samples + warm_up_rounds; ++i) {
+    const std::int64_t here = now_ns();
+    std::int64_t moment = 0;
+    if (const np_status status = agree(s, missed, ahead_ns, moment); status != NP_OK) return status;
+    missed = now_ns() > moment;
+    while (now_ns() < moment) {
+      if (s.oversubscribed) sched_yield();
+      if (*s.abort != 0) return NP_ABORTED;
+    }
+    ++*s.progress;
+    const std::int64_t begin = now_ns();
+    const np_status status = operate(s);
+    const std::int64_t end = now_ns();
+    if (status != NP_OK) return status;
+    ++*s.progress;
+    if (i < warm_up_rounds) continue;
+    to[began] = begin - moment;
+    to[ended] = end - moment;
+    to[clock_error] = s.clock_error_ns;
+    to[whole] = end - here;
+    to += notes;
+  }
+  return NP_OK;
+}
+
+void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
+  std::int64_t last = 0;
+  std::int64_t first = INT64_MAX;
+  std::int64_t skew = 0;
+  std::int64_t error = 0;
+  for (int rank = 0; rank < part.nranks; ++rank) {
+    const std::span<const std::int64_t> own = of[static_cast<std::size_t>(rank)];
+    last = std::max(last, own[ended]);
+    first = std::min(first, own[ended]);
+    skew = std::max(skew, own[began]);
+    error = std::max(error, own[clock_error]);
+    reading.cells[static_cast<std::size_t>(rank)] = static_cast<double>(own[ended]);
+  }
+  reading.ns = static_cast<double>(last);
+  reading.span_ns = static_cast<double>(of[0][whole]);
+  reading.measures[0] = static_cast<double>(skew);
+  reading.measures[1] = static_cast<double>(error);
+  reading.measures[2] = static_cast<double>(first);
+}
+
+// ------------------------------------------------------------------------------------------------- verification
+
+// Whole numbers, small enough that every sum of them is exact.
+double summand(std::uint64_t seed, std::uint64_t i, int rank, std::uint64_t k) {
+  return static_cast<double>(message_seed(seed, i, rank, k) >> 44U);
+}
+
+// The block that rank `from` has for rank `to`; where it is the same for all, `to` is 0.
+std::uint64_t block(std::uint64_t seed, std::uint64_t i, int from, int to) {
+  return message_seed(seed, i, from, static_cast<std::uint64_t>(to));
+}
+
+std::uint64_t place_bytes(const Part& part) {
+  const int op = operation(part);
+  const bool many = sends_many(op) || gets_many(op);
+  constexpr std::uint64_t most = 1ULL << 62;
+  const auto n = static_cast<std::uint64_t>(part.nranks);
+  return !many ? part.size_bytes : part.size_bytes > most / n ? most : part.size_bytes * n;
+}
+
+void fill_round(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) {
+  const int op = operation(part);
+  const std::uint64_t bytes = part.size_bytes;
+  spoil(in, place_bytes(part), block(seed, i, part.nranks, 0));
+  const int blocks = sends_many(op) ? part.nranks : 1;
+  if (sums(op)) {
+    for (std::uint64_t k = 0; k < bytes / sizeof(double) * static_cast<std::uint64_t>(blocks); ++k) {
+      const double value = summand(seed, i, part.rank, k);
+      std::memcpy(out + k * sizeof value, &value, sizeof value);
+    }
+    return;
+  }
+  for (int to = 0; to < blocks; ++to) {
+    netpipe::fill(out + bytes * static_cast<std::uint64_t>(to), bytes, block(seed, i, part.rank, to));
+  }
+}
+
+std::string check_sums(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
+  const int op = operation(part);
+  const std::uint64_t count = part.size_bytes / sizeof(double);
+  const std::uint64_t from = op == NP_REDUCE_SCATTER ? count * static_cast<std::uint64_t>(part.rank) : 0;
+  const int ranks = op == NP_SCAN ? part.rank + 1 : part.nranks;
+  for (std::uint64_t k = 0; k < count; ++k) {
+    double expected = 0;
+    for (int rank = 0; rank < ranks; ++rank) expected += summand(seed, i, rank, from + k);
+    double got = 0;
+    std::memcpy(&got, in + k * sizeof got, sizeof got);
+    if (got != expected) {
+      return "has a wrong sum in element " + std::to_string(k) + ": " + std::to_string(got) + " instead of " +
+             std::to_string(expected);
+    }
+  }
+  return {};
+}
+
+std::string check_round(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
+  const int op = operation(part);
+  const bool is_root = part.rank == root_of(part);
+  if (op == barrier || (at_root_only(op) && !is_root) || (op == NP_BCAST && is_root)) return {};
+  if (sums(op)) return check_sums(part, seed, i, in);
+  const int blocks = gets_many(op) ? part.nranks : 1;
+  for (int b = 0; b < blocks; ++b) {
+    const int from = gets_many(op) ? b : root_of(part);
+    const int to = op == NP_ALLTOALL || op == NP_SCATTER ? part.rank : 0;
+    const char* const place = in + part.size_bytes * static_cast<std::uint64_t>(b);
+    if (const auto wrong = first_difference(place, part.size_bytes, block(seed, i, from, to))) {
+      return "has a wrong byte " + std::to_string(*wrong) + " in what rank " + std::to_string(from) + " contributed";
+    }
+  }
+  return {};
+}
+
+std::uint32_t one(const Part&) { return 1; }
+
+}  // namespace
+
+extern const Pattern collective;
+const Pattern collective = {
+    .name = "collective",
+    .summary = "a collective operation begun by all ranks at once; the slowest rank counts",
+    .formula =
+        "time of one operation = latest end of any rank - agreed start; throughput = size_bytes / that time, "
+        "size_bytes: from one rank for one other",
+    .source =
+        "Liu et al.: Performance Comparison of MPI Implementations over InfiniBand, Myrinet and Quadrics (2003), "
+        "section 3.7; Hunold and Carpen-Amarie: Reproducible MPI Benchmarking Is Still Not As Easy As You Think (2016)",
+    .options = options,
+    .operations = one,
+    .messages_per_operation = [](const Part& part) { return operation(part) == barrier ? 0U : 1U; },
+    .extra_rounds = [](const Part&) { return static_cast<std::uint32_t>(warm_up_rounds); },
+    .arrivals = one,
+    .departures = one,
+    .place_bytes = place_bytes,
+    .unit_bytes = [](const Part& part) { return std::uint64_t{sums(operation(part)) ? sizeof(double) : 1}; },
+    .sizeless = [](const Part& part) { return operation(part) == barrier; },
+    .requests = [](const Part&, std::uint64_t) { return std::uint64_t{1}; },
+    .most_rounds = [](const Part&) { return std::uint64_t{1}; },
+    .single_rounds = true,
+    .one_buffer = false,
+    .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
+    .every_rank = true,
+    .synchronised = true,
+    .evaluate = evaluate,
+    .measures = measures,
+    .cells = [](const Part& part) { return static_cast<std::uint32_t>(part.nranks); },
+    .min_ranks = 2,
+    .max_ranks = INT32_MAX,
+    .missing = missing,
+    .fill = fill_round,
+    .check = check_round,
+    .run = run,
+};
+
+}  // namespace netpipe::patterns
