@@ -271,8 +271,10 @@ std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nr
   }
   const std::uint64_t places = BufferPool::verified_places(resolved.pool, place_bytes);
   const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
-  // The sampler leaves room for one round that is not timed; a pattern that pauses has one with each sample.
-  return std::max<std::uint64_t>(mode.pattern->pauses ? rounds / 2 : rounds, 1);
+  // The sampler leaves room for one round that is not timed. A pattern that pauses has its own with each sample.
+  const std::uint64_t extra = mode.pattern->extra_rounds(mode.part(0, nranks, size_bytes));
+  if (mode.pattern->pauses) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
+  return rounds > extra ? rounds + 1 - extra : 1;
 }
 
 bool takes_size(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
