@@ -33,6 +33,8 @@ struct Report {
   std::int32_t status = 0;  // np_status, or verification_failed
   std::uint32_t cause = 0;  // Cause of the watchdog
   std::uint64_t verified_bytes = 0;
+  std::uint32_t unanimous = 1;  // every rank came to this status: nothing of it is on its way to anybody
+  std::uint32_t reserved = 0;
   std::uint64_t progress = 0;  // operations that this rank began and ended, where the pattern counts them
   char sentence[384] = {};  // what went wrong
 };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 
 #include "core/clock.h"
 #include "core/handshake.h"
@@ -67,6 +68,8 @@ Outcome collect(Group& group, const Command& command, const std::vector<int>& ra
   };
   abandon();
   std::vector<std::uint64_t> progress(notes.size(), 0);
+  std::vector<std::int32_t> came_to;
+  if (rank_of[0] >= 0) came_to.push_back(worst.status);
   if (rank_of[0] >= 0) progress[static_cast<std::size_t>(rank_of[0])] = worst.progress;
   // A peer that reported first is the one that knows: its sentence replaces "stopped because a peer reported".
   bool echo_so_far = worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::peer_gone;
@@ -77,6 +80,7 @@ Outcome collect(Group& group, const Command& command, const std::vector<int>& ra
     outcome = group.recv(peer, &report, sizeof report);
     if (!outcome) break;
     worst.verified_bytes += report.verified_bytes;
+    if (rank_of[static_cast<std::size_t>(peer)] >= 0) came_to.push_back(report.status);
     const bool echo = static_cast<Cause>(report.cause) == Cause::peer_gone;
     if (report.status != NP_OK && (worst.status == NP_OK || (echo_so_far && !echo))) {
       worst.status = report.status;
@@ -95,6 +99,7 @@ Outcome collect(Group& group, const Command& command, const std::vector<int>& ra
     }
   }
   Watchdog::disarm();
+  worst.unanimous = std::adjacent_find(came_to.begin(), came_to.end(), std::not_equal_to<>()) == came_to.end() ? 1 : 0;
   if (outcome && worst.status != NP_OK && static_cast<Cause>(worst.cause) == Cause::deadline) {
     const std::size_t length = std::char_traits<char>::length(worst.sentence);
     std::snprintf(worst.sentence + length, sizeof worst.sentence - length, "%s", laggard(progress).c_str());

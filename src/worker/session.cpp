@@ -279,7 +279,12 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   }
   if (report->status == NP_UNSUPPORTED) {
     skip(command.variant, set_.resolved->modes[command.pattern].name.c_str(), command.size_bytes, report->sentence);
-    give_up(sampler, v, false);
+    if (report->unanimous != 0) {
+      sampler.forget(v);
+      sampler.give_up(v.curve, Stop::error);
+    } else {
+      give_up(sampler, v, false);
+    }
     return ok();
   }
   if (report->status != NP_OK) {
