@@ -598,57 +598,42 @@ def mpi(rounds: int) -> list[Result]:
     return [r for name in chosen for transport in ("shm", "tcp") for r in one_mpi(rounds, name, transport)]
 
 
-def mpi_patterns(rounds: int) -> list[Result]:
-    """Many messages at once, over the first Open MPI that was added."""
+def beside_by_hand(rounds: int, name: str, program: str, shapes: list[tuple[str, list[str], int, str]]) -> list[Result]:
+    """Patterns over the first Open MPI that was added, shared memory and TCP, beside a program of bench/mpi. A shape is
+    the pattern, the program's words behind its size, the size in bytes, and what it is.
+    """
     from netpipe.mpi import added
 
     module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
     if module is None:
         raise MissingError("no Open MPI was added: netpipe modules add")
-    shapes = [
-        ("window", "window", "16", 8, "message rate, 16 in flight"),
-        ("window:in_flight=64", "window", "64", 8, "message rate, 64 in flight"),
-        ("window", "window", "16", 1 << 20, "throughput, 16 in flight"),
-        ("bidirectional", "bidirectional", "1", 8, "both directions"),
-        ("bidirectional", "bidirectional", "1", 1 << 20, "both directions"),
-    ]
     results = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as where:
+        folder = Path(where)
         for transport in ("shm", "tcp"):
             variant = f"{module}:transport={transport}"
             (opened,) = [r for r in through_the_command(variant, "--sizes", "8") if r["type"] == "variant"]
             library = OfMpi(module, str(opened["ranks"][0]["settings"].get("environment", "")))
-            program = library.build(folder, "window")
-            for pattern, mode, count, size, what in shapes:
+            built_program = str(library.build(folder, program))
+            for pattern, words, size, what in shapes:
+                options = ["--pattern", pattern, "--sizes", str(size), "--target", "0.01%", "--budget", "0.7"]
 
-                def ours(pattern: str = pattern, size: int = size, variant: str = variant) -> float:
-                    options = (
-                        "--pattern",
-                        pattern,
-                        "--sizes",
-                        str(size),
-                        "--target",
-                        "0.01%",
-                        "--budget",
-                        "0.7",
-                    )
+                def ours(options: list[str] = options, size: int = size, variant: str = variant) -> float:
                     return float(points(through_the_command(variant, *options))[size]["median_ns"])
 
                 def by_hand(
-                    mode: str = mode, count: str = count, size: int = size,
-                    library: OfMpi = library, program: Path = program,
-                ) -> float:  # fmt: skip
-                    said = library.run(folder, str(program), "0.7", str(size), mode, count)
+                    words: list[str] = words, size: int = size, library: OfMpi = library, start: str = built_program
+                ) -> float:
+                    said = library.run(folder, start, "0.7", str(size), *words)
                     (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
                     return float(row["operation_ns"])
 
                 mine, theirs = in_turn(rounds, ours, by_hand)
                 ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-                unit = "8 B" if size == 8 else "1 MiB"
+                unit = {8: "8 B", 1024: "1 KiB", 1 << 20: "1 MiB"}[size]
                 results.append(
                     Result(
-                        "mpi-patterns",
+                        name,
                         f"{what}, {unit} over {library.description.version}, {transport}: netpipe / by hand",
                         shown(mine, 1, " ns"),
                         shown(theirs, 1, " ns"),
@@ -658,6 +643,36 @@ def mpi_patterns(rounds: int) -> list[Result]:
                     )
                 )
     return results
+
+
+def mpi_patterns(rounds: int) -> list[Result]:
+    """Many messages at once."""
+    return beside_by_hand(
+        rounds,
+        "mpi-patterns",
+        "window",
+        [
+            ("window", ["window", "16"], 8, "message rate, 16 in flight"),
+            ("window:in_flight=64", ["window", "64"], 8, "message rate, 64 in flight"),
+            ("window", ["window", "16"], 1 << 20, "throughput, 16 in flight"),
+            ("bidirectional", ["bidirectional", "1"], 8, "both directions"),
+            ("bidirectional", ["bidirectional", "1"], 1 << 20, "both directions"),
+        ],
+    )
+
+
+def mpi_collectives(rounds: int) -> list[Result]:
+    """The slowest rank of a collective operation."""
+    return beside_by_hand(
+        rounds,
+        "mpi-collectives",
+        "collective",
+        [
+            (f"collective:what={what}", [what], size, what)
+            for what in ("allreduce", "alltoall", "bcast")
+            for size in (8, 1 << 20)
+        ],
+    )
 
 
 def mpi_all(_: int) -> list[Result]:
@@ -734,6 +749,7 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "memory": memory,
     "mpi": mpi,
     "mpi-patterns": mpi_patterns,
+    "mpi-collectives": mpi_collectives,
     "mpi-all": mpi_all,
     "mpi-many": mpi_many,
 }

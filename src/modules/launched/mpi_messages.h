@@ -312,35 +312,49 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
   return NP_OK;
 }
 
+static inline MPI_Request* once(np_request* request) {
+  request->word[1] = ONCE;
+  return (MPI_Request*)(void*)&request->word[0];
+}
+
+/* The plain way, written out as above. */
 static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
+  if (LIKELY(bytes < e->direct_bytes)) {
+    return outcome(e, MPI_Isend(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, once(request)),
+                   "MPI_Isend");
+  }
   return start_message(e, FOR_SEND, peer, data, bytes, request);
 }
 static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
+  if (LIKELY(bytes < e->direct_bytes)) {
+    return outcome(e, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, once(request)), "MPI_Irecv");
+  }
   if (UNLIKELY(e->op == OP_RSEND)) {
     return fail(e->context, NP_UNSUPPORTED, "op=rsend: only a blocking receive tells its sender that it is posted");
   }
   return start_message(e, FOR_RECV, peer, data, bytes, request);
 }
 
-static inline np_status finish(np_endpoint* e, np_request* from) {
+static inline struct kept_request* kept_in(const np_request* from) {
+  return (struct kept_request*)(uintptr_t)from->word[0];
+}
+
+static np_status finish(np_endpoint* e, np_request* from) {
   static const int directions[] = {0, FOR_SEND, FOR_RECV, FOR_COLLECTIVE};
-  if (LIKELY(from->word[1] == ONCE)) return NP_OK;
-  return finish_kept(e, directions[from->word[1]], (struct kept_request*)(uintptr_t)from->word[0]);
+  return finish_kept(e, directions[from->word[1]], kept_in(from));
 }
 
 static np_status mpi_wait(np_endpoint* e, np_request* from) {
-  MPI_Request* const request = from->word[1] == ONCE ? (MPI_Request*)(void*)&from->word[0]
-                                                     : &((struct kept_request*)(uintptr_t)from->word[0])->request;
-  MPI_OR_RETURN(e, MPI_Wait(request, MPI_STATUS_IGNORE), "MPI_Wait");
+  if (LIKELY(from->word[1] == ONCE)) return outcome(e, MPI_Wait(once(from), MPI_STATUS_IGNORE), "MPI_Wait");
+  MPI_OR_RETURN(e, MPI_Wait(&kept_in(from)->request, MPI_STATUS_IGNORE), "MPI_Wait");
   return finish(e, from);
 }
 
 static np_status mpi_test(np_endpoint* e, np_request* from) {
-  MPI_Request* const request = from->word[1] == ONCE ? (MPI_Request*)(void*)&from->word[0]
-                                                     : &((struct kept_request*)(uintptr_t)from->word[0])->request;
+  const int plain = from->word[1] == ONCE;
   int done = 0;
-  MPI_OR_RETURN(e, MPI_Test(request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-  return done ? finish(e, from) : NP_PENDING;
+  MPI_OR_RETURN(e, MPI_Test(plain ? once(from) : &kept_in(from)->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  return !done ? NP_PENDING : plain ? NP_OK : finish(e, from);
 }
 
 #endif
