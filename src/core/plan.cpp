@@ -231,14 +231,15 @@ std::uint64_t messages_of_round(const Mode& mode, int nranks, std::uint64_t size
   return most;
 }
 
-// What all modes together ask of a pool; of verified messages, what their shortest visit moves.
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved) {
+// What the modes ask of a pool, all together or one alone; of verified messages, what their shortest visit moves.
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const Mode* only = nullptr) {
   int nranks = 1;
   for (const Variant& variant : resolved.variants) nranks = std::max(nranks, ranks_of(*variant.module, plan.ranks));
   PoolNeed need;
   need.place_bytes = resolved.sizes.back();
   need.verify = plan.verify;
   for (const Mode& mode : resolved.modes) {
+    if (only != nullptr && &mode != only) continue;
     const Pattern& pattern = *mode.pattern;
     need.spreads |= mode.buffers.spreads();
     need.offset_bytes =
@@ -329,6 +330,21 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
                  std::to_string(resolved.nranks) + " ranks; name one per rank");
   }
   return resolved;
+}
+
+Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes) {
+  // Two halves of each rank of this host: those of jobs may be elsewhere, and refuse by themselves.
+  const auto ranks = static_cast<std::uint64_t>(plan.host.empty() ? resolved.nranks : 1);
+  const auto per_rank = [](const PoolNeed& need) { return 2 * BufferPool::half_bytes(need); };
+  if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
+  const Mode* largest = &resolved.modes.front();
+  for (const Mode& mode : resolved.modes) {
+    if (per_rank(pool_need(plan, resolved, &mode)) > per_rank(pool_need(plan, resolved, largest))) largest = &mode;
+  }
+  return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
+               size_text(per_rank(resolved.pool)) + " bytes of buffers on each of " + std::to_string(ranks) +
+               " ranks, and this host has " + size_text(available_bytes >> 20U << 20U) +
+               " available; choose smaller messages or fewer of them at once");
 }
 
 std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only) {

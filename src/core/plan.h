@@ -54,6 +54,10 @@ struct Resolved {
   int nranks = 1;        // processes on this side that the largest variant needs, those of launched ones not counted
 };
 
+// Whether the buffers of this side's ranks fit into the memory that this host has left; the sentence says what takes how
+// much.
+Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes);
+
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it
 
 Result<Plan> parse_plan(std::string_view text);

@@ -189,6 +189,7 @@ int run(const Plan& plan, LauncherInput& input) {
   if (!registry) return complain(registry.failure());
   Result<Resolved> resolved = resolve(plan, *registry);
   if (!resolved) return complain(resolved.failure());
+  if (Outcome fits = fits_here(plan, *resolved, available_memory_bytes()); !fits) return complain(fits.failure());
   RigSetting setting;
   if (!plan.host.empty()) {
     for (const Variant& variant : resolved->variants) {

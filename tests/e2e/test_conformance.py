@@ -134,6 +134,7 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
         ("buffers cold",),
         ("send-offset 1", "recv-offset 3"),
         ("buffers cold", "send-offset 5", "recv-offset 2"),
+        ("pattern pingpong:reuse=50,recv_offset=1",),
     ],
 )
 def test_every_buffer_policy_delivers_every_byte(

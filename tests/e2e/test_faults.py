@@ -41,6 +41,9 @@ def module(name: str) -> str:
         ("pin 0", "name one per rank"),
         ("colour blue", "unknown key 'colour'"),
         ("module-file /no/such.so", "does not exist"),
+        ("pattern pingpong:reuse=140", "140 is outside 0 to 100"),
+        ("pattern pingpong:reuse=50,buffers=cold", "cold buffers are never used again"),
+        ("pattern window:in_flight=65536\nschedule list\nsizes 256M", "bytes of buffers on each of 2 ranks"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_measured(measure: Runner, line: str, says: str) -> None:

@@ -195,6 +195,19 @@ TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
   EXPECT_EQ(half("pattern pingpong\nverify yes\n"), 16U);
 }
 
+TEST(Plan, ThatNeedsMoreMemoryThanThereIsNamesThePatternAndBothNumbers) {
+  const Plan plan = parsed(minimal + "schedule list\nsizes 1M\npattern pingpong\npattern window:in_flight=65536\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  EXPECT_TRUE(fits_here(plan, *resolved, 1ULL << 40U));
+  const Outcome refused = fits_here(plan, *resolved, 16ULL << 30U);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().exit, Exit::usage);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "pattern window:in_flight=65536 with messages up to 1M needs ",
+                      refused.failure().sentence);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "this host has 16G available", refused.failure().sentence);
+}
+
 TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
   const Plan plan = parsed(minimal +
                            "schedule list\nsizes 8,1M\nverify yes\n"
