@@ -341,9 +341,10 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
   for (const Mode& mode : resolved.modes) {
     if (per_rank(pool_need(plan, resolved, &mode)) > per_rank(pool_need(plan, resolved, largest))) largest = &mode;
   }
+  const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
-               size_text(per_rank(resolved.pool)) + " bytes of buffers on each of " + std::to_string(ranks) +
-               " ranks, and this host has " + size_text(available_bytes >> 20U << 20U) +
+               shown(per_rank(resolved.pool)) + " bytes of buffers on each of " + std::to_string(ranks) +
+               " ranks, and this host has " + shown(available_bytes) +
                " available; choose smaller messages or fewer of them at once");
 }
 
