@@ -133,7 +133,8 @@ typedef struct np_limits {
   uint32_t idle;      /* 1: no byte is even touched (null), so there is a time and no rate */
 } np_limits;
 
-/* Where the messages of a visit start or land, in turn: message i (from 0) at base + stride * ((next + i) % count). */
+/* Where the messages of a visit start or land, in turn: message i (from 0) at base + stride * ((next + i) % count).
+ * count 0: at such places too, but some are used more often than others, and no rule says which comes next. */
 typedef struct np_places {
   char* base;
   uint64_t stride, count, next;

@@ -312,7 +312,14 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
         std::max(resolved.nranks, launched(*variant->module) ? 2 : ranks_of(*variant->module, plan.ranks));
     resolved.variants.push_back(std::move(*variant));
   }
+  std::vector<std::string> patterns;
   for (const std::string& text : plan.patterns) {
+    if (text != "all") patterns.push_back(text);
+    for (const Pattern* pattern : all_patterns()) {
+      if (text == "all") patterns.emplace_back(pattern->name);
+    }
+  }
+  for (const std::string& text : patterns) {
     Result<Mode> mode = parse_mode(text, plan.buffers);
     if (!mode) return mode.failure();
     const bool twice = std::any_of(resolved.modes.begin(), resolved.modes.end(),

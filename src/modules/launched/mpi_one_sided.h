@@ -27,6 +27,10 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s: the messages are in memory that is not of this module",
                 text_of(&e->settings, OP));
   }
+  if (own->count == 0) {
+    return fail(e->context, NP_UNSUPPORTED, "op=%s: with reuse nobody can know where a message lies at its peer",
+                text_of(&e->settings, OP));
+  }
   np_status status = e->active != NULL ? end_epoch(e, e->active) : NP_OK;
 #if HAVE_MPI_3
   if (status == NP_OK && passive(e)) status = outcome(e, MPI_Win_flush_all(e->flags.win), "MPI_Win_flush_all");
