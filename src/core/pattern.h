@@ -142,6 +142,11 @@ struct Pattern {
   std::int32_t multiple_of = 1;  // ranks come in groups of so many; alone a rank may be where min_ranks is 1
   // The operation that this module lacks for this pattern, or nullptr when it has all.
   const char* (*missing)(const np_module& module, int nranks);
+  // What these options and this number of ranks lack, as the end of a sentence that begins with the pattern's name; "":
+  // nothing.
+  std::string (*unfit)(const Part& part, const np_module& module) = [](const Part&, const np_module&) {
+    return std::string();
+  };
   // Messages that do not arrive as they were sent: what the place of the i-th round holds before, on either side, and
   // what is wrong with it afterwards ("" is right). nullptr: each message is what its sender filled in.
   void (*fill)(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) = nullptr;

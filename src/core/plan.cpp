@@ -299,6 +299,13 @@ std::string skip_reason(const Pattern& pattern, const np_module& module, int ran
   return {};
 }
 
+std::string skip_reason(const Mode& mode, const np_module& module, int ranks) {
+  const Pattern& pattern = *mode.pattern;
+  if (std::string reason = skip_reason(pattern, module, ranks); !reason.empty()) return reason;
+  const std::string lack = pattern.unfit(mode.part(0, ranks_of(module, ranks), 0), module);
+  return lack.empty() ? lack : "pattern " + mode.name + " " + lack;
+}
+
 Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   Resolved resolved;
   for (const std::string& text : plan.variants) {

@@ -74,6 +74,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
 
 // Why this pattern cannot run over this variant, or "".
 std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks = 2);
+std::string skip_reason(const Mode& mode, const np_module& module, int ranks);
 
 // Ranks that take part in one variant when `ranks` are wanted.
 int ranks_of(const np_module& module, int ranks);

@@ -92,7 +92,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
     for (const Mode& mode : resolved.modes) {
-      const std::string reason = skip_reason(*mode.pattern, *variant.module, plan.ranks);
+      const std::string reason = skip_reason(mode, *variant.module, plan.ranks);
       const std::size_t points = reason.empty() ? resolved.sizes.size() : 0;
       seconds += reason.empty() ? plan.budget_s : 0;
       json.open('{').field("variant", variant.name).field("pattern", mode.name).field("points", points).key("reason");

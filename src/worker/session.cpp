@@ -168,7 +168,7 @@ std::vector<CurveSetting> Session::curve_settings() {
     for (std::uint32_t p = 0; p < set_.resolved->modes.size(); ++p) {
       const Mode& mode = set_.resolved->modes[p];
       const Pattern& pattern = *mode.pattern;
-      if (const std::string reason = skip_reason(pattern, module, set_.plan->ranks); !reason.empty()) {
+      if (const std::string reason = skip_reason(mode, module, set_.plan->ranks); !reason.empty()) {
         skip(v, mode.name.c_str(), 0, reason);
         continue;
       }
