@@ -70,7 +70,8 @@ Session::Session(SessionSetting setting)
       started_ns_(now_ns()),
       crews_(set_.resolved->variants.size(), nullptr),
       openings_(crews_.size()),
-      restarts_(crews_.size(), 0) {}
+      restarts_(crews_.size(), 0),
+      lacks_(crews_.size()) {}
 
 double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
 
@@ -88,6 +89,7 @@ void Session::complain(Exit exit, std::size_t variant, std::uint64_t size_bytes,
 }
 
 void Session::skip(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, const std::string& reason) {
+  lacks_[variant] = reason;
   Json json;
   json.open('{').field("type", "skipped").field("launch", set_.plan->launch);
   json.field("variant", set_.resolved->variants[variant].name);
@@ -353,6 +355,7 @@ Session::Taken Session::take(const Visit& v, const Mode& mode, int nranks, std::
 
 Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const Taken& taken, std::size_t dropped,
                               std::uint64_t verified_bytes) {
+  sampled_ = true;
   const Curve& curve = sampler.curves()[v.curve];
   Json json;
   json.open('{').field("type", "sample").field("launch", set_.plan->launch);
@@ -498,6 +501,14 @@ void Session::close_variants() {
   }
 }
 
+// A run that ends well has measured something.
+void Session::say_that_nothing_was_measured() {
+  for (std::uint32_t v = 0; v < lacks_.size(); ++v) {
+    if (lacks_[v].empty()) continue;
+    write_error(v, nullptr, 0, Exit::unavailable, "nothing could be measured: " + lacks_[v]);
+  }
+}
+
 Exit Session::run() {
   (void)static_cast<bool>(write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin)));
   for (const std::string& environment : set_.environments) (void)static_cast<bool>(write(environment));
@@ -519,6 +530,7 @@ Exit Session::run() {
   const Outcome measured = measure(sampler);
   if (measured) {
     take_yardstick(&sampler);
+    if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();
     close_variants();
     progress(sampler, false);
   }

@@ -62,6 +62,7 @@ class Session {
   std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
   bool progress(const Sampler& sampler, bool wait);  // false: the launcher has gone
   void close_variants();
+  void say_that_nothing_was_measured();
   [[nodiscard]] double at_s() const;
 
   SessionSetting set_;
@@ -73,9 +74,11 @@ class Session {
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
   std::vector<std::unique_ptr<JobCrew>> jobs_;
-  std::vector<Crew*> crews_;       // per variant; nullptr: it is not open
-  std::vector<Opening> openings_;  // per variant
-  std::vector<int> restarts_;      // per variant, of its job
+  std::vector<Crew*> crews_;        // per variant; nullptr: it is not open
+  std::vector<Opening> openings_;   // per variant
+  std::vector<int> restarts_;       // per variant, of its job
+  std::vector<std::string> lacks_;  // per variant, why something of it was skipped
+  bool sampled_ = false;            // anything at all
   RankNotes notes_;
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();
