@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many pairs of ranks at once, all begun at one moment: what the middle of a network carries, and which pair is slow.
 //
-//     time of one operation = from the agreed moment until the slowest pair is done, per message of a pair
+//     time of one operation = from the first start to the end of the slowest pair, per message of a pair
 //     throughput = size_bytes x pairs at once x directions / that time: of all pairs together
+//     time of a pair = from the start of its first rank to the end of its last
 //
 // traffic=pingpong: one message of a pair is under way at a time, and an operation is half a round trip. traffic=both:
 // one each way at once, and both directions are counted.
@@ -267,20 +268,24 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   std::int64_t skew = 0;
   for (int step = 0; step < steps(part); ++step) {
     const auto at = of_steps + 2 * static_cast<std::size_t>(step);
-    double slowest = 0;
+    std::int64_t first = INT64_MAX;
+    std::int64_t last = 0;
     for (int low = 0; low < part.nranks; ++low) {
       const int high = opponent(part, low, step);
       if (high < low) continue;
       const std::span<const std::int64_t> one = of[static_cast<std::size_t>(low)];
       const std::span<const std::int64_t> other = of[static_cast<std::size_t>(high)];
-      const auto pair_ns = static_cast<double>(std::max(one[at + 1], other[at + 1]));
+      const std::int64_t begin = std::min(one[at], other[at]);
+      const std::int64_t end = std::max(one[at + 1], other[at + 1]);
+      const auto pair_ns = static_cast<double>(end - begin);
       skew = std::max({skew, one[at], other[at]});
-      slowest = std::max(slowest, pair_ns);
+      first = std::min(first, begin);
+      last = std::max(last, end);
       if (!at_once(part)) sum += pair_ns;
       // A pair has one turn, and its time will be divided by the operations of all.
       reading.cells[cell_of(part, low, high)] = pair_ns * turns;
     }
-    if (at_once(part)) sum += slowest;
+    if (at_once(part)) sum += static_cast<double>(last - first);
   }
   reading.ns = sum;
   reading.span_ns = static_cast<double>(of[0][whole]);
@@ -288,7 +293,7 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   for (const std::span<const std::int64_t> own : of) error = std::max(error, own[clock_error]);
   std::vector<double> sorted(reading.cells.begin(), reading.cells.end());
   std::sort(sorted.begin(), sorted.end());
-  const double median = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+  const double median = sorted[(sorted.size() - 1) / 2];  // of two the faster one
   reading.measures[0] = median > 0 ? sorted.back() / median : 1;
   reading.measures[1] = static_cast<double>(skew);
   reading.measures[2] = static_cast<double>(error);
@@ -311,7 +316,7 @@ const Pattern pairs = {
     .name = "pairs",
     .summary = "many pairs at once, begun at one moment; the slowest pair counts",
     .formula =
-        "time of one operation = agreed start to the end of the slowest pair / messages of a pair, in one direction; "
+        "time of one operation = first start to the end of the slowest pair, per message of a pair; "
         "throughput = size_bytes x pairs at once x directions / that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), sections 2 and 6",
     .options = options,
