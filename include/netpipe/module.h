@@ -140,10 +140,17 @@ typedef struct np_places {
   uint64_t stride, count, next;
 } np_places;
 
+/* How a pattern reaches into the memory of a peer. */
+typedef enum np_reach {
+  NP_REACH_NONE = 0,
+  NP_REACH_PUT = 1, /* into its incoming places */
+  NP_REACH_GET = 2  /* from its outgoing places */
+} np_reach;
+
 /* What the timed calls until the next prepare are about. Every rank has the same sizes and numbers of places. */
 typedef struct np_visit {
-  uint32_t size; /* sizeof(np_visit) of the core */
-  uint32_t reserved;
+  uint32_t size;  /* sizeof(np_visit) of the core */
+  uint32_t reach; /* an np_reach: what put or get of this visit, on any rank, will name */
   uint64_t bytes; /* of each message */
   np_places outgoing, incoming;
 } np_visit;
@@ -212,8 +219,12 @@ typedef struct np_module {
   np_status (*wait)(np_endpoint* endpoint, np_request* request);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 
-  /* One-sided. expose opens own memory to peers and fills region and its key; attach turns a peer's region (with the
-   * key that came from there) into one that put and get can name; withdraw undoes either. */
+  /* One-sided. expose opens own memory to peers and fills region and its key; attach turns a peer's region (base,
+   * bytes and key as they came from there, no words) into one that put and get can name; withdraw undoes either. All
+   * ranks call expose, and then withdraw of what they exposed, for the same memory in the same order, so both may be
+   * collective; they are not timed. Where expose gives NP_UNSUPPORTED the patterns that need it are skipped, and all
+   * others are measured.
+   * A visit synchronises by flush or by fence and not by both; with fences, one comes before the first put or get. */
   np_status (*expose)(np_endpoint* endpoint, void* memory, size_t bytes, np_region* region);
   np_status (*attach)(np_endpoint* endpoint, int peer, np_region* region);
   void (*withdraw)(np_endpoint* endpoint, np_region* region);

@@ -128,7 +128,7 @@ struct Pattern {
   int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count
   bool every_rank = false;                                // or all of them do
   bool synchronised = false;                              // the ranks' clocks are compared before each visit
-  bool one_sided = false;                                 // it needs the peer's memory: far_in and far_out
+  np_reach reach = NP_REACH_NONE;                         // it needs the peer's memory: far_in or far_out
   // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.
   void (*evaluate)(const Part& part, std::uint64_t rounds, Notes notes, Reading& reading) = nullptr;
   std::span<const Measure> measures = {};  // NOLINT(readability-redundant-member-init)

@@ -89,7 +89,39 @@ Exit exit_of(np_status status) {
 // Does a mode of this plan reach into the memory of another rank of this module?
 bool one_sided(const Resolved& resolved, const np_module& module) {
   return module.expose != nullptr && std::any_of(resolved.modes.begin(), resolved.modes.end(),
-                                                 [](const Mode& mode) { return mode.pattern->one_sided; });
+                                                 [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
+}
+
+// What a peer has to know of a region that was exposed: where it is, and its key.
+void append_key(std::string& text, const np_region& region) {
+  const std::uint64_t base = reinterpret_cast<std::uintptr_t>(region.base);
+  const std::uint32_t key_bytes = std::min<std::uint32_t>(region.key_bytes, NP_KEY_BYTES);
+  text.append(reinterpret_cast<const char*>(&base), sizeof base);
+  text.append(reinterpret_cast<const char*>(&region.bytes), sizeof region.bytes);
+  text.append(reinterpret_cast<const char*>(&key_bytes), sizeof key_bytes);
+  text.append(reinterpret_cast<const char*>(region.key), key_bytes);
+}
+
+// The regions of which a peer's text tells; none where it is no such text.
+std::vector<np_region> regions_in(std::string_view text) {
+  std::vector<np_region> regions;
+  const auto take = [&text](void* to, std::size_t bytes) {
+    if (text.size() < bytes) return false;
+    std::memcpy(to, text.data(), bytes);
+    text.remove_prefix(bytes);
+    return true;
+  };
+  while (!text.empty()) {
+    np_region region{};
+    std::uint64_t base = 0;
+    const bool whole = take(&base, sizeof base) && take(&region.bytes, sizeof region.bytes) &&
+                       take(&region.key_bytes, sizeof region.key_bytes) && region.key_bytes <= NP_KEY_BYTES &&
+                       take(region.key, region.key_bytes);
+    if (!whole) return {};
+    region.base = reinterpret_cast<void*>(base);  // NOLINT(performance-no-int-to-ptr): of another process
+    regions.push_back(region);
+  }
+  return regions;
 }
 
 const char* meaning(np_status status) {
@@ -97,7 +129,7 @@ const char* meaning(np_status status) {
     case NP_PEER_LOST: return "the other side has gone";
     case NP_ABORTED: return "it was stopped";
     case NP_NO_MEMORY: return "there is not enough memory";
-    case NP_UNSUPPORTED: return "it does not support this";
+    case NP_UNSUPPORTED: return "it has no operation for this, with these options";
     default: return "it failed";
   }
 }
@@ -145,11 +177,12 @@ Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolve
   Result<Placement> placed = place_ranks(*texts, module.name);
   if (!placed) return placed.failure();
   placement = std::move(*placed);
-  const Result<std::vector<std::string>> facts = agree(true);
+  Result<std::vector<std::string>> facts = agree(true);
   if (!facts) return facts.failure();
   if (one_sided(resolved, module)) {
     if (const auto keys = agree(false); !keys) return keys.failure();
-    if (const auto attached = agree(true); !attached) return attached.failure();
+    facts = agree(true);
+    if (!facts) return facts.failure();
   }
   return opening_of(*facts, placement.by_rank);
 }
@@ -168,10 +201,11 @@ struct Rig::Opened {
   np_endpoint* endpoint = nullptr;
   np_limits limits{};
   std::shared_ptr<BufferPool> pool;
-  std::vector<int> members;    // by rank: whom of the group it is
-  std::vector<bool> far;       // by rank: its clock is not that of rank 0
-  std::vector<np_region> own;  // exposed: the incoming half and the outgoing half
-  std::vector<np_region> peers;
+  std::vector<int> members;      // by rank: whom of the group it is
+  std::vector<bool> far;         // by rank: its clock is not that of rank 0
+  std::vector<np_region> own;    // exposed: the incoming half and the outgoing half
+  std::vector<np_region> peers;  // the same of the mirrored rank
+  std::string unreachable;       // why there are none
 
   Opened() = default;
   Opened(const Opened&) = delete;
@@ -323,32 +357,51 @@ Outcome Rig::ready_here(std::uint32_t index) {
   return ok();
 }
 
-// Both halves of the pool, for peers.
-Outcome Rig::expose_here(std::uint32_t index) {
+// Both halves of the pool, for peers: their keys; nothing where that cannot be, on this rank.
+Result<std::string> Rig::expose_here(std::uint32_t index) {
   Opened& one = *opened_[index];
   message_[0] = '\0';
+  std::string keys;
   for (char* base : {one.pool->incoming_base(), one.pool->outgoing_base()}) {
     np_region region{};
     const auto half = static_cast<std::size_t>(one.pool->bytes() / 2);
     const np_status status = one.module->expose(one.endpoint, base, half, &region);
+    if (status == NP_UNSUPPORTED) {
+      one.unreachable = message_[0] != '\0' ? message_.data() : meaning(status);
+      return std::string();
+    }
     if (status != NP_OK) return fault(*one.module, "opening memory to puts and gets", status);
     one.own.push_back(region);
+    append_key(keys, region);
   }
-  return ok();
+  return keys;
 }
 
-// keys: of each member of the group, its regions as they lie in memory.
+// keys: of each member of the group, what it exposed. All ranks read the same, and come to the same.
 Outcome Rig::attach_here(std::uint32_t index, const std::vector<std::string>& keys) {
   Opened& one = *opened_[index];
   message_[0] = '\0';
-  const int peer = mirrored(one.context.rank, one.context.nranks);
-  const std::string& text = keys[static_cast<std::size_t>(one.members[static_cast<std::size_t>(peer)])];
-  if (text.size() != 2 * sizeof(np_region)) return failed("rank " + std::to_string(peer) + " sent no keys");
-  for (std::size_t half = 0; half < 2; ++half) {
-    np_region region{};
-    std::memcpy(&region, text.data() + half * sizeof region, sizeof region);
-    const np_status status = one.module->attach(one.endpoint, peer, &region);
-    if (status != NP_OK) return fault(*one.module, "attaching to a peer's memory", status);
+  const auto peer = static_cast<std::size_t>(mirrored(one.context.rank, one.context.nranks));
+  std::vector<np_region> of_peer;
+  for (std::size_t rank = 0; rank < one.members.size(); ++rank) {
+    const std::string& text = keys[static_cast<std::size_t>(one.members[rank])];
+    const std::vector<np_region> regions = regions_in(text);
+    if (text.empty() && one.unreachable.empty()) {
+      one.unreachable = "rank " + std::to_string(rank) + " cannot open its memory to puts and gets";
+    }
+    if (text.empty()) continue;
+    if (regions.size() != 2) return failed("rank " + std::to_string(rank) + " sent keys of another form");
+    // A peer's places are found where the own ones are. Cold ones fill more than the caches, which may differ.
+    if (regions[0].bytes != one.pool->bytes() / 2 && one.unreachable.empty()) {
+      one.unreachable = "rank " + std::to_string(rank) + " has another amount of message memory than rank " +
+                        std::to_string(one.context.rank) + ": with cold buffers their hosts need caches of one size";
+    }
+    if (rank == peer) of_peer = regions;
+  }
+  if (!one.unreachable.empty()) return ok();
+  for (np_region& region : of_peer) {
+    const np_status status = one.module->attach(one.endpoint, static_cast<int>(peer), &region);
+    if (status != NP_OK) return fault(*one.module, "attaching to the memory of a peer", status);
     one.peers.push_back(region);
   }
   return ok();
@@ -425,38 +478,31 @@ Result<Opening> Rig::open(std::uint32_t index) {
     Watchdog::disarm();
     return result;
   };
+  const bool reaches = one_sided(*set_.resolved, module) || (alone && module.put != nullptr);
   const auto connected = [&](const std::vector<std::string>& addresses) -> Result<std::string> {
     if (Outcome done = job ? settle_here(index, addresses) : connect_here(index, addresses); !done) {
       return done.failure();
     }
     if (Outcome done = ready_here(index); !done) return done.failure();
+    return reaches ? std::string() : describe_here(index);
+  };
+  const auto attached = [&](const std::vector<std::string>& keys) -> Result<std::string> {
+    if (Outcome done = attach_here(index, keys); !done) return done.failure();
     return describe_here(index);
   };
   const auto give_up = [&](const Result<std::vector<std::string>>& result) {
-    opened_[index].reset();
+    close(index);
     return result.failure();
   };
   const Result<std::vector<std::string>> addresses = agree(guarded([&] { return open_here(index); }), false);
   if (!addresses) return give_up(addresses);
-  const Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }), true);
+  Result<std::vector<std::string>> facts = agree(guarded([&] { return connected(*addresses); }), true);
   if (!facts) return give_up(facts);
-  if (one_sided(*set_.resolved, module) || (alone && module.put != nullptr)) {
-    const Result<std::vector<std::string>> keys = agree(guarded([&]() -> Result<std::string> {
-                                                          if (Outcome done = expose_here(index); !done)
-                                                            return done.failure();
-                                                          const std::vector<np_region>& own = opened_[index]->own;
-                                                          return std::string(reinterpret_cast<const char*>(own.data()),
-                                                                             own.size() * sizeof(np_region));
-                                                        }),
-                                                        false);
+  if (reaches) {
+    const Result<std::vector<std::string>> keys = agree(guarded([&] { return expose_here(index); }), false);
     if (!keys) return give_up(keys);
-    const Result<std::vector<std::string>> attached = agree(guarded([&]() -> Result<std::string> {
-                                                              if (Outcome done = attach_here(index, *keys); !done)
-                                                                return done.failure();
-                                                              return std::string();
-                                                            }),
-                                                            true);
-    if (!attached) return give_up(attached);
+    facts = agree(guarded([&] { return attached(*keys); }), true);
+    if (!facts) return give_up(facts);
   }
   std::vector<int> by_rank;
   for (int member = job ? 1 : 0; member < static_cast<int>(facts->size()); ++member) by_rank.push_back(member);
@@ -549,8 +595,7 @@ Report Rig::check(const Command& command, const Pattern& pattern, const Stage& s
       return wrong(i, "of " + std::to_string(arrived) + " from rank " + std::to_string(pattern.origin(stage, i).rank) +
                           " differs from what was sent, first at byte " + std::to_string(*at));
     }
-    const bool beyond =
-        std::any_of(place + bytes, place + bytes + guard_bytes, [](char c) { return c != guard_byte; });
+    const bool beyond = std::any_of(place + bytes, place + bytes + guard_bytes, [](char c) { return c != guard_byte; });
     if (beyond) return wrong(i, "is right but was written beyond its end, at byte " + std::to_string(bytes));
     report.verified_bytes += own ? stage.size_bytes : bytes;
   }
@@ -569,7 +614,8 @@ np_status Rig::synchronise(Opened& one, Stage& stage) {
   stage.clock_offset_ns = stage.clock_error_ns = 0;
   if (std::none_of(one.far.begin(), one.far.end(), [](bool far) { return far; })) return NP_OK;
   if (m.send == nullptr) {
-    std::snprintf(message_.data(), message_.size(), "the clocks of its hosts cannot be compared: it has no send and recv");
+    std::snprintf(message_.data(), message_.size(),
+                  "the clocks of its hosts cannot be compared: it has no send and recv");
     return NP_UNSUPPORTED;
   }
   const auto exchange = [&](int peer, bool first, std::size_t out, std::size_t in) {
@@ -616,6 +662,12 @@ Report Rig::visit(const Command& command) {
   const Mode& mode = set_.resolved->modes[command.pattern];
   const Pattern& pattern = *mode.pattern;
   const int nranks = one.context.nranks;
+  if (pattern.reach != NP_REACH_NONE && one.peers.empty()) {  // so on all ranks
+    report.status = NP_UNSUPPORTED;
+    std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s: %s", one.context.rank, one.module->name,
+                  one.unreachable.c_str());
+    return report;
+  }
   const Part part = mode.part(one.context.rank, nranks, command.size_bytes);
   const std::uint64_t rounds = all_rounds(pattern, part, command.samples, command.rounds);
   const bool together = launched(*one.module) || nranks > 1;
@@ -635,8 +687,8 @@ Report Rig::visit(const Command& command) {
   stage.abort = Watchdog::abort_flag();
   notes_.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
   // Whose clock does not count reads it all the same, so that all ranks do the same.
-  const std::uint64_t room = pattern.evaluate != nullptr ? command.samples * pattern.notes(part, command.rounds)
-                                                         : 2 * command.samples + 1;
+  const std::uint64_t room =
+      pattern.evaluate != nullptr ? command.samples * pattern.notes(part, command.rounds) : 2 * command.samples + 1;
   scratch_.resize(std::max<std::size_t>(scratch_.size(), room));
   message_[0] = '\0';
 
@@ -648,7 +700,8 @@ Report Rig::visit(const Command& command) {
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
   if (one.module->prepare != nullptr) {
-    const np_visit visit{sizeof visit, 0, command.size_bytes, stage.outgoing.places(), stage.incoming.places()};
+    const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), command.size_bytes,
+                         stage.outgoing.places(), stage.incoming.places()};
     status = one.module->prepare(one.endpoint, &visit);
   }
   if (status == NP_OK && pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);

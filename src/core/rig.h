@@ -88,7 +88,7 @@ class Rig {
   Outcome connect_here(std::uint32_t variant, const std::vector<std::string>& addresses);
   Outcome ready_here(std::uint32_t variant);
   Outcome settle_here(std::uint32_t variant, const std::vector<std::string>& texts);
-  Outcome expose_here(std::uint32_t variant);
+  Result<std::string> expose_here(std::uint32_t variant);
   Outcome attach_here(std::uint32_t variant, const std::vector<std::string>& keys);
   np_status synchronise(Opened& opened, Stage& stage);
   [[nodiscard]] std::uint64_t seed_of(const Command& command, const Pattern& pattern, const Part& part,

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0 gets from the memory of the last rank; one_sided.h says how, and what is timed. More ranks are pairs, the
+// first with the last and so on inwards, all at the same time; the clock is that of rank 0. A process alone gets from
+// its own memory.
+#include "one_sided.h"
+
+namespace netpipe::patterns {
+namespace {
+
+using namespace one_sided;
+
+const char* missing_for_get(const np_module& m, int nranks) { return m.get == nullptr ? "get" : missing(m, nranks); }
+
+np_status run_gets(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  const auto get = s.module.get;
+  const int peer = mirrored(s.rank, s.nranks);
+  return run(s, samples, rounds, stamps, [&] {
+    const auto offset = static_cast<std::size_t>(s.outgoing.take() - s.near_out);  // the peer's places lie alike
+    return get(s.endpoint, peer, s.incoming.take(), s.far_out, offset, s.size_bytes);
+  });
+}
+
+}  // namespace
+
+extern const Pattern get;
+const Pattern get = {
+    .name = "get",
+    .summary = "one rank reads the memory of another, which only waits",
+    .formula =
+        "time of one operation = (in_flight gets and what completes them) / in_flight; throughput = size_bytes / "
+        "that time",
+    .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
+    .options = options,
+    .operations = width,
+    .extra_rounds = [](const Part&) { return 1U; },
+    .arrivals = sent_by_origin,
+    .departures = sent_by_other,
+    .in_flight = width,
+    .single_rounds = true,
+    .one_buffer = false,
+    .reach = NP_REACH_GET,
+    .min_ranks = 1,
+    .max_ranks = INT32_MAX,
+    .multiple_of = 2,
+    .missing = missing_for_get,
+    .run = run_gets,
+};
+
+}  // namespace netpipe::patterns
