@@ -18,6 +18,7 @@
 #include "mpi_collectives.h"
 #include "mpi_found.h"
 #include "mpi_one_sided.h"
+#include "mpi_reach.h"
 
 static struct library* the_library(void);
 static struct option_table* the_options(void);
@@ -148,15 +149,11 @@ static np_status check_one_sided(np_endpoint* e) {
   const char* const transport = text_of(s, TRANSPORT);
   const size_t length = strlen(transport);
   const char* const op = text_of(s, OP);
-  if (!e->one_sided) {
-    for (int option = SYNC; option <= WINDOW; ++option) {
-      if (number_of(s, option) == 0) continue;
-      return fail(e->context, NP_USAGE, "%s=%s means nothing for op=%s: choose op=put, get or accumulate",
-                  option == SYNC ? "sync" : "window", text_of(s, option), op);
-    }
-    return NP_OK;
+  if (!e->one_sided && number_of(s, SYNC) != 0) {
+    return fail(e->context, NP_USAGE, "sync=%s means nothing for op=%s: choose op=put, get or accumulate",
+                text_of(s, SYNC), op);
   }
-  if (e->any_source) {
+  if (e->one_sided && e->any_source) {
     return fail(e->context, NP_USAGE, "op=%s: a window's transfers name their rank: any_source=yes is not possible",
                 op);
   }
@@ -207,6 +204,12 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->one_sided = e->op == OP_PUT || e->op == OP_GET || e->op == OP_ACCUMULATE;
   e->sync = (int)number_of(s, SYNC);
   e->window_kind = (int)number_of(s, WINDOW);
+  if (e->window_kind == WINDOW_AUTO) e->window_kind = WINDOW_CREATE;
+#if HAVE_MPI_3
+  if (number_of(s, WINDOW) == WINDOW_AUTO && e->one_sided) e->window_kind = WINDOW_ALLOCATE;
+  e->window_memory = e->window_kind == WINDOW_ALLOCATE || e->window_kind == WINDOW_SHARED;
+#endif
+  e->window_memory |= e->one_sided;
   e->yields = number_of(s, YIELD) == YIELD_YES || (number_of(s, YIELD) == YIELD_AUTO && context->oversubscribed != 0);
   e->peers[FOR_SEND] = e->peers[FOR_RECV] = -1;
   e->block = (uint64_t)number_of(s, BLOCK);
@@ -320,11 +323,12 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
   }
   if (used > 0) emit(to, "environment", all);
   free(all);
-  if (e->one_sided) {
-    emit(to, "window", text_of(&e->settings, WINDOW));
-    emit(to, "sync", text_of(&e->settings, SYNC));
+  if (e->one_sided || e->window_memory || e->windows_found != FOUND_NOTHING) emit(to, "window", window_name(e));
+  if (e->one_sided) emit(to, "sync", text_of(&e->settings, SYNC));
+  if (e->one_sided || e->windows_found != FOUND_NOTHING) {
     emit(to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
   }
+  if (e->windows_found != FOUND_NOTHING) emit(to, "window_transport_found", found_words[e->windows_found]);
   if (e->op == OP_BSEND) {
     snprintf(text, sizeof text, "%llu", (unsigned long long)e->bsend_bytes);
     emit(to, "bsend_buffer_bytes", text);
@@ -394,6 +398,15 @@ static struct binding* the_binding(void) {
       .irecv = mpi_irecv,
       .wait = mpi_wait,
       .test = mpi_test,
+      .expose = mpi_expose,
+      .attach = mpi_attach,
+      .withdraw = mpi_withdraw,
+      .put = mpi_put,
+      .get = mpi_get,
+      .fence = mpi_fence,
+#if HAVE_MPI_3
+      .flush = mpi_flush,
+#endif
       .collective = mpi_collective,
       .barrier = mpi_barrier,
       .describe = mpi_describe,

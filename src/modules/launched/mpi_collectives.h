@@ -8,7 +8,14 @@
 
 #include "mpi_messages.h"
 
-static np_status mpi_barrier(np_endpoint* e) { return outcome(e, MPI_Barrier(e->comm), "MPI_Barrier"); }
+/* in mpi_reach.h */
+static np_status reconcile_reach(np_endpoint* e);
+
+static np_status mpi_barrier(np_endpoint* e) {
+  const int code = MPI_Barrier(e->comm);
+  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* what peers have put is there now */
+  return outcome(e, code, "MPI_Barrier");
+}
 
 /* A broadcast has one buffer in MPI: what the root sends and where the others receive. */
 static inline void* one_buffer(const np_endpoint* e, const struct purpose* p) {

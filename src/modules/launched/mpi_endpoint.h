@@ -69,7 +69,9 @@ struct window {
   void* mapped;        /* what is to be unmapped */
   long long* far_base; /* of each rank, as it is named to MPI */
   int begun, in_epoch;
+  int epoch; /* of patterns that put or get (mpi_reach.h) */
 };
+enum { EPOCH_NONE, EPOCH_LOCKED, EPOCH_FENCED };
 #define WINDOWS 4
 /* The places of a rank's next messages, from the beginning of its window. */
 struct far_places {
@@ -108,9 +110,11 @@ struct np_endpoint {
   int peers[2];     /* whom the last message went to and came from; -1: nobody yet */
 
   /* one-sided */
-  int one_sided, sync, window_kind;
-  int separate; /* the library may keep a copy for others of what is in a window */
-  int yields;   /* a rank that looks at its counter gives its processor away */
+  int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */
+  int window_memory;                /* messages are in memory that is made with a window */
+  int windows_found; /* what carries the transfers of patterns that put or get; FOUND_NOTHING: not known */
+  int separate;      /* the library may keep a copy for others of what is in a window */
+  int yields;        /* a rank that looks at its counter gives its processor away */
   struct window windows[WINDOWS], flags;
   int nwindows;
   struct window* active; /* of this visit */

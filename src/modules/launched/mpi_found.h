@@ -169,6 +169,17 @@ static np_status look_around(np_endpoint* e) {
   return outcome(e, code, "the first exchange");
 }
 
+/* The kind of its windows, as the option has it. */
+static inline const char* window_name(const np_endpoint* e) {
+#if HAVE_MPI_3
+  static const char* const names[] = {"auto", "allocate", "create", "dynamic", "shared"};
+  return names[e->window_kind];
+#else
+  (void)e;
+  return "create";
+#endif
+}
+
 /* What must be true of what was found, or the settings have been ignored. */
 static np_status check_found(np_endpoint* e) {
   const struct settings* const s = &e->settings;
@@ -180,9 +191,9 @@ static np_status check_found(np_endpoint* e) {
   const int wants_shm = (length >= 3 && strcmp(asked + length - 3, "shm") == 0) || strstr(asked, "sysv") != NULL;
   if (e->flags.begun && wants_tcp && e->found.transport != FOUND_TCP) {
     return fail(e->context, NP_USAGE,
-                "%s was asked for %s, but no TCP connection of rank %d carried its op=%s into its window=%s, though it "
-                "carries messages: choose another window, as create, or ranks on two hosts",
-                e->library.version, asked, e->rank, text_of(s, OP), text_of(s, WINDOW));
+                "%s was asked for %s, but no TCP connection of rank %d carried its transfers into a window=%s, though "
+                "one carries messages: choose another window, as create, or ranks on two hosts",
+                e->library.version, asked, e->rank, window_name(e));
   }
   if (wants_tcp && e->found.transport != FOUND_TCP) {
     return fail(e->context, NP_USAGE, "%s was asked for %s, but no TCP connection of rank %d carried its messages",
@@ -215,13 +226,14 @@ static np_status check_buffers(np_endpoint* e) {
   return check_buffer(e, RCVBUF, e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
 }
 
+static const char* const found_words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
+                                          "the network, not by TCP",    "a simulated network"};
+
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
-  static const char* const words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
-                                      "the network, not by TCP",    "a simulated network"};
   const struct found* const found = &e->found;
   char text[320];
-  emit(to, "transport_found", words[found->transport]);
+  emit(to, "transport_found", found_words[found->transport]);
   if (below[found->transport] != NULL) emit(to, "below", below[found->transport]);
   if (found->transport == FOUND_TCP) {
     snprintf(text, sizeof text, "%d", found->connections);

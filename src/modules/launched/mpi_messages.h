@@ -210,6 +210,8 @@ static np_status recv_kept(np_endpoint* e, int peer, void* data, size_t bytes) {
 static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit);
 static np_status send_one_sided(np_endpoint* e, int peer, const void* data, size_t bytes);
 static np_status recv_one_sided(np_endpoint* e, int peer, void* data, size_t bytes);
+/* in mpi_reach.h */
+static np_status prepare_reach(np_endpoint* e, const np_visit* visit);
 
 /* With few places, which are then used again and again, the persistent requests; for the rank that the messages of the
  * visit before went to or came from. */
@@ -237,9 +239,9 @@ static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
   if (e->op == OP_PERSISTENT && e->reuse) {
     np_status status = make_ahead(e, FOR_SEND, visit->bytes, &visit->outgoing);
     if (status == NP_OK) status = make_ahead(e, FOR_RECV, visit->bytes, &visit->incoming);
-    return status;
+    if (status != NP_OK) return status;
   }
-  return e->one_sided ? prepare_one_sided(e, visit) : NP_OK;
+  return e->one_sided ? prepare_one_sided(e, visit) : prepare_reach(e, visit);
 }
 
 /* ---------------------------------------------------------------------------------------------- by op */

@@ -52,22 +52,20 @@ enum {
 enum { OP_SEND, OP_ISEND, OP_PERSISTENT, OP_SSEND, OP_BSEND, OP_RSEND, OP_PUT, OP_GET, OP_ACCUMULATE, OP_PARTITIONED };
 enum { SYNC_FENCE, SYNC_PSCW, SYNC_LOCK, SYNC_LOCK_ALL, SYNC_NONE };
 #if HAVE_MPI_3
-enum { WINDOW_ALLOCATE, WINDOW_CREATE, WINDOW_DYNAMIC, WINDOW_SHARED };
+enum { WINDOW_AUTO, WINDOW_ALLOCATE, WINDOW_CREATE, WINDOW_DYNAMIC, WINDOW_SHARED };
 #if defined(SMPI_H)
 /* SimGrid makes each look of MPI_Iprobe longer than the one before, and has no two ranks on one host. */
-#define WINDOW_KINDS "allocate|create|dynamic"
+#define WINDOW_KINDS "auto|allocate|create|dynamic"
 #define SYNCHRONISATIONS "fence|pscw"
 #else
-#define WINDOW_KINDS "allocate|create|dynamic|shared"
+#define WINDOW_KINDS "auto|allocate|create|dynamic|shared"
 #define SYNCHRONISATIONS "fence|pscw|lock|lock_all|none"
 #endif
-#define FIRST_WINDOW_KIND "allocate"
 #else
 /* LAM's mpi.h has MPI_Win_lock, and its library has not. */
-enum { WINDOW_CREATE };
-#define WINDOW_KINDS "create"
+enum { WINDOW_AUTO, WINDOW_CREATE };
+#define WINDOW_KINDS "auto|create"
 #define SYNCHRONISATIONS "fence|pscw"
-#define FIRST_WINDOW_KIND "create"
 #endif
 enum { TYPE_BYTES, TYPE_CONTIGUOUS, TYPE_VECTOR, TYPE_INDEXED };
 enum { YIELD_AUTO, YIELD_YES, YIELD_NO };
@@ -130,11 +128,12 @@ static const struct offered offers[] = {
      OF_ANY,
      {.name = "window",
       .type = NP_CHOICE,
-      .default_value = FIRST_WINDOW_KIND,
+      .default_value = "auto",
       .choices = WINDOW_KINDS,
       .unit = "",
-      .help = "op=put, get, accumulate: whose memory peers may reach: the library's, ours, ours as it is attached, or "
-              "what the ranks of a host share",
+      .help = "op=put, get, accumulate, and patterns put and get: whose memory peers may reach: the library's, ours, "
+              "ours as it is attached, or what the ranks of a host share; auto is allocate for these ops where the "
+              "library has it, and create for the patterns",
       .tunable = 0}},
     {ANY_SOURCE,
      OF_ANY,

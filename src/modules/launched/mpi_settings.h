@@ -140,12 +140,9 @@ static inline np_status set_openmpi(struct settings* s) {
   }
   /* Its windows have components of their own, which do not ask what messages go through: on one host they take shared
    * memory wherever they can, or UCX. */
-  const int64_t op = number_of(s, OP);
-  if (op == OP_PUT || op == OP_GET || op == OP_ACCUMULATE) {
-    if (ucx) put_checked(s, MCA, "osc", "ucx");
-    if (shm) put_checked(s, MCA, "osc", "^ucx");
-    if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
-  }
+  if (ucx) put_checked(s, MCA, "osc", "ucx");
+  if (shm) put_checked(s, MCA, "osc", "^ucx");
+  if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
   if (eager > 0) {
     set_btl(s, NULL, "eager_limit", eager);
     if (ofi) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);

@@ -44,9 +44,9 @@ static int allocate_shared(const np_endpoint* e, uint64_t bytes, char** memory, 
 }
 #endif
 
-/* *call: what was called, for the sentence. */
+/* Of memory that there is, where w names some; it begins at a page. *call: what was called, for the sentence. */
 static int begin_window(const np_endpoint* e, struct window* w, const char** call) {
-  w->all_bytes = w->bytes + PAGE; /* the library may begin anywhere in a page */
+  if (w->memory == NULL) w->all_bytes = w->bytes + PAGE; /* the library may begin anywhere in a page */
   switch (e->window_kind) {
 #if HAVE_MPI_3
     case WINDOW_ALLOCATE:
@@ -55,7 +55,7 @@ static int begin_window(const np_endpoint* e, struct window* w, const char** cal
     case WINDOW_SHARED: *call = "MPI_Win_allocate_shared"; return allocate_shared(e, w->all_bytes, &w->memory, &w->win);
     case WINDOW_DYNAMIC: {
       *call = "MPI_Win_create_dynamic";
-      w->mapped = w->memory = map_memory(w->all_bytes);
+      if (w->memory == NULL) w->mapped = w->memory = map_memory(w->all_bytes);
       if (w->memory == NULL) return MPI_ERR_NO_MEM;
       const int code = MPI_Win_create_dynamic(MPI_INFO_NULL, e->comm, &w->win);
       if (code != MPI_SUCCESS) return code;
@@ -66,7 +66,7 @@ static int begin_window(const np_endpoint* e, struct window* w, const char** cal
 #endif
     default:
       *call = "MPI_Win_create";
-      w->mapped = w->memory = map_memory(w->all_bytes);
+      if (w->memory == NULL) w->mapped = w->memory = map_memory(w->all_bytes);
       if (w->memory == NULL) return MPI_ERR_NO_MEM;
       return MPI_Win_create(w->memory, (MPI_Aint)w->all_bytes, 1, MPI_INFO_NULL, e->comm, &w->win);
   }
@@ -86,10 +86,12 @@ static int exchange_bases(np_endpoint* e, struct window* w) {
   return MPI_Allgather(&own, 1, MPI_LONG_LONG_INT, w->far_base, 1, MPI_LONG_LONG_INT, e->control);
 }
 
-static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes) {
+/* memory: of messages that are there already, or NULL. */
+static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, void* memory) {
   const char* call = "";
   memset(w, 0, sizeof *w);
-  w->bytes = bytes;
+  w->bytes = w->all_bytes = bytes;
+  w->memory = memory;
   w->far_base = calloc((size_t)e->nranks, sizeof *w->far_base);
   if (w->far_base == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a window of %d ranks", e->nranks);
   int code = begin_window(e, w, &call);
@@ -103,7 +105,7 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes) {
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Win_set_errhandler");
   const uint64_t start = (uint64_t)(uintptr_t)w->memory;
   w->base = w->memory + ((start + PAGE - 1) / PAGE * PAGE - start);
-  memset(w->base, 0, bytes);
+  if (memory == NULL) memset(w->base, 0, bytes);
   return outcome(e, exchange_bases(e, w), "MPI_Allgather");
 }
 
@@ -132,10 +134,21 @@ static np_status begin_epoch(np_endpoint* e, struct window* w) {
   return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
 }
 
+/* That of a pattern that puts or gets. A fence is collective; a lock is given back by the rank that has it, and its
+ * targets must be in MPI then. */
+static np_status leave_epoch(np_endpoint* e, struct window* w) {
+  const int epoch = w->epoch;
+  w->epoch = EPOCH_NONE;
+#if HAVE_MPI_3
+  if (epoch == EPOCH_LOCKED) return outcome(e, MPI_Win_unlock_all(w->win), "MPI_Win_unlock_all");
+#endif
+  return epoch == EPOCH_FENCED ? outcome(e, MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win), "MPI_Win_fence") : NP_OK;
+}
+
 static void free_window(np_endpoint* e, struct window* w) {
   if (!w->begun || *e->context->abort != 0) e->broken = 1;
   /* After a failure the other ranks may not come, and the library may still write there. */
-  if (e->broken || end_epoch(e, w) != NP_OK) return;
+  if (e->broken || end_epoch(e, w) != NP_OK || leave_epoch(e, w) != NP_OK) return;
 #if HAVE_MPI_3
   if (e->window_kind == WINDOW_DYNAMIC) {
     /* Not before all ranks have ended their epochs. */
@@ -163,9 +176,9 @@ static void free_window(np_endpoint* e, struct window* w) {
 
 static inline int transfer(const np_endpoint* e, MPI_Win win, int peer, const void* data, MPI_Aint place,
                            const struct shape* shape) {
-  if (e->op == OP_PUT) return ONE_SIDED(MPI_Put, data, *shape, peer, place, win);
   if (e->op == OP_GET) return ONE_SIDED(MPI_Get, data, *shape, peer, place, win);
-  return ONE_SIDED(MPI_Accumulate, data, *shape, peer, place, MPI_REPLACE, win);
+  if (e->op == OP_ACCUMULATE) return ONE_SIDED(MPI_Accumulate, data, *shape, peer, place, MPI_REPLACE, win);
+  return ONE_SIDED(MPI_Put, data, *shape, peer, place, win);
 }
 
 /* ---------------------------------------------------------------------------------------------- when it is opened */
@@ -246,7 +259,7 @@ static np_status open_one_sided(np_endpoint* e) {
   if (status == NP_OK && e->far == NULL) {
     return fail(e->context, NP_NO_MEMORY, "no memory for the places of %d ranks", e->nranks);
   }
-  if (status == NP_OK) status = make_window(e, &e->flags, FLAGS_BYTES);
+  if (status == NP_OK) status = make_window(e, &e->flags, FLAGS_BYTES, NULL);
   if (status == NP_OK && e->nranks > 1) status = look_at_transfers(e);
 #if HAVE_MPI_3
   if (status == NP_OK) status = find_memory_model(e);
@@ -268,13 +281,13 @@ static void close_one_sided(np_endpoint* e) {
 
 /* Two-sided messages get what the core would take itself. */
 static np_status mpi_alloc(np_endpoint* e, size_t bytes, void** memory) {
-  if (!e->one_sided) {
+  if (!e->window_memory) {
     *memory = map_memory(bytes);
     return *memory != NULL ? NP_OK : fail(e->context, NP_NO_MEMORY, "no memory for %zu bytes", bytes);
   }
   if (e->nwindows == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows", WINDOWS);
   struct window* const w = &e->windows[e->nwindows];
-  const np_status status = make_window(e, w, bytes);
+  const np_status status = make_window(e, w, bytes, NULL);
   if (status != NP_OK) return status;
   ++e->nwindows;
   *memory = w->base;
@@ -290,9 +303,9 @@ static struct window* window_of(np_endpoint* e, const char* memory) {
 }
 
 static void mpi_free(np_endpoint* e, void* memory, size_t bytes) {
-  struct window* const w = e->one_sided ? window_of(e, memory) : NULL;
+  struct window* const w = e->window_memory ? window_of(e, memory) : NULL;
   if (w != NULL) free_window(e, w);
-  if (!e->one_sided) munmap(memory, bytes);
+  if (!e->window_memory) munmap(memory, bytes);
 }
 
 #endif

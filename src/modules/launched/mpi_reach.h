@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Patterns that put and get: MPI_Put and MPI_Get into windows over the memory of messages. These windows are made when
+ * the core exposes that memory, or with it (window=allocate and shared).
+ *
+ * A rank that flushes has locked the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit: its
+ * targets do nothing for that, and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch
+ * of MPI_Win_fence on all ranks. Either ends when the next visit is prepared.
+ */
+#ifndef NETPIPE_MPI_REACH_H
+#define NETPIPE_MPI_REACH_H
+
+#include "mpi_messages.h"
+#include "mpi_windows.h"
+
+/* Words of an np_region: of the window, and where the peer's part of it begins; of an own one whether expose made it.
+ */
+enum { REGION_WINDOW, REGION_FAR_BASE, REGION_MADE };
+
+/* ---------------------------------------------------------------------------------------------- making known */
+
+/* Collective, once. What carries transfers into windows of this kind may be something else than what carries messages.
+ */
+static np_status look_at_windows(np_endpoint* e) {
+  const struct found messages = e->found;
+  np_status status = NP_OK;
+  if (e->windows_found != FOUND_NOTHING) return status;
+#if HAVE_MPI_3
+  if (e->window_kind == WINDOW_SHARED) status = check_one_host(e);
+#endif
+  if (status == NP_OK) status = make_window(e, &e->flags, FLAGS_BYTES, NULL);
+  if (status == NP_OK) status = look_at_transfers(e);
+#if HAVE_MPI_3
+  if (status == NP_OK) status = find_memory_model(e);
+#else
+  e->separate = 1;
+#endif
+  if (status == NP_OK) status = check_found(e);
+  e->windows_found = e->found.transport;
+  e->found = messages;
+  if (status == NP_OK) free_window(e, &e->flags);
+  if (status != NP_OK) e->broken = 1; /* the other ranks may have come further */
+  return status;
+}
+
+/* Collective. */
+static np_status mpi_expose(np_endpoint* e, void* memory, size_t bytes, np_region* region) {
+  if (e->one_sided) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "op=%s makes a one-sided transfer of each message; a pattern that puts or gets itself needs op=send",
+                text_of(&e->settings, OP));
+  }
+  np_status status = look_at_windows(e);
+  if (status != NP_OK) return status;
+  struct window* w = window_of(e, memory);
+  const int made = w == NULL;
+  if (made) {
+    if (e->nwindows == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows", WINDOWS);
+    w = &e->windows[e->nwindows];
+    status = make_window(e, w, bytes, memory);
+    if (status != NP_OK) return status;
+    ++e->nwindows;
+  }
+  const uint64_t window = (uint64_t)(w - e->windows);
+  *region = (np_region){.base = memory, .bytes = bytes, .key_bytes = sizeof window};
+  region->word[REGION_WINDOW] = window;
+  region->word[REGION_MADE] = (uint64_t)made;
+  memcpy(region->key, &window, sizeof window);
+  return NP_OK;
+}
+
+static np_status mpi_attach(np_endpoint* e, int peer, np_region* region) {
+  uint64_t window = WINDOWS;
+  if (region->key_bytes == sizeof window) memcpy(&window, region->key, sizeof window);
+  if (window >= (uint64_t)e->nwindows) {
+    return fail(e->context, NP_FAILED, "rank %d names a window that rank %d has not", peer, e->rank);
+  }
+  region->word[REGION_WINDOW] = window;
+  region->word[REGION_FAR_BASE] = (uint64_t)e->windows[window].far_base[peer];
+  region->word[REGION_MADE] = 0;
+  return NP_OK;
+}
+
+/* Collective for what was exposed. Windows that were made with their memory go with it. */
+static void mpi_withdraw(np_endpoint* e, np_region* region) {
+  struct window* const w = &e->windows[region->word[REGION_WINDOW]];
+  if (region->word[REGION_MADE] == 0) return;
+  if (e->active == w) e->active = NULL;
+  free_window(e, w);
+}
+
+/* ---------------------------------------------------------------------------------------------- epochs */
+
+/* Where the library keeps two copies: what peers have put is to be seen here, what was stored here is to be got. */
+static COLD np_status reconcile_reach(np_endpoint* e) {
+#if HAVE_MPI_3
+  struct window* const w = e->active;
+  if (w == NULL || e->one_sided || w->epoch == EPOCH_FENCED) return NP_OK;
+  if (w->epoch == EPOCH_LOCKED) return outcome(e, MPI_Win_sync(w->win), "MPI_Win_sync");
+  MPI_OR_RETURN(e, MPI_Win_lock(MPI_LOCK_SHARED, e->rank, 0, w->win), "MPI_Win_lock");
+  return outcome(e, MPI_Win_unlock(e->rank, w->win), "MPI_Win_unlock");
+#else
+  (void)e;
+  return NP_OK;
+#endif
+}
+
+/* Collective. Windows are one for incoming and one for outgoing places, and a fence is of one window: of that which
+ * this visit will name. */
+static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
+  struct window* const before = e->active;
+  e->active = NULL;
+  if (before != NULL) {
+    const np_status status = leave_epoch(e, before);
+    if (status != NP_OK) return status;
+    /* Most libraries give a lock back only while the target is in MPI. */
+    MPI_OR_RETURN(e, MPI_Barrier(e->control), "MPI_Barrier");
+  }
+  if (visit->reach == NP_REACH_NONE) return NP_OK;
+  e->active = window_of(e, visit->reach == NP_REACH_PUT ? visit->incoming.base : visit->outgoing.base);
+  if (e->active == NULL) return fail(e->context, NP_UNSUPPORTED, "the messages of this visit are in no window");
+  return UNLIKELY(e->separate) ? reconcile_reach(e) : NP_OK;
+}
+
+/* Before the first transfer of a visit, or why there can be none. */
+static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_t offset, size_t bytes) {
+  struct window* const w = &e->windows[region->word[REGION_WINDOW]];
+  if (offset > region->bytes || bytes > region->bytes - offset) {
+    return fail(e->context, NP_USAGE, "%zu bytes at offset %zu are not within the %llu bytes of the region", bytes,
+                offset, (unsigned long long)region->bytes);
+  }
+  if (w != e->active) {
+    return fail(e->context, NP_UNSUPPORTED, "a put or get into memory that was not announced for this visit");
+  }
+#if HAVE_MPI_3
+  w->epoch = EPOCH_LOCKED;
+  return outcome(e, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
+#else
+  return fail(e->context, NP_UNSUPPORTED, "%s has transfers between two fences only", e->library.version);
+#endif
+}
+
+/* ---------------------------------------------------------------------------------------------- timed */
+
+#define ENTER_OR_RETURN(e, region, offset, bytes)                                                                  \
+  do {                                                                                                             \
+    const struct window* const window_named = &(e)->windows[(region)->word[REGION_WINDOW]];                        \
+    if (UNLIKELY(window_named != (e)->active || window_named->epoch == EPOCH_NONE || (offset) > (region)->bytes || \
+                 (bytes) > (region)->bytes - (offset))) {                                                          \
+      const np_status status_of_entering = enter_epoch(e, region, offset, bytes);                                  \
+      if (status_of_entering != NP_OK) return status_of_entering;                                                  \
+    }                                                                                                              \
+  } while (0)
+
+static np_status mpi_put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
+                         size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  ENTER_OR_RETURN(e, target, offset, bytes);
+  const MPI_Aint place = (MPI_Aint)(target->word[REGION_FAR_BASE] + offset);
+  return outcome(e, ONE_SIDED(MPI_Put, source, shape, peer, place, e->active->win), "MPI_Put");
+}
+
+static np_status mpi_get(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset, size_t bytes) {
+  SHAPE_OR_RETURN(e, bytes, shape);
+  ENTER_OR_RETURN(e, source, offset, bytes);
+  const MPI_Aint place = (MPI_Aint)(source->word[REGION_FAR_BASE] + offset);
+  return outcome(e, ONE_SIDED(MPI_Get, target, shape, peer, place, e->active->win), "MPI_Get");
+}
+
+static np_status mpi_fence(np_endpoint* e) {
+  struct window* const w = e->active;
+  if (UNLIKELY(w == NULL)) return fail(e->context, NP_UNSUPPORTED, "a fence in a visit that neither puts nor gets");
+  if (UNLIKELY(w->epoch != EPOCH_FENCED)) {
+    const np_status status = leave_epoch(e, w);
+    if (status != NP_OK) return status;
+    w->epoch = EPOCH_FENCED;
+  }
+  return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
+}
+
+#if HAVE_MPI_3
+static np_status mpi_flush(np_endpoint* e, int peer) {
+  const struct window* const w = e->active;
+  if (UNLIKELY(w == NULL || w->epoch == EPOCH_NONE)) return NP_OK; /* nothing is on its way */
+  if (UNLIKELY(w->epoch == EPOCH_FENCED)) return fail(e->context, NP_UNSUPPORTED, "a flush after a fence");
+  return outcome(e, MPI_Win_flush(peer, w->win), "MPI_Win_flush");
+}
+#endif
+
+#endif
