@@ -35,6 +35,7 @@ struct Stage : Part {
   char *token_out = nullptr, *token_in = nullptr;  // token_bytes each, to tell the peer something
   // What to add to the own clock to have rank 0's, and how far off that may be; of a pattern that is synchronised.
   std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
+  std::uint64_t seed = 0;       // for what is drawn by lot: of this visit, the same on all ranks
   bool oversubscribed = false;  // ranks share a processor: a loop that waits yields
   // Of patterns whose ranks all depend on one another: raised by one where an operation begins and where it ends, for
   // the sentence that names the rank all others wait for.

@@ -682,6 +682,7 @@ Report Rig::visit(const Command& command) {
   stage.requests = requests_.data();
   stage.token_out = one.pool->token_out();
   stage.token_in = one.pool->token_in();
+  stage.seed = message_seed(set_.plan->seed, command.visit, 0, 0);
   stage.oversubscribed = set_.oversubscribed;
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();

@@ -23,13 +23,20 @@ constexpr int most_corrections = 2;
 constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 
-// As many rounds as one sample may have.
+std::uint64_t limit_of(const std::vector<std::uint64_t>& limits, const Curve& curve, const Point& point) {
+  return limits.empty() ? 0 : limits[static_cast<std::size_t>(&point - curve.points.data())];
+}
+
+// As many rounds as one sample may have. What there is room for in a whole visit, one left out that is not timed, comes
+// before what the pattern would rather have.
 std::uint64_t within_sample(const Curve& curve, const Point& point, std::uint64_t rounds) {
-  const std::vector<std::uint64_t>& fewest = curve.setting.fewest_rounds;
-  const std::vector<std::uint64_t>& most = curve.setting.most_rounds_of_sample;
-  const auto place = static_cast<std::size_t>(&point - curve.points.data());
-  if (!fewest.empty()) rounds = std::max(rounds, fewest[place]);
-  return most.empty() || most[place] == 0 ? rounds : std::min(rounds, most[place]);
+  const CurveSetting& setting = curve.setting;
+  rounds = std::max(rounds, limit_of(setting.fewest_rounds, curve, point));
+  if (const std::uint64_t most = limit_of(setting.most_rounds_of_sample, curve, point)) rounds = std::min(rounds, most);
+  if (const std::uint64_t most = limit_of(setting.most_rounds, curve, point)) {
+    rounds = std::min(rounds, std::max<std::uint64_t>(most - 1, 1));
+  }
+  return std::max<std::uint64_t>(rounds, 1);
 }
 
 }  // namespace
@@ -46,9 +53,12 @@ const char* stop_name(Stop stop) {
   return "none";
 }
 
-void Point::note_speed() {
-  fastest_ns = fastest_ns == 0 ? round_ns : std::min(fastest_ns, round_ns);
-  slowest_ns = std::max(slowest_ns, round_ns);
+void Point::note_speed(double ns, double lasts_ns) {
+  round_ns = ns;
+  whole_ns = lasts_ns > 0 ? lasts_ns : ns;
+  fastest_ns = fastest_ns == 0 ? ns : std::min(fastest_ns, ns);
+  slowest_ns = std::max(slowest_ns, ns);
+  slowest_whole_ns = std::max(slowest_whole_ns, whole_ns);
 }
 
 int Point::state() const {
@@ -118,11 +128,7 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
     rounds =
         std::ceil((sleeps ? smallest_factor : batch_factor) * setting_.clock_cost_ns / std::max(point.fastest_ns, 0.1));
   }
-  const std::uint64_t most = curve.setting.most_rounds.empty()
-                                 ? 0
-                                 : curve.setting.most_rounds[static_cast<std::size_t>(&point - curve.points.data())];
-  const double bound = most == 0 ? 1e9 : static_cast<double>(most > 1 ? most - 1 : 1);
-  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, bound)));
+  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, 1e9)));
 }
 
 // Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of
@@ -139,7 +145,7 @@ std::optional<Visit> Sampler::calibrate() {
     }
     if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
     const double enough = 4 * batch_factor * setting_.clock_cost_ns;
-    const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
+    const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
     const auto rounds = within_sample(
         curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
@@ -209,10 +215,10 @@ std::optional<Visit> Sampler::next() {
       // The first visit is a short one, and no visit would last very long even if the layer were as slow as it ever
       // was.
       if (point.passes == 0) samples = std::min(samples, first_visit_samples);
-      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_ns * point.stretch;
+      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_whole_ns;
       const double bearable = std::max(static_cast<double>(fewest_[c]), 4 * visit_ns_[c] / std::max(slowest_ns, 1.0));
       samples = std::min(samples, static_cast<std::uint64_t>(bearable));
-      const std::uint64_t most = curve.setting.most_rounds.empty() ? 0 : curve.setting.most_rounds[p];
+      const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
       if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
       return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
     }
@@ -231,32 +237,26 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   Point& point = at(visit);
   if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
   curve.used_s += seconds;
-  const double samples_ns = std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
-  if (span_ns > 0 && samples_ns > 0) {
-    point.stretch = std::max(1.0, span_ns * static_cast<double>(sample_ns.size()) / samples_ns);
-  }
-  curve.around_s += seconds - 1e-9 * point.stretch * samples_ns;
+  const double samples_ns = span_ns > 0 ? span_ns * static_cast<double>(sample_ns.size())
+                                        : std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
+  curve.around_s += seconds - 1e-9 * samples_ns;
   ++curve.visits;
   const double operations = static_cast<double>(visit.rounds) * curve.setting.operations_per_round;
   std::vector<float> values;
   values.reserve(sample_ns.size());
   for (const double ns : sample_ns) values.push_back(static_cast<float>(ns / operations));
+  std::vector<float> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const bool first = point.round_ns == 0;
+  point.note_speed(std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1),
+                   span_ns / static_cast<double>(visit.rounds));
   if (visit.pass < 0) {
-    const bool first = point.round_ns == 0;
-    std::vector<float> sorted = values;
-    std::sort(sorted.begin(), sorted.end());
-    point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
-    point.note_speed();
     point.dropped += values.size();
     const bool long_enough =
-        point.round_ns * static_cast<double>(visit.rounds) > 4 * batch_factor * setting_.clock_cost_ns;
+        point.cost_ns(static_cast<double>(visit.rounds)) > 4 * batch_factor * setting_.clock_cost_ns;
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
   }
-  std::vector<float> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  point.round_ns = std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1);
-  point.note_speed();
   if (point.corrections < most_corrections) {
     // What was found out was not its usual speed; or, later, its samples have become too short for the clock.
     const std::uint64_t better = rounds_for(curve, point);

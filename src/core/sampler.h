@@ -59,8 +59,9 @@ const char* stop_name(Stop stop);
 struct Point {
   std::uint64_t size_bytes = 0;
   double round_ns = 0;                       // the latest idea of one round's time
-  double stretch = 1;                        // how much longer than its operations taking a sample lasts
+  double whole_ns = 0;                       // by the clock on the wall: operations may overlap, or wait for their turn
   double fastest_ns = 0, slowest_ns = 0;     // of one round: the medians of the fastest and the slowest visit
+  double slowest_whole_ns = 0;
   int corrections = 0;                       // how often a first visit proved the calibration wrong
   std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
   std::map<int, std::vector<Block>> states;  // kept samples by state of the machine, ns per operation
@@ -72,9 +73,10 @@ struct Point {
   int late_tries = 0;  // visits when the budget of the curve was spent
   Stop stop = Stop::none;
 
-  void note_speed();  // that round_ns is one of its speeds
+  // One round took ns in a visit, and its part of a whole sample lasted so long; 0: as long.
+  void note_speed(double ns, double lasts_ns);
   // What so many rounds take altogether.
-  [[nodiscard]] double cost_ns(double many) const { return many * round_ns * stretch; }
+  [[nodiscard]] double cost_ns(double many) const { return many * whole_ns; }
   // The state that most samples were taken in, or -1.
   [[nodiscard]] int state() const;
 };

@@ -220,6 +220,83 @@ TEST(Sampler, KeepsSamplesAsShortAsThePatternNeedsThem) {
   EXPECT_GT(longest, 5U) << "a round of 10 ns is timed in batches where it may be";
 }
 
+// Messages at a given rate: a batch of them lasts as long as the rate says, whatever the latency of one is.
+CurveSetting batches(std::vector<std::uint64_t> sizes, std::uint64_t rounds) {
+  CurveSetting setting = curve(std::move(sizes));
+  setting.operations_per_round = 1;
+  setting.fewest_rounds.assign(setting.sizes.size(), rounds);
+  setting.most_rounds_of_sample = setting.fewest_rounds;
+  return setting;
+}
+
+TEST(Sampler, TakesBatchesOfTheLengthThatThePatternNeeds) {
+  for (const double latency_ns : {200.0, 5'000.0, 3e6}) {
+    Sampler sampler({}, {batches(powers(4), 100)});
+    Machine machine{[&](std::size_t, std::uint64_t) { return latency_ns; }};
+    machine.whole_round_ns = 1e5;
+    Simulation simulation(sampler, machine);
+    simulation.run();
+    std::map<Place, int> calibrations;
+    for (const Done& one : simulation.done()) {
+      ASSERT_EQ(one.visit.rounds, 100U) << latency_ns;
+      if (one.visit.pass < 0) ++calibrations[{one.visit.curve, one.visit.point}];
+    }
+    for (const auto& [place, visits] : calibrations) EXPECT_EQ(visits, 1) << "a batch is long enough for the clock";
+  }
+}
+
+// The latencies of a batch together are shorter than it, or, where messages queue, much longer.
+TEST(Sampler, LaysItsBudgetOutByHowLongABatchReallyLasts) {
+  for (const double latency_ns : {200.0, 5'000.0, 3e6}) {
+    for (const double whole_round_ns : {1e3, 1e5, 1e7}) {  // batches of 64 us, 6.4 ms, 0.64 s
+      SamplerSetting setting;
+      setting.target = 1e-5;
+      setting.budget_s = 4;
+      Sampler sampler(setting, {batches(powers(3), 64)});
+      Machine machine{[&](std::size_t, std::uint64_t) { return latency_ns; }};
+      machine.noise = 0.3;
+      machine.whole_round_ns = whole_round_ns;
+      Simulation simulation(sampler, machine);
+      simulation.run();
+      const double batch_s = 64e-9 * whole_round_ns;
+      double longest = 0;
+      std::uint64_t most_samples = 0;
+      for (const Done& one : simulation.done()) {
+        longest = std::max(longest, one.seconds);
+        most_samples = std::max(most_samples, one.visit.samples);
+        if (one.visit.expected_ns > 0) {
+          ASSERT_NEAR(one.visit.expected_ns * 1e-9, one.seconds, 0.01 * one.seconds + 1e-4);
+        }
+      }
+      const Curve& made = sampler.curves()[0];
+      // A batch to find the speed out and one to have a number are taken whatever the budget says.
+      EXPECT_LE(made.used_s, 1.001 * std::max(setting.budget_s, 6 * batch_s) + longest);
+      EXPECT_GE(made.used_s, setting.budget_s);
+      EXPECT_LE(longest, std::max(0.4, 1.01 * batch_s)) << "no visit is much longer than others are";
+      if (batch_s < 0.01) {
+        EXPECT_GE(sampler.pass(), fewest_passes - 1) << latency_ns << " ns in batches of " << batch_s;
+        EXPECT_GT(most_samples, 3U);
+      }
+      for (std::size_t p = 0; p < 3; ++p) EXPECT_FALSE(sampler.blocks_of(0, p).empty());
+    }
+  }
+}
+
+TEST(Sampler, TakesShorterBatchesWhereThereIsNoRoomForWholeOnes) {
+  CurveSetting setting = batches(powers(4), 64);
+  setting.most_rounds = {1, 10, 65, 200};
+  Sampler sampler({}, {setting});
+  Machine machine{latency_and_rate};
+  machine.whole_round_ns = 1e5;
+  Simulation simulation(sampler, machine);
+  simulation.run();
+  const std::vector<std::uint64_t> expected = {1, 9, 64, 64};
+  for (const Done& one : simulation.done()) {
+    ASSERT_EQ(one.visit.rounds, expected[one.visit.point]);
+    ASSERT_LE(one.visit.samples * one.visit.rounds, std::max<std::uint64_t>(setting.most_rounds[one.visit.point] - 1, 1));
+  }
+}
+
 TEST(Sampler, AccountsForEverySample) {
   SamplerSetting setting;
   setting.budget_s = 1;

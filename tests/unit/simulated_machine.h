@@ -31,6 +31,7 @@ struct Machine {
   std::function<double(std::size_t curve, std::uint64_t size_bytes)> round_ns;
   double noise = 0.001;     // relative, of one sample
   double around_s = 20e-6;  // what a visit costs beyond its samples
+  double whole_round_ns = 0;  // how long a round lasts, where that is not what its operations took
   std::function<int(double at_s)> state = [](double) { return 0; };
   std::uint64_t seed = 1;
 };
@@ -55,11 +56,13 @@ class Simulation {
     double seconds = machine_.around_s;
     for (double& one : ns) {
       one = std::max(round * static_cast<double>(visit->rounds) * noise(random_), 1.0);
-      seconds += one * 1e-9;
+      if (machine_.whole_round_ns == 0) seconds += one * 1e-9;
     }
+    const double span_ns = machine_.whole_round_ns * static_cast<double>(visit->rounds);
+    seconds += 1e-9 * span_ns * static_cast<double>(ns.size());
     done_.push_back({*visit, seconds, curve.used_s, !sampler_.blocks_of(visit->curve, visit->point).empty()});
     reported_ += ns.size();
-    dropped_ += sampler_.report(*visit, ns, seconds, at_s_, machine_.state(at_s_));
+    dropped_ += sampler_.report(*visit, ns, seconds, at_s_, machine_.state(at_s_), {}, span_ns);
     at_s_ += seconds;
     return true;
   }
