@@ -21,11 +21,17 @@ double Histogram::lower_ns(int bucket) {
 void Histogram::add(double ns, std::uint64_t count) {
   counts_[bucket_of(ns)] += count;
   total_ += count;
+  sum_ns_ += ns * static_cast<double>(count);
+  min_ns_ = std::min(min_ns_, ns);
+  max_ns_ = std::max(max_ns_, ns);
 }
 
 void Histogram::add(const Histogram& other) {
   for (const auto& [bucket, count] : other.counts_) counts_[bucket] += count;
   total_ += other.total_;
+  sum_ns_ += other.sum_ns_;
+  min_ns_ = std::min(min_ns_, other.min_ns_);
+  max_ns_ = std::max(max_ns_, other.max_ns_);
 }
 
 std::optional<double> Histogram::supported_quantile(double p) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -22,10 +23,17 @@ class Histogram {
   static int bucket_of(double ns);
   [[nodiscard]] const std::map<int, std::uint64_t>& counts() const { return counts_; }
   [[nodiscard]] std::uint64_t total() const { return total_; }
+  // Exact, of what was added; of nothing they say nothing.
+  [[nodiscard]] double min_ns() const { return min_ns_; }
+  [[nodiscard]] double max_ns() const { return max_ns_; }
+  [[nodiscard]] double mean_ns() const { return sum_ns_ / static_cast<double>(total_); }
 
  private:
   std::map<int, std::uint64_t> counts_;  // sparse: a point fills a few dozen of thousands of buckets
   std::uint64_t total_ = 0;
+  double sum_ns_ = 0;
+  double min_ns_ = std::numeric_limits<double>::infinity();
+  double max_ns_ = -std::numeric_limits<double>::infinity();
 };
 
 }  // namespace netpipe

@@ -392,13 +392,11 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   const PointEstimate e = estimate_point(blocks);
   std::vector<float> values = kept_values(blocks, e.leading);
   std::sort(values.begin(), values.end());
-  double sum = 0;
   Histogram histogram;
   for (const Block& block : blocks) histogram.add(block.beside.events);
   // Where the operations of a sample were timed one by one, the distribution is theirs.
   const bool events = histogram.total() > 0;
   for (const float v : values) {
-    sum += v;
     if (!events) histogram.add(v);
   }
   const bool single = events || (curve.setting.single_rounds && point.rounds == 1);
@@ -414,8 +412,7 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("ops", point.rounds * curve.setting.operations_per_round).field("single", single);
   json.field("median_ns", e.median).field("low_ns", e.low).field("high_ns", e.high);
   json.field("half_width", e.half_width());  // infinite, when there are too few samples for an interval, is null
-  json.field("min_ns", static_cast<double>(values.front())).field("max_ns", static_cast<double>(values.back()));
-  json.field("mean_ns", sum / static_cast<double>(values.size()));
+  json.field("min_ns", histogram.min_ns()).field("max_ns", histogram.max_ns()).field("mean_ns", histogram.mean_ns());
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
   json.field("p9999_ns", percentile(0.9999));
   const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0 &&

@@ -66,6 +66,23 @@ TEST(Histogram, LosesNoCount) {
   EXPECT_EQ(histogram.total(), added);
 }
 
+TEST(Histogram, KnowsItsEndsAndItsMeanExactly) {
+  Histogram one;
+  one.add(3.25, 2);
+  one.add(1e6 + 1);
+  EXPECT_EQ(one.min_ns(), 3.25);
+  EXPECT_EQ(one.max_ns(), 1e6 + 1);
+  EXPECT_DOUBLE_EQ(one.mean_ns(), (6.5 + 1e6 + 1) / 3);
+  Histogram other;
+  other.add(2e6);
+  other.add(0.125);
+  one.add(other);
+  one.add(Histogram());
+  EXPECT_EQ(one.min_ns(), 0.125);
+  EXPECT_EQ(one.max_ns(), 2e6);
+  EXPECT_DOUBLE_EQ(one.mean_ns(), (6.5 + 1e6 + 1 + 2e6 + 0.125) / 5);
+}
+
 TEST(Histogram, TakesADurationOfNothing) {
   Histogram histogram;
   histogram.add(0);

@@ -77,12 +77,15 @@ TEST(Offered, TakesBatchesThatLastNeitherTooLongNorTooShort) {
   for (const std::int64_t rate : {1, 2, 10, 100, 128, 1'000, 10'000, 1'000'000, 100'000'000}) {
     const Result<Mode> mode = parse_mode("offered:rate=" + std::to_string(rate), {});
     ASSERT_TRUE(mode);
-    const Part part = mode->part(0, 2, 8);
-    const std::uint64_t rounds = mode->pattern->fewest_rounds(part);
-    EXPECT_EQ(mode->pattern->most_rounds(part), rounds);
-    EXPECT_GE(rounds, rate >= 128 ? 64U : 1U);
-    EXPECT_LE(rounds, 4096U);
-    EXPECT_TRUE(rounds == 1 || static_cast<double>(rounds) / static_cast<double>(rate) <= 0.5) << rate;
+    for (const std::uint64_t size_bytes : {1ULL, 8ULL, 1ULL << 20U, 8ULL << 20U, 1ULL << 31U}) {
+      const Part part = mode->part(0, 2, size_bytes);
+      const std::uint64_t rounds = mode->pattern->fewest_rounds(part);
+      EXPECT_EQ(mode->pattern->most_rounds(part), rounds);
+      EXPECT_GE(rounds, rate >= 128 && size_bytes <= 1U << 20U ? 64U : 1U);
+      EXPECT_LE(rounds, 4096U);
+      EXPECT_TRUE(rounds == 1 || static_cast<double>(rounds) / static_cast<double>(rate) <= 0.5) << rate;
+      EXPECT_TRUE(rounds == 1 || rounds * size_bytes <= 64U << 20U) << "a rate that cannot be held";
+    }
   }
 }
 

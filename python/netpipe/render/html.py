@@ -17,6 +17,7 @@ from netpipe.analysis.curves import curves
 from netpipe.analysis.floor import floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.losses import losses
+from netpipe.analysis.offered import shortfalls
 from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.records import Run
@@ -24,7 +25,7 @@ from netpipe.render import page_tables
 from netpipe.render.page_plots import plots
 from netpipe.render.palette import style
 from netpipe.render.pictures import FIGURES
-from netpipe.render.remarks import floor_sentence
+from netpipe.render.remarks import floor_sentence, shortfall_sentence
 from netpipe.render.sentences import (
     answer,
     doubts,
@@ -104,6 +105,7 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(lost),
         "doubts": doubts(run, summaries, lost, seen),
+        "shortfalls": [shortfall_sentence(shortfall) for shortfall in shortfalls(run)],
         "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
         "states": state_sentences(seen),
         "launches": [launch_sentence(spread) for spread in launches(run)],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
+from netpipe.analysis.offered import Shortfall, shortfalls
 from netpipe.analysis.states import states
 from netpipe.render.sentences import by_variant, launch_sentence, listed, state_sentences
 from netpipe.render.units import percent_text, size_text, time_text, width_text
@@ -31,6 +32,7 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
         *_of_precision(list(summaries)),
         *_of_the_machine(run, list(losses)),
         *_of_the_floor(run),
+        *_of_the_rates(run),
         *_of_the_launches(run),
         *_of_what_is_missing(run),
     ]
@@ -132,6 +134,28 @@ def floor_sentence(floor: Floor) -> str | None:
 
 def _of_the_floor(run: Run) -> list[Remark]:
     return [(NOTE, sentence) for floor in floors(run) if (sentence := floor_sentence(floor)) is not None]
+
+
+def shortfall_sentence(shortfall: Shortfall) -> str:
+    """What became of a rate that could not be held."""
+    worst = ""
+    if shortfall.of_sizes > 1:
+        worst = f", the least of {shortfall.sizes} sizes of {shortfall.of_sizes} that fell behind"
+    return (
+        f"Offered {_per_second(shortfall.offered_per_s)}, {shortfall.variant} held "
+        f"{_per_second(shortfall.reached_per_s)} at {size_text(shortfall.size_bytes)}{worst}: messages queued there, "
+        "and their latency is that of a queue that grows."
+    )
+
+
+def _per_second(rate: float) -> str:
+    """312456.7 -> "312 000 /s"."""
+    rounded = float(f"{rate:.2e}")
+    return f"{rounded:,.0f} /s".replace(",", "\u202f") if rounded >= 100 else f"{rounded:g} /s"
+
+
+def _of_the_rates(run: Run) -> list[Remark]:
+    return [(WARNING, shortfall_sentence(shortfall)) for shortfall in shortfalls(run)]
 
 
 def _of_what_is_missing(run: Run) -> list[Remark]:
