@@ -183,10 +183,11 @@ std::vector<CurveSetting> Session::curve_settings() {
       curve.messages_per_operation = pattern.messages_per_operation(mode.part(clock_rank, nranks, 0));
       curve.single_rounds = pattern.single_rounds;
       const std::uint64_t most = limits.max_message_bytes;
-      std::size_t odd = 0;
       for (const std::uint64_t size : set_.resolved->sizes) {
         if (!takes_size(*set_.resolved, mode, nranks, size)) {
-          odd += pattern.sizeless(mode.part(clock_rank, nranks, size)) ? 0 : 1;
+          const Part part = mode.part(clock_rank, nranks, size);
+          const std::string unit = std::to_string(pattern.unit_bytes(part));
+          if (!pattern.sizeless(part)) skip(v, mode.name.c_str(), size, "no multiple of " + unit + " bytes");
           continue;
         }
         if (most != 0 && size > most) {
@@ -198,11 +199,6 @@ std::vector<CurveSetting> Session::curve_settings() {
         curve.most_rounds.push_back(bounded ? verified_rounds(*set_.resolved, mode, nranks, size) : 0);
         curve.most_rounds_of_sample.push_back(pattern.most_rounds(mode.part(clock_rank, nranks, size)));
         curve.fewest_rounds.push_back(pattern.fewest_rounds(mode.part(clock_rank, nranks, size)));
-      }
-      if (odd > 0) {
-        skip(v, mode.name.c_str(), 0,
-             std::to_string(odd) + " sizes are left out: they are no multiple of " +
-                 std::to_string(pattern.unit_bytes(mode.part(clock_rank, nranks, 0))) + " bytes");
       }
       if (set_.plan->verify && limits.delivers == 0) {
         skip(v, mode.name.c_str(), 0,

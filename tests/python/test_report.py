@@ -153,7 +153,12 @@ def test_a_run_with_errors_says_so_at_the_top() -> None:
         )
     )
     made.skipped.append(Skipped(variant="shm", pattern="stream", reason="/dev/shm is not mounted"))
+    for size in (12, 20):
+        made.skipped.append(
+            Skipped(variant="shm", pattern="scan", size_bytes=size, reason="no multiple of 8")
+        )
     text = of(made).text
+    assert "shm scan 2 sizes from 12 B to 20 B no multiple of 8" in text
     assert text.index("1 error") < text.index("Most latency")
     for words in ("rank 1: the peer has gone", "node18", "/dev/shm is not mounted"):
         assert words in text

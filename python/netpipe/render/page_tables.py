@@ -14,7 +14,7 @@ from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.losses import Loss
 from netpipe.analysis.summary import Summary
 from netpipe.records import Run
-from netpipe.render.sentences import is_floor
+from netpipe.render.sentences import is_floor, left_out, sizes_text
 from netpipe.render.units import TIME_STEPS, UNKNOWN, digits, size_text, time_text, times_text
 
 THIN = "\u202f"  # between thousands
@@ -300,9 +300,10 @@ def problem_tables(run: Run) -> tuple[Table, Table]:
     def size(size_bytes: int | None) -> str:
         return UNKNOWN if size_bytes is None else size_text(size_bytes)
 
-    skipped = dict.fromkeys(
-        (s.variant, s.pattern or UNKNOWN, size(s.size_bytes), s.reason) for s in run.skipped
-    )
+    skipped = [
+        (variant, pattern or UNKNOWN, sizes_text(sizes) if sizes else UNKNOWN, reason)
+        for (variant, pattern, reason), sizes in left_out(run).items()
+    ]
     errors = dict.fromkeys(
         (
             e.variant or UNKNOWN,

@@ -11,7 +11,7 @@ from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.offered import Shortfall, shortfalls
 from netpipe.analysis.states import states
-from netpipe.render.sentences import by_variant, launch_sentence, listed, state_sentences
+from netpipe.render.sentences import by_variant, launch_sentence, listed, skipped_sentences, state_sentences
 from netpipe.render.units import percent_text, size_text, time_text, width_text
 
 if TYPE_CHECKING:
@@ -159,10 +159,4 @@ def _of_the_rates(run: Run) -> list[Remark]:
 
 
 def _of_what_is_missing(run: Run) -> list[Remark]:
-    by_reason: dict[str, list[str]] = {}
-    for skip in run.skipped:
-        name = f"{skip.variant} {skip.pattern}" if skip.pattern else skip.variant
-        names = by_reason.setdefault(skip.reason.rstrip("."), [])
-        if name not in names:
-            names.append(name)
-    return [(NOTE, f"Skipped {listed(names)}: {reason}.") for reason, names in by_reason.items()]
+    return [(NOTE, sentence) for sentence in skipped_sentences(run)]

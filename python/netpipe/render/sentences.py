@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -70,18 +70,13 @@ def measured(run: Run) -> str:
         return "No size was finished: there is nothing to report but what stands below."
     sizes = sorted({spot.size_bytes for curve in found for spot in curve.spots})
     patterns = listed(dict.fromkeys(curve.pattern for curve in found))
-    span = (
-        f"at {size_text(sizes[0])}"
-        if len(sizes) == 1
-        else f"at {len(sizes)} sizes from {size_text(sizes[0])} to {size_text(sizes[-1])}"
-    )
     starts = len({point.launch for point in run.points})
     ending = f", in {starts} launches" if starts > 1 else ""
     place = f" on {where(run)}" if where(run) else ""
     names = dict.fromkeys(curve.variant for curve in found)
     variants = listed([name for name in names if not is_floor(name)] or names)
     took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
-    return f"{variants} by {patterns} {span}{ending}{place}{took}."
+    return f"{variants} by {patterns} at {sizes_text(sizes)}{ending}{place}{took}."
 
 
 def listed(words: Iterable[str]) -> str:
@@ -182,6 +177,39 @@ def largest_losses(losses: tuple[Loss, ...]) -> tuple[str, ...]:
             f"{f' under {narrowest.pattern}' if several else ''}."
         )
     return tuple(sentences)
+
+
+# ------------------------------------------------------------------------------------------- what is missing
+
+
+def left_out(run: Run) -> dict[tuple[str, str | None, str], tuple[int, ...]]:
+    """What was skipped: (variant, pattern, reason) -> at which sizes; at all of them where it names none. A pattern of
+    None is every one.
+    """
+    found: dict[tuple[str, str | None, str], set[int]] = {}
+    for skip in run.skipped:
+        sizes = found.setdefault((skip.variant, skip.pattern, skip.reason.rstrip(".")), set())
+        if skip.size_bytes is not None:
+            sizes.add(skip.size_bytes)
+    return {key: tuple(sorted(sizes)) for key, sizes in found.items()}
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """ "12 B", "3 sizes from 12 B to 64 KiB"."""
+    if len(sizes) == 1:
+        return size_text(sizes[0])
+    return f"{len(sizes)} sizes from {size_text(sizes[0])} to {size_text(sizes[-1])}"
+
+
+def skipped_sentences(run: Run) -> list[str]:
+    """One for each reason, and for the sizes that it holds at."""
+    names: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (variant, pattern, reason), sizes in left_out(run).items():
+        names.setdefault((reason, sizes), []).append(f"{variant} {pattern}" if pattern else variant)
+    return [
+        f"Skipped {f'{sizes_text(sizes)} of ' if sizes else ''}{listed(several)}: {reason}."
+        for (reason, sizes), several in names.items()
+    ]
 
 
 # ------------------------------------------------------------------------------------------- states and
