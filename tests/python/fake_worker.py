@@ -42,6 +42,17 @@ SNDBUF = {
     "help": "send buffer of the socket; 0 leaves it to the kernel",
     "tunable": True,
 }
+REUSE = {
+    "name": "reuse",
+    "type": "int",
+    "default": "100",
+    "min": 0,
+    "max": 100,
+    "choices": [],
+    "unit": "%",
+    "help": "of a hundred messages so many use one buffer again",
+    "tunable": False,
+}
 # name, below, adds, latency in ns, bytes per ns, options
 MODULES = [
     ("null", None, None, 3.0, 1e5, []),
@@ -105,6 +116,7 @@ def listing() -> dict[str, Any]:
                 "formula": "size / (t / 2)",
                 "source": "Snell 1996",
                 "options": [],
+                "measures": [],
             },
             {
                 "name": "stream",
@@ -112,8 +124,10 @@ def listing() -> dict[str, Any]:
                 "formula": "size / t",
                 "source": "Snell 1996",
                 "options": [],
+                "measures": [{"name": "gap", "unit": "ns", "help": "between two arrivals"}],
             },
         ],
+        "pattern_options": [REUSE],
     }
 
 
@@ -167,7 +181,7 @@ def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
         if key == "variant":
             variants.append(variant(value))
         elif key == "pattern":
-            if value not in ("pingpong", "stream"):
+            if value.partition(":")[0] not in ("pingpong", "stream"):
                 fail(2, f"there is no pattern '{value}'; there are pingpong, stream")
             patterns.append(value)
         else:

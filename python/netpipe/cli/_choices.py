@@ -15,8 +15,8 @@ def _listed(what: str) -> list[dict[str, Any]]:
     from netpipe import native
 
     try:
-        found: list[dict[str, Any]] = native.list_()[what]
-    except (Failure, KeyError):
+        found: list[dict[str, Any]] = native.list_().get(what, [])
+    except Failure:
         return []
     return found
 
@@ -31,18 +31,30 @@ def _names(kinds: tuple[str, ...], incomplete: str) -> list[CompletionItem]:
 
 
 def _with_settings(kind: str, incomplete: str) -> list[CompletionItem]:
-    """A name, and behind its colon its options."""
+    """A name, behind its colon its options, and behind their equals signs the values that they can choose from."""
     name, colon, settings = incomplete.partition(":")
     if not colon:
         return _names((kind,), incomplete)
-    before, _, last = settings.rpartition(",")
-    start = f"{name}:{before}," if before else f"{name}:"
+    named = [one for one in _listed(kind) if one["name"] == name]
+    options = [option for one in named for option in one.get("options", ())]
+    if named and kind == "patterns":
+        options += _listed("pattern_options")
+    before, comma, last = settings.rpartition(",")
+    start = f"{name}:{before}{comma}"
+    key, equals, values = last.partition("=")
+    if not equals:
+        return [
+            CompletionItem(f"{start}{option['name']}=", help=option["help"])
+            for option in options
+            if option["name"].startswith(last)
+        ]
+    chosen, between, begun = values.rpartition("|")
     return [
-        CompletionItem(f"{start}{option['name']}=", help=option["help"])
-        for one in _listed(kind)
-        if one["name"] == name
-        for option in one.get("options", ())
-        if option["name"].startswith(last)
+        CompletionItem(f"{start}{key}={chosen}{between}{value}")
+        for option in options
+        if option["name"] == key
+        for value in (("yes", "no") if option["type"] == "bool" else option["choices"])
+        if value.startswith(begun) and value not in chosen.split("|")
     ]
 
 

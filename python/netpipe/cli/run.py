@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli import _token
+from netpipe.cli import _lists, _token
 from netpipe.cli._choices import complete_patterns, complete_variants
 from netpipe.cli._config import config_option
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, Failure
@@ -92,7 +92,7 @@ def passed_on(function: Any) -> Any:
     multiple=True,
     metavar="NAME",
     shell_complete=complete_patterns,
-    help="May be repeated  [pingpong]",
+    help="May be repeated; 'window:in_flight=1|4|16' is three  [pingpong]",
 )
 @passed_on
 @click.option("--hosts", metavar="A,B", help="Where these processes are, A:2,B:2 for two on each  [here]")
@@ -132,7 +132,8 @@ def passed_on(function: Any) -> Any:
 @click.option("--strict", is_flag=True, help="Exit with 5 if any point did not reach its target.")
 @config_option
 def command(**given: Any) -> int:
-    """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll.
+    """Measure variants, each a module with its settings: tcp, or tcp:sndbuf=512k,wait=poll. Several values of a setting
+    are several variants: 'tcp:sndbuf=64k|1M', and 0..64:8 for 0, 8 and so on to 64.
 
     Without any: all layers of this host, from memcpy to tcp, with blocking and with polling waits, and every MPI
     library that was added (netpipe modules), over shared memory and over TCP: they are also what mpi stands for.
@@ -144,7 +145,8 @@ def command(**given: Any) -> int:
     said = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, False, ())}
     settings = {**PRESETS[given["preset"]], **({"schedule": "list"} if "sizes" in said else {}), **said}
     site = make_site(settings)
-    plan = make_plan(settings, each_library(given["variants"]) or available(DEFAULT_VARIANTS))
+    settings["pattern"] = _lists.expand(settings.get("pattern", ()))
+    plan = make_plan(settings, each_library(_lists.expand(given["variants"])) or available(DEFAULT_VARIANTS))
     answer = native.plan(plan.text())
     if given["dry_run"]:
         return dry_run(answer, int(settings.get("launches", 1)), given["as_json"])
