@@ -53,6 +53,10 @@ class Rank(msgspec.Struct, kw_only=True):
     host: str | None = None
     cpu: int | None = None
     settings: dict[str, str] = {}  # as they really are
+    resident_bytes: int | None = None  # by which opening the library has made this process grow
+    private_bytes: int | None = None  # of these in memory that no other process sees
+    pinned_bytes: int | None = None
+    open_s: float | None = None  # in the library, until it was open and connected
 
 
 class Histogram(msgspec.Struct, kw_only=True):
@@ -145,6 +149,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
+    launch_s: float | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -173,6 +173,10 @@ std::string joined(const std::vector<std::uint64_t>& sizes) {
   return text;
 }
 
+// Variants are opened, their ranks all reach each other, and that is all.
+constexpr const char* no_pattern = "none";
+constexpr const char* every_pattern = "all";
+
 constexpr std::array<const char*, 3> schedule_names = {"classic", "powers", "list"};
 
 }  // namespace
@@ -319,14 +323,16 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
         std::max(resolved.nranks, launched(*variant->module) ? 2 : ranks_of(*variant->module, plan.ranks));
     resolved.variants.push_back(std::move(*variant));
   }
+  const bool none = plan.patterns == std::vector<std::string>{no_pattern};
   std::vector<std::string> patterns;
   for (const std::string& text : plan.patterns) {
-    if (text != "all") patterns.push_back(text);
+    if (text != every_pattern && !none) patterns.push_back(text);
     for (const Pattern* pattern : all_patterns()) {
-      if (text == "all") patterns.emplace_back(pattern->name);
+      if (text == every_pattern) patterns.emplace_back(pattern->name);
     }
   }
   for (const std::string& text : patterns) {
+    if (text == no_pattern) return usage("pattern none leaves nothing to measure, so no other is named beside it");
     Result<Mode> mode = parse_mode(text, plan.buffers);
     if (!mode) return mode.failure();
     const bool twice = std::any_of(resolved.modes.begin(), resolved.modes.end(),
@@ -371,6 +377,7 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved, std::opti
     line("variant", variant.whole(variant.module->name, variant.module->options));
   }
   for (const Mode& mode : resolved.modes) line("pattern", mode.all());
+  if (resolved.modes.empty()) line("pattern", no_pattern);
   line("schedule", "list");
   line("sizes", joined(resolved.sizes));
   line("buffers", plan.buffers.cold ? "cold" : "warm");

@@ -48,7 +48,7 @@ struct Plan {
 // A plan with its modules, modes (patterns with their settings) and sizes found. Points into the registry.
 struct Resolved {
   std::vector<Variant> variants;
-  std::vector<Mode> modes;
+  std::vector<Mode> modes;  // none: opening the variants is all that is measured
   std::vector<std::uint64_t> sizes;
   PoolNeed pool;
   int nranks = 1;        // processes on this side that the largest variant needs, those of launched ones not counted

@@ -7,7 +7,6 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "core/json.h"
 #include "core/text.h"
@@ -34,17 +33,17 @@ void add_described(void* to, const char* name, const char* value) {
   }
 }
 
-// getrusage would count what the process was before it became this program.
-std::uint64_t most_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (!line.starts_with("VmHWM:")) continue;
-    const std::vector<std::string> words = split(trim(std::string_view(line).substr(6)), ' ');
-    const Result<std::int64_t> kib = parse_integer(words[0]);
-    return kib ? static_cast<std::uint64_t>(*kib) * 1024 : 0;
-  }
-  return 0;
+// What it cost to open a variant, as fields; nothing is known where the ranks are one process.
+void add_cost(Json& json, const Cost& cost, bool known) {
+  const bool memory = known && cost.memory;
+  const auto bytes = [&](const char* name, std::int64_t value) {
+    memory ? json.field(name, value) : json.field_null(name);
+  };
+  const Footprint grown = cost.memory.value_or(Footprint{});
+  bytes("resident_bytes", grown.resident_bytes);
+  bytes("private_bytes", grown.private_bytes);
+  bytes("pinned_bytes", grown.pinned_bytes);
+  known ? json.field("open_s", static_cast<double>(cost.ns) * 1e-9) : json.field_null("open_s");
 }
 
 // One rank's part of an Opening as a text: its limits, the layer below, its settings, a line each.
@@ -200,6 +199,7 @@ struct Rig::Opened {
   std::string job;
   np_endpoint* endpoint = nullptr;
   np_limits limits{};
+  Cost cost;  // of opening it
   std::shared_ptr<BufferPool> pool;
   std::vector<int> members;      // by rank: whom of the group it is
   std::vector<bool> far;         // by rank: its clock is not that of rank 0
@@ -266,6 +266,8 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   const np_module& module = *variant.module;
   auto one = std::make_unique<Opened>();
   one->module = &module;
+  if (launched(module)) one->cost = set_.loading;
+  const Meter meter;
   one->job = set_.job + "-" + std::to_string(index);
   np_context& c = one->context;
   c.size = sizeof c;
@@ -310,6 +312,7 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
     one->members.push_back(rank);
     one->far.push_back(rank > 0 && set_.arena == nullptr);
   }
+  one->cost += meter.spent();
   opened_[index] = std::move(one);
   return address;
 }
@@ -324,8 +327,41 @@ Outcome Rig::connect_here(std::uint32_t index, const std::vector<std::string>& a
     bytes.push_back(address.size());
   }
   message_[0] = '\0';
+  const Meter meter;
   const np_status status = one.module->connect(one.endpoint, data.data(), bytes.data());
+  one.cost += meter.spent();
   if (status != NP_OK) return fault(*one.module, "connecting", status);
+  return ok();
+}
+
+// Every rank exchanges a byte with every other: many libraries make a connection, and the memory for it, only then.
+// In round r the ranks i and j with i + j = r (modulo the number of ranks) are a pair, so all are busy and nobody waits
+// in a circle.
+Outcome Rig::reach_all_here(std::uint32_t index) {
+  Opened& one = *opened_[index];
+  const np_module& m = *one.module;
+  const int nranks = one.context.nranks;
+  if (nranks == 1) return ok();
+  char* const out = one.pool->token_out();
+  char* const in = one.pool->token_in();
+  message_[0] = '\0';
+  const Meter meter;
+  np_status status = NP_OK;
+  if (m.prepare != nullptr) {
+    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}};
+    status = m.prepare(one.endpoint, &visit);
+  }
+  for (int round = 0; round < nranks && m.send != nullptr && status == NP_OK; ++round) {
+    const int peer = (round - one.context.rank + nranks) % nranks;
+    if (peer == one.context.rank) continue;
+    const bool first = one.context.rank < peer;
+    if (first) status = m.send(one.endpoint, peer, out, 1);
+    if (status == NP_OK) status = m.recv(one.endpoint, peer, in, 1);
+    if (status == NP_OK && !first) status = m.send(one.endpoint, peer, out, 1);
+  }
+  if (status == NP_OK && m.barrier != nullptr) status = m.barrier(one.endpoint);
+  one.cost += meter.spent();
+  if (status != NP_OK) return fault(m, "reaching its peers", status);
   return ok();
 }
 
@@ -439,7 +475,9 @@ std::string Rig::describe_here(std::uint32_t index) const {
   } else {
     json.field_null("cpu");
   }
-  json.field_raw("settings", described.settings.take()).close('}');
+  json.field_raw("settings", described.settings.take());
+  add_cost(json, one.cost, set_.ranks_here == 1);
+  json.close('}');
   return facts_text(one.limits, described.below, json.take());
 }
 
@@ -484,6 +522,9 @@ Result<Opening> Rig::open(std::uint32_t index) {
       return done.failure();
     }
     if (Outcome done = ready_here(index); !done) return done.failure();
+    if (set_.resolved->modes.empty()) {  // opening is all that is measured
+      if (Outcome done = reach_all_here(index); !done) return done.failure();
+    }
     return reaches ? std::string() : describe_here(index);
   };
   const auto attached = [&](const std::vector<std::string>& keys) -> Result<std::string> {

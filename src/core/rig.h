@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/commands.h"
+#include "core/footprint.h"
 #include "core/group.h"
 #include "core/plan.h"
 #include "core/yardstick.h"
@@ -25,6 +26,7 @@ struct RigSetting {
   std::string local_address;  // numeric
   int cpu = -1;               // that this rank is pinned to
   bool oversubscribed = false;
+  Cost loading;                 // of a library with a launcher, before it is opened
   int ranks_here = 1;           // in this process: all ranks of the job, where its library simulates them
   std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
   int record_fd = -1;           // for the watchdog's last words; those of a job are for its launcher
@@ -35,6 +37,7 @@ struct RigSetting {
 // What opening a variant came to. Whether it did is the same on all ranks; what is in it is for rank 0.
 struct Opening {
   int nranks = 0;
+  double launch_s = -1;               // from the request to the launcher until all processes of a job had come
   np_limits limits{};                 // of rank 0
   std::string below;                  // the layer that it really stands on, where the module found that out
   std::vector<std::string> settings;  // by rank, JSON objects: the `ranks` of a `variant` record
@@ -87,6 +90,7 @@ class Rig {
   Result<std::string> open_here(std::uint32_t variant);
   Outcome connect_here(std::uint32_t variant, const std::vector<std::string>& addresses);
   Outcome ready_here(std::uint32_t variant);
+  Outcome reach_all_here(std::uint32_t variant);
   Outcome settle_here(std::uint32_t variant, const std::vector<std::string>& texts);
   Result<std::string> expose_here(std::uint32_t variant);
   Outcome attach_here(std::uint32_t variant, const std::vector<std::string>& keys);

@@ -265,8 +265,10 @@ Result<Opening> JobCrew::open(std::uint32_t variant) {
 
 Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   job_ = office_.jobs++;
+  const std::int64_t asked_ns = now_ns();
   const np_module& module = *resolved_.variants[variant].module;
   if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
+  const double launch_s = static_cast<double>(now_ns() - asked_ns) * 1e-9;
   if (Outcome told = welcome(variant); !told) return lost(told.failure());
   tell(*group_, {.verb = Verb::open, .variant = 0});
   Result<Opening> opening = open_job(*group_, plan_, resolved_, module, placement_);
@@ -274,6 +276,7 @@ Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   for (std::size_t rank = 0; rank < placement_.by_rank.size(); ++rank) {
     group_->rename(placement_.by_rank[rank], "rank " + std::to_string(rank));
   }
+  opening->launch_s = launch_s;
   return opening;
 }
 

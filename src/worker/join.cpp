@@ -61,8 +61,10 @@ int join(const ModuleLoader& load, int ranks_here) {
   if (!member || !members) return complain(failed("the conductor said '" + words + "', which is no welcome"));
   const Result<Plan> plan = parse_plan(text);
   if (!plan) return complain(plan.failure());
+  const Meter meter;
   const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], told[3]);
   if (!registry) return complain(registry.failure());
+  const Cost loading = meter.spent();
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return complain(resolved.failure());
   const auto group =
@@ -74,6 +76,7 @@ int join(const ModuleLoader& load, int ranks_here) {
   setting.resolved = &*resolved;
   setting.job = told[2];
   setting.record_fd = STDERR_FILENO;
+  setting.loading = loading;
   setting.ranks_here = ranks_here;
   setting.local_address = link->local_address;
   setting.oversubscribed = ranks_share_a_cpu(choose_cpus(plan->pin, static_cast<int>(*members) - 1));

@@ -154,6 +154,7 @@ void Session::open_variants() {
     }
     json.key("adds");
     m.adds != nullptr ? json.value(m.adds) : json.null();
+    openings_[v].launch_s >= 0 ? json.field("launch_s", openings_[v].launch_s) : json.field_null("launch_s");
     json.key("ranks").open('[');
     for (const std::string& settings : openings_[v].settings) json.raw(settings);
     json.close(']').close('}');
