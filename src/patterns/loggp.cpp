@@ -14,11 +14,12 @@
 // gap is that of the slower of both ends: where o_s or o_r is longer than it, that is what comes out. Differences of
 // noisy times may lie on either side of 0, and nothing is clamped.
 //
-// d is the measured round trip, or the gap where that is longer, and passes on the clock, without a call of the layer.
-// What such a delay takes beyond d, the clock's own cost, was measured before and is taken off, and so is a reading's
-// cost from the receives. After Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern
-// Interconnection Networks" (2007), who send the delayed messages as here, and receive one and not n.
-// More ranks are pairs, the first with the last; the clock is rank 0's.
+// d is the fastest round trip of the visit so far, or the gap where that is longer (a slow one, in which a processor
+// was taken away, would be repeated n times), and passes on the clock, without a call of the layer. What such a delay
+// takes beyond d, the clock's own cost, was measured before and is taken off, and so is a reading's cost from the
+// receives. After Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern Interconnection Networks"
+// (2007), who send the delayed messages as here, and receive one and not n. More ranks are pairs, the first with the
+// last; the clock is rank 0's.
 #include <sched.h>
 
 #include <algorithm>
@@ -122,17 +123,20 @@ np_status lead(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
   const double cost_ns = measure_clock().cost_ns;
   const double extra_ns = beyond_ns(s);
   const auto between = static_cast<double>(n - 1);
+  std::int64_t trip_ns = INT64_MAX;  // the fastest
+  std::int64_t gap_ns = INT64_MAX;
   const auto sample = [&](std::uint64_t times) {
     const std::int64_t here = now_ns();
     np_status status = trips(s, times, 1, 0, to[single]);
     if (status == NP_OK) status = trips(s, times, n, 0, to[many]);
     const auto each = static_cast<std::int64_t>(times);
     const auto repeated = static_cast<double>(times);
-    const std::int64_t gap_ns = (to[many] - to[single]) / each / static_cast<std::int64_t>(n - 1);
-    const std::int64_t d = std::max({to[single] / each, gap_ns, std::int64_t{1}});
+    trip_ns = std::min(trip_ns, to[single] / each);
+    gap_ns = std::min(gap_ns, to[many] / each / static_cast<std::int64_t>(n - 1));  // not below the gap
+    const std::int64_t d = std::max({trip_ns, gap_ns, std::int64_t{1}});
     if (status == NP_OK) status = trips(s, times, n, d, to[delayed]);
     to[delayed] -= std::llround(repeated * between * (static_cast<double>(d) + extra_ns));
-    if (status == NP_OK) status = late_receives(s, times, (to[single] + to[many]) / each, to[late]);
+    if (status == NP_OK) status = late_receives(s, times, trip_ns + static_cast<std::int64_t>(n) * gap_ns, to[late]);
     to[late] -= std::llround(repeated * cost_ns);
     to[whole] = now_ns() - here;
     return status;

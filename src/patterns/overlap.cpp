@@ -94,12 +94,13 @@ np_status agree(Stage& s, std::uint64_t& units) {
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
   Work work;
   const double unit_ns = work.calibrate();
+  double fastest_ns = 1e18;  // of an exchange: work after a slow one would only last longer
   for (std::uint64_t sample = 0; sample < samples; ++sample, to += notes) {
     const std::int64_t here = now_ns();
     np_status status = swaps(s, work, 0, rounds, to[exchange]);
     if (status != NP_OK) return status;
-    const double each_ns = static_cast<double>(to[exchange]) / static_cast<double>(rounds);
-    std::uint64_t units = Work::units(work_per_exchange * each_ns, unit_ns);
+    fastest_ns = std::min(fastest_ns, static_cast<double>(to[exchange]) / static_cast<double>(rounds));
+    std::uint64_t units = Work::units(work_per_exchange * fastest_ns, unit_ns);
     if (status = agree(s, units); status != NP_OK) return status;
     if (!is_first(s) && !all_compute(s)) units = 0;
     const std::int64_t begin = now_ns();

@@ -44,6 +44,10 @@ PATTERNS = [
 ]
 
 
+# With other settings than its defaults a module is met by each way to move a message, not by all patterns made of them.
+WAYS = ["pingpong", "stream", "bidirectional", "burst", "window", "put", "get"]
+
+
 def choices() -> list[str]:
     """Each module with each value of each of its choices and switches, one at a time."""
     variants = []
@@ -59,15 +63,16 @@ def choices() -> list[str]:
 
 def test_there_are_the_modules_and_patterns_that_the_documentation_promises() -> None:
     assert {"null", "memcpy", "shm", "pipe", "unix", "tcp"} <= set(MODULES)
-    assert {"pingpong", "stream", "bidirectional", "burst", "window"} <= set(PATTERNS)
+    assert set(WAYS) <= set(PATTERNS)
     assert LISTING["refused"] == []
 
 
 @pytest.mark.parametrize("variant", choices())
 def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, variant: str) -> None:
+    patterns = WAYS if ":" in variant else PATTERNS
     done = measure(
         f"variant {variant}",
-        *(f"pattern {pattern}" for pattern in PATTERNS),
+        *(f"pattern {pattern}" for pattern in patterns),
         "schedule list",
         f"sizes {SIZES}",
         "verify yes",
@@ -88,7 +93,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, vari
         assert variant in refused, f"{variant} is refused: {error['message']}"
         return
     assert done.code == 0, done.said
-    for pattern in PATTERNS:
+    for pattern in patterns:
         skipped = done.of("skipped", pattern=pattern)
         points = done.of("point", pattern=pattern)
         whole = [s for s in skipped if s["size_bytes"] is None and "nothing to verify" not in s["reason"]]
