@@ -47,8 +47,8 @@ TEST(Overlap, IsWhatExchangeAndComputationSaveTogether) {
   EXPECT_EQ(o.measures, (std::vector<double>{70, 0.7, 200, 230, 30}));
 }
 
-TEST(Overlap, OfTwoRanksThatComputeTheLongerTimesCount) {
-  const Outcome o = evaluated("overlap", 1, {{100, 200, 205, 1000}, {90, 240, 310, 1000}});
+TEST(Overlap, OfTwoRanksTheLongerComputationCountsAndTheMeanExchange) {
+  const Outcome o = evaluated("overlap", 1, {{160, 200, 205, 1000}, {40, 240, 310, 1000}});
   EXPECT_EQ(o.ns, 100);
   EXPECT_EQ(o.measures, (std::vector<double>{30, 0.3, 240, 310, 70}));
 }
