@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patterns over the layer of tests/modules/synthetic.c, which behaves as a model says. That they find the model's
+parameters is timing, and in bench/compare.py; here is what is in the record, and that it was verified.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TEST_MODULES, Runner
+
+from netpipe.analysis.loggp import loggp
+from netpipe.records import Run, decode
+
+MODULE = f"module-file {TEST_MODULES / 'synthetic.so'}"
+QUICK = "variant synthetic:latency=3000,send_overhead=300,recv_overhead=400,gap=1000"
+MEASURES = {
+    "overlap": {"overlap": "ns", "fraction": "1", "computation": "ns", "together": "ns", "exposed": "ns"},
+    "overlap:computes=one": {
+        "overlap": "ns", "fraction": "1", "computation": "ns", "together": "ns", "exposed": "ns",
+    },
+    "overhead": {"start": "ns", "finish": "ns"},
+    "overhead:side=recv": {"start": "ns", "finish": "ns"},
+    "overhead:call=blocking": {"start": "ns", "finish": "ns"},
+    "overhead:side=recv,call=blocking": {"start": "ns", "finish": "ns"},
+    "loggp": {"o_s": "ns", "o_r": "ns", "gap": "ns", "transfer": "ns"},
+    "loggp:messages=2": {"o_s": "ns", "o_r": "ns", "gap": "ns", "transfer": "ns"},
+    "pingpong": {},
+    "window": {},
+    "bidirectional": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranks", "overlap"), [(2, 30), (4, 100)])
+def test_every_byte_arrives_and_every_measure_is_there(measure: Runner, ranks: int, overlap: int) -> None:
+    done = measure(
+        MODULE,
+        f"{QUICK},overlap={overlap}",
+        *(f"pattern {pattern}" for pattern in MEASURES),
+        f"ranks {ranks}",
+        "pin none",
+        "schedule list",
+        "sizes 1,1000,65537",
+        "verify yes",
+        "budget 0.1",
+        "timeout 10",
+    )
+    assert done.code == 0, done.said
+    for pattern, names in MEASURES.items():
+        points = done.settled(pattern=pattern)
+        assert {p["size_bytes"] for p in points} == {1, 1000, 65537}
+        for p in done.of("point", pattern=pattern):
+            assert p["verified_bytes"] > 0
+            assert {m["name"]: m["unit"] for m in p["measures"]} == names
+            assert all(m["median"] is not None and math.isfinite(m["median"]) for m in p["measures"])
+            rated = not pattern.startswith("overhead")
+            assert (p["bytes_per_s"] is not None) == rated, "a rate of overheads means nothing"
+        for s in done.of("sample", pattern=pattern):
+            assert {name: len(values) for name, values in s["measures"].items()} == dict.fromkeys(
+                names, len(s["ns"])
+            )
+
+
+def of_sample(sample: dict[str, Any], name: str) -> list[float]:
+    values: list[float] = sample["measures"][name]
+    return values
+
+
+def test_the_measures_of_a_sample_fit_each_other(measure: Runner) -> None:
+    done = measure(
+        MODULE, QUICK, "pattern overlap", "pattern loggp", "schedule list", "sizes 1,4096", "budget 0.2"
+    )
+    assert done.code == 0, done.said
+    for s in done.of("sample", pattern="overlap"):
+        for i, ns in enumerate(s["ns"]):
+            plain = ns / s["ops"]
+            overlap, exposed = of_sample(s, "overlap")[i], of_sample(s, "exposed")[i]
+            assert overlap + exposed == pytest.approx(plain, rel=1e-3, abs=2)
+            assert of_sample(s, "fraction")[i] == pytest.approx(overlap / plain, rel=1e-3, abs=1e-3)
+            assert of_sample(s, "computation")[i] > 0
+    for s in done.of("sample", pattern="loggp"):
+        for i, ns in enumerate(s["ns"]):
+            parts = sum(of_sample(s, name)[i] for name in ("o_s", "o_r", "transfer"))
+            assert parts == pytest.approx(ns / s["ops"], rel=1e-3, abs=2), "half a round trip is its parts"
+
+
+def test_what_loggp_measured_can_be_fitted(measure: Runner, tmp_path: Path) -> None:
+    done = measure(
+        MODULE, QUICK, "pattern loggp", "schedule list", "sizes 1,64,1024,4096,16384", "budget 0.2"
+    )
+    assert done.code == 0, done.said
+    lines = (tmp_path / "run.jsonl").read_bytes().splitlines()
+    (found,) = loggp(Run(record for record in map(decode, lines) if record is not None))
+    assert (found.ranges[0].from_bytes, found.ranges[-1].to_bytes) == (1, 16384)
+    for one in found.ranges:
+        for line in (one.o_s, one.o_r, one.gap, one.transfer):
+            assert 0 <= line.fixed_ns.low <= line.fixed_ns.value <= line.fixed_ns.high
+            assert 0 <= line.per_byte_ns.low <= line.per_byte_ns.value <= line.per_byte_ns.high
+
+
+@pytest.mark.parametrize("pattern", ["pingpong", "overlap", "overhead", "overhead:side=recv", "loggp"])
+def test_a_message_that_does_not_come_ends_at_the_deadline(measure: Runner, pattern: str) -> None:
+    done = measure(
+        MODULE,
+        "variant synthetic:latency=1000000000",
+        f"pattern {pattern}",
+        "schedule list",
+        "sizes 8",
+        "budget 0.1",
+        "timeout 0.3",
+    )
+    assert done.code == 4
+    assert "did not complete within 0.3 s" in done.said
+    assert not done.of("point")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("overlap:computes=none", "not one of its choices"),
+        ("overlap:work=3", "no option 'work'"),
+        ("overhead:side=both", "not one of its choices"),
+        ("overhead:in_flight=0", "1 to 65536"),
+        ("overhead:in_flight=many", "whole number"),
+        ("loggp:messages=1", "2 to 1024"),
+        ("loggp:messages=1025", "2 to 1024"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_measured(
+    measure: Runner, pattern: str, says: str
+) -> None:
+    done = measure("variant shm", f"pattern {pattern}")
+    assert done.code == 2
+    assert says in done.said, done.said
+    assert not done.records
+
+
+def test_an_odd_number_of_ranks_has_no_pairs(measure: Runner) -> None:
+    done = measure(
+        MODULE,
+        QUICK,
+        "pattern overlap",
+        "pattern overhead",
+        "pattern loggp",
+        "ranks 3",
+        "pin none",
+        "sizes 8",
+    )
+    assert not done.of("sample")
+    skipped = done.of("skipped")
+    assert [s["pattern"] for s in skipped] == ["overlap", "overhead", "loggp"]
+    assert all("needs a multiple of 2 ranks, there are 3" in s["reason"] for s in skipped)
