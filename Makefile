@@ -38,7 +38,7 @@ check: setup-test ## format, lint, types and unit tests, within 2 minutes
 
 .PHONY: bench
 bench: build ## netpipe beside hand-written loops, NPtcp and iperf3, in one run (BENCH: names and options of bench/compare.py)
-	cmake -S . -B build -DNETPIPE_BENCH=ON
+	cmake -S . -B build -DNETPIPE_BENCH=ON -DNETPIPE_TESTS=ON
 	cmake --build build
 	python bench/compare.py $(BENCH)
 
