@@ -6,9 +6,9 @@ with its 95 % interval.
 
     python bench/compare.py [NAME ...] [--rounds N] [--json FILE] [--gate]
 
-Needs a build with -DNETPIPE_BENCH=ON and, for `overlap`, `overhead` and `loggp`, -DNETPIPE_TESTS=ON (make bench does both), and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and
-iperf3. With --gate the exit code is 1 when a target is missed. A comparison whose peer is not installed is skipped, and
-says so.
+Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
+both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. With --gate the exit code is 1 when a target
+is missed. A comparison whose peer is not installed is skipped, and says so.
 """
 
 from __future__ import annotations
