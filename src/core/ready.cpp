@@ -2,6 +2,9 @@
 #include "core/ready.h"
 
 #include <poll.h>
+#include <sched.h>
+
+#include "core/clock.h"
 
 namespace netpipe {
 
@@ -13,6 +16,14 @@ bool ready(int fd, short events, int wait_ms, bool fresh) {
     if (poll(&one, 1, 0) > 0) return true;
   }
   return poll(&one, 1, wait_ms) > 0;
+}
+
+bool until(std::int64_t moment_ns, bool yields, const volatile int* abort) {
+  while (now_ns() < moment_ns) {
+    if (yields) sched_yield();
+    if (*abort != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace netpipe

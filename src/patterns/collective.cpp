@@ -4,18 +4,17 @@
 //     time of one operation = the latest end of any rank - the moment that all agreed to begin at
 //     throughput = size_bytes / that time, where size_bytes is what one rank contributes to one other, as in MPI
 //
-// Before each operation an allreduce gathers the ranks, and rank 0 broadcasts a moment a little ahead, by its own clock.
-// Each rank waits for it by its own clock, whose distance from rank 0's was measured before (Rig::synchronise), notes
-// when it really began, carries out the operation, and notes the end. A rank that learned of the moment too late
+// Before each operation an allreduce gathers the ranks, and rank 0 broadcasts a moment a little ahead, by its own
+// clock. Each rank waits for it by its own clock, whose distance from rank 0's was measured before (Rig::synchronise),
+// notes when it really began, carries out the operation, and notes the end. A rank that learned of the moment too late
 // makes the next one lie further ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as
 // easy as you think" (2016), and METHOD rule 12.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include <sched.h>
-
 #include "core/pattern.h"
+#include "core/ready.h"
 #include "core/verify.h"
 
 namespace netpipe::patterns {
@@ -90,10 +89,7 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) 
     std::int64_t moment = 0;
     if (const np_status status = agree(s, missed, ahead_ns, moment); status != NP_OK) return status;
     missed = now_ns() > moment;
-    while (now_ns() < moment) {
-      if (s.oversubscribed) sched_yield();
-      if (*s.abort != 0) return NP_ABORTED;
-    }
+    if (!until(moment, s.oversubscribed, s.abort)) return NP_ABORTED;
     ++*s.progress;
     const std::int64_t begin = now_ns();
     const np_status status = operate(s);

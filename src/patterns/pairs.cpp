@@ -15,14 +15,13 @@
 //
 // Before each step the ranks agree on a moment a little ahead by a tree of small messages; each waits for it by its own
 // clock, whose distance from rank 0's is known (Rig::synchronise).
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
 #include "core/pattern.h"
+#include "core/ready.h"
 
 namespace netpipe::patterns {
 namespace {
@@ -165,11 +164,7 @@ struct Start {
 np_status start(Stage& s, Start& next) {
   if (const np_status status = agree(s, next.late, next.ahead_ns, next.moment); status != NP_OK) return status;
   next.late = now_ns() > next.moment;
-  while (now_ns() < next.moment) {
-    if (s.oversubscribed) sched_yield();
-    if (*s.abort != 0) return NP_ABORTED;
-  }
-  return NP_OK;
+  return until(next.moment, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
 }
 
 // ------------------------------------------------------------------------------------------------- what is timed

@@ -15,6 +15,7 @@
 #include <ctime>
 #include <string>
 
+#include "core/clock.h"
 #include "core/ready.h"
 #include "simulated/machine.h"
 
@@ -72,11 +73,19 @@ bool ready(int fd, short events, int wait_ms, bool) {
   do {
     epoll_event event;
     if (common->waiting == common->ranks) epoll_wait(common->epoll, &event, 1, wait_ms);
-    netpipe_simulator_turn();
+    netpipe_simulator_turn(1e-6);
     there = look(fd, events, 0);
   } while (!there && real_ms() < end);
   if (idle) --common->waiting;
   return there;
+}
+
+// Simulated time passes only while a rank sleeps in it.
+bool until(std::int64_t moment_ns, bool, const volatile int* abort) {
+  for (std::int64_t left = moment_ns - now_ns(); left > 0 && *abort == 0; left = moment_ns - now_ns()) {
+    netpipe_simulator_turn(static_cast<double>(left) * 1e-9);
+  }
+  return *abort == 0;
 }
 
 }  // namespace netpipe

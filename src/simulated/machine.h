@@ -7,8 +7,8 @@
 
 extern "C" {
 
-// What the simulator gives: lets the other ranks run, and comes back after a moment of simulated time.
-void netpipe_simulator_turn();
+// What the simulator gives: lets the other ranks run, and comes back after so much simulated time.
+void netpipe_simulator_turn(double seconds);
 
 // The life of one rank out of so many; the exit code of its process.
 int netpipe_join_simulated(const np_module* (*module)(), int ranks);

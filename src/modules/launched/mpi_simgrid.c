@@ -16,7 +16,7 @@
 
 /* Of libnetpipe-simulated.a (src/simulated/machine.h, which is not installed). */
 int netpipe_join_simulated(const np_module* (*module)(void), int ranks);
-void netpipe_simulator_turn(void);
+void netpipe_simulator_turn(double seconds);
 
 const np_module* netpipe_module(void);
 int __real_clock_gettime(clockid_t clock, struct timespec* time);
@@ -30,9 +30,9 @@ int __wrap_gethostname(char* name, size_t bytes);
  * has waited for the first time. The module is also loaded where there is no simulator. */
 static int simulated;
 
-void netpipe_simulator_turn(void) {
+void netpipe_simulator_turn(double seconds) {
   simulated = 1;
-  sg_actor_sleep_for(1e-6);
+  sg_actor_sleep_for(seconds);
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec* time) {
