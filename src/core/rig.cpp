@@ -778,8 +778,12 @@ Report Rig::visit(const Command& command) {
 }
 
 Yardstick Rig::yardstick() {
-  yard_memory_.resize(yardstick_memory_bytes);  // at the first one: the ranks of a job never take any
-  Yardstick y = measure_alone(yard_memory_);
+  Yardstick y;
+  // Two ranks are enough: many at once would measure each other, and be late for the barrier.
+  if (set_.group->rank() < 2) {
+    yard_memory_.resize(yardstick_memory_bytes);  // at the first one: the ranks of a job never take any
+    y = measure_alone(yard_memory_);
+  }
   if (set_.arena != nullptr && set_.group->size() > 1) {
     Watchdog::arm(2'000'000'000, set_.group, {}, -1);
     if (set_.group->barrier() && set_.group->rank() < 2) {

@@ -115,6 +115,24 @@ def test_another_machine_is_a_file(netpipe: Netpipe, tmp_path: Path) -> None:
     assert ratio == pytest.approx(100, rel=0.02)
 
 
+def test_pairs_that_share_no_link_are_as_fast_together_as_one_alone(netpipe: Netpipe) -> None:
+    """Every node has a link of its own here, so the rate of all pairs is exactly that of one times their number. And
+    ranks that wait for a moment let the simulated clock go on."""
+    modes = ("pairs", "pairs:pairing=all", "pairs:pairing=all,together=no", "collective:what=barrier")
+    asked = [word for mode in ("pingpong", *modes) for word in ("--pattern", mode)]
+    done = netpipe(NAME, "--ranks", "6", *asked, "--sizes", "1024", "--budget", "0.3")
+    assert done.code == 0, done.said
+    points = {point["pattern"]: point for point in done.of("point")}
+    alone = points["pingpong"]
+    for mode in modes[:3]:
+        assert points[mode]["median_ns"] == pytest.approx(alone["median_ns"], rel=0.01), mode
+        pairs = 1 if "together=no" in mode else 3
+        assert points[mode]["bytes_per_s"] == pytest.approx(pairs * alone["bytes_per_s"], rel=0.01), mode
+        for cell in points[mode]["cells"]:
+            assert cell["median_ns"] == pytest.approx(alone["median_ns"], rel=0.01), mode
+    assert points["collective:what=barrier"]["median_ns"] > alone["median_ns"]
+
+
 SETTINGS = (
     *("op=send", "op=isend", "op=persistent", "op=persistent,reuse=no", "op=ssend", "op=bsend", "op=rsend"),
     *("op=put", "op=get", "op=accumulate", "op=put,sync=pscw", "op=get,sync=pscw", "op=accumulate,sync=pscw"),

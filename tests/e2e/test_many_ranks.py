@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patterns of many ranks: pairs at once, many to one, one to many, and a victim under load. Over a test module that
+takes any number of ranks, one of which may be slow (tests/modules/crowd.c), and over two MPIs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Netpipe, Outcome, Runner
+from mpi import Mpis
+from test_faults import module
+
+SIZES = "1,4097,300001"
+PAIRS = (
+    "pairs",
+    "pairs:pairing=neighbours,traffic=both",
+    "pairs:pairing=all",
+    "pairs:pairing=all,traffic=both,together=no",
+)
+ALL = (
+    *PAIRS,
+    "incast",
+    "incast:arrivals=yes",
+    "outcast",
+    "congestion",
+    "congestion:load_bytes=8k,load=incast",
+)
+
+
+def possible(ranks: int) -> tuple[str, ...]:
+    """Of ALL."""
+    even_only = PAIRS[:2] if ranks % 2 else ()
+    more = ALL[-2:] if ranks % 2 or ranks < 4 else ()
+    return tuple(pattern for pattern in ALL if pattern not in (*even_only, *more))
+
+
+def crowd(measure: Runner, ranks: int, *lines: str, settings: str = "") -> Outcome:
+    variant = f"variant crowd{':' * bool(settings)}{settings}"
+    return measure(module("crowd"), variant, f"ranks {ranks}", "schedule list", *lines)
+
+
+def cells(point: dict[str, Any]) -> dict[tuple[int, int | None], dict[str, Any]]:
+    return {(cell["rank"], cell["peer"]): cell for cell in point["cells"]}
+
+
+def measured(point: dict[str, Any], name: str) -> float:
+    (value,) = [one["median"] for one in point["measures"] if one["name"] == name]
+    return float(value)
+
+
+def check_all_of(done: Outcome, patterns: tuple[str, ...], sizes: set[int]) -> None:
+    """Every size of each pattern was measured and its bytes were looked at."""
+    for pattern in patterns:
+        points = done.of("point", pattern=pattern)
+        unsteady = {one["size_bytes"] for one in done.of("skipped", pattern=pattern)}
+        assert {point["size_bytes"] for point in points} | unsteady == sizes, pattern
+        assert all(point["verified_bytes"] > 0 for point in points), pattern
+
+
+@pytest.mark.parametrize("buffers", ["warm", "cold"])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 7])
+def test_every_byte_among_many_ranks_arrives(measure: Runner, ranks: int, buffers: str) -> None:
+    done = crowd(
+        measure,
+        ranks,
+        *(f"pattern {pattern}" for pattern in ALL),
+        f"sizes {SIZES}",
+        f"buffers {buffers}",
+        "verify yes",
+        "budget 0.1",
+    )
+    assert done.code == 0, done.said
+    impossible = {one["pattern"] for one in done.of("skipped") if one["size_bytes"] is None}
+    assert impossible == set(ALL) - set(possible(ranks))
+    check_all_of(done, possible(ranks), {int(size) for size in SIZES.split(",")})
+
+
+@pytest.mark.parametrize("together", ["yes", "no"])
+def test_a_slow_pair_is_named(measure: Runner, together: str) -> None:
+    """Rank 3 sends three milliseconds late, many times what a message takes here."""
+    done = crowd(
+        measure,
+        4,
+        f"pattern pairs:pairing=all,together={together}",
+        "sizes 8",
+        "budget 1.5",
+        settings="slow=3",
+    )
+    assert done.code == 0, done.said
+    (point,) = done.settled()
+    found = cells(point)
+    assert list(found) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    slow = [cell for pair, cell in found.items() if 3 in pair]
+    quick = [cell for pair, cell in found.items() if 3 not in pair]
+    assert min(c["median_ns"] for c in slow) > 4 * max(c["median_ns"] for c in quick)
+    assert sum(c["slowest"] for c in slow) > 0
+    assert sum(c["slowest"] for c in quick) == 0
+
+
+def test_the_slowest_pair_is_the_time_and_the_rate_is_that_of_all(measure: Runner) -> None:
+    done = crowd(
+        measure,
+        4,
+        "pattern pairs",
+        "pattern pairs:traffic=both",
+        "sizes 64",
+        "budget 0.5",
+        settings="slow=3",
+    )
+    for point in done.settled():
+        found = cells(point)
+        assert list(found) == [(0, 2), (1, 3)]
+        assert found[1, 3]["slowest"] > found[0, 2]["slowest"]
+        assert point["median_ns"] > 4 * found[0, 2]["median_ns"]
+        assert measured(point, "imbalance") > 4
+        assert measured(point, "clock_error") == 0  # one host has one clock
+        messages = 4 if "both" in point["pattern"] else 2
+        assert point["bytes_per_s"] == pytest.approx(messages * 64e9 / point["median_ns"])
+
+
+def test_incast_says_whose_message_came_last(measure: Runner) -> None:
+    done = crowd(
+        measure,
+        4,
+        "pattern incast:arrivals=yes",
+        "pattern incast",
+        "pattern outcast",
+        "sizes 64",
+        "budget 0.5",
+        settings="slow=2",
+    )
+    points = {point["pattern"]: point for point in done.of("point")}
+    for point in points.values():
+        assert point["bytes_per_s"] == pytest.approx(3 * 64e9 / point["median_ns"])
+    assert points["incast"]["cells"] == []
+    found = cells(points["incast:arrivals=yes"])
+    assert list(found) == [(1, None), (2, None), (3, None)]
+    assert found[2, None]["median_ns"] > 4 * max(found[rank, None]["median_ns"] for rank in (1, 3))
+    assert found[2, None]["slowest"] > found[1, None]["slowest"] + found[3, None]["slowest"]
+
+
+def test_the_victim_is_measured_with_and_without_load(measure: Runner) -> None:
+    done = crowd(measure, 4, "pattern congestion", "sizes 8", "budget 0.5")
+    (point,) = done.settled()
+    # Of the medians of three numbers of each sample; the load moved something in every one.
+    loaded, unloaded = point["median_ns"], measured(point, "unloaded")
+    assert unloaded > 0
+    assert loaded > 0
+    rates = [rate for sample in done.of("sample") for rate in sample["measures"]["load"]]
+    slowdowns = [one for sample in done.of("sample") for one in sample["measures"]["slowdown"]]
+    assert len(slowdowns) == len(rates) > 0
+    assert measured(point, "load") > 0
+    for sample in done.of("sample"):
+        for ns, without, factor in zip(
+            sample["ns"], sample["measures"]["unloaded"], sample["measures"]["slowdown"], strict=True
+        ):
+            assert ns / sample["ops"] == pytest.approx(without * factor, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "pattern", "reason"),
+    [
+        (3, "pairs", "pattern pairs needs a multiple of 2 ranks, there are 3"),
+        (2, "congestion", "pattern congestion needs 4 ranks, module crowd has 2"),
+        (5, "congestion", "pattern congestion needs a multiple of 2 ranks, there are 5"),
+    ],
+)
+def test_a_run_of_which_nothing_can_be_measured_says_so_and_fails(
+    measure: Runner, ranks: int, pattern: str, reason: str
+) -> None:
+    done = crowd(measure, ranks, f"pattern {pattern}", "sizes 8", "budget 0.1")
+    assert done.code == 3
+    assert [one["reason"] for one in done.of("skipped")] == [reason]
+    (error,) = done.of("error")
+    assert error["message"] == f"nothing could be measured: {reason}"
+    assert reason in done.said
+
+
+def test_what_cannot_be_measured_beside_something_else_is_only_skipped(measure: Runner) -> None:
+    done = crowd(measure, 3, "pattern pairs", "pattern incast", "sizes 8", "budget 0.1")
+    assert done.code == 0, done.said
+    assert not done.of("error")
+    assert {one["pattern"] for one in done.of("skipped")} == {"pairs"}
+
+
+@pytest.mark.parametrize("text", ["pairs:pairing=thirds", "congestion:load_bytes=0", "incast:arrivals=maybe"])
+def test_options_that_make_no_sense_are_refused(measure: Runner, text: str) -> None:
+    done = crowd(measure, 4, f"pattern {text}", "sizes 8")
+    assert done.code == 2
+    assert text.partition(":")[2].partition("=")[0] in done.said
+
+
+def test_a_load_that_does_not_fit_into_memory_is_refused_before_it_starts(measure: Runner) -> None:
+    done = crowd(measure, 8, "pattern congestion:load=incast,load_bytes=1G", "sizes 8")
+    assert done.code == 2, done.said
+    assert "congestion" in done.said
+    assert "available" in done.said
+    assert not done.of("sample")
+
+
+@pytest.mark.parametrize(("library", "ranks"), [("openmpi", 3), ("openmpi", 4), ("mpich", 4)])
+def test_every_byte_among_the_ranks_of_an_mpi_arrives(
+    netpipe: Netpipe, with_mpis: Mpis, library: str, ranks: int
+) -> None:
+    with_mpis.need(library)
+    asked = [word for pattern in possible(ranks) for word in ("--pattern", pattern)]
+    done = netpipe(
+        f"mpi@{library}:transport=shm", "--ranks", str(ranks), *asked,
+        "--sizes", "1,70001", "--verify", "--budget", "0.05",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    check_all_of(done, possible(ranks), {1, 70001})
+
+
+def test_sixty_four_ranks_on_few_processors_come_to_an_end(measure: Runner) -> None:
+    patterns = ("pairs:pairing=all", "incast", "outcast", "congestion")
+    done = crowd(
+        measure,
+        64,
+        *(f"pattern {pattern}" for pattern in patterns),
+        "sizes 4097",
+        "verify yes",
+        "budget 0.1",
+        "timeout 60",
+    )
+    assert done.code == 0, done.said
+    check_all_of(done, patterns, {4097})
+    for point in done.of("point", pattern="pairs:pairing=all"):
+        assert len(point["cells"]) == 64 * 63 // 2
