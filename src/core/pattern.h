@@ -31,7 +31,7 @@ struct Stage : Part {
   const np_region* far_out = nullptr;  // of its outgoing ones; the peer is the mirrored rank
   char* near_in = nullptr;             // the base of the own regions: the peer's are laid out alike
   char* near_out = nullptr;
-  np_request* requests = nullptr;                   // as many as the pattern asked for
+  np_request* requests = nullptr;                  // as many as the pattern asked for
   char *token_out = nullptr, *token_in = nullptr;  // token_bytes each, to tell the peer something
   // What to add to the own clock to have rank 0's, and how far off that may be; of a pattern that is synchronised.
   std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
@@ -41,6 +41,7 @@ struct Stage : Part {
   // the sentence that names the rank all others wait for.
   std::uint64_t* progress = nullptr;
   const volatile int* abort = nullptr;  // not 0: give up and return NP_ABORTED
+  std::span<char> message = {};         // room for a sentence, for a pattern that fails by itself
 };
 
 // Something that a sample says beside the time of one operation.
@@ -56,11 +57,11 @@ using Notes = std::span<const std::span<const std::int64_t>>;
 
 // What one sample comes to.
 struct Reading {
-  double ns = 0;                    // of all its operations together
-  double span_ns = 0;               // how long taking it lasted; 0: as long as ns
-  std::span<double> measures;       // one per Measure of the pattern
-  std::span<double> cells;          // one per Cell, ns of all its operations together
-  std::vector<double>* events = {}; // ns of single operations, where a sample has many that were timed one by one
+  double ns = 0;                     // of all its operations together
+  double span_ns = 0;                // how long taking it lasted; 0: as long as ns
+  std::span<double> measures;        // one per Measure of the pattern
+  std::span<double> cells;           // one per Cell, ns of all its operations together
+  std::vector<double>* events = {};  // ns of single operations, where a sample has many that were timed one by one
 };
 
 // A part of what a pattern measures that has a time of its own: a rank, or a pair of ranks.

@@ -703,12 +703,6 @@ Report Rig::visit(const Command& command) {
   const Mode& mode = set_.resolved->modes[command.pattern];
   const Pattern& pattern = *mode.pattern;
   const int nranks = one.context.nranks;
-  if (pattern.reach != NP_REACH_NONE && one.peers.empty()) {  // so on all ranks
-    report.status = NP_UNSUPPORTED;
-    std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s: %s", one.context.rank, one.module->name,
-                  one.unreachable.c_str());
-    return report;
-  }
   const Part part = mode.part(one.context.rank, nranks, command.size_bytes);
   const std::uint64_t rounds = all_rounds(pattern, part, command.samples, command.rounds);
   const bool together = launched(*one.module) || nranks > 1;
@@ -727,6 +721,7 @@ Report Rig::visit(const Command& command) {
   stage.oversubscribed = set_.oversubscribed;
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();
+  stage.message = message_;
   notes_.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
   // Whose clock does not count reads it all the same, so that all ranks do the same.
   const std::uint64_t room =
@@ -741,7 +736,11 @@ Report Rig::visit(const Command& command) {
       set_.record_fd);
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
-  if (one.module->prepare != nullptr) {
+  if (pattern.reach != NP_REACH_NONE && one.peers.empty()) {  // so on all ranks
+    status = NP_UNSUPPORTED;
+    std::snprintf(message_.data(), message_.size(), "%s", one.unreachable.c_str());
+  }
+  if (status == NP_OK && one.module->prepare != nullptr) {
     const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), command.size_bytes,
                          stage.outgoing.places(), stage.incoming.places()};
     status = one.module->prepare(one.endpoint, &visit);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <cstdio>
 
 #include "core/pattern.h"
 
@@ -43,7 +44,10 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
   const int peer = mirrored(s.rank, s.nranks);
   const std::uint64_t count = width(s);
   const bool fencing = fences(s), moving = is_origin(s);
-  if (fencing ? m.fence == nullptr : m.flush == nullptr) return NP_UNSUPPORTED;
+  if (fencing ? m.fence == nullptr : m.flush == nullptr) {
+    std::snprintf(s.message.data(), s.message.size(), "it has no %s", fencing ? "fence" : "flush: choose sync=fence");
+    return NP_UNSUPPORTED;
+  }
   const auto batches = [&](std::uint64_t times) {
     np_status status = NP_OK;
     for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {

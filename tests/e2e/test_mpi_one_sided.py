@@ -109,7 +109,8 @@ def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpi
 REFUSED = {
     "op=get,sync=none": "only synchronisation tells that it has arrived",
     "sync=pscw": "sync=pscw means nothing for op=send",
-    "op=isend,window=create": "window=create means nothing for op=isend",
+    "op=isend,sync=lock": "sync=lock means nothing for op=isend",
+    "window=shared,transport=tcp": "transport=tcp is not possible",
     "op=put,any_source=yes": "any_source=yes is not possible",
     "op=put,window=shared,transport=tcp": "transport=tcp is not possible",
 }
