@@ -675,6 +675,85 @@ def mpi_collectives(rounds: int) -> list[Result]:
     )
 
 
+def mpi_put(rounds: int) -> list[Result]:
+    """A put and a flush, over the first Open MPI that was added, beside MPI_Put and MPI_Win_flush by hand."""
+    from netpipe.mpi import added
+
+    module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
+    if module is None:
+        raise MissingError("no Open MPI was added: netpipe modules add")
+    results = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for window in ("allocate", "create"):
+            variant = f"{module}:window={window},transport=shm"
+            (opened,) = [r for r in through_the_command(variant, "--sizes", "8") if r["type"] == "variant"]
+            library = OfMpi(module, str(opened["ranks"][0]["settings"].get("environment", "")))
+            program = library.build(folder, "put")
+            for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
+
+                def ours(size: int = size, variant: str = variant) -> float:
+                    options = ("--pattern", "put", "--target", "0.01%", "--budget", "0.7")
+                    records = through_the_command(variant, *options, "--sizes", str(size))
+                    return float(points(records)[size]["median_ns"])
+
+                def by_hand(
+                    size: int = size, window: str = window, library: OfMpi = library, program: Path = program
+                ) -> float:
+                    said = library.run(folder, str(program), "0.7", str(size), window)
+                    (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+                    return float(row["operation_ns"])
+
+                mine, theirs = in_turn(rounds, ours, by_hand)
+                ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+                more = [a - b for a, b in zip(mine, theirs, strict=True)]
+                results.append(
+                    Result(
+                        "mpi-put",
+                        f"put and flush, {text} over {library.description.version}, window={window}: "
+                        "netpipe / by hand",
+                        shown(mine, 1, " ns"),
+                        shown(theirs, 1, " ns"),
+                        f"{shown(ratios)}, {shown(more, 1, ' ns')}",
+                        "within 2 %, or 4 ns: two calls through a table",
+                        abs(interval(ratios)[0] - 1) <= 0.02 or abs(interval(more)[0]) <= 4,
+                    )
+                )
+    return results
+
+
+def shm_put(rounds: int) -> list[Result]:
+    """A put into memory that two processes share is one memcpy and one fence instruction."""
+    results = []
+    for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
+        times: dict[str, list[float]] = {"shm": [], "memcpy": []}
+        for _ in range(rounds):
+            records = worker(
+                "variant memcpy",
+                "variant shm",
+                "pattern put",
+                "schedule list",
+                f"sizes {size}",
+                "budget 0.3",
+                "target 0.001",
+            )
+            for variant, values in times.items():
+                values.append(float(points(records, variant)[size]["median_ns"]))
+        ratios = [a / b for a, b in zip(times["shm"], times["memcpy"], strict=True)]
+        results.append(
+            Result(
+                "shm-put",
+                f"put, {text}: shm / memcpy within a process",
+                shown(times["shm"], 1, " ns"),
+                shown(times["memcpy"], 1, " ns"),
+                shown(ratios),
+                "within 2 %" if size > 8 else "none",
+                size == 8 or abs(interval(ratios)[0] - 1) <= 0.02,
+            )
+        )
+    return results
+
+
 def mpi_all(_: int) -> list[Result]:
     """The whole command over every MPI that was added, shared memory and TCP, all sizes."""
     begin = time.monotonic()
@@ -896,6 +975,7 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "harness-shm": harness_shm,
     "shm-floor": shm_floor,
     "shm-copy": shm_copy,
+    "shm-put": shm_put,
     "curve": curve,
     "peak": peak,
     "honesty": honesty,
@@ -903,6 +983,7 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "mpi": mpi,
     "mpi-patterns": mpi_patterns,
     "mpi-collectives": mpi_collectives,
+    "mpi-put": mpi_put,
     "mpi-all": mpi_all,
     "mpi-many": mpi_many,
     "overlap": overlap,

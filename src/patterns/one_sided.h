@@ -48,25 +48,28 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
     std::snprintf(s.message.data(), s.message.size(), "it has no %s", fencing ? "fence" : "flush: choose sync=fence");
     return NP_UNSUPPORTED;
   }
-  const auto batches = [&](std::uint64_t times) {
-    np_status status = NP_OK;
-    for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
-      for (std::uint64_t i = 0; moving && i < count && status == NP_OK; ++i) status = transfer();
-      if (status == NP_OK && fencing) status = m.fence(endpoint);
-      if (status == NP_OK && !fencing && moving) status = m.flush(endpoint, peer);
+  const auto moved = [&](std::uint64_t times) {
+    for (std::uint64_t round = 0; round < times; ++round) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        if (const np_status status = transfer(); status != NP_OK) return status;
+      }
+      const np_status status = fencing ? m.fence(endpoint) : m.flush(endpoint, peer);
+      if (status != NP_OK) return status;
     }
-    return status;
+    return NP_OK;
   };
   np_status status = fencing ? m.fence(endpoint) : NP_OK;
-  if (status == NP_OK && (fencing || moving)) status = batches(1);  // the other rank may only be on its way
-  if (status != NP_OK) return status;
-  *stamps++ = now_ns();
-  for (std::uint64_t sample = 0; sample < samples && (fencing || moving); ++sample) {
-    status = batches(rounds);
-    if (status != NP_OK) return status;
+  if (moving) {
+    if (status == NP_OK) status = moved(1);  // the other rank may only be on its way
     *stamps++ = now_ns();
+    for (std::uint64_t sample = 0; sample < samples && status == NP_OK; ++sample) {
+      status = moved(rounds);
+      *stamps++ = now_ns();
+    }
+  } else if (fencing) {
+    for (std::uint64_t round = 0; round < 1 + samples * rounds && status == NP_OK; ++round) status = m.fence(endpoint);
   }
-  return s.nranks > 1 ? m.barrier(endpoint) : NP_OK;
+  return status == NP_OK && s.nranks > 1 ? m.barrier(endpoint) : status;
 }
 
 inline std::uint32_t sent_by_origin(const Part& part) { return is_origin(part) ? width(part) : 0; }

@@ -110,7 +110,6 @@ REFUSED = {
     "op=get,sync=none": "only synchronisation tells that it has arrived",
     "sync=pscw": "sync=pscw means nothing for op=send",
     "op=isend,sync=lock": "sync=lock means nothing for op=isend",
-    "window=shared,transport=tcp": "transport=tcp is not possible",
     "op=put,any_source=yes": "any_source=yes is not possible",
     "op=put,window=shared,transport=tcp": "transport=tcp is not possible",
 }

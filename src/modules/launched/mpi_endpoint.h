@@ -117,7 +117,8 @@ struct np_endpoint {
   int yields;        /* a rank that looks at its counter gives its processor away */
   struct window windows[WINDOWS], flags;
   int nwindows;
-  struct window* active; /* of this visit */
+  struct window* active;    /* of this visit */
+  const np_region* entered; /* that transfers of this visit go to, in an epoch that has begun */
   struct far_places* far;
   struct far_places far_now; /* of the rank that was met in this visit */
   int met;                   /* -1: none yet */

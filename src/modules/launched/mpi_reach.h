@@ -110,6 +110,7 @@ static COLD np_status reconcile_reach(np_endpoint* e) {
 static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
   struct window* const before = e->active;
   e->active = NULL;
+  e->entered = NULL;
   if (before != NULL) {
     const np_status status = leave_epoch(e, before);
     if (status != NP_OK) return status;
@@ -132,24 +133,25 @@ static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_
   if (w != e->active) {
     return fail(e->context, NP_UNSUPPORTED, "a put or get into memory that was not announced for this visit");
   }
+  e->entered = region;
+  if (w->epoch != EPOCH_NONE) return NP_OK;
 #if HAVE_MPI_3
   w->epoch = EPOCH_LOCKED;
   return outcome(e, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
 #else
+  e->entered = NULL;
   return fail(e->context, NP_UNSUPPORTED, "%s has transfers between two fences only", e->library.version);
 #endif
 }
 
 /* ---------------------------------------------------------------------------------------------- timed */
 
-#define ENTER_OR_RETURN(e, region, offset, bytes)                                                                  \
-  do {                                                                                                             \
-    const struct window* const window_named = &(e)->windows[(region)->word[REGION_WINDOW]];                        \
-    if (UNLIKELY(window_named != (e)->active || window_named->epoch == EPOCH_NONE || (offset) > (region)->bytes || \
-                 (bytes) > (region)->bytes - (offset))) {                                                          \
-      const np_status status_of_entering = enter_epoch(e, region, offset, bytes);                                  \
-      if (status_of_entering != NP_OK) return status_of_entering;                                                  \
-    }                                                                                                              \
+#define ENTER_OR_RETURN(e, region, offset, bytes)                                                                   \
+  do {                                                                                                              \
+    if (UNLIKELY((region) != (e)->entered || (offset) > (region)->bytes || (bytes) > (region)->bytes - (offset))) { \
+      const np_status status_of_entering = enter_epoch(e, region, offset, bytes);                                   \
+      if (status_of_entering != NP_OK) return status_of_entering;                                                   \
+    }                                                                                                               \
   } while (0)
 
 static np_status mpi_put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
@@ -174,6 +176,7 @@ static np_status mpi_fence(np_endpoint* e) {
     const np_status status = leave_epoch(e, w);
     if (status != NP_OK) return status;
     w->epoch = EPOCH_FENCED;
+    e->entered = NULL;
   }
   return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
 }
