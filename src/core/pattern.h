@@ -37,6 +37,7 @@ struct Stage : Part {
   std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
   std::uint64_t seed = 0;       // for what is drawn by lot: of this visit, the same on all ranks
   bool oversubscribed = false;  // ranks share a processor: a loop that waits yields
+  bool simulated = false;       // the clock stands still while a rank computes
   // Of patterns whose ranks all depend on one another: raised by one where an operation begins and where it ends, for
   // the sentence that names the rank all others wait for.
   std::uint64_t* progress = nullptr;
@@ -117,6 +118,8 @@ struct Pattern {
   std::uint64_t (*most_rounds)(const Part& part) = [](const Part&) { return std::uint64_t{0}; };
   // true: every round may be timed by itself. false: only a long batch says something (streams arrive in bursts).
   bool single_rounds;
+  // How long the rounds of one sample last at least; 0: as long as the clock, or a stream, makes necessary.
+  double sample_ns = 0;
   // true: between samples is something that does not count.
   bool pauses = false;
   // true: no rank sends and receives at the same time, so warm messages leave from where they landed, as in NetPIPE.

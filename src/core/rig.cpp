@@ -719,6 +719,8 @@ Report Rig::visit(const Command& command) {
   stage.token_in = one.pool->token_in();
   stage.seed = message_seed(set_.plan->seed, command.visit, 0, 0);
   stage.oversubscribed = set_.oversubscribed;
+  stage.simulated = set_.ranks_here > 1;
+  stage.message = message_;
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();
   stage.message = message_;

@@ -116,7 +116,9 @@ double Sampler::left_s() const {
 
 std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const {
   double rounds = 1;
-  if (!curve.setting.single_rounds) {
+  if (curve.setting.sample_ns > 0) {
+    rounds = std::ceil(curve.setting.sample_ns / point.round_ns);
+  } else if (!curve.setting.single_rounds) {
     rounds = std::max(std::ceil(stream_sample_ns / point.round_ns), static_cast<double>(stream_rounds));
     // A message that takes longer than a whole sample should needs no burst behind it.
     if (point.round_ns > stream_sample_ns)
@@ -144,7 +146,7 @@ std::optional<Visit> Sampler::calibrate() {
       continue;
     }
     if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
-    const double enough = 4 * batch_factor * setting_.clock_cost_ns;
+    const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, curve.setting.sample_ns);
     const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
     const auto rounds = within_sample(
@@ -252,8 +254,8 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
                    span_ns / static_cast<double>(visit.rounds));
   if (visit.pass < 0) {
     point.dropped += values.size();
-    const bool long_enough =
-        point.cost_ns(static_cast<double>(visit.rounds)) > 4 * batch_factor * setting_.clock_cost_ns;
+    const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
+                             std::max(4 * batch_factor * setting_.clock_cost_ns, curve.setting.sample_ns);
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
   }

@@ -36,6 +36,7 @@ struct CurveSetting {
   std::uint32_t operations_per_round = 1;
   std::uint32_t messages_per_operation = 1;
   bool single_rounds = true;
+  double sample_ns = 0;  // how long the rounds of a sample last at least
   std::vector<std::uint64_t> sizes;
   // Per size, 0 is no limit, and so is an empty list.
   std::vector<std::uint64_t> most_rounds;            // of one visit
@@ -58,9 +59,9 @@ const char* stop_name(Stop stop);
 // What is known of one size of one curve.
 struct Point {
   std::uint64_t size_bytes = 0;
-  double round_ns = 0;                       // the latest idea of one round's time
-  double whole_ns = 0;                       // by the clock on the wall: operations may overlap, or wait for their turn
-  double fastest_ns = 0, slowest_ns = 0;     // of one round: the medians of the fastest and the slowest visit
+  double round_ns = 0;                    // the latest idea of one round's time
+  double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
+  double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit
   double slowest_whole_ns = 0;
   int corrections = 0;                       // how often a first visit proved the calibration wrong
   std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
@@ -98,9 +99,9 @@ class Sampler {
   // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
   std::optional<Visit> next();
 
-  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. beside: of all samples.
-  // span_ns: how long taking one sample lasts, where that is not what its operations took. Returns how many leading
-  // samples were dropped as warm-up.
+  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. beside: of all
+  // samples. span_ns: how long taking one sample lasts, where that is not what its operations took. Returns how many
+  // leading samples were dropped as warm-up.
   std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
                      Beside beside = {}, double span_ns = 0);
   void add_verified(const Visit& visit, std::uint64_t bytes) { at(visit).verified_bytes += bytes; }

@@ -20,13 +20,12 @@
 // receives. After Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern Interconnection Networks"
 // (2007), who send the delayed messages as here, and receive one and not n. More ranks are pairs, the first with the
 // last; the clock is rank 0's.
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/pattern.h"
+#include "core/ready.h"
 
 namespace netpipe::patterns {
 namespace {
@@ -67,11 +66,7 @@ np_status receive(Stage& s, std::uint64_t count) {
 }
 
 np_status delay(const Stage& s, std::int64_t ns) {
-  for (const std::int64_t end = now_ns() + ns; now_ns() < end;) {
-    if (s.oversubscribed) sched_yield();
-    if (*s.abort != 0) return NP_ABORTED;
-  }
-  return NP_OK;
+  return until(now_ns() + ns, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
 }
 
 // What a delay takes beyond what was asked for.

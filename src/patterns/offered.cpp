@@ -6,15 +6,16 @@
 //     reached = rate x time from the first to the last planned departure / time from the first to the last arrival
 //
 // A ping-pong waits for a stall before it sends again, so one stall spoils one sample and hides all the messages that
-// would have met it ("coordinated omission", Tene; the notes of wrk2 and HdrHistogram). Here a message that leaves late,
-// because the send of the one before took too long, is timed from its planned moment all the same. Each single latency
-// goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006); METHOD rule 13.
+// would have met it ("coordinated omission", Tene; the notes of wrk2 and HdrHistogram). Here a message that leaves
+// late, because the send of the one before took too long, is timed from its planned moment all the same. Each single
+// latency goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006); METHOD rule 13.
 //
 // The moments are laid out before a batch begins, at even distances or with exponential gaps. The receiver stamps each
-// arrival; after the last message the sender tells it when the batch began, and the receiver answers, so that no message
-// of one batch meets one of the next. Latency is one way, between two clocks: Rig::synchronise compares them before each
-// visit, and `clock_error` says how far off all latencies of a visit may be together. An echo would need one clock only,
-// but it adds a second queue, that of the way back, and a sender that receives while it waits for its next moment.
+// arrival; after the last message the sender tells it when the batch began, and the receiver answers, so that no
+// message of one batch meets one of the next. Latency is one way, between two clocks: Rig::synchronise compares them
+// before each visit, and `clock_error` says how far off all latencies of a visit may be together. An echo would need
+// one clock only, but it adds a second queue, that of the way back, and a sender that receives while it waits for its
+// next moment.
 //
 // More ranks are pairs, the first with the last and so on inwards, all at the same rate; the clock is that of rank 0's
 // receiver. The rate is that of each pair.
@@ -23,10 +24,9 @@
 #include <cstring>
 #include <vector>
 
-#include <sched.h>
-
 #include "core/departures.h"
 #include "core/pattern.h"
+#include "core/ready.h"
 
 namespace netpipe::patterns {
 namespace {
@@ -75,13 +75,8 @@ np_status send_batch(Stage& s, std::span<const std::int64_t> moments, std::int64
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
   for (const std::int64_t moment : moments) {
-    std::int64_t behind = now_ns() - begin - moment;
-    while (behind < 0) {
-      if (s.oversubscribed) sched_yield();
-      if (*s.abort != 0) return NP_ABORTED;
-      behind = now_ns() - begin - moment;
-    }
-    late += behind > late_ns ? 1 : 0;
+    if (!until(begin + moment, s.oversubscribed, s.abort)) return NP_ABORTED;
+    late += now_ns() - begin - moment > late_ns ? 1 : 0;
     if (const np_status status = send(s.endpoint, peer, s.outgoing.take(), bytes); status != NP_OK) return status;
   }
   return NP_OK;

@@ -16,13 +16,12 @@
 // starting and waiting. The clock is rank 0's, which sends or receives. More ranks are pairs, the first with the last.
 //
 // After the sender and receiver overheads of LogP (Culler et al., "Assessing fast network interfaces", 1996).
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/pattern.h"
+#include "core/ready.h"
 
 namespace netpipe::patterns {
 namespace {
@@ -62,11 +61,7 @@ np_status tell(Stage& s) { return s.module.send(s.endpoint, mirrored(s.rank, s.n
 np_status hear(Stage& s) { return s.module.recv(s.endpoint, mirrored(s.rank, s.nranks), s.token_in, 1); }
 
 np_status pause(const Stage& s, std::int64_t ns) {
-  for (const std::int64_t end = now_ns() + ns; now_ns() < end;) {
-    if (s.oversubscribed) sched_yield();
-    if (*s.abort != 0) return NP_ABORTED;
-  }
-  return NP_OK;
+  return until(now_ns() + ns, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
 }
 
 np_status begin_all(Stage& s, std::uint64_t count) {

@@ -21,13 +21,13 @@
 // one's exchange is longer by that and its own shorter. computes=one: as in the paper, the first rank starts a receive
 // and a send, computes and waits, the other one only answers; the exchange is then a whole round trip, and the answer's
 // way and the other rank's calls can be hidden as well. More ranks are pairs, the first with the last.
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #include "core/pattern.h"
+#include "core/ready.h"
 #include "core/work.h"
 
 namespace netpipe::patterns {
@@ -109,11 +109,8 @@ np_status meet(Stage& s, std::uint64_t& units) {
   recv();
   const std::int64_t there = now_ns();
   send();
-  for (const std::int64_t together = there + (there - here) / 2; status == NP_OK && now_ns() < together;) {
-    if (s.oversubscribed) sched_yield();
-    if (*s.abort != 0) status = NP_ABORTED;
-  }
-  return status;
+  if (status != NP_OK) return status;
+  return until(there + (there - here) / 2, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
 }
 
 // How much work takes about twice as long as an exchange: chosen once for a visit, from some exchanges of which neither
@@ -132,6 +129,10 @@ np_status choose(Stage& s, Work& work, std::uint64_t& units) {
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
+  if (s.simulated) {
+    std::snprintf(s.message.data(), s.message.size(), "computation takes no time on a simulated machine");
+    return NP_UNSUPPORTED;
+  }
   Work work;
   std::uint64_t units = 0;
   if (const np_status status = choose(s, work, units); status != NP_OK) return status;

@@ -183,6 +183,7 @@ std::vector<CurveSetting> Session::curve_settings() {
       curve.operations_per_round = pattern.operations(mode.part(clock_rank, nranks, 0));
       curve.messages_per_operation = pattern.messages_per_operation(mode.part(clock_rank, nranks, 0));
       curve.single_rounds = pattern.single_rounds;
+      curve.sample_ns = pattern.sample_ns;
       const std::uint64_t most = limits.max_message_bytes;
       for (const std::uint64_t size : set_.resolved->sizes) {
         if (!takes_size(*set_.resolved, mode, nranks, size)) {

@@ -45,8 +45,8 @@ TEST(Departures, AtRandomHaveExponentialGaps) {
   const double error = 5 / std::sqrt(static_cast<double>(count));
   EXPECT_NEAR(before / static_cast<double>(count) / mean_ns, 1, error);
   for (const double part : {0.1, 0.5, 0.9, 0.99}) {
-    const auto shorter = static_cast<double>(std::count_if(
-        gaps.begin(), gaps.end(), [&](double gap) { return gap < -mean_ns * std::log(1 - part); }));
+    const auto shorter = static_cast<double>(
+        std::count_if(gaps.begin(), gaps.end(), [&](double gap) { return gap < -mean_ns * std::log(1 - part); }));
     EXPECT_NEAR(shorter / static_cast<double>(count), part, error);
   }
 }

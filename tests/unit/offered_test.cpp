@@ -90,8 +90,8 @@ TEST(Offered, TakesBatchesThatLastNeitherTooLongNorTooShort) {
 }
 
 TEST(Offered, RefusesARateThatIsNone) {
-  for (const char* wrong : {"offered:rate=0", "offered:rate=-5", "offered:rate=100000001", "offered:rate=fast",
-                            "offered:arrivals=odd"}) {
+  for (const char* wrong :
+       {"offered:rate=0", "offered:rate=-5", "offered:rate=100000001", "offered:rate=fast", "offered:arrivals=odd"}) {
     const Result<Mode> mode = parse_mode(wrong, {});
     ASSERT_FALSE(mode) << wrong;
     EXPECT_EQ(mode.failure().exit, Exit::usage);

@@ -293,7 +293,30 @@ TEST(Sampler, TakesShorterBatchesWhereThereIsNoRoomForWholeOnes) {
   const std::vector<std::uint64_t> expected = {1, 9, 64, 64};
   for (const Done& one : simulation.done()) {
     ASSERT_EQ(one.visit.rounds, expected[one.visit.point]);
-    ASSERT_LE(one.visit.samples * one.visit.rounds, std::max<std::uint64_t>(setting.most_rounds[one.visit.point] - 1, 1));
+    ASSERT_LE(one.visit.samples * one.visit.rounds,
+              std::max<std::uint64_t>(setting.most_rounds[one.visit.point] - 1, 1));
+  }
+}
+
+// A pattern whose samples have to be long against the slices of the scheduler; at first a round may meet such a slice.
+TEST(Sampler, TakesSamplesAsLongAsThePatternNeedsThem) {
+  for (const double first_ns : {400.0, 4e6}) {
+    for (const double round_ns : {400.0, 60'000.0, 1e8}) {
+      CurveSetting setting = curve(powers(2));
+      setting.sample_ns = 2e7;
+      SamplerSetting budget;
+      budget.budget_s = 20;
+      Sampler sampler(budget, {setting});
+      std::map<std::uint64_t, int> visits;
+      Simulation simulation(sampler, {[&](std::size_t, std::uint64_t size_bytes) {
+                              return visits[size_bytes]++ == 0 ? first_ns : round_ns;
+                            }});
+      simulation.run();
+      for (const Point& point : sampler.curves()[0].points) {
+        EXPECT_NEAR(static_cast<double>(point.rounds) * round_ns, std::max(2e7, round_ns),
+                    0.01 * 2e7 + 0.02 * round_ns);
+      }
+    }
   }
 }
 

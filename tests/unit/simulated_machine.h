@@ -29,8 +29,8 @@ struct Done {
 
 struct Machine {
   std::function<double(std::size_t curve, std::uint64_t size_bytes)> round_ns;
-  double noise = 0.001;     // relative, of one sample
-  double around_s = 20e-6;  // what a visit costs beyond its samples
+  double noise = 0.001;       // relative, of one sample
+  double around_s = 20e-6;    // what a visit costs beyond its samples
   double whole_round_ns = 0;  // how long a round lasts, where that is not what its operations took
   std::function<int(double at_s)> state = [](double) { return 0; };
   std::uint64_t seed = 1;
