@@ -114,10 +114,17 @@ double Sampler::left_s() const {
   return seconds;
 }
 
+// A budget that has no room for a few samples of each size makes them shorter than the pattern wants them.
+double Sampler::long_sample_ns(const Curve& curve) const {
+  constexpr double few = 2;
+  const double share_ns = setting_.budget_s * 1e9 / (few * static_cast<double>(curve.points.size()));
+  return std::min(curve.setting.sample_ns, share_ns);
+}
+
 std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const {
   double rounds = 1;
   if (curve.setting.sample_ns > 0) {
-    rounds = std::ceil(curve.setting.sample_ns / point.round_ns);
+    rounds = std::ceil(long_sample_ns(curve) / point.round_ns);
   } else if (!curve.setting.single_rounds) {
     rounds = std::max(std::ceil(stream_sample_ns / point.round_ns), static_cast<double>(stream_rounds));
     // A message that takes longer than a whole sample should needs no burst behind it.
@@ -146,7 +153,7 @@ std::optional<Visit> Sampler::calibrate() {
       continue;
     }
     if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
-    const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, curve.setting.sample_ns);
+    const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
     const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
     const auto rounds = within_sample(
@@ -255,7 +262,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   if (visit.pass < 0) {
     point.dropped += values.size();
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
-                             std::max(4 * batch_factor * setting_.clock_cost_ns, curve.setting.sample_ns);
+                             std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
   }

@@ -136,6 +136,7 @@ class Sampler {
   void choose_visit_lengths(double passes);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   void finish(std::size_t curve, std::size_t point, Stop why);
+  [[nodiscard]] double long_sample_ns(const Curve& curve) const;
   [[nodiscard]] std::uint64_t rounds_for(const Curve& curve, const Point& point) const;
 
   SamplerSetting setting_;

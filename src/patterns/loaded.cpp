@@ -47,7 +47,7 @@ constexpr std::array<Measure, 3> measures{{
 enum Note { unloaded_ns, loaded_ns, loaded_units, alone_ns, alone_units, whole, notes };
 
 constexpr double sample_ns = 20'000'000;
-constexpr std::int64_t shortest_alone_ns = 2'000'000;
+constexpr std::int64_t shortest_alone_ns = 1'000'000;
 
 const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
 

@@ -60,12 +60,12 @@ const char* missing(const np_module& m, int) { return m.send == nullptr ? "send 
 
 bool sends(const Part& part) { return part.rank < part.nranks / 2; }
 
-// 10 ms of messages and enough for a median, as far as they last no longer than half a second; and where the rate
+// 5 ms of messages and enough for a median, as far as they last no longer than half a second; and where the rate
 // cannot be held it is their bytes that take the time.
 std::uint64_t batch(const Part& part) {
   constexpr std::uint64_t most_bytes = 64U << 20U;
   const auto per_s = static_cast<std::uint64_t>(part.options[rate].number);
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(per_s / 100, 64, 4096);
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(per_s / 200, 64, 4096);
   const std::uint64_t fit = most_bytes / std::max<std::uint64_t>(part.size_bytes, 1);
   return std::max<std::uint64_t>(std::min({wanted, per_s / 2, fit}), 1);
 }

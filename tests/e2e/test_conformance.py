@@ -38,7 +38,8 @@ PATTERNS = [
             f"{pattern['name']}:{option['name']}={value}"
             for option in pattern["options"]
             for value in option["choices"]
-            if value != option["default"]
+            # What is computed beside the messages changes none of them.
+            if value != option["default"] and option["name"] != "work"
         ),
     )
 ]

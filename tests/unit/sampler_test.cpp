@@ -320,6 +320,19 @@ TEST(Sampler, TakesSamplesAsLongAsThePatternNeedsThem) {
   }
 }
 
+TEST(Sampler, ShortensLongSamplesWhereTheBudgetHasNoRoomForThem) {
+  CurveSetting setting = curve(powers(10));
+  setting.sample_ns = 2e7;
+  SamplerSetting budget;
+  budget.budget_s = 0.1;
+  Sampler sampler(budget, {setting});
+  Simulation simulation(sampler, {[](std::size_t, std::uint64_t) { return 1'000.0; }});
+  simulation.run();
+  for (const Point& point : sampler.curves()[0].points) {
+    EXPECT_NEAR(static_cast<double>(point.rounds) * 1'000, 5e6, 0.02 * 5e6);
+  }
+}
+
 TEST(Sampler, AccountsForEverySample) {
   SamplerSetting setting;
   setting.budget_s = 1;
