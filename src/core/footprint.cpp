@@ -55,13 +55,13 @@ Cost& Cost::operator+=(const Cost& other) {
   return *this;
 }
 
-Meter::Meter() : before_(read_footprint()), began_ns_(now_ns()) {}
+Meter::Meter(int ranks) : before_(ranks == 1 ? read_footprint() : std::nullopt), began_ns_(now_ns()) {}
 
 Cost Meter::spent() const {
   const std::int64_t ended_ns = now_ns();
-  const std::optional<Footprint> after = read_footprint();
   Cost cost{std::nullopt, ended_ns - began_ns_};
-  if (before_ && after) {
+  if (!before_) return cost;
+  if (const auto after = read_footprint()) {
     cost.memory = Footprint{after->resident_bytes - before_->resident_bytes,
                             after->private_bytes - before_->private_bytes, after->pinned_bytes - before_->pinned_bytes};
   }

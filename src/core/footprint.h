@@ -29,7 +29,8 @@ struct Cost {
 // What happens between its making and spent().
 class Meter {
  public:
-  Meter();
+  // ranks: of this process. What one of several costs cannot be told, and a thousand would read for minutes.
+  explicit Meter(int ranks = 1);
   [[nodiscard]] Cost spent() const;
 
  private:

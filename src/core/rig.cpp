@@ -199,6 +199,7 @@ struct Rig::Opened {
   std::string job;
   np_endpoint* endpoint = nullptr;
   np_limits limits{};
+  np_bootstrap bootstrap{};  // of a library with a launcher
   Cost cost;  // of opening it
   std::shared_ptr<BufferPool> pool;
   std::vector<int> members;      // by rank: whom of the group it is
@@ -267,7 +268,7 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   auto one = std::make_unique<Opened>();
   one->module = &module;
   if (launched(module)) one->cost = set_.loading;
-  const Meter meter;
+  const Meter meter(set_.ranks_here);
   one->job = set_.job + "-" + std::to_string(index);
   np_context& c = one->context;
   c.size = sizeof c;
@@ -292,7 +293,7 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   }
   std::string address;
   if (launched(module)) {
-    np_bootstrap bootstrap{};
+    np_bootstrap& bootstrap = one->bootstrap;
     if (const np_status status = module.bootstrap(one->endpoint, &bootstrap); status != NP_OK) {
       return fault(module, "its ranks", status);
     }
@@ -327,7 +328,7 @@ Outcome Rig::connect_here(std::uint32_t index, const std::vector<std::string>& a
     bytes.push_back(address.size());
   }
   message_[0] = '\0';
-  const Meter meter;
+  const Meter meter(set_.ranks_here);
   const np_status status = one.module->connect(one.endpoint, data.data(), bytes.data());
   one.cost += meter.spent();
   if (status != NP_OK) return fault(*one.module, "connecting", status);
@@ -345,19 +346,30 @@ Outcome Rig::reach_all_here(std::uint32_t index) {
   char* const out = one.pool->token_out();
   char* const in = one.pool->token_in();
   message_[0] = '\0';
-  const Meter meter;
+  const Meter meter(set_.ranks_here);
   np_status status = NP_OK;
   if (m.prepare != nullptr) {
     const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}};
     status = m.prepare(one.endpoint, &visit);
   }
-  for (int round = 0; round < nranks && m.send != nullptr && status == NP_OK; ++round) {
+  // A library with a launcher is asked in its own plain way: what the variant's messages are (one-sided, say) may need
+  // all ranks at once.
+  const np_bootstrap& plain = one.bootstrap;
+  const auto send = [&](int peer) {
+    if (plain.send != nullptr) return plain.send(plain.state, peer, out, 1);
+    return m.send != nullptr ? m.send(one.endpoint, peer, out, 1) : NP_OK;
+  };
+  const auto recv = [&](int peer) {
+    if (plain.recv != nullptr) return plain.recv(plain.state, peer, in, 1);
+    return m.recv != nullptr ? m.recv(one.endpoint, peer, in, 1) : NP_OK;
+  };
+  for (int round = 0; round < nranks && status == NP_OK; ++round) {
     const int peer = (round - one.context.rank + nranks) % nranks;
     if (peer == one.context.rank) continue;
     const bool first = one.context.rank < peer;
-    if (first) status = m.send(one.endpoint, peer, out, 1);
-    if (status == NP_OK) status = m.recv(one.endpoint, peer, in, 1);
-    if (status == NP_OK && !first) status = m.send(one.endpoint, peer, out, 1);
+    if (first) status = send(peer);
+    if (status == NP_OK) status = recv(peer);
+    if (status == NP_OK && !first) status = send(peer);
   }
   if (status == NP_OK && m.barrier != nullptr) status = m.barrier(one.endpoint);
   one.cost += meter.spent();

@@ -61,7 +61,7 @@ int join(const ModuleLoader& load, int ranks_here) {
   if (!member || !members) return complain(failed("the conductor said '" + words + "', which is no welcome"));
   const Result<Plan> plan = parse_plan(text);
   if (!plan) return complain(plan.failure());
-  const Meter meter;
+  const Meter meter(ranks_here);
   const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], told[3]);
   if (!registry) return complain(registry.failure());
   const Cost loading = meter.spent();

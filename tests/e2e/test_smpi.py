@@ -234,3 +234,14 @@ def program(pid: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text().strip()
     return ""
+
+
+def test_what_a_rank_costs_is_not_known_where_all_are_one_process(netpipe: Netpipe) -> None:
+    done = netpipe(NAME, "--pattern", "none", "--ranks", "5")
+    assert done.code == 0, done.said
+    (variant,) = done.of("variant")
+    assert len(variant["ranks"]) == 5
+    assert variant["launch_s"] > 0
+    for rank in variant["ranks"]:
+        assert {rank[name] for name in ("resident_bytes", "private_bytes", "pinned_bytes", "open_s")} == {None}
+    assert "ranks of a simulated machine are one process" in done.said

@@ -3,88 +3,20 @@
 #include "core/environment.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/environment_facts.h"
+#include "fake_host.h"
 
 namespace netpipe {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A directory that looks like a host, gone when the test is.
-class FakeHost {
- public:
-  FakeHost() {
-    std::string name = (fs::temp_directory_path() / "netpipe-host-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no room for a fake host in " + name);
-    host_.root = name;
-  }
-  ~FakeHost() { fs::remove_all(host_.root); }
-  FakeHost(const FakeHost&) = delete;
-  FakeHost& operator=(const FakeHost&) = delete;
-
-  FakeHost& write(const std::string& path, const std::string& text) {
-    fs::create_directories(fs::path(host_.root + path).parent_path());
-    std::ofstream(host_.root + path, std::ios::binary) << text;
-    return *this;
-  }
-
-  // What was there before; nullopt: nothing, and that is what it takes away.
-  std::optional<std::string> swap(const std::string& path, const std::optional<std::string>& text) {
-    std::optional<std::string> before = Files(host_).read(path);
-    if (text) {
-      write(path, *text);
-    } else {
-      fs::remove(host_.root + path);
-    }
-    return before;
-  }
-
-  // One processor; the lists are who shares its core, its last level of cache and its socket.
-  FakeHost& cpu(int number, const std::string& core, const std::string& cache, const std::string& package) {
-    const std::string directory = "/sys/devices/system/cpu/cpu" + std::to_string(number);
-    write(directory + "/topology/core_cpus_list", core + "\n");
-    write(directory + "/topology/package_cpus_list", package + "\n");
-    const std::string index0 = directory + "/cache/index0", index1 = directory + "/cache/index1";
-    write(index0 + "/level", "1\n").write(index0 + "/type", "Data\n").write(index0 + "/size", "48K\n");
-    write(index0 + "/shared_cpu_list", core + "\n");
-    write(index1 + "/level", "3\n").write(index1 + "/type", "Unified\n").write(index1 + "/size", "32M\n");
-    return write(index1 + "/shared_cpu_list", cache + "\n");
-  }
-  FakeHost& cpus(const std::string& online, const std::string& allowed) {
-    write("/sys/devices/system/cpu/online", online + "\n");
-    return write("/proc/self/status",
-                 "Name:\tworker\nCapEff:\t0000000000000000\nCpus_allowed_list:\t" + allowed + "\n");
-  }
-
-  [[nodiscard]] const Host& host() const { return host_; }
-  [[nodiscard]] Facts facts(const std::vector<int>& pinned = {}) const {
-    const Files files(host_);
-    const Topology topology = read_topology(files);
-    Facts facts;
-    gather_cpu(files, topology, pinned, facts);
-    gather_memory(files, facts);
-    gather_kernel(files, facts);
-    gather_clock(files, facts);
-    gather_network(files, facts);
-    gather_limits(files, topology, facts);
-    gather_load(files, facts);
-    return facts;  // not gather_software: that is about this test program
-  }
-
- private:
-  Host host_;
-};
 
 std::string json_of(const Facts& facts) {
   Json json;
@@ -435,7 +367,7 @@ TEST(Environment, GarbageInEveryFileIsNoFailure) {
   make_two_socket_server(host);
   make_quiet_machine(host);
   std::vector<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(host.host().root)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(host.host().root)) {
     if (entry.is_regular_file()) paths.push_back(entry.path().string());
   }
   ASSERT_GT(paths.size(), 100U);
@@ -470,7 +402,7 @@ TEST(Environment, ThisMachine) {
   EXPECT_NE(json.find(R"("monotonic_resolution_ns":)"), std::string::npos);
   EXPECT_EQ(json.find(R"("page_bytes":null)"), std::string::npos);
   // No hardware address of this machine's is in it.
-  for (const auto& entry : fs::directory_iterator("/sys/class/net")) {
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/net")) {
     std::string address;
     std::ifstream(entry.path() / "address") >> address;
     if (address.empty() || address == "00:00:00:00:00:00") continue;

@@ -51,6 +51,18 @@ std::string canonical_of(const std::string& text) {
   return {};
 }
 
+TEST(Plan, WithPatternNoneOnlyOpensItsVariants) {
+  const std::string text = minimal + "pattern none\n";
+  const Result<Resolved> resolved = resolve(parsed(text), registry());
+  ASSERT_TRUE(resolved);
+  EXPECT_TRUE(resolved->modes.empty());
+  const std::string canonical = canonical_of(text);
+  EXPECT_NE(canonical.find("\npattern none\n"), std::string::npos);
+  EXPECT_EQ(canonical_of(canonical), canonical);
+  EXPECT_NE(refusal(text + "pattern pingpong\n").find("no other is named beside it"), std::string::npos);
+  EXPECT_NE(refusal(text + "pattern none\n").find("no other is named beside it"), std::string::npos);
+}
+
 TEST(Plan, HasTheDefaultsOfTheReference) {
   const Plan plan = parsed(minimal);
   EXPECT_EQ(plan.record, "-");

@@ -12,13 +12,18 @@ from netpipe.failure import USAGE, Failure
 # Those of render.pictures and render.figures, whose loading would slow every `netpipe --help`; a test holds
 # them together.
 FIGURES = ("throughput", "latency", "signature", "saturation", "loss")
+OPENINGS = ("memory", "startup")  # those of render.openings
 FORMATS = ("svg", "png", "pdf")
 
 
 @click.command
 @click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--figure", type=click.Choice(FIGURES), default="throughput", show_default=True, help="What to draw."
+    "--figure",
+    type=click.Choice((*FIGURES, *OPENINGS)),
+    default="throughput",
+    show_default=True,
+    help="What to draw.",
 )
 @click.option(
     "-o",
@@ -57,10 +62,12 @@ def command(
     """Draw a figure of one RUN [run.jsonl], or of several laid over each other, as SVG, PNG or PDF.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of
-    NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below.
+    NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below. memory
+    and startup are of netpipe memory: what opening a library costs, over the number of processes.
     """
     from netpipe import Run
     from netpipe.cli.show import check_names
+    from netpipe.render import openings
     from netpipe.render.figures import draw
     from netpipe.render.pictures import NothingToDraw, picture
 
@@ -68,9 +75,15 @@ def command(
     target = output or Path(f"{figure}.{chosen}")
     log = None if scale == "auto" else scale == "log"
     whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
-    check_names(variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points])
+    if figure not in OPENINGS:
+        check_names(
+            variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points]
+        )
     try:
-        drawn = picture(whole, figure, variants, patterns, title, log)
+        if figure in OPENINGS:
+            drawn = openings.picture(whole, figure, variants, title)
+        else:
+            drawn = picture(whole, figure, variants, patterns, title, log)
     except NothingToDraw as why:
         raise Failure(USAGE, str(why)) from None
     draw(drawn, target, chosen)

@@ -275,6 +275,7 @@ def execute(
     as_json: bool,
     strict: bool,
     site: Site,
+    others: tuple[Plan, ...] = (),
 ) -> tuple[Run, int]:
     """Measures, and puts the first and the last line around it. The run and the exit code."""
     from netpipe import launch, version
@@ -301,7 +302,9 @@ def execute(
             argv=click.get_current_context().obj,
         )
         append(output, header)
-        measurement = Measurement(plan, resolved, output, launch.find("local"), launches, watch, site=site)
+        measurement = Measurement(
+            plan, resolved, output, launch.find("local"), launches, watch, site=site, others=others
+        )
         code = FAILED
         began = time.monotonic()
         try:

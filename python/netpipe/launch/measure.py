@@ -55,6 +55,9 @@ class Measurement:
     watch: Callable[[Progress], None]
     silence_s: float = SILENCE_S
     site: Site = field(default_factory=Site)
+    others: tuple[
+        Plan, ...
+    ] = ()  # the same variants and patterns in another way: each launch measures them too
     run: Run = field(default_factory=Run)
     tail: Tail = field(init=False)
 
@@ -70,7 +73,9 @@ class Measurement:
 
     def _measure(self, interrupt: Interrupt) -> int:
         names = [variant.variant for variant in self.resolved.variants]
-        waiting: deque[tuple[Plan, list[str]]] = deque([(self.plan, names)] * self.launches)
+        waiting: deque[tuple[Plan, list[str]]] = deque(
+            [(plan, names) for plan in (self.plan, *self.others)] * self.launches
+        )
         worst = DONE
         number = 0
         while waiting and interrupt.count == 0:
@@ -93,7 +98,7 @@ class Measurement:
                 raise Failure(worker.exit_code, worker.sentence)
             else:
                 again = self._after_loss(worker, number, variants)
-                waiting.extendleft((self.plan.with_variants(some), some) for some in reversed(again))
+                waiting.extendleft((plan.with_variants(some), some) for some in reversed(again))
                 tell(None, self._loss_sentence(worker, number) + _what_follows(again))
             number += 1
         return INTERRUPTED if interrupt.count else worst

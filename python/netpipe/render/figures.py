@@ -81,7 +81,7 @@ def _figure(picture: Picture) -> Figure:
 
 
 def _note(picture: Picture) -> str:
-    parts = ["band: 95 % interval of the median"]
+    parts = [f"band: {picture.band}"]
     if any(any(line.hollow) for line in picture.lines):
         parts.append("ring: not converged")
     parts += [f"{bound}: outside of the axes" for bound in picture.beyond]

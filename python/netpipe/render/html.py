@@ -18,10 +18,12 @@ from netpipe.analysis.floor import floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.losses import losses
 from netpipe.analysis.offered import shortfalls
+from netpipe.analysis.openings import openings
 from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.records import Run
 from netpipe.render import page_tables
+from netpipe.render.openings import page_table, remark
 from netpipe.render.page_plots import plots
 from netpipe.render.palette import style
 from netpipe.render.pictures import FIGURES
@@ -101,6 +103,8 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
             summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
         ),
         "figures": [(name, kind.title) for name, kind in FIGURES.items()],
+        "openings": page_table(opened) if (opened := openings(run)) else None,
+        "openings_remark": remark(opened),
         "summary": page_tables.summary_table(summaries, several),
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(lost),

@@ -32,7 +32,7 @@ BOUND_STEPS = 64  # a bound is straight on logarithmic axes and bent on others
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    quantity: str  # size (bytes), time (ns), rate (bytes per second), kept (fraction)
+    quantity: str  # size (bytes), time (ns), rate (bytes per second), kept (fraction), ranks
     label: str
     log: bool
     low: float  # where the axis begins and ends, in the unit of its quantity
@@ -80,6 +80,7 @@ class Picture:
     lines: tuple[Line, ...]
     bounds: tuple[Bound, ...]
     beyond: tuple[str, ...]  # bounds that lie outside the axes, in words
+    band: str = "95 % interval of the median"  # what it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from netpipe.analysis.curves import curves
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.launches import LaunchSpread
 from netpipe.analysis.losses import Loss
+from netpipe.analysis.openings import openings
 from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
 from netpipe.analysis.summary import Summary
 from netpipe.records import Run
@@ -66,6 +67,11 @@ def when(run: Run) -> str | None:
 def measured(run: Run) -> str:
     """What was measured and where, in one sentence."""
     found = curves(run)
+    if not found and (opened := openings(run)):
+        libraries = listed(dict.fromkeys(opening.variant for opening in opened))
+        numbers = sorted({opening.ranks for opening in opened})
+        many = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        return f"What opening {libraries} costs, with {many} processes."
     if not found:
         return "No size was finished: there is nothing to report but what stands below."
     sizes = sorted({spot.size_bytes for curve in found for spot in curve.spots})

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.losses import Loss, SizeLoss, losses
+from netpipe.analysis.openings import openings
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.render.remarks import Remark, remarks
 from netpipe.render.sentences import largest_losses, measured
@@ -154,6 +155,13 @@ def print_summary(out: Console, run: Run) -> None:
             if below:
                 out.print()
                 out.print(loss_table(below))
+    elif opened := openings(run):
+        from netpipe.render.openings import remark, terminal_table  # which needs this file
+
+        out.print()
+        out.print(terminal_table(opened))
+        out.print()
+        out.print(remark(opened), soft_wrap=True)
     else:
         out.print(measured(run))
     largest = [("", sentence) for sentence in largest_losses(lost)]

@@ -14,18 +14,23 @@ MOST = 9  # ticks of one axis
 
 # What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for
 # fractions.
-SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0}
+SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "ranks": 1.0}
 _STEPS = {
     "size": (SIZE_STEPS, "B"),
     "time": (TIME_STEPS, "ns"),
     "rate": (RATE_STEPS, "bps"),
     "kept": ((), "%"),
+    "ranks": ((), ""),
 }
 
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
     """(value in the unit of the axis, text)."""
-    values = (_octaves(axis) if axis.quantity == "size" else _decades(axis)) if axis.log else _even(axis)
+    values = (
+        (_octaves(axis) if axis.quantity in ("size", "ranks") else _decades(axis))
+        if axis.log
+        else _even(axis)
+    )
     return [(value, tick_text(axis.quantity, value)) for value in values]
 
 
@@ -38,7 +43,7 @@ def tick_text(quantity: str, value: float) -> str:
     step, unit = next(((step, unit) for step, unit in steps if shown >= step * (1 - 1e-9)), (1, smallest))
     number = shown / step
     # Beyond the largest unit an exponent would be nothing to read on an axis.
-    return f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}"
+    return (f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}").strip()
 
 
 def _octaves(axis: Axis) -> list[float]:

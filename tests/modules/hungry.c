@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes 16 MiB when it is opened, of which it locks a page, and 8 MiB with its first message, as libraries do that
+ * connect only then.
+ */
+#include "pair.h"
+
+#include <sys/mman.h>
+
+static void* taken(size_t bytes) {
+  void* const memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  memset(memory, 1, bytes);
+  return memory;
+}
+
+static np_status open_hungrily(const np_context* context, np_endpoint** endpoint) {
+  void* const memory = taken(16 << 20);
+  if (memory == NULL || mlock(memory, 4096) != 0) return NP_NO_MEMORY;
+  return pair_open(context, endpoint);
+}
+
+static np_status send_hungrily(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  if (e->messages++ == 0 && taken(8 << 20) == NULL) return NP_NO_MEMORY;
+  return pair_send(e, peer, data, bytes);
+}
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI,
+    .size = sizeof(np_module),
+    .name = "hungry",
+    .summary = "test: takes memory, some of it late",
+    .version = "test",
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .open = open_hungrily,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = pair_limits,
+    .send = send_hungrily,
+    .recv = pair_recv,
+};
+
+const np_module* netpipe_module(void) { return &table; }
