@@ -200,7 +200,7 @@ struct Rig::Opened {
   np_endpoint* endpoint = nullptr;
   np_limits limits{};
   np_bootstrap bootstrap{};  // of a library with a launcher
-  Cost cost;  // of opening it
+  Cost cost;                 // of opening it
   std::shared_ptr<BufferPool> pool;
   std::vector<int> members;      // by rank: whom of the group it is
   std::vector<bool> far;         // by rank: its clock is not that of rank 0

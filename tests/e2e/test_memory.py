@@ -31,7 +31,9 @@ def test_what_a_module_takes_is_counted_to_the_page_and_also_what_it_takes_late(
     assert not done.of("skipped")
 
 
-def test_buffers_of_netpipe_and_what_comes_with_the_first_message_are_no_cost_of_opening(measure: Runner) -> None:
+def test_buffers_of_netpipe_and_what_comes_with_the_first_message_are_no_cost_of_opening(
+    measure: Runner,
+) -> None:
     done = measure(*HUNGRY, "schedule list", "sizes 16M", "budget 0.1")
     assert done.code == 0, done.said
     (variant,) = done.of("variant")

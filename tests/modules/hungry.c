@@ -3,9 +3,9 @@
  * Takes 16 MiB when it is opened, of which it locks a page, and 8 MiB with its first message, as libraries do that
  * connect only then.
  */
-#include "pair.h"
-
 #include <sys/mman.h>
+
+#include "pair.h"
 
 static void* taken(size_t bytes) {
   void* const memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -63,7 +63,9 @@ def remark(found: Sequence[Opening]) -> str:
     """What the numbers are, and why some are missing."""
     words = (
         "Memory is what a process grew by when the library was opened and all ranks had talked to all; shared pages "
-        "count in every process that has touched them. Private is the part of it that no other process sees, launcher the part of the start-up until all processes were there. In brackets: the least and the most of all launches."
+        "count in every process that has touched them, private ones no other process sees. The start-up ends when all "
+        "have talked to all, the launcher's part of it when all processes are there. In brackets: the least and the "
+        "most of all launches."
     )
     if any(opening.resident_bytes is None for opening in found):
         words += f" {UNKNOWN}: not known; ranks of a simulated machine are one process."

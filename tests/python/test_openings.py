@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What opening a library costs, from records made up here: medians over launches, means over ranks, what is shown."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from netpipe.analysis.openings import Spread, openings
+from netpipe.cli.plot import OPENINGS
+from netpipe.cli.plot import command as plot
+from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
+from netpipe.render.figures import draw
+from netpipe.render.html import page
+from netpipe.render.openings import FIGURES, picture, terminal_table
+from netpipe.render.pictures import NothingToDraw
+
+MIB = 1 << 20
+
+
+def variant(
+    launch: int, name: str, resident: list[int | None], open_s: list[float | None], launch_s: float | None
+) -> Variant:
+    ranks = [
+        Rank(
+            rank=rank,
+            resident_bytes=size,
+            private_bytes=size // 4 if size else None,
+            pinned_bytes=0,
+            open_s=time,
+        )
+        for rank, (size, time) in enumerate(zip(resident, open_s, strict=True))
+    ]
+    return Variant(launch=launch, variant=name, module=name.partition(":")[0], ranks=ranks, launch_s=launch_s)
+
+
+def made(*variants: Variant, patterns: list[str] | None = None) -> Run:
+    names = dict.fromkeys(one.variant for one in variants)
+    planned = [PlannedVariant(variant=name, module=name) for name in names]
+    records: list[Record] = [Header(schema=1, run="0" * 32, host="here")]
+    records += [
+        Plan(launch=launch, variants=planned, patterns=patterns or [])
+        for launch in dict.fromkeys(one.launch for one in variants)
+    ]
+    return Run([*records, *variants], Path("memory.jsonl"))
+
+
+RUN = made(
+    variant(0, "mpi@b", [10 * MIB, 12 * MIB], [0.1, 0.3], 0.05),
+    variant(1, "mpi@b", [14 * MIB, 14 * MIB, 14 * MIB, 18 * MIB], [0.2, 0.2, 0.4, 0.2], 0.1),
+    variant(2, "mpi@b", [10 * MIB, 10 * MIB], [0.2, 0.1], 0.05),
+    variant(3, "mpi@b", [30 * MIB, 30 * MIB], [0.5, 0.5], 0.5),
+    variant(0, "mpi@a", [None, None], [None, None], 0.2),
+    variant(0, "shm", [MIB, 3 * MIB], [0.001, 0.002], None),
+)
+
+
+def test_means_over_ranks_and_medians_over_launches() -> None:
+    two, four, simulated, shm = openings(RUN)
+    assert (two.variant, two.ranks, two.launches) == ("mpi@b", 2, 3)
+    assert two.resident_bytes == Spread(11 * MIB, 10 * MIB, 30 * MIB)
+    assert two.private_bytes == Spread(11 * MIB / 4, 10 * MIB / 4, 30 * MIB / 4)
+    assert two.pinned_bytes == Spread(0, 0, 0)
+    assert two.launcher_s == Spread(0.05, 0.05, 0.5)
+    assert two.start_s is not None
+    assert (two.start_s.value, two.start_s.low, two.start_s.high) == pytest.approx((0.35, 0.25, 1.0))
+    assert (four.ranks, four.resident_bytes) == (4, Spread(15 * MIB, 15 * MIB, 15 * MIB))
+    assert four.start_s == Spread(0.5, 0.5, 0.5)  # the slowest rank, behind the launcher
+    assert simulated.variant == "mpi@a"
+    assert simulated.resident_bytes is None
+    assert simulated.start_s is None
+    assert simulated.launcher_s == Spread(0.2, 0.2, 0.2)
+    assert shm.launcher_s is None
+    assert shm.start_s == Spread(0.002, 0.002, 0.002)
+
+
+def test_a_rank_that_does_not_know_leaves_no_mean() -> None:
+    (one,) = openings(made(variant(0, "mpi@b", [MIB, None], [0.1, None], 0.1)))
+    assert one.resident_bytes is None
+    assert one.start_s is None
+
+
+def test_a_run_that_measured_something_else_read_memory_too_early() -> None:
+    run = made(variant(0, "mpi@b", [MIB, MIB], [0.1, 0.1], 0.1), patterns=["pingpong"])
+    assert openings(run) == ()
+    with pytest.raises(NothingToDraw, match="netpipe memory does that"):
+        picture([run], "memory", (), None)
+
+
+def test_the_table_has_a_dash_for_what_is_not_known() -> None:
+    stream = io.StringIO()
+    Console(width=160, file=stream).print(terminal_table(openings(RUN)))
+    text = stream.getvalue()
+    rows = {tuple(words[:2]): words for line in text.splitlines() if (words := line.split())}
+    assert rows["mpi@a", "2"].count("\u2013") == 3
+    assert rows["mpi@b", "2"][2:6] == ["11.0", "[10.0", "30.0]", "MiB"]
+    assert rows["mpi@b", "4"][2:4] == ["15.0", "MiB"]
+
+
+def test_pictures_lay_the_libraries_over_each_other() -> None:
+    drawn = picture([RUN], "memory", (), None)
+    lines = {line.label: line for line in drawn.lines}
+    assert set(lines) == {"mpi@b", "shm"}
+    assert list(lines["mpi@b"].x) == [2, 4]
+    assert list(lines["mpi@b"].y) == [11 * MIB, 15 * MIB]
+    assert (lines["mpi@b"].low[0], lines["mpi@b"].high[0]) == (10 * MIB, 30 * MIB)
+    startup = picture([RUN, RUN], "startup", ("shm",), "mine")
+    assert startup.title == "mine"
+    assert [(line.y, line.dash) for line in startup.lines] == [((2e6,), 0), ((2e6,), 1)]
+
+
+def test_figures_are_drawn_and_the_command_knows_them(tmp_path: Path) -> None:
+    assert tuple(FIGURES) == OPENINGS
+    file = tmp_path / "memory.jsonl"
+    everything = [RUN.header, *RUN.plans, *RUN.variants]
+    file.write_bytes(b"".join(encode(record) for record in everything if record is not None))
+    for figure in FIGURES:
+        draw(picture([RUN], figure, (), None), tmp_path / f"{figure}.svg", "svg")
+        done = CliRunner().invoke(
+            plot, [str(file), "--figure", figure, "-o", str(tmp_path / f"{figure}-2.svg")]
+        )
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / f"{figure}-2.svg").read_bytes().startswith(b"<?xml")
+    done = CliRunner().invoke(plot, [str(file), "--figure", "memory", "--variant", "tcp"])
+    assert done.exit_code != 0
+
+
+def test_the_report_shows_them() -> None:
+    text = page(RUN)
+    assert "What opening each library costs" in text
+    assert "11.0 [10.0 30.0] MiB" in text
+    assert "What opening mpi@b, mpi@a and shm costs, with 2 to 4 processes." in text
