@@ -34,6 +34,12 @@ class PlannedVariant(msgspec.Struct, kw_only=True):
     options: dict[str, str] = {}  # defaults included
 
 
+class PlannedMode(msgspec.Struct, kw_only=True):
+    pattern: str  # as in the points: with the settings that differ from their defaults
+    name: str  # without them
+    options: dict[str, str] = {}  # defaults included
+
+
 class Schedule(msgspec.Struct, kw_only=True):
     kind: str
     start_bytes: int | None = None
@@ -116,6 +122,7 @@ class Plan(Record, kw_only=True, tag="plan"):
     hash: str | None = None
     variants: list[PlannedVariant] = []
     patterns: list[str] = []
+    modes: list[PlannedMode] = []  # the same, taken apart
     schedule: Schedule | None = None
     sizes: list[int] = []
     buffers: Buffers | None = None

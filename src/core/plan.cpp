@@ -406,6 +406,12 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   }
   json.close(']').key("patterns").open('[');
   for (const Mode& mode : resolved.modes) json.value(mode.name);
+  json.close(']').key("modes").open('[');
+  for (const Mode& mode : resolved.modes) {
+    json.open('{').field("pattern", mode.name).field("name", mode.pattern->name).key("options").open('{');
+    for (std::size_t i = 0; i < mode.options.size(); ++i) json.field(mode.options[i].name, mode.texts[i]);
+    json.close('}').close('}');
+  }
   const bool list = plan.schedule.kind == Schedule::Kind::list;
   json.close(']').key("schedule").open('{');
   json.field("kind", schedule_names[static_cast<std::size_t>(plan.schedule.kind)]);

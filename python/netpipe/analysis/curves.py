@@ -79,6 +79,13 @@ def spot(points: Sequence[Point], state: int | None) -> Spot:
     )
 
 
+def shown_point(spot: Spot) -> Point:
+    """Of several launches the one whose median is the number shown, or is nearest to it: distributions, ranks and pairs
+    of different launches are not mixed.
+    """
+    return min(spot.points, key=lambda point: abs(point.median_ns - spot.time_ns.value))
+
+
 def grouped(points: Iterable[Point]) -> dict[tuple[str, str], dict[int, list[Point]]]:
     """(variant, pattern) -> size -> points by launch; variants in the order of their first point. A point
     that was written again for the same launch and size (a machine that changed state) replaces the earlier

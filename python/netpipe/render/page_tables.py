@@ -212,7 +212,7 @@ def plan_table(run: Run) -> Table:
         fields = plan.fields()
         sizes = fields.pop("sizes")
         lines = flattened(
-            {name: value for name, value in fields.items() if name not in ("launch", "variants")}
+            {name: value for name, value in fields.items() if name not in ("launch", "variants", "modes")}
         )
         if sizes:
             shown = ", ".join(map(str, sizes[:6])) + (f" … {sizes[-1]}" if len(sizes) > 6 else "")
@@ -227,14 +227,11 @@ def plan_table(run: Run) -> Table:
 
 
 def options_table(run: Run) -> Table:
-    """The options of every variant, defaults included."""
-    rows = dict.fromkeys(
-        (planned.variant, name, value)
-        for plan in run.plans
-        for planned in plan.variants
-        for name, value in planned.options.items()
-    )
-    return Table(tuple(_words("variant", "option", "value")), tuple(rows))
+    """The options of every variant and of every pattern, defaults included."""
+    said = [(v.variant, v.options) for plan in run.plans for v in plan.variants]
+    said += [(mode.pattern, mode.options) for plan in run.plans for mode in plan.modes]
+    rows = dict.fromkeys((of, name, value) for of, options in said for name, value in options.items())
+    return Table(tuple(_words("variant or pattern", "option", "value")), tuple(rows))
 
 
 def settings_table(run: Run) -> Table:
