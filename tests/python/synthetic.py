@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 from netpipe.records import (
     Buffers,
+    Cell,
     End,
     Environment,
     Header,
     Histogram,
     Launch,
+    Measure,
     Plan,
+    PlannedMode,
     PlannedVariant,
     Point,
     Rank,
@@ -108,17 +111,23 @@ def point(
 
 def histogram(median_ns: float, draw: random.Random, count: int = 4_000) -> Histogram:
     """Log buckets of one percent, with a tail and a second mode."""
-    buckets: dict[int, int] = {}
-    for _ in range(count):
+
+    def value() -> float:
         slow = draw.random()
-        value = median_ns * draw.lognormvariate(0, 0.03) * (1 if slow < 0.93 else 1.45 if slow < 0.99 else 4)
-        bucket = math.floor(math.log(value) / math.log1p(0.01))
+        return median_ns * draw.lognormvariate(0, 0.03) * (1 if slow < 0.93 else 1.45 if slow < 0.99 else 4)
+
+    return bucketed([value() for _ in range(count)])
+
+
+def bucketed(values: Sequence[float], resolution: float = 0.01) -> Histogram:
+    buckets: dict[int, int] = {}
+    for value in values:
+        bucket = math.floor(math.log(value) / math.log1p(resolution))
         buckets[bucket] = buckets.get(bucket, 0) + 1
-    edges = sorted(buckets)
     return Histogram(
-        resolution=0.01,
-        low_ns=[math.exp(e * math.log1p(0.01)) for e in edges],
-        count=[buckets[e] for e in edges],
+        resolution=resolution,
+        low_ns=[math.exp(bucket * math.log1p(resolution)) for bucket in sorted(buckets)],
+        count=[buckets[bucket] for bucket in sorted(buckets)],
     )
 
 
@@ -251,3 +260,122 @@ def _launch(
         )
     )
     return records
+
+
+# ------------------------------------------------------------------------------------------------ other patterns
+
+
+def mode(pattern: str, **defaults: str) -> PlannedMode:
+    """A pattern as the plan has it: `defaults` of the options that its name does not set."""
+    name, _, settings = pattern.partition(":")
+    given = dict(setting.partition("=")[::2] for setting in settings.split(",") if setting)
+    return PlannedMode(pattern=pattern, name=name, options=defaults | given)
+
+
+def measure(name: str, unit: str, median: float | None, half_width: float | None = 0.02) -> Measure:
+    if median is None or half_width is None:
+        return Measure(name=name, unit=unit, median=median)
+    return Measure(
+        name=name, unit=unit, median=median, low=median * (1 - half_width), high=median * (1 + half_width)
+    )
+
+
+def ranks(
+    nranks: int, time_ns: float, slow: int | None = None, times: float = 1.4, share: float = 0.87
+) -> list[Cell]:
+    """Cells of so many ranks, one of which may be slow."""
+    return _cells([(rank, None) for rank in range(nranks)], time_ns, slow, times, share)
+
+
+def pairs(
+    nranks: int, time_ns: float, slow: int | None = None, times: float = 1.4, share: float = 0.87
+) -> list[Cell]:
+    """Cells of all pairs of so many ranks; `slow` is a place in their list."""
+    return _cells([(a, b) for a in range(nranks) for b in range(a + 1, nranks)], time_ns, slow, times, share)
+
+
+def _cells(
+    who: Sequence[tuple[int, int | None]], time_ns: float, slow: int | None, times: float, share: float
+) -> list[Cell]:
+    samples = 1000
+    chance = round(samples / len(who)) if slow is None else round(samples * (1 - share) / (len(who) - 1))
+    return [
+        Cell(
+            rank=rank,
+            peer=peer,
+            median_ns=time_ns * (times if place == slow else 1 + 0.01 * (place % 3)),
+            slowest=round(samples * share) if place == slow else chance,
+        )
+        for place, (rank, peer) in enumerate(who)
+    ]
+
+
+def patterned(
+    sizes: Sequence[int] = (8, 1 << 10, 64 << 10, 1 << 20), layers: Sequence[Layer] = LAYERS[2:6:3]
+) -> Run:
+    """A run of two layers with everything that patterns can say: measures, ranks, pairs, sweeps, several modes, and
+    times that are no time of a message.
+    """
+    whole = run(layers, sizes)
+    draw = random.Random(5)
+    plan = whole.plans[0]
+    plan.modes = [mode("pingpong", send_offset="0"), mode("overlap"), mode("overhead"), mode("pairs")]
+    plan.modes += [mode("collective", what="allreduce"), mode("collective:what=barrier", what="allreduce")]
+    plan.modes += [
+        mode("window" if n == 16 else f"window:in_flight={n}", in_flight="16") for n in (1, 4, 16, 64)
+    ]
+    plan.modes += [mode(f"pingpong:send_offset={n}", send_offset="0") for n in range(8, 65, 8)]
+    plan.modes += [mode(f"offered:rate={n}", rate="50") for n in (10, 30, 50, 70, 90, 95)]
+    plan.patterns = [one.pattern for one in plan.modes]
+    for layer in layers:
+        for size in sizes:
+            time = layer.time_ns(size)
+            for one in plan.modes[1:]:
+                if one.name == "collective" and "barrier" in one.pattern and size != sizes[0]:
+                    continue
+                whole.points.append(_patterned(layer.name, one, size, time, draw))
+    return whole
+
+
+def _patterned(variant: str, one: PlannedMode, size: int, time: float, draw: random.Random) -> Point:
+    more: dict[str, object] = {"single": True, "ops": 1}
+    second = 0.0  # mode, its share
+    if one.name == "overlap":
+        hidden = 1 - 1 / (1 + size / 4096)
+        more["measures"] = [
+            measure("overlap", "1", hidden),
+            measure("computed", "ns", time * 1.5),
+            measure("tested", "1/s", 2.5e6, None),
+            measure("unknown", "ns", None),
+        ]
+    elif one.name == "overhead":
+        more |= {
+            "bytes_per_s": None,
+            "measures": [measure("send", "ns", 180.0), measure("receive", "ns", 95.0)],
+        }
+    elif one.name == "pairs":
+        time *= 2.5
+        more |= {"cells": pairs(4, time, 2), "measures": [measure("one_pair", "bytes/s", size / time * 1e9)]}
+    elif one.name == "collective":
+        time *= 3
+        more |= {
+            "bytes_per_s": None if "barrier" in one.pattern else size / time * 1e9,
+            "cells": ranks(4, time, 3 if size < 1 << 16 else None),
+            "measures": [measure("start_skew", "ns", 43.0), measure("clock_error", "ns", 0.0, None)],
+        }
+    elif one.name == "window":
+        time /= 1 + math.log2(float(one.options["in_flight"]))
+        more |= {"single": False, "ops": 128}
+    elif one.name == "offered":
+        load = float(one.options["rate"]) / 100
+        time *= 1 + load**2 / (2 * (1 - load))
+        more |= {f"p{name}_ns": time * (1 + tail * load) for name, tail in
+                 (("90", 1), ("99", 3), ("999", 8), ("9999", 20))}  # fmt: skip
+        second = load / 3
+    elif one.name == "pingpong":
+        time *= 1 if int(one.options["send_offset"]) % 64 == 0 else 1.12
+    values = [
+        time * draw.lognormvariate(0, 0.03) * (2.2 if draw.random() < second else 1) for _ in range(1000)
+    ]
+    more["histogram"] = bucketed(values)
+    return point(variant, size, time, **({"pattern": one.pattern} | more))

@@ -8,23 +8,12 @@ import random
 from collections.abc import Callable
 
 import pytest
+from synthetic import bucketed, patterned
 
-from netpipe.analysis.modes import LEAST_SAMPLES, modes
+from netpipe.analysis.modes import LEAST_SAMPLES, modes, several_modes
 from netpipe.records import Histogram
 
 Draw = Callable[[random.Random], float]
-
-
-def histogram(values: list[float], resolution: float = 0.01) -> Histogram:
-    buckets: dict[int, int] = {}
-    for value in values:
-        bucket = math.floor(math.log(value) / math.log1p(resolution))
-        buckets[bucket] = buckets.get(bucket, 0) + 1
-    return Histogram(
-        resolution=resolution,
-        low_ns=[math.exp(bucket * math.log1p(resolution)) for bucket in sorted(buckets)],
-        count=[buckets[bucket] for bucket in sorted(buckets)],
-    )
 
 
 def drawn(draw: Draw, count: int, seed: int = 1) -> list[float]:
@@ -62,8 +51,8 @@ ONE_MODE: dict[str, Draw] = {
 @pytest.mark.parametrize("what", ONE_MODE)
 @pytest.mark.parametrize("count", [300, 3_000, 30_000])
 def test_one_mode_stays_one(what: str, count: int) -> None:
-    for seed in range(20):
-        found = modes(histogram(drawn(ONE_MODE[what], count, seed)))
+    for seed in range(8):
+        found = modes(bucketed(drawn(ONE_MODE[what], count, seed)))
         assert len(found) == 1, (seed, found)
         assert found[0].share == 1
 
@@ -73,7 +62,7 @@ def test_one_mode_stays_one(what: str, count: int) -> None:
 @pytest.mark.parametrize("second", [600, 1000, 20_000])
 def test_two_modes_are_found_where_they_are(count: int, share: float, second: float) -> None:
     for seed in range(10):
-        found = modes(histogram(drawn(mixed((1 - share, 500, 0.03), (share, second, 0.03)), count, seed)))
+        found = modes(bucketed(drawn(mixed((1 - share, 500, 0.03), (share, second, 0.03)), count, seed)))
         assert len(found) == 2, (seed, found)
         assert [mode.at_ns for mode in found] == pytest.approx([500, second], rel=0.02)
         assert found[1].share == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / count) + 0.01)
@@ -81,7 +70,7 @@ def test_two_modes_are_found_where_they_are(count: int, share: float, second: fl
 
 
 def test_three_modes_of_different_widths() -> None:
-    found = modes(histogram(drawn(mixed((0.5, 57, 0.02), (0.3, 110, 0.1), (0.2, 900, 0.04)), 5_000)))
+    found = modes(bucketed(drawn(mixed((0.5, 57, 0.02), (0.3, 110, 0.1), (0.2, 900, 0.04)), 5_000)))
     assert [mode.at_ns for mode in found] == pytest.approx([57, 110, 900], rel=0.04)
     assert [mode.share for mode in found] == pytest.approx([0.5, 0.3, 0.2], abs=0.04)
 
@@ -89,10 +78,10 @@ def test_three_modes_of_different_widths() -> None:
 def test_a_clock_that_ticks_makes_no_modes() -> None:
     """A counter of 24 MHz has a step of 42 ns: five buckets lie between two times that it can tell."""
     ticked = [42 * round(value / 42) for value in drawn(mixed((1, 800, 0.1)), 5_000)]
-    assert len(modes(histogram(ticked), clock_ns=42)) == 1
-    assert len(modes(histogram(ticked))) > 1, "else the clock need not be named"
+    assert len(modes(bucketed(ticked), clock_ns=42)) == 1
+    assert len(modes(bucketed(ticked))) > 1, "else the clock need not be named"
     two = [42 * round(value / 42) for value in drawn(mixed((0.6, 800, 0.05), (0.4, 3000, 0.05)), 5_000)]
-    assert len(modes(histogram(two), clock_ns=42)) == 2
+    assert len(modes(bucketed(two), clock_ns=42)) == 2
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,7 @@ def test_a_clock_that_ticks_makes_no_modes() -> None:
     [
         None,
         Histogram(),
-        histogram([500.0] * (LEAST_SAMPLES - 1)),
+        bucketed([500.0] * (LEAST_SAMPLES - 1)),
         Histogram(resolution=0.01, low_ns=[0.0], count=[10_000]),
     ],
 )
@@ -109,6 +98,18 @@ def test_too_few_samples_have_no_modes(given: Histogram | None) -> None:
 
 
 def test_one_bucket_is_one_mode() -> None:
-    (mode,) = modes(histogram([500.0] * LEAST_SAMPLES))
+    (mode,) = modes(bucketed([500.0] * LEAST_SAMPLES))
     assert mode.at_ns == pytest.approx(500, rel=0.01)
     assert mode.share == 1
+
+
+def test_the_curves_with_several_modes_are_named() -> None:
+    found = {
+        (one.variant, one.pattern): one for one in several_modes(patterned()) if one.pattern != "pingpong"
+    }
+    assert {pattern for _, pattern in found} == {f"offered:rate={rate}" for rate in (30, 50, 70, 90, 95)}
+    one = found["shm", "offered:rate=90"]
+    assert one.point.size_bytes == 8
+    assert one.other_sizes == (1 << 10, 64 << 10, 1 << 20)
+    assert one.modes[1].at_ns / one.modes[0].at_ns == pytest.approx(2.2, rel=0.05)
+    assert one.modes[1].share == pytest.approx(0.3, abs=0.06)

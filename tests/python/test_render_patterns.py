@@ -6,9 +6,13 @@ from __future__ import annotations
 import io
 
 import pytest
-from synthetic import LAYERS, run
+from synthetic import LAYERS, measure, pairs, patterned, ranks, run
 
-from netpipe.records import Run, Skipped
+from netpipe.analysis.cells import slowest_cell, slowest_of
+from netpipe.analysis.curves import curves
+from netpipe.analysis.measures import measured, typical_sizes
+from netpipe.analysis.sweeps import families, number, sweeps
+from netpipe.records import Cell, Run, Skipped
 from netpipe.render.terminal import console, print_summary
 
 SIZES = [8, 1024, 65536, 1 << 20]
@@ -58,3 +62,137 @@ def test_what_was_left_out_is_said_with_the_sizes(
     made = run(LAYERS[2:4], SIZES)
     made.skipped += skips
     assert sentence in one_line(summary(made, monkeypatch))
+
+
+# ------------------------------------------------------------------------------------------- measures
+
+
+def test_measures_stand_below_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = one_line(summary(patterned(), monkeypatch))
+    assert "beside it median of 8 B 1 KiB 64 KiB 1 MiB shm overlap 0.00195 0.200 0.941 0.996" in text
+    assert "tested ~2.50 M/s" in text, "a median without an interval is marked"
+    assert "unknown" not in text, "a measure that nobody knows has no row"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in summary(patterned(), monkeypatch, columns).splitlines():
+        assert len(line.rstrip()) <= columns, line
+
+
+def test_a_pattern_with_many_settings_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = summary(patterned(), monkeypatch, 80)
+    lines = text.splitlines()
+    (header,) = [line for line in lines if line.startswith("window ") and "time for" in line]
+    assert header.split()[:2] == ["window", "in_flight"]
+    rows = lines[lines.index(header) + 1 :][:8]
+    assert [row.split()[0] for row in rows] == ["shm", "4", "16", "64", "tcp", "4", "16", "64"]
+
+
+def test_patterns_without_a_rate_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = summary(patterned(), monkeypatch).splitlines()
+    header = next(place for place, line in enumerate(lines) if line.startswith("overhead"))
+    assert lines[header + 1].split()[-4:] == ["\u2013", "\u2013", "\u2013", "4/4"]
+
+
+def test_launches_become_one_measure() -> None:
+    made = run(LAYERS[2:3], [8], launches=3)
+    for place, point in enumerate(made.points):
+        point.measures = [measure("x", "ns", 10.0 + place, 0.1)]
+    (found,) = measured(made)
+    assert (found.values[8].value, found.values[8].low, found.values[8].high) == pytest.approx((11, 9, 13.2))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "typical"),
+    [
+        ([], ()),
+        ([0], (0,)),
+        ([1, 3, 8, 9, 1000, 1024, 1 << 16, 1 << 20, 1 << 23], (8, 1024, 1 << 16, 1 << 20)),
+        ([16], (16,)),
+        ([8, 100], (8, 100)),
+    ],
+)
+def test_a_few_sizes_stand_for_all(sizes: list[int], typical: tuple[int, ...]) -> None:
+    assert typical_sizes(sizes) == typical
+
+
+# ------------------------------------------------------------------------------------------- ranks and pairs
+
+
+def test_a_rank_that_holds_up_the_others_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = one_line(summary(patterned(), monkeypatch))
+    assert (
+        "shm collective: rank 3 was the slowest of 4 ranks in 87 % of the operations at 8 B, 1.39\u00d7 the "
+        "median of the others; so it was at 2 of 4 sizes." in text
+    )
+    assert "tcp pairs: the pair of ranks 0 and 3 was the slowest of 6 pairs" in text
+    assert "The ranks of shm began within 43.0 ns of each other (median)" in text
+    assert "; their clocks agree to 0 ns." in text
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        ranks(4, 100),
+        ranks(4, 100, 2, times=1.05, share=0.9),  # often, but hardly slower
+        ranks(4, 100, 2, times=3, share=0.3),  # much slower, but not more often than the others
+        ranks(2, 100, 1, times=1.2, share=0.6),
+        [Cell(rank=0, median_ns=None), Cell(rank=1, median_ns=5.0, slowest=100)],
+        [Cell(rank=0, median_ns=1.0, slowest=1), Cell(rank=1, median_ns=9.0, slowest=12)],  # too few samples
+        [Cell(rank=0, median_ns=0.0, slowest=0), Cell(rank=1, median_ns=9.0, slowest=99)],
+    ],
+)
+def test_nobody_is_named_for_chance(cells: list[Cell]) -> None:
+    assert slowest_cell(cells) is None
+
+
+def test_a_difference_that_the_clocks_may_make_is_none() -> None:
+    cells = ranks(4, 100, 3)
+    found = slowest_cell(cells, clock_error_ns=30)
+    assert found is not None
+    assert found[0].rank == 3
+    assert slowest_cell(cells, clock_error_ns=50) is None
+
+
+def test_several_that_stand_out_are_all_there() -> None:
+    made = run(LAYERS[2:3], SIZES)
+    for place, point in enumerate(made.points):
+        point.cells = pairs(4, point.median_ns, 5 if place == 0 else 1)
+    (curve,) = curves(made)
+    assert [(one.rank, one.peer, one.size_bytes, one.sizes, one.all_sizes) for one in slowest_of(curve)] == [
+        (0, 2, 1024, 3, 4),
+        (2, 3, 8, 1, 4),
+    ]
+
+
+# ------------------------------------------------------------------------------------------- settings
+
+
+def test_patterns_that_differ_in_their_settings_belong_together() -> None:
+    found = {family.name: family for family in families(patterned())}
+    assert set(found) == {"pingpong", "collective", "window", "offered"}
+    assert found["window"].options == ("in_flight",)
+    assert found["window"].members["window"] == {"in_flight": "16"}, "the default is in the plan"
+    (sweep,) = sweeps(found["window"])
+    assert [value for value, _ in sweep.members] == [1, 4, 16, 64]
+    assert not sweeps(found["collective"]), "what is chosen is no number"
+    assert [len(sweep.members) for sweep in sweeps(found["pingpong"])] == [9]
+
+
+def test_without_modes_in_the_plan_the_names_tell() -> None:
+    made = patterned()
+    made.plans[0].modes = []
+    found = {family.name: family for family in families(made)}
+    assert found["window"].members["window"] == {"in_flight": "default"}
+    assert not sweeps(found["window"]), "three numbers and a default"
+    assert [len(sweep.members) for sweep in sweeps(found["pingpong"])] == [8]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("64k", 65536), ("1M", 1 << 20), ("0", 0), ("0.5", 0.5), ("all", None), ("", None), ("-1", None)],
+)
+def test_numbers_are_those_of_the_worker(text: str, value: float | None) -> None:
+    assert number(text) == value

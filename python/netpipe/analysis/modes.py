@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from netpipe.analysis.curves import curves, shown_point
+from netpipe.analysis.measures import typical_sizes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from netpipe.records import Histogram
+    from netpipe.records import Histogram, Point, Run
 
 LEAST_SAMPLES = 200
 LEAST_SHARE = 0.05
@@ -71,6 +74,40 @@ def modes(histogram: Histogram | None, clock_ns: float = 0.0) -> tuple[Mode, ...
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class SeveralModes:
+    """A curve whose distribution has more than one mode, at the smallest of the typical sizes where it has."""
+
+    variant: str
+    pattern: str
+    point: Point
+    modes: tuple[Mode, ...]
+    other_sizes: tuple[int, ...]  # typical ones, where it has several too
+
+
+def several_modes(run: Run) -> tuple[SeveralModes, ...]:
+    """Every curve that has, the one with the largest second mode first."""
+    found = []
+    for curve in curves(run):
+        sizes = typical_sizes(spot.size_bytes for spot in curve.spots)
+        points = [shown_point(spot) for spot in curve.spots if spot.size_bytes in sizes]
+        with_modes = [(point, modes_of(run, point)) for point in points]
+        several = [(point, of) for point, of in with_modes if len(of) > 1]
+        if several:
+            rest = tuple(point.size_bytes for point, _ in several[1:])
+            found.append(SeveralModes(curve.variant, curve.pattern, *several[0], rest))
+    return tuple(sorted(found, key=lambda one: -sorted(mode.share for mode in one.modes)[-2]))
+
+
+def modes_of(run: Run, point: Point) -> tuple[Mode, ...]:
+    """The modes of a point, whose times are no finer than the clock's."""
+    ticks = [
+        y.clock_resolution_ns for y in run.yardsticks if y.launch == point.launch and y.clock_resolution_ns
+    ]
+    operations = 1 if point.single else point.ops or 1
+    return modes(point.histogram, max(ticks, default=0.0) / operations)
+
+
 def _width(counts: Sequence[int]) -> float:
     """Of the kernel, in cells."""
     total = sum(counts)
@@ -93,8 +130,8 @@ def _median(counts: Sequence[int]) -> float:
 
 
 def _density(counts: Sequence[int], width: float) -> list[float]:
-    """Where the samples lie sparsely the kernel is wider, by the square root law of Abramson: with one width for all, every
-    few samples of a tail would be a peak.
+    """Where samples are sparse the kernel is wider, by Abramson's square root law: with one width for all, every few
+    samples of a tail would be a peak.
     """
     pilot = _smoothed(counts, [width] * len(counts))
     logs = sum(count * math.log(there) for count, there in zip(counts, pilot, strict=True) if count)

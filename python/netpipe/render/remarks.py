@@ -7,11 +7,25 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING
 
+from netpipe.analysis.cells import slowest_of
+from netpipe.analysis.curves import curves
 from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
+from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import Shortfall, shortfalls
 from netpipe.analysis.states import states
-from netpipe.render.sentences import by_variant, launch_sentence, listed, skipped_sentences, state_sentences
+from netpipe.render.sentences import (
+    SKEWED,
+    begun_sentence,
+    begun_together,
+    by_variant,
+    launch_sentence,
+    listed,
+    modes_sentence,
+    skipped_sentences,
+    slowest_sentence,
+    state_sentences,
+)
 from netpipe.render.units import percent_text, size_text, time_text, width_text
 
 if TYPE_CHECKING:
@@ -23,6 +37,7 @@ if TYPE_CHECKING:
 SEVERE, WARNING, NOTE, WAIT = "severe", "warning", "note", "wait"
 Remark = tuple[str, str]  # how severe, and a sentence
 MOST_CHANGES = 3
+MOST_NAMED = 4  # curves of which one thing is said
 
 
 def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> list[Remark]:
@@ -34,6 +49,8 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
         *_of_the_floor(run),
         *_of_the_rates(run),
         *_of_the_launches(run),
+        *_of_the_ranks(run),
+        *_of_the_modes(run),
         *_of_what_is_missing(run),
     ]
     return sorted(found, key=lambda remark: (WAIT, SEVERE, WARNING, NOTE).index(remark[0]))
@@ -156,6 +173,36 @@ def _per_second(rate: float) -> str:
 
 def _of_the_rates(run: Run) -> list[Remark]:
     return [(WARNING, shortfall_sentence(shortfall)) for shortfall in shortfalls(run)]
+
+
+def _of_the_ranks(run: Run) -> list[Remark]:
+    found = curves(run)
+    slowest = [slowest for curve in found for slowest in slowest_of(curve)[:1]]
+    begun = begun_together(found)
+    return [
+        *(
+            (NOTE, f"{one.variant} {one.pattern}: {slowest_sentence(one)}")
+            for one in slowest[: MOST_NAMED if len(slowest) > MOST_NAMED + 1 else None]
+        ),
+        *_and_more(len(slowest), "curves have a rank or a pair that holds up the others"),
+        *((WARNING if one.share > SKEWED else NOTE, begun_sentence(one)) for one in begun),
+    ]
+
+
+def _of_the_modes(run: Run) -> list[Remark]:
+    found = several_modes(run)
+    several = len({point.pattern for point in run.points}) > 1
+    return [
+        *(
+            (NOTE, f"{one.variant}{f' {one.pattern}' if several else ''} {modes_sentence(one)}")
+            for one in found[: MOST_NAMED if len(found) > MOST_NAMED + 1 else None]
+        ),
+        *_and_more(len(found), "curves have several modes"),
+    ]
+
+
+def _and_more(number: int, what: str) -> list[Remark]:
+    return [(NOTE, f"{number - MOST_NAMED} more {what}: see the report.")] if number > MOST_NAMED + 1 else []
 
 
 def _of_what_is_missing(run: Run) -> list[Remark]:

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from netpipe.analysis.curves import curves
+from netpipe.analysis.cells import CLOCK_ERROR, Slowest
+from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.launches import LaunchSpread
 from netpipe.analysis.losses import Loss
 from netpipe.analysis.openings import openings
+from netpipe.analysis.measures import measures_of
+from netpipe.analysis.modes import SeveralModes
 from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
 from netpipe.analysis.summary import Summary
-from netpipe.records import Run
+from netpipe.analysis.sweeps import families
+from netpipe.records import Point, Run
 from netpipe.render.units import (
     percent_text,
     rate_text,
@@ -75,7 +79,7 @@ def measured(run: Run) -> str:
     if not found:
         return "No size was finished: there is nothing to report but what stands below."
     sizes = sorted({spot.size_bytes for curve in found for spot in curve.spots})
-    patterns = listed(dict.fromkeys(curve.pattern for curve in found))
+    patterns = listed(_pattern_names(run, dict.fromkeys(curve.pattern for curve in found)))
     starts = len({point.launch for point in run.points})
     ending = f", in {starts} launches" if starts > 1 else ""
     place = f" on {where(run)}" if where(run) else ""
@@ -83,6 +87,17 @@ def measured(run: Run) -> str:
     variants = listed([name for name in names if not is_floor(name)] or names)
     took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
     return f"{variants} by {patterns} at {sizes_text(sizes)}{ending}{place}{took}."
+
+
+def _pattern_names(run: Run, patterns: Iterable[str]) -> list[str]:
+    """A pattern that was measured with many settings has one name: "pingpong with 9 settings of send_offset"."""
+    many = {
+        pattern: f"{family.name} with {len(family.members)} settings of {listed(family.options)}"
+        for family in families(run)
+        if len(family.members) > 2
+        for pattern in family.members
+    }
+    return list(dict.fromkeys(many.get(pattern, pattern) for pattern in patterns))
 
 
 def listed(words: Iterable[str]) -> str:
@@ -291,6 +306,92 @@ def launch_sentence(spread: LaunchSpread) -> str:
         f"{spread.variant}: {spread.launches} launches lie {percent_text(spread.typical_spread - 1)} apart at a "
         f"typical size{inside}; most at {size_text(spread.worst.size_bytes)}, {percent_text(spread.worst.spread - 1)}."
     )
+
+
+# ------------------------------------------------------------------------------------- what patterns say beside
+
+
+def slowest_sentence(slowest: Slowest) -> str:
+    """Which rank, or pair, holds up the others, without the name of the curve."""
+    if slowest.peer is None:
+        who, what = f"rank {slowest.rank}", "ranks"
+    else:
+        who, what = f"the pair of ranks {slowest.rank} and {slowest.peer}", "pairs"
+    sizes = f"; so it was at {slowest.sizes} of {slowest.all_sizes} sizes" if slowest.sizes > 1 else ""
+    return (
+        f"{who} was the slowest of {slowest.of} {what} in {percent_text(slowest.share)} of the operations at "
+        f"{size_text(slowest.size_bytes)}, {times_text(slowest.times)} the median of the others{sizes}."
+    )
+
+
+SKEWED = 0.1  # of the time of an operation: ranks that begin so far apart are said with a warning
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How well the ranks began together, over the curves of one variant: where they did so worst."""
+
+    variant: str
+    pattern: str
+    size_bytes: int
+    skew_ns: float
+    clock_error_ns: float | None
+    share: float  # that the skew has of the time of an operation there
+
+
+def begun_together(found: Iterable[Curve]) -> tuple[Begun, ...]:
+    worst: dict[str, Begun] = {}
+    for curve in found:
+        said = {measure.name: measure.values for measure in measures_of(curve)}
+        for spot in curve.spots:
+            skew = said.get("start_skew", {}).get(spot.size_bytes)
+            error = said.get(CLOCK_ERROR, {}).get(spot.size_bytes)
+            if skew is None or spot.time_ns.value <= 0:
+                continue
+            begun = Begun(
+                curve.variant,
+                curve.pattern,
+                spot.size_bytes,
+                skew.value,
+                error.value if error else None,
+                skew.value / spot.time_ns.value,
+            )
+            if curve.variant not in worst or begun.share > worst[curve.variant].share:
+                worst[curve.variant] = begun
+    return tuple(worst.values())
+
+
+def begun_sentence(begun: Begun) -> str:
+    clocks = (
+        f"; their clocks agree to {time_text(begun.clock_error_ns)}"
+        if begun.clock_error_ns is not None
+        else ""
+    )
+    return (
+        f"The ranks of {begun.variant} began within {time_text(begun.skew_ns)} of each other (median), "
+        f"{percent_text(begun.share)} of the time of {begun.pattern} at {size_text(begun.size_bytes)}, where that is "
+        f"most{clocks}."
+    )
+
+
+def modes_sentence(several: SeveralModes) -> str:
+    """Two ways of going of one curve, without its name."""
+    point = several.point
+    each = listed(f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in several.modes)
+    number = NUMBERS.get(len(several.modes), str(len(several.modes)))
+    also = f" Also at {listed(map(size_text, several.other_sizes))}." if several.other_sizes else ""
+    return f"at {size_text(point.size_bytes)} has {number} modes: {each}, of {samples_text(point)}.{also}"
+
+
+NUMBERS = {2: "two", 3: "three", 4: "four"}
+
+
+def samples_text(point: Point) -> str:
+    """What a histogram counts: "4000 operations", "240 batches of 100 operations"."""
+    number = sum(point.histogram.count) if point.histogram else 0
+    if point.single:
+        return f"{number} operations"
+    return f"{number} batches of {point.ops} operations" if point.ops else f"{number} batches"
 
 
 # ------------------------------------------------------------------------------------------------ what to

@@ -21,13 +21,16 @@ from rich.text import Text
 from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.losses import Loss, SizeLoss, losses
 from netpipe.analysis.openings import openings
+from netpipe.analysis.measures import Measured, measures_of, typical_sizes
 from netpipe.analysis.summary import Summary, summarise
+from netpipe.analysis.sweeps import Family, families, number, setting_text
 from netpipe.render.remarks import Remark, remarks
 from netpipe.render.sentences import largest_losses, measured
 from netpipe.render.units import (
     TIME_STEPS,
     UNKNOWN,
     digits,
+    measure_text,
     percent_text,
     rate_text,
     size_text,
@@ -144,28 +147,42 @@ def spark(rates: Iterable[float | None], width: int) -> str:
 def print_summary(out: Console, run: Run) -> None:
     """All that a run says on one screen."""
     found = curves(run)
-    summaries = tuple(summarise(curve) for curve in found)
+    summaries = {(curve.variant, curve.pattern): summarise(curve) for curve in found}
     lost = losses(run)
-    if found:
-        for pattern in dict.fromkeys(curve.pattern for curve in found):
-            of_pattern = [(c, s) for c, s in zip(found, summaries, strict=True) if c.pattern == pattern]
+    several = {pattern: family for family in families(run) for pattern in family.members}
+    groups: dict[str, list[Curve]] = {}
+    for curve in found:
+        groups.setdefault(
+            several[curve.pattern].name if curve.pattern in several else curve.pattern, []
+        ).append(curve)
+    for name, some in groups.items():
+        family = several.get(some[0].pattern)
+        # All modes of one variant below each other: what a setting does is read downwards.
+        order = list(dict.fromkeys(curve.variant for curve in some))
+        some.sort(key=lambda curve: order.index(curve.variant))
+        below = [loss for loss in lost if loss.pattern in {curve.pattern for curve in some}]
+        below.sort(key=lambda loss: order.index(loss.variant))
+        beside = [measure for curve in some for measure in measures_of(curve)]
+        rows = [(curve, summaries[curve.variant, curve.pattern]) for curve in some]
+        out.print()
+        out.print(curve_table(name, rows, unmoved(run), family))
+        if below:
             out.print()
-            out.print(curve_table(pattern, of_pattern, unmoved(run)))
-            below = [loss for loss in lost if loss.pattern == pattern]
-            if below:
-                out.print()
-                out.print(loss_table(below))
-    elif opened := openings(run):
+            out.print(loss_table(below, family))
+        if beside:
+            out.print()
+            out.print(measure_table(beside, family))
+    if not found and (opened := openings(run)):
         from netpipe.render.openings import remark, terminal_table  # which needs this file
 
         out.print()
         out.print(terminal_table(opened))
         out.print()
         out.print(remark(opened), soft_wrap=True)
-    else:
+    elif not found:
         out.print(measured(run))
     largest = [("", sentence) for sentence in largest_losses(lost)]
-    print_remarks(out, [*largest, *remarks(run, summaries, lost)])
+    print_remarks(out, [*largest, *remarks(run, summaries.values(), lost)])
 
 
 def unmoved(run: Run) -> set[str]:
@@ -173,11 +190,38 @@ def unmoved(run: Run) -> set[str]:
     return {variant.variant for variant in run.variants if variant.module == "null"}
 
 
-def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[str]) -> Rows:
+class _Named:
+    """The first cells of a row: the variant, said once, and of several modes of a pattern what was set."""
+
+    def __init__(self, family: Family | None) -> None:
+        self._family = family
+        self._said: str | None = None
+
+    def columns(self, header: str) -> list[tuple[str, str]]:
+        if self._family is None:
+            return [(header, "name")]
+        values = [value for of in self._family.members.values() for value in of.values()]
+        numbers = all(number(value) is not None for value in values)
+        alone = self._family.options[0] if len(self._family.options) == 1 else "with"
+        return [(header, "name"), (alone, "right" if numbers and alone != "with" else "name")]
+
+    def cells(self, variant: str, pattern: str) -> list[str]:
+        if self._family is None:
+            return [variant]
+        repeated, self._said = self._said == variant, variant
+        values = self._family.members[pattern].values()
+        setting = next(iter(values)) if len(values) == 1 else setting_text(self._family, pattern)
+        return ["" if repeated else variant, setting]
+
+
+def curve_table(
+    pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[str], family: Family | None = None
+) -> Rows:
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
+    named = _Named(family)
     made = Rows(
-        (pattern, "name"),
+        *named.columns(pattern),
         (f"time for {small}", "right"),
         ("peak", "right"),
         ("at", "right"),
@@ -188,7 +232,7 @@ def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[st
         rated = curve.variant not in no_rate
         loose = summary.converged is not None and summary.converged < summary.points
         made.add_row(
-            curve.variant,
+            *named.cells(curve.variant, curve.pattern),
             interval_text(summary.latency_ns),
             rate_text(summary.peak_bytes_per_s.value) if rated and summary.peak_bytes_per_s else UNKNOWN,
             size_text(summary.peak_size_bytes) if rated else UNKNOWN,
@@ -201,11 +245,12 @@ def curve_table(pattern: str, rows: list[tuple[Curve, Summary]], no_rate: set[st
     return made
 
 
-def loss_table(rows: list[Loss]) -> Rows:
+def loss_table(rows: list[Loss], family: Family | None = None) -> Rows:
     sizes = {loss.small.size_bytes for loss in rows if loss.small}
     small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
+    named = _Named(family)
     made = Rows(
-        ("loss of", "name"),
+        *named.columns("loss of"),
         ("against", "name"),
         (f"{small} takes", "right"),
         ("more by", "right"),
@@ -217,7 +262,7 @@ def loss_table(rows: list[Loss]) -> Rows:
         if loss.peak is not None:
             kept = _compared(loss.peak.kept, percent_text(loss.peak.kept.value))
         made.add_row(
-            loss.variant,
+            *named.cells(loss.variant, loss.pattern),
             loss.below + ("*" if loss.waits else ""),
             _times(loss.small),
             _added(loss.small),
@@ -225,6 +270,32 @@ def loss_table(rows: list[Loss]) -> Rows:
             loss.adds or "",
         )
     return made
+
+
+def measure_table(rows: list[Measured], family: Family | None = None) -> Rows:
+    """What a pattern says beside the time, at the few sizes that stand for all."""
+    sizes = typical_sizes(size for measure in rows for size in measure.values)
+    named = _Named(family)
+    made = Rows(
+        *named.columns("beside it"), ("median of", "left"), *((size_text(size), "right") for size in sizes)
+    )
+    said: tuple[str, str] | None = None
+    for measure in rows:
+        curve = (measure.variant, measure.pattern)
+        cells = named.cells(*curve)
+        made.add_row(
+            *(cells if curve != said else [""] * len(cells)),
+            measure.name,
+            *(_measured(measure.values.get(size), measure.unit) for size in sizes),
+        )
+        said = curve
+    return made
+
+
+def _measured(value: Estimate | None, unit: str) -> str:
+    if value is None:
+        return UNKNOWN
+    return ("" if value.known else ROUGHLY) + measure_text(value.value, unit)
 
 
 def _times(small: SizeLoss | None) -> str:

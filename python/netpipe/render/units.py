@@ -13,6 +13,7 @@ import math
 SIZE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
+COUNT_STEPS = ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"))
 UNKNOWN = "\u2013"  # an en dash
 _PERTURBATION_BYTES = 16  # a size this near to a round one is written as the round one plus or minus
 
@@ -84,6 +85,19 @@ def percent_text(fraction: float | None) -> str:
 def times_text(factor: float | None) -> str:
     """2.3456 -> "2.35" and a multiplication sign."""
     return UNKNOWN if factor is None else f"{digits(factor)}\u00d7"
+
+
+def measure_text(value: float | None, unit: str) -> str:
+    """A measure of a pattern in its unit: ns, 1 (a ratio), 1/s, bytes/s, or any other."""
+    if value is None:
+        return UNKNOWN
+    if unit == "ns":
+        return time_text(value)
+    if unit == "bytes/s":
+        return rate_text(value)
+    if unit == "1/s":
+        return _stepped(value, COUNT_STEPS, "/s", 3)
+    return f"{digits(value)} {unit}".removesuffix(" 1").rstrip()
 
 
 def span_text(seconds: float | None) -> str:
