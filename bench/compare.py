@@ -598,7 +598,9 @@ def mpi(rounds: int) -> list[Result]:
     return [r for name in chosen for transport in ("shm", "tcp") for r in one_mpi(rounds, name, transport)]
 
 
-def beside_by_hand(rounds: int, name: str, program: str, shapes: list[tuple[str, list[str], int, str]]) -> list[Result]:
+def beside_by_hand(
+    rounds: int, name: str, program: str, shapes: list[tuple[str, list[str], int, str]]
+) -> list[Result]:
     """Patterns over the first Open MPI that was added, shared memory and TCP, beside a program of bench/mpi. A shape is
     the pattern, the program's words behind its size, the size in bytes, and what it is.
     """
@@ -622,7 +624,10 @@ def beside_by_hand(rounds: int, name: str, program: str, shapes: list[tuple[str,
                     return float(points(through_the_command(variant, *options))[size]["median_ns"])
 
                 def by_hand(
-                    words: list[str] = words, size: int = size, library: OfMpi = library, start: str = built_program
+                    words: list[str] = words,
+                    size: int = size,
+                    library: OfMpi = library,
+                    start: str = built_program,
                 ) -> float:
                     said = library.run(folder, start, "0.7", str(size), *words)
                     (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]

@@ -11,7 +11,18 @@ from conftest import Netpipe, Outcome, Runner
 from mpi import Mpis
 from test_faults import module
 
-OPERATIONS = "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|alltoall|scan|barrier".split("|")
+OPERATIONS = [
+    "bcast",
+    "reduce",
+    "allreduce",
+    "gather",
+    "allgather",
+    "scatter",
+    "reduce_scatter",
+    "alltoall",
+    "scan",
+    "barrier",
+]
 
 
 def lagging(measure: Runner, settings: str, *lines: str) -> Outcome:
@@ -47,7 +58,7 @@ def test_ranks_of_one_host_have_one_clock_and_the_start_is_measured(measure: Run
     (point,) = done.settled()
     said = measures(point)
     assert said["clock_error"] == 0
-    assert 0 <= said["start_skew"]
+    assert said["start_skew"] >= 0
     assert 0 < said["first_out"] <= point["median_ns"] * 1.01
     assert point["single"]
     assert all(len(sample["measures"]["start_skew"]) == len(sample["ns"]) for sample in done.of("sample"))

@@ -13,9 +13,9 @@ from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.launches import LaunchSpread
 from netpipe.analysis.losses import Loss
-from netpipe.analysis.openings import openings
 from netpipe.analysis.measures import measures_of
 from netpipe.analysis.modes import SeveralModes
+from netpipe.analysis.openings import openings
 from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
 from netpipe.analysis.summary import Summary
 from netpipe.analysis.sweeps import families

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from netpipe.analysis.curves import Curve, curves
 from netpipe.analysis.losses import Loss, SizeLoss, losses
-from netpipe.analysis.openings import openings
 from netpipe.analysis.measures import Measured, measures_of, typical_sizes
+from netpipe.analysis.openings import openings
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.analysis.sweeps import Family, families, number, setting_text
 from netpipe.render.remarks import Remark, remarks
