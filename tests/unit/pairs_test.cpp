@@ -224,7 +224,8 @@ Evaluated evaluated(const std::string& text, const std::vector<std::vector<std::
 
 TEST(Pairs, TheTimeIsFromTheFirstStartToTheLastEnd) {
   // 0 with 2, and 1 with 3, which is slow.
-  const Evaluated outcome = evaluated("pairs", {{0, 5000, 10, 110}, {3, 0, 20, 910}, {7, 0, 30, 100}, {0, 0, 40, 1010}});
+  const Evaluated outcome =
+      evaluated("pairs", {{0, 5000, 10, 110}, {3, 0, 20, 910}, {7, 0, 30, 100}, {0, 0, 40, 1010}});
   EXPECT_EQ(outcome.reading.ns, 1000);
   EXPECT_EQ(outcome.reading.span_ns, 5000);
   EXPECT_EQ(outcome.cells, (std::vector<double>{100, 990}));
