@@ -798,7 +798,8 @@ Yardstick Rig::yardstick() {
     y = measure_alone(yard_memory_);
   }
   if (set_.arena != nullptr && set_.group->size() > 1) {
-    Watchdog::arm(2'000'000'000, set_.group, {}, -1);
+    // A barrier that some leave early would leave its tokens to the next one.
+    Watchdog::arm(static_cast<std::int64_t>(set_.plan->timeout_s * 1e9), set_.group, {}, -1);
     if (set_.group->barrier() && set_.group->rank() < 2) {
       measure_together(*set_.arena, set_.group->rank(), Watchdog::abort_flag(), set_.oversubscribed, y);
     }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netpipe.records import Histogram, Point, Run
+from netpipe.records import Cell, Histogram, Measure, Point, Run
 from netpipe.render import npout, table
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ curves = st.lists(
             min_ns=median * least,
             max_ns=median * most,
             bytes_per_s=size / median * 1e9,
+            measures=[Measure(name="overlap", unit="ns", median=median / 2, low=None, high=median)]
+            if size % 2
+            else [],
+            cells=[Cell(rank=0, peer=1, median_ns=median, slowest=3)] if size % 3 else [],
         ),
         sizes,
         times,

@@ -15,6 +15,7 @@ import msgspec
 from netpipe.records import Point, frame
 
 FORMATS = ("csv", "parquet", "json")
+LISTS = ("measures", "cells")
 
 
 class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
@@ -43,7 +44,7 @@ def read(path: Path, form: str) -> Iterator[Point]:
     for number, row in enumerate(_rows(path, form), start=1):
         try:
             yield msgspec.convert({**_folded(row), "type": "point"}, Point)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, json.JSONDecodeError) as error:
             raise NotATable(f"row {number} is no point: {str(error)[:1].lower()}{str(error)[1:]}") from None
 
 
@@ -69,11 +70,15 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns with a dot as the nested objects that they came from; an object of nothing is none."""
+    """Columns with a dot as the nested objects that they came from; an object of nothing is none, and text where
+    there were lists of objects is these again.
+    """
     folded: dict[str, Any] = {}
     for name, value in row.items():
         outer, dot, inner = name.partition(".")
-        if not dot:
+        if name in LISTS and not isinstance(value, list):
+            folded[name] = json.loads(value) if value else []
+        elif not dot:
             folded.setdefault(name, value)
         elif value is not None:
             folded[outer] = {**(folded.get(outer) or {}), inner: value}
