@@ -266,13 +266,14 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     if (!first || long_enough) point.rounds = rounds_for(curve, point);
     return values.size();
   }
-  if (point.corrections < most_corrections) {
-    // What was found out was not its usual speed; or, later, its samples have become too short for the clock.
+  if (point.corrections < (curve.setting.sample_ns > 0 ? 2 : 1) * most_corrections) {
+    // What was found out was not its usual speed; or, later, its samples have become too short for the clock, or for
+    // the pattern.
     const std::uint64_t better = rounds_for(curve, point);
     const bool far_off = point.passes == 0 && (better > 4 * point.rounds || 4 * better < point.rounds);
-    const bool too_short =
-        curve.setting.single_rounds && better > point.rounds &&
-        static_cast<double>(point.rounds) * point.round_ns < smallest_factor * setting_.clock_cost_ns;
+    const double shortest_ns = std::max(smallest_factor * setting_.clock_cost_ns, long_sample_ns(curve) / 4);
+    const bool too_short = curve.setting.single_rounds && better > point.rounds &&
+                           static_cast<double>(point.rounds) * point.round_ns < shortest_ns;
     if (far_off || too_short) {
       ++point.corrections;
       point.rounds = better;

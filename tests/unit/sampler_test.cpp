@@ -320,6 +320,20 @@ TEST(Sampler, TakesSamplesAsLongAsThePatternNeedsThem) {
   }
 }
 
+// It met slices of the scheduler more than once before it ran freely.
+TEST(Sampler, StartsAPointAgainWhenItsSamplesBecomeTooShortForThePattern) {
+  CurveSetting setting = curve({8});
+  setting.sample_ns = 2e7;
+  SamplerSetting budget;
+  budget.budget_s = 20;
+  Sampler sampler(budget, {setting});
+  int visits = 0;
+  Simulation simulation(sampler, {[&](std::size_t, std::uint64_t) { return ++visits <= 6 ? 3e7 : 400.0; }});
+  simulation.run();
+  EXPECT_GE(static_cast<double>(sampler.curves()[0].points[0].rounds) * 400, 1.9e7);
+  for (const Block& block : sampler.blocks_of(0, 0)) ASSERT_NEAR(block.values[0], 200, 2);
+}
+
 TEST(Sampler, ShortensLongSamplesWhereTheBudgetHasNoRoomForThem) {
   CurveSetting setting = curve(powers(10));
   setting.sample_ns = 2e7;
