@@ -38,8 +38,8 @@ PATTERNS = [
             f"{pattern['name']}:{option['name']}={value}"
             for option in pattern["options"]
             for value in option["choices"]
-            # What is computed beside the messages changes none of them.
-            if value != option["default"] and option["name"] != "work"
+            # What is computed beside the messages, and by whom, changes none of them.
+            if value != option["default"] and option["name"] not in {"work", "side"}
         ),
     )
 ]
