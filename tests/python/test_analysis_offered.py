@@ -83,3 +83,9 @@ def test_the_terminal_and_the_report_say_what_was_reached(rate: float, reached: 
     assert severity == WARNING
     assert sentence.startswith(f"{said}: ")
     assert said in page(made)
+
+
+def test_of_several_sizes_it_says_how_many_fell_behind() -> None:
+    made = run([offered("tcp", 8, 1e6, 1e6), offered("tcp", 65536, 1e6, 5e5)])
+    ((_, sentence),) = [remark for remark in remarks(made, (), ()) if "Offered" in remark[1]]
+    assert "500\u202f000 /s at 64 KiB (1 of 2 sizes fell behind, this one most): " in sentence

@@ -157,7 +157,7 @@ def shortfall_sentence(shortfall: Shortfall) -> str:
     """What became of a rate that could not be held."""
     worst = ""
     if shortfall.of_sizes > 1:
-        worst = f", the least of {shortfall.sizes} sizes of {shortfall.of_sizes} that fell behind"
+        worst = f" ({shortfall.sizes} of {shortfall.of_sizes} sizes fell behind, this one most)"
     return (
         f"Offered {_per_second(shortfall.offered_per_s)}, {shortfall.variant} held "
         f"{_per_second(shortfall.reached_per_s)} at {size_text(shortfall.size_bytes)}{worst}: messages queued there, "
