@@ -42,7 +42,8 @@ struct Stage : Part {
   // the sentence that names the rank all others wait for.
   std::uint64_t* progress = nullptr;
   const volatile int* abort = nullptr;  // not 0: give up and return NP_ABORTED
-  std::span<char> message = {};  // NOLINT(readability-redundant-member-init): the sentence of a pattern that fails
+  // Room for a sentence, for a pattern that fails by itself.
+  std::span<char> message = {};  // NOLINT(readability-redundant-member-init)
 };
 
 // Something that a sample says beside the time of one operation.
