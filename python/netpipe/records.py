@@ -238,6 +238,14 @@ class Point(Record, kw_only=True, tag="point"):
     measures: list[Measure] = []
     cells: list[Cell] = []
 
+    exploded: ClassVar[dict[str, Any]] = {"measures": str, "cells": str}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        whole = self.fields()
+        for name in ("measures", "cells"):  # of any number: one text each
+            whole[name] = _encoder.encode(whole[name]).decode() if whole[name] else None
+        yield flat(whole)
+
 
 class Counters(Record, kw_only=True, tag="counters"):
     launch: int = 0

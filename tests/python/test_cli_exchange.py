@@ -66,6 +66,10 @@ points = st.lists(
             low_ns=st.lists(times, min_size=1),
             count=st.lists(st.integers(1, 2**40), min_size=1),
         ),
+        measures=st.lists(
+            st.builds(Measure, name=st.just("overlap"), unit=st.just("1"), median=st.none() | times)
+        ),
+        cells=st.lists(st.builds(Cell, rank=st.integers(0, 9), peer=st.none() | st.integers(0, 9))),
     ),
     min_size=1,
     max_size=20,

@@ -15,7 +15,7 @@ import msgspec
 from netpipe.records import Point, frame
 
 FORMATS = ("csv", "parquet", "json")
-LISTS = ("measures", "cells")
+LISTS = ("measures", "cells")  # JSON text where there are columns
 
 
 class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
