@@ -442,14 +442,7 @@ def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:
     rows = [row for record in records for row in record.rows()]
     types, nested = _columns(kind, polars)
     extra = {column: None for row in rows for column in row if column not in types and column not in nested}
-    # Lists of objects are text, and of an empty one nobody can tell what it is a list of.
-    texts = {column for column, kind_of in types.items() if kind_of == polars.String}
-    columns = {
-        column: [
-            None if column in texts and isinstance(row.get(column), list) else row.get(column) for row in rows
-        ]
-        for column in [*types, *extra]
-    }
+    columns = {column: [row.get(column) for row in rows] for column in [*types, *extra]}
     return polars.DataFrame(columns, schema_overrides=types, strict=False)
 
 
@@ -466,8 +459,6 @@ def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple
         if outer is list:
             if inner in plain:
                 types[name] = polars.List(plain[inner])
-            elif isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-                types[name] = polars.String
         elif isinstance(inner, type) and issubclass(inner, msgspec.Struct):
             below, _ = _columns(inner, polars, name + ".")
             types |= below

@@ -95,7 +95,7 @@ def test_npout_of_netpipe_5_comes_back(curve: list[Point]) -> None:
 
 
 @pytest.mark.parametrize("form", table.FORMATS)
-@settings(max_examples=30)  # each writes and reads a file
+@settings(max_examples=30, deadline=None)  # each writes and reads a file
 @given(some=points)
 def test_a_table_comes_back(form: str, some: list[Point]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -17,19 +17,24 @@ from netpipe.analysis.curves import curves
 from netpipe.analysis.floor import floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.losses import losses
+from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import shortfalls
 from netpipe.analysis.openings import openings
 from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
+from netpipe.analysis.sweeps import families
 from netpipe.records import Run
 from netpipe.render import page_tables
 from netpipe.render.openings import page_table, remark
+from netpipe.render.page_patterns import sections
 from netpipe.render.page_plots import plots
 from netpipe.render.palette import style
 from netpipe.render.pictures import FIGURES
 from netpipe.render.remarks import floor_sentence, shortfall_sentence
 from netpipe.render.sentences import (
     answer,
+    begun_sentence,
+    begun_together,
     doubts,
     ending_doubts,
     is_floor,
@@ -38,12 +43,14 @@ from netpipe.render.sentences import (
     listed,
     loss_sentence,
     measured,
+    modes_sentence,
     state_sentences,
     when,
     where,
 )
 from netpipe.render.units import span_text
 
+MOST_MODES = 12  # curves whose modes are named; the plot of the distribution says it of all
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -64,9 +71,11 @@ def page(run: Run, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    data = plots(run)
+    of_patterns, panels = sections(run)
+    data = plots(run) | {"panels": panels}
     return environment.get_template("report.html").render(
         _content(run, title),
+        sections=of_patterns,
         # These stand in the page as they are: the template marks them so.
         css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
@@ -93,15 +102,22 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
     several = len({curve.pattern for curve in found}) > 1
     skipped, errors = page_tables.problem_tables(run)
     thin, shown = page_tables.thinned(found)
+    # Of a pattern with many settings the first one stands for all where the answer is.
+    many = [list(family.members) for family in families(run) if len(family.members) > 2]
+    later = {pattern for members in many for pattern in members[1:]}
+    words = {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
+    layers = [
+        (layer, summary.pattern not in later)
+        for layer, summary in zip(_layers(summaries, several, words), summaries, strict=True)
+    ]
     return {
         "title": title or _title(run),
         "measured": measured(run),
         "alarms": [doubt.what + "." for doubt in ending_doubts(run)],
         "when": when(run),
         "largest": largest_losses(lost),
-        "layers": _layers(
-            summaries, several, {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
-        ),
+        "layers": [layer for layer, plain in layers if plain],
+        "more_layers": [layer for layer, plain in layers if not plain],
         "figures": [(name, kind.title) for name, kind in FIGURES.items()],
         "openings": page_table(opened) if (opened := openings(run)) else None,
         "openings_remark": remark(opened),
@@ -113,6 +129,10 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
         "states": state_sentences(seen),
         "launches": [launch_sentence(spread) for spread in launches(run)],
+        "begun": [begun_sentence(begun) for begun in begun_together(found)],
+        "modes": [f"{one.variant} ({one.pattern}) {modes_sentence(one)}" for one in several_modes(run)][
+            :MOST_MODES
+        ],
         "thin": thin,
         "points": [
             (

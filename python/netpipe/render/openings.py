@@ -113,7 +113,7 @@ def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: st
         subtitle="  ·  ".join(
             dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)
         ),
-        x=Axis("ranks", "processes", True, min(x) / 1.2, max(x) * 1.2),
+        x=Axis("number", "processes", True, min(x) / 1.2, max(x) * 1.2),
         y=Axis(quantity, label, True, min(y) / 1.5, max(y) * 1.5),
         band_on_x=False,
         lines=tuple(lines),

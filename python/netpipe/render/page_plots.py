@@ -12,9 +12,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from netpipe.analysis.curves import Spot, curves
+from netpipe.analysis.curves import Spot, curves, shown_point
 from netpipe.analysis.losses import Loss, losses
+from netpipe.analysis.measures import typical_sizes
+from netpipe.analysis.modes import modes_of
 from netpipe.analysis.states import states
+from netpipe.analysis.sweeps import families
 from netpipe.records import Histogram, Run
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
 from netpipe.render.pictures import FIGURES, Axis, Line, NothingToDraw, Picture, picture
@@ -35,18 +38,20 @@ def plots(run: Run) -> dict[str, Any]:
             pictures[figure] = picture([run], figure)
         except NothingToDraw:
             continue
-    lines = pictures["throughput"].lines if "throughput" in pictures else ()
+    # Every curve has times; some patterns have no rate.
+    lines = pictures["latency"].lines if "latency" in pictures else ()
+    base = {pattern: family.name for family in families(run) for pattern in family.members}
     order = {(line.variant, line.pattern): place for place, line in enumerate(lines)}
     found = {(curve.variant, curve.pattern): curve.spots for curve in curves(run)}
     spots = [found[line.variant, line.pattern] for line in lines]
     lost = {(loss.variant, loss.pattern): loss for loss in losses(run)}
     return {
         "palette": {"light": LIGHT, "dark": DARK},
-        "curves": [_curve(line) for line in lines],
+        "curves": [_curve(line) | {"group": base.get(line.pattern, line.pattern)} for line in lines],
         "figures": {name: _figure(drawn, order) for name, drawn in pictures.items()},
         "hover": [{str(spot.size_bytes): _spot_text(spot) for spot in curve} for curve in spots],
         "lossHover": [_loss_texts(lost.get(key)) for key in order],
-        "histograms": _histograms(spots),
+        "histograms": _histograms(run, spots),
         "yardsticks": _yardsticks(run),
     }
 
@@ -138,11 +143,14 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
 # distributions
 
 
-def _histograms(spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
+def _histograms(run: Run, spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
     """By curve and size. Launches are not mixed: it is the launch whose median is the one shown, or nearest
     to it.
     """
-    chosen = [{str(spot.size_bytes): _shown(spot) for spot in curve} for curve in spots]
+    chosen = []
+    for curve in spots:
+        typical = typical_sizes(spot.size_bytes for spot in curve)
+        chosen.append({str(spot.size_bytes): _shown(run, spot, spot.size_bytes in typical) for spot in curve})
     number = sum(entry is not None for curve in chosen for entry in curve.values())
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
     buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
@@ -152,16 +160,31 @@ def _histograms(spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(spot: Spot) -> dict[str, Any] | None:
-    point = min(spot.points, key=lambda point: abs(point.median_ns - spot.time_ns.value))
+def _shown(run: Run, spot: Spot, typical: bool) -> dict[str, Any] | None:
+    """At the typical sizes its modes are said too."""
+    point = shown_point(spot)
     if point.histogram is None or not sum(point.histogram.count):
         return None
+    marks = [
+        ("median", point.median_ns),
+        ("p90", point.p90_ns),
+        ("p99", point.p99_ns),
+        ("p99.9", point.p999_ns),
+        ("p99.99", point.p9999_ns),
+    ]
+    found = modes_of(run, point) if typical else ()
     return {
         "of": point.histogram,
-        "single": point.single,
+        "what": "operations"
+        if point.single
+        else f"batches of {point.ops} operations"
+        if point.ops
+        else "batches",
         "launch": point.launch if len(spot.points) > 1 else None,
-        "median": rounded(point.median_ns),
-        "p99": rounded(point.p99_ns) if point.p99_ns is not None else None,
+        "marks": [[name, rounded(value)] for name, value in marks if value is not None],
+        "modes": [f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in found]
+        if len(found) > 1
+        else [],
     }
 
 

@@ -32,7 +32,7 @@ BOUND_STEPS = 64  # a bound is straight on logarithmic axes and bent on others
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    quantity: str  # size (bytes), time (ns), rate (bytes per second), kept (fraction), ranks
+    quantity: str  # size (bytes), time (ns), rate (bytes per second), kept (fraction), count (1/s), number
     label: str
     log: bool
     low: float  # where the axis begins and ends, in the unit of its quantity
@@ -197,11 +197,15 @@ def _curve_lines(kind: Kind, chosen: _Chosen) -> tuple[Line, ...]:
     for run, curve in ((run, curve) for run, some in chosen for curve in some):
         if is_floor(curve.variant) and not only_floor:
             continue
-        # The rate of 0 bytes is no number, and no place on a logarithmic axis is theirs.
-        spots = [spot for spot in curve.spots if spot.size_bytes > 0 and spot.rate_bytes_per_s is not None]
+        color, dash = styles.of(run, curve.variant, curve.pattern)
+        # The rate of 0 bytes is no number, and no place on a logarithmic axis is theirs. Some patterns have no rate.
+        spots = [
+            spot
+            for spot in curve.spots
+            if spot.size_bytes > 0 and (kind.y == "time" or spot.rate_bytes_per_s is not None)
+        ]
         if not spots:
             continue
-        color, dash = styles.of(run, curve.variant, curve.pattern)
         values: dict[str, list[Estimate]] = {
             "size": [Estimate(spot.size_bytes, spot.size_bytes, spot.size_bytes) for spot in spots],
             "time": [spot.time_ns for spot in spots],

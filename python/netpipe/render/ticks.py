@@ -8,19 +8,20 @@ from __future__ import annotations
 import math
 
 from netpipe.render.pictures import Axis
-from netpipe.render.units import RATE_STEPS, SIZE_STEPS, TIME_STEPS
+from netpipe.render.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
 
 MOST = 9  # ticks of one axis
 
 # What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for
 # fractions.
-SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "ranks": 1.0}
+SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "count": 1.0, "number": 1.0}
 _STEPS = {
     "size": (SIZE_STEPS, "B"),
     "time": (TIME_STEPS, "ns"),
     "rate": (RATE_STEPS, "bps"),
     "kept": ((), "%"),
-    "ranks": ((), ""),
+    "count": (COUNT_STEPS, "/s"),
+    "number": ((), ""),
 }
 
 
@@ -43,7 +44,7 @@ def tick_text(quantity: str, value: float) -> str:
     step, unit = next(((step, unit) for step, unit in steps if shown >= step * (1 - 1e-9)), (1, smallest))
     number = shown / step
     # Beyond the largest unit an exponent would be nothing to read on an axis.
-    return (f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}").strip()
+    return (f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}").rstrip()
 
 
 def _octaves(axis: Axis) -> list[float]:

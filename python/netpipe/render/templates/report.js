@@ -114,6 +114,7 @@
     const host = document.getElementById("plot-distribution");
     const of = (data.histograms[chosen.curve] || {})[chosen.size];
     if (!of) {
+      document.getElementById("modes").textContent = "";
       Plotly.purge(host);
       host.replaceChildren(document.createTextNode("No distribution was recorded."));
       host.className = "plot hint";
@@ -133,19 +134,24 @@
       y.push(floor, share[i], share[i], floor, null);
     });
     const top = Math.max(...share) * 1.6;
-    const left = Math.min(of.low[0], of.median) / of.factor;
-    const right = Math.max(of.low[of.low.length - 1] * of.factor, of.p99 || 0) * of.factor;
-    const what = of.single ? "operations" : "batch means";
+    const left = Math.min(of.low[0], of.marks[0][1]) / of.factor;
+    const right = Math.max(of.low[of.low.length - 1] * of.factor, ...of.marks.map((mark) => mark[1])) * of.factor;
+    const what = of.what;
     const ticksY = [100, 10, 1, 0.1, 0.01, 0.001, 0.0001].filter((value) => value >= floor && value <= top).map((value) => [value, value + " %"]);
     const looks = layout(host,
       { log: true, range: [left, right], ticks: timeTicks(left, right), label: "time of one operation (" + total + " " + what + ")" },
       { log: true, range: [floor, top], ticks: ticksY, label: "" });
-    const marks = [["median", of.median], ["p99", of.p99]].filter((mark) => mark[1]);
-    looks.annotations = marks.map(([label, at]) => ({
-      x: Math.log10(at), y: Math.log10(top), text: label + " " + timeText(at), showarrow: false, yanchor: "top", xanchor: "left", xshift: 3,
-      font: { size: 11, color: css("--soft") }, bgcolor: fade(css("--page"), 0.75), borderpad: 0,
-    }));
-    if (marks.length === 2) looks.annotations[1].yshift = -15;  // below the other, so that near ones do not meet
+    const marks = of.marks;
+    // Each below the one before, so that near ones do not meet; on the right its text stands to the left of its line.
+    looks.annotations = marks.map(([label, at], i) => {
+      const far = Math.log(at / left) > 0.7 * Math.log(right / left);
+      return {
+        x: Math.log10(at), y: Math.log10(top), text: label + " " + timeText(at), showarrow: false, yanchor: "top",
+        xanchor: far ? "right" : "left", xshift: far ? -3 : 3, yshift: -15 * i,
+        font: { size: 11, color: css("--soft") }, bgcolor: fade(css("--page"), 0.75), borderpad: 0,
+      };
+    });
+    document.getElementById("modes").textContent = of.modes.length ? of.modes.length + " modes: " + of.modes.join(", ") + "." : "";
     Plotly.react(host, [
       { type: "scatter", mode: "lines", x, y, fill: "toself", fillcolor: fade(ink, 0.35), line: { color: ink, width: 1 }, hoverinfo: "skip" },
       ...marks.map(([, at]) => ({ type: "scatter", mode: "lines", x: [at, at], y: [floor, top], hoverinfo: "skip",
@@ -224,8 +230,33 @@
     return drawing;
   }
 
+  // Of many patterns one is shown at a time, or all.
+  const groups = [...new Set(data.curves.map((curve) => curve.group))];
+  let group = groups.length > 1 && data.curves.length > 14 ? groups[0] : "";
+
+  function showGroup() {
+    hidden.clear();
+    data.curves.forEach((curve, place) => { if (group && curve.group !== group) hidden.add(place); });
+  }
+
+  function groupChoice() {
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", "Pattern shown");
+    select.append(new Option("all patterns", ""), ...groups.map((name) => new Option(name, name)));
+    select.value = group;
+    select.addEventListener("change", () => {
+      group = select.value;
+      showGroup();
+      drawAll();
+      document.querySelector("#legend select").focus();
+    });
+    return select;
+  }
+
   function drawLegend() {
-    const buttons = data.curves.map((curve, place) => {
+    const places = data.curves.map((_, place) => place).filter((place) => !group || data.curves[place].group === group);
+    const buttons = places.map((place, nth) => {
+      const curve = data.curves[place];
       const button = document.createElement("button");
       button.type = "button";
       button.setAttribute("aria-pressed", String(!hidden.has(place)));
@@ -233,7 +264,7 @@
       button.addEventListener("click", () => {
         if (!hidden.delete(place)) hidden.add(place);
         drawAll();
-        document.querySelectorAll("#legend button")[place].focus();
+        document.querySelectorAll("#legend button")[nth].focus();
       });
       return button;
     });
@@ -243,11 +274,83 @@
       name.append(swatch(css("--soft"), 1.2, boundDash(bound)), bound.label);
       return name;
     });
-    document.getElementById("legend").replaceChildren(...buttons, ...named);
+    document.getElementById("legend").replaceChildren(...(groups.length > 1 ? [groupChoice()] : []), ...buttons, ...named);
   }
+
+  // --------------------------------------------------------------------------------------- what the patterns say
+
+  function lineTraces(view) {
+    const ink = (of) => palette()[of.color];
+    const bands = view.series.filter((of) => !of.faint).map((of) => ({
+      type: "scatter", mode: "lines", x: of.x.concat([...of.x].reverse()), y: of.low.concat([...of.high].reverse()), fill: "toself",
+      fillcolor: fade(ink(of), 0.2), line: { width: 0 }, hoverinfo: "skip",
+    }));
+    return bands.concat(view.series.map((of) => ({
+      type: "scatter", mode: "lines+markers", x: of.x, y: of.y, line: { color: ink(of), width: of.faint ? 1.3 : 2, dash: of.dash },
+      marker: { color: ink(of), size: of.faint ? 3 : of.x.length > 40 ? 0 : 5, opacity: 1 }, hoverinfo: "text",
+      text: of.text.map((text) => "<b>" + esc(of.label) + "</b><br>" + esc(text)),
+    })));
+  }
+
+  // As the others is the page's own colour; faster goes to blue, slower to orange.
+  function mapTrace(view) {
+    const flat = view.z.flat().filter((value) => value !== null);
+    const reach = Math.max(0.2, ...flat.map((value) => Math.abs(Math.log2(Math.max(value, 0.01)))));
+    const names = ["÷", "×"].map((sign) => sign + Number((2 ** reach).toPrecision(2)));
+    return {
+      type: "heatmap", x: view.x, y: view.y, text: view.text.map((row) => row.map(esc)), hoverinfo: "text", xgap: 1, ygap: 1, hoverongaps: false,
+      z: view.z.map((row) => row.map((value) => (value === null ? null : Math.log2(Math.max(value, 0.01))))), zmin: -reach, zmax: reach,
+      colorscale: [[0, palette()[0]], [0.5, css("--faint")], [1, palette()[1]]],
+      colorbar: { thickness: 10, outlinewidth: 0, tickvals: [-reach, 0, reach], ticktext: [names[0], "1", names[1]], ticks: "" },
+    };
+  }
+
+  const views = {};  // of each panel, the one that is shown
+
+  function drawPanel(place) {
+    const panel = data.panels[place];
+    const view = panel.views[views[place] || 0];
+    const host = document.getElementById("panel-" + place);
+    const key = host.parentNode.querySelector(".key-line");
+    if (panel.kind === "map") {
+      const looks = layout(host, { log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
+      const plain = { type: "category", automargin: true, showgrid: false, zeroline: false, ticks: "", tickangle: 0 };
+      looks.xaxis = { ...plain, title: { text: view.xTitle, standoff: 8 } };
+      looks.yaxis = { ...plain, title: { text: view.yTitle, standoff: 8 }, autorange: "reversed" };
+      Plotly.react(host, [mapTrace(view)], looks, config);
+      return;
+    }
+    key.replaceChildren(...view.series.map((of) => {
+      const name = document.createElement("span");
+      name.append(swatch(palette()[of.color], of.faint ? 1.3 : 2.5, of.dash), of.label);
+      return name;
+    }));
+    Plotly.react(host, lineTraces(view), layout(host, view.x, view.y), config);
+  }
+
+  document.querySelectorAll(".panel").forEach((figure) => {
+    const place = Number(figure.dataset.panel);
+    const select = figure.querySelector("select");
+    const names = data.panels[place].views.map((view) => view.label);
+    select.replaceChildren(...names.map((name, i) => new Option(name, String(i))));
+    select.hidden = names.length < 2;
+    select.addEventListener("change", () => { views[place] = Number(select.value); drawPanel(place); });
+  });
 
   const redraw = { "plot-distribution": drawDistribution, "plot-yardsticks": drawYardsticks };
   Object.keys(data.figures).forEach((name) => { redraw["plot-" + name] = () => drawFigure(name); });
+
+  // A page may have many panels: one is drawn when it comes near to what is seen, and from then on with the others.
+  const near = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => {
+    near.unobserve(target);
+    redraw["panel-" + target.dataset.panel] = () => drawPanel(Number(target.dataset.panel));
+    drawPanel(Number(target.dataset.panel));
+  }), { rootMargin: "600px" });
+
+  function drawPanels() {
+    near.disconnect();
+    data.panels.forEach((_, place) => { redraw["panel-" + place] = () => drawPanel(place); });
+  }
 
   function drawAll() {
     drawLegend();
@@ -263,7 +366,9 @@
   const first = data.histograms.map((sizes) => Object.keys(sizes).length > 0).lastIndexOf(true);
   choose(Math.max(0, first), "8");
   if (first < 0) document.getElementById("distribution").hidden = true;
+  showGroup();
   drawAll();
+  document.querySelectorAll(".panel").forEach((figure) => near.observe(figure));
   Object.keys(data.figures).forEach((name) => {
     document.getElementById("plot-" + name).on("plotly_click", (event) => {
       const picked = event.points.find((point) => point.customdata);
@@ -278,6 +383,6 @@
   document.querySelectorAll(".plot").forEach((host) => resized.observe(host));
 
   dark.addEventListener("change", drawAll);
-  addEventListener("beforeprint", () => { printing = true; drawAll(); });
+  addEventListener("beforeprint", () => { printing = true; drawPanels(); drawAll(); });
   addEventListener("afterprint", () => { printing = false; drawAll(); });
 })();
