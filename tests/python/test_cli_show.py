@@ -207,6 +207,23 @@ def test_list_shows_the_options_of_a_module(netpipe: Netpipe) -> None:
     assert re.search(r"^sndbuf +0 B to 1 GiB +0 +send buffer of the socket", said.out, re.MULTILINE)
 
 
+def test_list_shows_what_a_pattern_measures_and_what_all_of_them_take(netpipe: Netpipe) -> None:
+    assert re.search(r"^stream +one way, back to back\n +and gap$", strip(netpipe("list").out), re.MULTILINE)
+    said = strip(netpipe("list", "stream").out)
+    assert re.search(r"^gap +ns +between two arrivals$", said, re.MULTILINE)
+    assert re.search(r"^of every pattern +values +default +what it does$", said, re.MULTILINE)
+    assert re.search(
+        r"^reuse +0 to 100 % +100 +of a hundred messages so many use one buffer again$", said, re.MULTILINE
+    )
+    assert "gap" not in netpipe("list", "pingpong").out
+    assert "of every pattern" not in netpipe("list", "tcp").out
+    assert netpipe("list", "stream", "pingpong").out.count("of every pattern") == 1
+
+
+def strip(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
 def test_list_as_json_is_what_the_worker_lists(netpipe: Netpipe) -> None:
     from netpipe import native
 

@@ -16,6 +16,8 @@ from netpipe.failure import USAGE, Failure
 if TYPE_CHECKING:
     from rich.console import Console
 
+WIDEST_CHOICES = 32  # in one word
+
 
 @click.command
 @click.argument("names", nargs=-1, metavar="[MODULE|PATTERN]...", shell_complete=complete_names)
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
-    """Show modules and patterns; with the name of one, its options."""
+    """Show modules and patterns; with the name of one, its options, and what a pattern measures beside the time."""
     from netpipe import native
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
@@ -56,11 +58,15 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
                 print_pattern(out, one)
             else:
                 print_module(out, one)
+        if listing["patterns"] and listing.get("pattern_options"):
+            print_options(out, listing["pattern_options"], "of every pattern")
     else:
         print_listing(out, listing)
 
 
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
+    from rich.text import Text
+
     from netpipe.render.terminal import Rows
 
     made = Rows(("module", "left"), ("stands on", "left"), ("hosts", "left"), ("what it is", "left"))
@@ -71,9 +77,12 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
         made.add_row(module["name"], module["below"] or "", hosts, reason, style=style)
     out.print(made)
     out.print()
-    made = Rows(("pattern", "left"), ("what the processes do", "left"))
+    made = Rows(("pattern", "left"), ("what the processes do, and what is measured beside the time", "left"))
     for pattern in listing["patterns"]:
-        made.add_row(pattern["name"], pattern["summary"])
+        made.add_row(pattern["name"], Text(pattern["summary"]))
+        measures = ", ".join(measure["name"] for measure in pattern.get("measures", []))
+        if measures:
+            made.add_row("", Text(f"and {measures}", style="dim"))
     out.print(made)
     for refused in listing["refused"]:
         out.print()
@@ -81,7 +90,7 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
     out.print()
     out.print(
         "netpipe list NAME shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k; patterns "
-        "have settings too: window:in_flight=64"
+        "have settings too: window:in_flight=64. Several values are several: 'window:in_flight=1|4|16'"
     )
 
 
@@ -94,7 +103,17 @@ def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
     )
     out.print(pattern["formula"], soft_wrap=True, style="dim", markup=False)
     out.print(f"after {pattern['source']}", soft_wrap=True, style="dim", markup=False)
-    print_options(out, pattern["options"])
+    if pattern["options"]:
+        print_options(out, pattern["options"])
+    if pattern.get("measures"):
+        from netpipe.render.terminal import Rows
+
+        out.print()
+        made = Rows(("measure", "left"), ("unit", "left"), ("what it says", "left"))
+        for measure in pattern["measures"]:
+            unit = "ratio" if measure["unit"] == "1" else measure["unit"]
+            made.add_row(measure["name"], unit, Text(measure["help"]))
+        out.print(made)
 
 
 def print_module(out: Console, module: dict[str, Any]) -> None:
@@ -113,10 +132,13 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
     out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
     if not module["available"]:
         out.print(f"not here: {module['reason']}", soft_wrap=True, markup=False)
-    print_options(out, module["options"])
+    print_options(out, module["options"], tuned=True)
 
 
-def print_options(out: Console, options: list[dict[str, Any]]) -> None:
+def print_options(
+    out: Console, options: list[dict[str, Any]], header: str = "option", tuned: bool = False
+) -> None:
+    """`tuned`: it is worth a word which of them are left as they are by tuning."""
     from rich.text import Text
 
     from netpipe.render.terminal import Rows
@@ -125,17 +147,22 @@ def print_options(out: Console, options: list[dict[str, Any]]) -> None:
         out.print("It has no options.")
         return
     out.print()
-    made = Rows(("option", "left"), ("values", "left"), ("default", "left"), ("what it does", "left"))
+    made = Rows((header, "left"), ("values", "left"), ("default", "left"), ("what it does", "left"))
     for option in options:
-        help_ = option["help"] + ("" if option["tunable"] else " (not tuned)")
-        made.add_row(option["name"], values(option), option["default"], Text(help_))
+        made.add_row(
+            option["name"],
+            Text(values(option)),
+            option["default"],
+            Text(option["help"] + ("" if option["tunable"] or not tuned else " (not tuned)")),
+        )
     out.print(made)
 
 
 def values(option: dict[str, Any]) -> str:
     """What an option takes, in words: "block|poll|hybrid", "0 to 4M", "yes or no"."""
     if option["type"] == "choice":
-        return "|".join(option["choices"])
+        whole = "|".join(option["choices"])
+        return whole if len(whole) <= WIDEST_CHOICES else " | ".join(option["choices"])  # that can be broken
     if option["type"] == "bool":
         return "yes|no"
     if option["type"] in ("int", "size"):
