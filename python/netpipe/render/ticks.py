@@ -28,7 +28,7 @@ _STEPS = {
 def ticks(axis: Axis) -> list[tuple[float, str]]:
     """(value in the unit of the axis, text)."""
     values = (
-        (_octaves(axis) if axis.quantity in ("size", "ranks") else _decades(axis))
+        (_octaves(axis) if axis.quantity in ("size", "number") else _decades(axis))
         if axis.log
         else _even(axis)
     )
