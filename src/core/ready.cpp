@@ -18,12 +18,13 @@ bool ready(int fd, short events, int wait_ms, bool fresh) {
   return poll(&one, 1, wait_ms) > 0;
 }
 
-bool until(std::int64_t moment_ns, bool yields, const volatile int* abort) {
-  while (now_ns() < moment_ns) {
+std::int64_t until(std::int64_t moment_ns, bool yields, const volatile int* abort) {
+  std::int64_t now = now_ns();
+  for (; now < moment_ns; now = now_ns()) {
     if (yields) sched_yield();
-    if (*abort != 0) return false;
+    if (*abort != 0) return -1;
   }
-  return true;
+  return now;
 }
 
 }  // namespace netpipe

@@ -12,7 +12,8 @@ namespace netpipe {
 // fresh: the wait has just begun.
 bool ready(int fd, short events, int wait_ms, bool fresh);
 
-// Until the clock shows this, looking at it all the time; yields: ranks share the processor. False: *abort was raised.
-bool until(std::int64_t moment_ns, bool yields, const volatile int* abort);
+// Until the clock shows this, looking at it all the time; yields: ranks share the processor. The reading that ended it,
+// or -1: *abort was raised.
+std::int64_t until(std::int64_t moment_ns, bool yields, const volatile int* abort);
 
 }  // namespace netpipe

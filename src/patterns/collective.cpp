@@ -89,7 +89,7 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) 
     std::int64_t moment = 0;
     if (const np_status status = agree(s, missed, ahead_ns, moment); status != NP_OK) return status;
     missed = now_ns() > moment;
-    if (!until(moment, s.oversubscribed, s.abort)) return NP_ABORTED;
+    if (until(moment, s.oversubscribed, s.abort) < 0) return NP_ABORTED;
     ++*s.progress;
     const std::int64_t begin = now_ns();
     const np_status status = operate(s);

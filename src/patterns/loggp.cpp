@@ -66,7 +66,7 @@ np_status receive(Stage& s, std::uint64_t count) {
 }
 
 np_status delay(const Stage& s, std::int64_t ns) {
-  return until(now_ns() + ns, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
+  return until(now_ns() + ns, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
 }
 
 // What a delay takes beyond what was asked for.

@@ -75,8 +75,9 @@ np_status send_batch(Stage& s, std::span<const std::int64_t> moments, std::int64
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
   for (const std::int64_t moment : moments) {
-    if (!until(begin + moment, s.oversubscribed, s.abort)) return NP_ABORTED;
-    late += now_ns() - begin - moment > late_ns ? 1 : 0;
+    const std::int64_t now = until(begin + moment, s.oversubscribed, s.abort);
+    if (now < 0) return NP_ABORTED;
+    late += now - begin - moment > late_ns ? 1 : 0;
     if (const np_status status = send(s.endpoint, peer, s.outgoing.take(), bytes); status != NP_OK) return status;
   }
   return NP_OK;

@@ -61,7 +61,7 @@ np_status tell(Stage& s) { return s.module.send(s.endpoint, mirrored(s.rank, s.n
 np_status hear(Stage& s) { return s.module.recv(s.endpoint, mirrored(s.rank, s.nranks), s.token_in, 1); }
 
 np_status pause(const Stage& s, std::int64_t ns) {
-  return until(now_ns() + ns, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
+  return until(now_ns() + ns, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
 }
 
 np_status begin_all(Stage& s, std::uint64_t count) {

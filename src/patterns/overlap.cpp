@@ -110,7 +110,7 @@ np_status meet(Stage& s, std::uint64_t& units) {
   const std::int64_t there = now_ns();
   send();
   if (status != NP_OK) return status;
-  return until(there + (there - here) / 2, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
+  return until(there + (there - here) / 2, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
 }
 
 // How much work takes about twice as long as an exchange: chosen once for a visit, from some exchanges of which neither

@@ -164,7 +164,7 @@ struct Start {
 np_status start(Stage& s, Start& next) {
   if (const np_status status = agree(s, next.late, next.ahead_ns, next.moment); status != NP_OK) return status;
   next.late = now_ns() > next.moment;
-  return until(next.moment, s.oversubscribed, s.abort) ? NP_OK : NP_ABORTED;
+  return until(next.moment, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
 }
 
 // ------------------------------------------------------------------------------------------------- what is timed

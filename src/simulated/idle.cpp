@@ -81,11 +81,12 @@ bool ready(int fd, short events, int wait_ms, bool) {
 }
 
 // Simulated time passes only while a rank sleeps in it.
-bool until(std::int64_t moment_ns, bool, const volatile int* abort) {
-  for (std::int64_t left = moment_ns - now_ns(); left > 0 && *abort == 0; left = moment_ns - now_ns()) {
-    netpipe_simulator_turn(static_cast<double>(left) * 1e-9);
+std::int64_t until(std::int64_t moment_ns, bool, const volatile int* abort) {
+  std::int64_t now = now_ns();
+  for (; now < moment_ns && *abort == 0; now = now_ns()) {
+    netpipe_simulator_turn(static_cast<double>(moment_ns - now) * 1e-9);
   }
-  return *abort == 0;
+  return *abort == 0 ? now : -1;
 }
 
 }  // namespace netpipe

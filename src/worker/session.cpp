@@ -292,11 +292,10 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     lose(sampler, v, wrong ? Exit::gate : Exit::failed, report->sentence, job && !wrong);
     return ok();
   }
-  const Taken taken = take(v, set_.resolved->modes[command.pattern], openings_[command.variant].nranks,
-                           command.size_bytes);
-  const std::size_t dropped =
-      sampler.report(v, taken.ns, at_s() - began_s, began_s, state_, taken.beside,
-                     taken.span_ns / static_cast<double>(v.samples));
+  const Taken taken =
+      take(v, set_.resolved->modes[command.pattern], openings_[command.variant].nranks, command.size_bytes);
+  const std::size_t dropped = sampler.report(v, taken.ns, at_s() - began_s, began_s, state_, taken.beside,
+                                             taken.span_ns / static_cast<double>(v.samples));
   sampler.add_verified(v, report->verified_bytes);
   return write_sample(sampler, v, taken, dropped, report->verified_bytes);
 }
@@ -319,8 +318,9 @@ Session::Taken Session::take(const Visit& v, const Mode& mode, int nranks, std::
   const std::size_t ncells = pattern.cells(part);
   std::vector<double> measures(pattern.measures.size());
   std::vector<double> cells(ncells);
-  std::vector<double> events;
+  std::vector<std::vector<double>> events(v.samples);
   std::vector<std::vector<float>> by_cell(ncells);
+  std::vector<float> values;
   std::vector<std::span<const std::int64_t>> parts(static_cast<std::size_t>(nranks));
   taken.beside.measures.resize(measures.size());
   taken.beside.slowest.assign(ncells, 0);
@@ -332,21 +332,30 @@ Session::Taken Session::take(const Visit& v, const Mode& mode, int nranks, std::
     Reading reading;
     reading.measures = measures;
     reading.cells = cells;
-    reading.events = &events;
-    events.clear();
+    reading.events = &events[i];
     pattern.evaluate(part, v.rounds, parts, reading);
     taken.ns.push_back(reading.ns);
+    values.push_back(static_cast<float>(reading.ns / operations));
     taken.span_ns += reading.span_ns > 0 ? reading.span_ns : reading.ns;
     for (std::size_t m = 0; m < measures.size(); ++m) {
       taken.beside.measures[m].push_back(static_cast<float>(measures[m]));
     }
     for (std::size_t c = 0; c < ncells; ++c) by_cell[c].push_back(static_cast<float>(cells[c] / operations));
-    if (ncells > 0) ++taken.beside.slowest[static_cast<std::size_t>(std::max_element(cells.begin(), cells.end()) - cells.begin())];
-    for (const double ns : events) taken.beside.events.add(ns);
   }
-  for (std::vector<float>& values : by_cell) {
-    std::sort(values.begin(), values.end());
-    taken.beside.cells.push_back(static_cast<float>(quantile(values, 0.5)));
+  // What goes as warm-up goes with all that it says.
+  const std::size_t warm = v.pass < 0 ? 0 : warmup_samples(values);
+  for (std::size_t i = warm; i < v.samples; ++i) {
+    const auto slower = [&](const auto& a, const auto& b) { return a[i] < b[i]; };
+    if (ncells > 0) {
+      ++taken.beside.slowest[static_cast<std::size_t>(std::max_element(by_cell.begin(), by_cell.end(), slower) -
+                                                      by_cell.begin())];
+    }
+    for (const double ns : events[i]) taken.beside.events.add(ns);
+  }
+  for (std::vector<float>& of_cell : by_cell) {
+    of_cell.erase(of_cell.begin(), of_cell.begin() + static_cast<std::ptrdiff_t>(warm));
+    std::sort(of_cell.begin(), of_cell.end());
+    taken.beside.cells.push_back(static_cast<float>(quantile(of_cell, 0.5)));
   }
   return taken;
 }
@@ -375,7 +384,8 @@ Outcome Session::write_sample(const Sampler& sampler, const Visit& v, const Take
   json.key("measures").open('{');
   for (std::size_t m = 0; m < taken.beside.measures.size(); ++m) {
     json.key(pattern.measures[m].name).open('[');
-    for (std::size_t i = dropped; i < taken.ns.size(); ++i) json.value(static_cast<double>(taken.beside.measures[m][i]));
+    for (std::size_t i = dropped; i < taken.ns.size(); ++i)
+      json.value(static_cast<double>(taken.beside.measures[m][i]));
     json.close(']');
   }
   json.close('}');
@@ -413,8 +423,8 @@ std::string Session::point_record(const Sampler& sampler, std::size_t c, std::si
   json.field("min_ns", histogram.min_ns()).field("max_ns", histogram.max_ns()).field("mean_ns", histogram.mean_ns());
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
   json.field("p9999_ns", percentile(0.9999));
-  const bool has_rate = openings_[curve.setting.variant].limits.idle == 0 && e.median > 0 &&
-                        curve.setting.messages_per_operation > 0;
+  const bool has_rate =
+      openings_[curve.setting.variant].limits.idle == 0 && e.median > 0 && curve.setting.messages_per_operation > 0;
   const double bytes = static_cast<double>(point.size_bytes) * curve.setting.messages_per_operation;
   json.field("bytes_per_s", has_rate ? bytes * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation)
