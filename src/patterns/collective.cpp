@@ -4,17 +4,14 @@
 //     time of one operation = the latest end of any rank - the moment that all agreed to begin at
 //     throughput = size_bytes / that time, where size_bytes is what one rank contributes to one other, as in MPI
 //
-// Before each operation an allreduce gathers the ranks, and rank 0 broadcasts a moment a little ahead, by its own
-// clock. Each rank waits for it by its own clock, whose distance from rank 0's was measured before (Rig::synchronise),
-// notes when it really began, carries out the operation, and notes the end. A rank that learned of the moment too late
-// makes the next one lie further ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as
-// easy as you think" (2016), and METHOD rule 12.
+// How all begin at one moment: agreed_start.h. Each rank notes when it really began, and when it was done. METHOD
+// rule 12.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "agreed_start.h"
 #include "core/pattern.h"
-#include "core/ready.h"
 #include "core/verify.h"
 
 namespace netpipe::patterns {
@@ -47,25 +44,6 @@ bool gets_many(int op) { return op == NP_GATHER || op == NP_ALLGATHER || op == N
 
 const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
 
-np_status agree(Stage& s, bool missed, std::int64_t& ahead_ns, std::int64_t& moment) {
-  const np_module& m = s.module;
-  const double late = missed ? 1 : 0;
-  std::memcpy(s.token_out, &late, sizeof late);
-  np_status status = m.collective(s.endpoint, NP_ALLREDUCE, 0, s.token_out, s.token_in, sizeof late, nullptr);
-  if (status != NP_OK) return status;
-  double all_late = 0;
-  std::memcpy(&all_late, s.token_in, sizeof all_late);
-  constexpr std::int64_t shortest_ns = 2'000;
-  constexpr std::int64_t longest_ns = 5'000'000;
-  ahead_ns = std::clamp(all_late > 0 ? 2 * ahead_ns : ahead_ns - ahead_ns / 128, shortest_ns, longest_ns);
-  moment = now_ns() + ahead_ns;
-  std::memcpy(s.token_out, &moment, sizeof moment);
-  status = m.collective(s.endpoint, NP_BCAST, 0, s.token_out, s.token_in, sizeof moment, nullptr);
-  if (s.rank != 0) std::memcpy(&moment, s.token_in, sizeof moment);
-  moment -= s.clock_offset_ns;
-  return status;
-}
-
 np_status operate(Stage& s) {
   const np_module& m = s.module;
   const int op = operation(s);
@@ -82,14 +60,10 @@ constexpr std::uint64_t warm_up_rounds = 4;
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
   if (operation(s) == barrier && s.module.barrier == nullptr) return NP_UNSUPPORTED;
-  std::int64_t ahead_ns = 20'000;
-  bool missed = false;
+  Start next;
   for (std::uint64_t i = 0; i < samples + warm_up_rounds; ++i) {
     const std::int64_t here = now_ns();
-    std::int64_t moment = 0;
-    if (const np_status status = agree(s, missed, ahead_ns, moment); status != NP_OK) return status;
-    missed = now_ns() > moment;
-    if (until(moment, s.oversubscribed, s.abort) < 0) return NP_ABORTED;
+    if (const np_status status = start_together(s, next, agreed_start::by_collectives); status != NP_OK) return status;
     ++*s.progress;
     const std::int64_t begin = now_ns();
     const np_status status = operate(s);
@@ -97,8 +71,8 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) 
     if (status != NP_OK) return status;
     ++*s.progress;
     if (i < warm_up_rounds) continue;
-    to[began] = begin - moment;
-    to[ended] = end - moment;
+    to[began] = begin - next.moment;
+    to[ended] = end - next.moment;
     to[clock_error] = s.clock_error_ns;
     to[whole] = end - here;
     to += notes;

@@ -13,15 +13,13 @@
 // every other once; the time is the mean over the steps, each of which has its own slowest pair. together=no: the pairs
 // have the network for themselves, one after another, and the time is the mean over the pairs.
 //
-// Before each step the ranks agree on a moment a little ahead by a tree of small messages; each waits for it by its own
-// clock, whose distance from rank 0's is known (Rig::synchronise).
+// How the ranks of a step begin at one moment: agreed_start.h.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
+#include "agreed_start.h"
 #include "core/pattern.h"
-#include "core/ready.h"
 
 namespace netpipe::patterns {
 namespace {
@@ -121,52 +119,6 @@ Cell cell(const Part& part, std::uint32_t i) {
   return {low, low + 1 + static_cast<int>(i - cell_of(part, low, low + 1))};
 }
 
-// ------------------------------------------------------------------------------------------------- one moment for all
-
-// Up a binomial tree goes whether a rank learned of the moment before too late, down it the next one. With sends and
-// receives alone: no rank sends up before it has heard from all below, so no two wait for each other.
-np_status agree(Stage& s, bool late, std::int64_t& ahead_ns, std::int64_t& moment) {
-  const np_module& m = s.module;
-  np_status status = NP_OK;
-  int span = 1;
-  for (; span < s.nranks && (s.rank & span) == 0 && status == NP_OK; span *= 2) {
-    if (s.rank + span >= s.nranks) continue;
-    status = m.recv(s.endpoint, s.rank + span, s.token_in, 1);
-    late |= *s.token_in != 0;
-  }
-  if (status != NP_OK) return status;
-  if (s.rank == 0) {
-    constexpr std::int64_t shortest_ns = 2'000;
-    constexpr std::int64_t longest_ns = 5'000'000;
-    ahead_ns = std::clamp(late ? 2 * ahead_ns : ahead_ns - ahead_ns / 128, shortest_ns, longest_ns);
-    moment = now_ns() + ahead_ns;
-  } else {
-    *s.token_out = late ? 1 : 0;
-    status = m.send(s.endpoint, s.rank - span, s.token_out, 1);
-    if (status == NP_OK) status = m.recv(s.endpoint, s.rank - span, s.token_in, sizeof moment);
-    if (status != NP_OK) return status;
-    std::memcpy(&moment, s.token_in, sizeof moment);
-  }
-  std::memcpy(s.token_out, &moment, sizeof moment);
-  for (span /= 2; span > 0 && status == NP_OK; span /= 2) {
-    if (s.rank + span < s.nranks) status = m.send(s.endpoint, s.rank + span, s.token_out, sizeof moment);
-  }
-  moment -= s.clock_offset_ns;
-  return status;
-}
-
-struct Start {
-  std::int64_t ahead_ns = 20'000;
-  bool late = false;
-  std::int64_t moment = 0;
-};
-
-np_status start(Stage& s, Start& next) {
-  if (const np_status status = agree(s, next.late, next.ahead_ns, next.moment); status != NP_OK) return status;
-  next.late = now_ns() > next.moment;
-  return until(next.moment, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
-}
-
 // ------------------------------------------------------------------------------------------------- what is timed
 
 np_status bounce(Stage& s, int peer, char* out, char* in) {
@@ -194,7 +146,7 @@ enum Note { clock_error, whole, of_steps };
 
 // One step of all ranks, or of one pair of it: this rank's part, where it has one. place: of its first message.
 np_status meet(Stage& s, int peer, std::uint64_t rounds, std::uint64_t place, Start& next, std::int64_t* to) {
-  if (const np_status status = start(s, next); status != NP_OK) return status;
+  if (const np_status status = start_together(s, next, agreed_start::by_messages); status != NP_OK) return status;
   ++*s.progress;
   if (peer >= 0) {
     const auto many = static_cast<std::uint32_t>(partners(s));
