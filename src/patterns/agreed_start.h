@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// All ranks begin at one moment: rank 0 names one a little ahead, and each waits for it by its own clock, whose
+// distance from rank 0's is known (Rig::synchronise). A rank that learned of it too late makes the next one lie further
+// ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think" (2016).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "core/pattern.h"
+#include "core/ready.h"
+
+namespace netpipe::patterns {
+
+struct Start {
+  std::int64_t ahead_ns = 20'000;
+  bool late = false;
+  std::int64_t moment = 0;  // by the own clock
+};
+
+namespace agreed_start {
+
+inline void name_moment(Start& next, bool anybody_late) {
+  constexpr std::int64_t shortest_ns = 2'000;
+  constexpr std::int64_t longest_ns = 5'000'000;
+  next.ahead_ns =
+      std::clamp(anybody_late ? 2 * next.ahead_ns : next.ahead_ns - next.ahead_ns / 128, shortest_ns, longest_ns);
+  next.moment = now_ns() + next.ahead_ns;
+}
+
+// Up a binomial tree goes whether a rank was late, down it the moment. No rank sends up before it has heard from all
+// below, so no two wait for each other.
+inline np_status by_messages(Stage& s, Start& next) {
+  const np_module& m = s.module;
+  np_status status = NP_OK;
+  bool late = next.late;
+  int span = 1;
+  for (; span < s.nranks && (s.rank & span) == 0 && status == NP_OK; span *= 2) {
+    if (s.rank + span >= s.nranks) continue;
+    status = m.recv(s.endpoint, s.rank + span, s.token_in, 1);
+    late |= *s.token_in != 0;
+  }
+  if (status != NP_OK) return status;
+  if (s.rank == 0) {
+    name_moment(next, late);
+  } else {
+    *s.token_out = late ? 1 : 0;
+    status = m.send(s.endpoint, s.rank - span, s.token_out, 1);
+    if (status == NP_OK) status = m.recv(s.endpoint, s.rank - span, s.token_in, sizeof next.moment);
+    if (status != NP_OK) return status;
+    std::memcpy(&next.moment, s.token_in, sizeof next.moment);
+  }
+  std::memcpy(s.token_out, &next.moment, sizeof next.moment);
+  for (span /= 2; span > 0 && status == NP_OK; span /= 2) {
+    if (s.rank + span < s.nranks) status = m.send(s.endpoint, s.rank + span, s.token_out, sizeof next.moment);
+  }
+  return status;
+}
+
+inline np_status by_collectives(Stage& s, Start& next) {
+  const np_module& m = s.module;
+  const double late = next.late ? 1 : 0;
+  std::memcpy(s.token_out, &late, sizeof late);
+  np_status status = m.collective(s.endpoint, NP_ALLREDUCE, 0, s.token_out, s.token_in, sizeof late, nullptr);
+  if (status != NP_OK) return status;
+  double all_late = 0;
+  std::memcpy(&all_late, s.token_in, sizeof all_late);
+  if (s.rank == 0) name_moment(next, all_late > 0);
+  std::memcpy(s.token_out, &next.moment, sizeof next.moment);
+  status = m.collective(s.endpoint, NP_BCAST, 0, s.token_out, s.token_in, sizeof next.moment, nullptr);
+  if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
+  return status;
+}
+
+}  // namespace agreed_start
+
+// Comes back when the moment is there. agree: one of the two above; a pattern uses what it needs of its module anyway.
+inline np_status start_together(Stage& s, Start& next, np_status (*agree)(Stage& s, Start& next)) {
+  if (const np_status status = agree(s, next); status != NP_OK) return status;
+  next.moment -= s.clock_offset_ns;
+  next.late = now_ns() > next.moment;
+  return until(next.moment, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
+}
+
+}  // namespace netpipe::patterns
