@@ -132,6 +132,7 @@ class Plan(Record, kw_only=True, tag="plan"):
     verify: bool | None = None
     timeout_s: float | None = None
     seed: int | None = None
+    placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
     pin: list[int | None] | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:

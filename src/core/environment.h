@@ -3,9 +3,12 @@
 // docs/reference/environment.md names every fact with its unit and its source.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/result.h"
 
 namespace netpipe {
 
@@ -20,6 +23,15 @@ struct Host {
 // what cannot be read is null. Starts no process, opens no connection, and takes a few milliseconds. Contains no
 // address of any kind.
 std::string environment_json(std::span<const int> cpus, const Host& host = {});
+
+// How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on two
+// of one socket (in different last levels of cache, where it has several), on two sockets.
+enum class Nearness { smt, cache, socket, sockets };
+inline constexpr std::array<const char*, 4> nearness_names = {"smt", "cache", "socket", "sockets"};
+
+// Two processors that are so, within the affinity mask, always the same on the same machine: where there is a choice of
+// one kind of core, the fastest, and without the core of processor 0. A failure names what this host has.
+Result<std::vector<int>> two_cpus(Nearness nearness, const Host& host = {});
 
 // One processor per rank, always the same on the same machine: distinct physical cores of one kind that share the last
 // level of cache, else one socket, else any; without the core of processor 0, where interrupts go, when there are more

@@ -9,8 +9,10 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "core/environment.h"
 
@@ -89,6 +91,29 @@ std::vector<int> closest_group(const std::vector<Topology::Cpu>& cores, std::siz
   return {};
 }
 
+// One processor per physical core; the others are its idle siblings.
+struct Cores {
+  std::vector<Topology::Cpu> first;
+  std::vector<int> siblings;
+};
+Cores cores_of(const Topology& topology) {
+  Cores cores;
+  for (const int number : topology.allowed) {
+    const Topology::Cpu& cpu = *topology.find(number);
+    const bool seen =
+        std::any_of(cores.first.begin(), cores.first.end(), [&](const auto& one) { return one.core == cpu.core; });
+    seen ? cores.siblings.push_back(cpu.cpu) : cores.first.push_back(cpu);
+  }
+  return cores;
+}
+
+constexpr std::size_t few_cores = 4;  // so few are not given away to spare that of processor 0
+
+// "2 sockets"
+std::string counted(std::size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 }  // namespace
 
 const Topology::Cpu* Topology::find(int cpu) const {
@@ -149,24 +174,13 @@ std::vector<int> sensible_cpus(int ranks, const Host& host) {
   const Topology topology = read_topology(Files(host));
   const auto wanted = static_cast<std::size_t>(std::max(ranks, 0));
 
-  // One processor per physical core; the others are idle siblings.
-  std::vector<Cpu> cores;
-  std::vector<int> siblings;
-  for (const int number : topology.allowed) {
-    const Cpu& cpu = *topology.find(number);
-    const bool seen = std::any_of(cores.begin(), cores.end(), [&](const Cpu& one) { return one.core == cpu.core; });
-    if (seen) {
-      siblings.push_back(cpu.cpu);
-    } else {
-      cores.push_back(cpu);
-    }
-  }
+  auto [cores, siblings] = cores_of(topology);
   std::stable_sort(cores.begin(), cores.end(), [](const Cpu& a, const Cpu& b) { return a.capacity > b.capacity; });
 
   // Cores of one kind first, the fastest first; only where no kind has enough of them, a mixture.
   std::set<int, std::greater<>> kinds;
   for (const Cpu& core : cores) kinds.insert(core.capacity);
-  const bool avoid_cpu0 = cores.size() > 4;
+  const bool avoid_cpu0 = cores.size() > few_cores;
   for (const int kind : kinds) {
     std::vector<Cpu> same;
     std::copy_if(cores.begin(), cores.end(), std::back_inserter(same),
@@ -181,6 +195,57 @@ std::vector<int> sensible_cpus(int ranks, const Host& host) {
   for (std::size_t i = 0; !all.empty() && all.size() < wanted; ++i) all.push_back(all[i]);
   if (all.size() > wanted) all.resize(wanted);
   return all;
+}
+
+Result<std::vector<int>> two_cpus(Nearness nearness, const Host& host) {
+  using Cpu = Topology::Cpu;
+  const Files files(host);
+  const Topology topology = read_topology(files);
+  if (topology.allowed.empty() || (!files.exists(cpu_path(topology.allowed[0], "topology/package_cpus_list")) &&
+                                   !files.exists(cpu_path(topology.allowed[0], "topology/core_siblings_list")))) {
+    return unavailable("pin: this host does not say which processors share what; name two of them");
+  }
+  const std::vector<Cpu> cores = cores_of(topology).first;
+  std::set<int> caches, packages;
+  std::map<int, std::set<int>> caches_of;
+  for (const Cpu& cpu : cores) {
+    caches.insert(cpu.cache);
+    packages.insert(cpu.package);
+    caches_of[cpu.package].insert(cpu.cache);
+  }
+  const auto fits = [&](const Cpu& a, const Cpu& b) {
+    const bool one_core = a.core == b.core;
+    switch (nearness) {
+      case Nearness::smt: return one_core;
+      case Nearness::cache: return !one_core && a.cache == b.cache && a.package == b.package;
+      case Nearness::socket:
+        return !one_core && a.package == b.package && (caches_of[a.package].size() == 1 || a.cache != b.cache);
+      case Nearness::sockets: return a.package != b.package;
+    }
+    return false;
+  };
+  // Of one kind, then fast, then not the core of processor 0, then the first.
+  std::optional<std::tuple<bool, int, bool>> best;
+  std::vector<int> found;
+  for (auto one = topology.allowed.begin(); one != topology.allowed.end(); ++one) {
+    for (auto other = one + 1; other != topology.allowed.end(); ++other) {
+      const Cpu& a = *topology.find(*one);
+      const Cpu& b = *topology.find(*other);
+      if (!fits(a, b)) continue;
+      const bool spares = cores.size() <= few_cores || (a.core != 0 && b.core != 0);
+      const std::tuple rank{a.capacity == b.capacity, std::min(a.capacity, b.capacity), spares};
+      if (best && rank <= *best) continue;
+      best = rank;
+      found = {a.cpu, b.cpu};
+    }
+  }
+  if (best) return found;
+  static constexpr std::array<const char*, 4> wanted = {
+      "processors of one core", "cores that share the last level of cache", "cores of one socket", "sockets"};
+  return unavailable(std::string("pin ") + nearness_names[static_cast<std::size_t>(nearness)] + ": there are no two " +
+                     wanted[static_cast<std::size_t>(nearness)] + " here; this process may use " +
+                     counted(packages.size(), "socket") + " with " + counted(caches.size(), "last-level cache") + ", " +
+                     counted(cores.size(), "core") + " and " + counted(topology.allowed.size(), "processor"));
 }
 
 }  // namespace netpipe

@@ -114,12 +114,19 @@ Outcome set_pin(Plan& plan, std::string_view value) {
     plan.pin.kind = value == "auto" ? Pinning::Kind::automatic : Pinning::Kind::none;
     return ok();
   }
+  const auto near = std::find(nearness_names.begin(), nearness_names.end(), value);
+  if (near != nearness_names.end()) {
+    plan.pin.kind = Pinning::Kind::nearness;
+    plan.pin.nearness = static_cast<Nearness>(near - nearness_names.begin());
+    return ok();
+  }
   plan.pin.kind = Pinning::Kind::list;
   for (const std::string& one : split(value, ',')) {
     const Result<std::int64_t> cpu = parse_integer(one);
     if (!cpu || *cpu < 0 || *cpu > 65535) {
       return usage("'" + std::string(value) +
-                   "' is no pinning; write auto, none, or one processor number per rank such as 0,1");
+                   "' is no pinning; write auto, none, smt, cache, socket, sockets, or one processor number per rank such "
+                   "as 0,1");
     }
     plan.pin.cpus.push_back(static_cast<int>(*cpu));
   }
@@ -182,6 +189,7 @@ constexpr std::array<const char*, 3> schedule_names = {"classic", "powers", "lis
 }  // namespace
 
 std::string pin_text(const Pinning& pin) {
+  if (pin.kind == Pinning::Kind::nearness) return nearness_names[static_cast<std::size_t>(pin.nearness)];
   if (pin.kind != Pinning::Kind::list) return pin.kind == Pinning::Kind::automatic ? "auto" : "none";
   std::string text;
   for (const int cpu : pin.cpus) text += (text.empty() ? "" : ",") + std::to_string(cpu);
@@ -343,6 +351,18 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
   resolved.pool = pool_need(plan, resolved);
+  if (plan.pin.kind == Pinning::Kind::nearness) {
+    if (!plan.host.empty()) {
+      return usage("pin " + pin_text(plan.pin) + " is of two processors of one host; between two name one of each");
+    }
+    const auto crowd = std::find_if(resolved.variants.begin(), resolved.variants.end(), [&](const Variant& variant) {
+      return ranks_of(*variant.module, plan.ranks) > 2;
+    });
+    if (crowd != resolved.variants.end()) {
+      return usage("pin " + pin_text(plan.pin) + " is of two ranks, and " + crowd->name + " has " +
+                   std::to_string(ranks_of(*crowd->module, plan.ranks)) + "; name one processor per rank");
+    }
+  }
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (too_few) {
@@ -427,7 +447,8 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
       .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
   json.field("pool_bytes", 2 * pool).close('}');
   json.field("target", plan.target).field("confidence", confidence).field("budget_s", plan.budget_s);
-  json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed).key("pin").open('[');
+  json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed);
+  json.field("placement", pin_text(plan.pin)).key("pin").open('[');
   for (const int cpu : pin) {
     if (cpu >= 0) {
       json.value(cpu);

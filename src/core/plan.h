@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/buffers.h"
+#include "core/environment.h"
 #include "core/pattern.h"
 #include "core/registry.h"
 #include "core/result.h"
@@ -19,8 +20,9 @@
 namespace netpipe {
 
 struct Pinning {
-  enum class Kind { automatic, none, list } kind = Kind::automatic;
-  std::vector<int> cpus;  // list: one per rank
+  enum class Kind { automatic, none, list, nearness } kind = Kind::automatic;
+  std::vector<int> cpus;              // list: one per rank
+  Nearness nearness = Nearness::smt;  // of the two ranks of one host
 };
 
 struct Plan {

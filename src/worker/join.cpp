@@ -79,10 +79,16 @@ int join(const ModuleLoader& load, int ranks_here) {
   setting.loading = loading;
   setting.ranks_here = ranks_here;
   setting.local_address = link->local_address;
-  setting.oversubscribed = ranks_share_a_cpu(choose_cpus(plan->pin, static_cast<int>(*members) - 1));
+  const Result<std::vector<int>> all = choose_cpus(plan->pin, static_cast<int>(*members) - 1);
+  if (!all) return complain(all.failure());
+  setting.oversubscribed = ranks_share_a_cpu(*all);
   setting.settle = [&plan](int local, int locals) -> Result<int> {
-    const std::vector<int> cpus = choose_cpus(plan->pin, locals);
-    const int cpu = cpus[static_cast<std::size_t>(local)];
+    if (plan->pin.kind == Pinning::Kind::nearness && locals != 2) {
+      return usage("pin " + pin_text(plan->pin) + " is of two ranks of one host, and here is one; name processors");
+    }
+    const Result<std::vector<int>> cpus = choose_cpus(plan->pin, locals);
+    if (!cpus) return cpus.failure();
+    const int cpu = (*cpus)[static_cast<std::size_t>(local)];
     if (Outcome pinned = pin_to(cpu); !pinned) return pinned.failure();
     return cpu;
   };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/environment.h"
 
@@ -21,8 +22,13 @@ int allowed_cpus() {
 
 }  // namespace
 
-std::vector<int> choose_cpus(const Pinning& pin, int ranks) {
+Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks) {
   std::vector<int> cpus;
+  if (pin.kind == Pinning::Kind::nearness) {
+    Result<std::vector<int>> two = two_cpus(pin.nearness);
+    if (!two) return two.failure();
+    cpus = std::move(*two);
+  }
   if (pin.kind == Pinning::Kind::list) cpus = pin.cpus;
   if (pin.kind == Pinning::Kind::automatic) cpus = sensible_cpus(ranks);
   cpus.resize(static_cast<std::size_t>(ranks), -1);

@@ -9,7 +9,7 @@
 namespace netpipe {
 
 // One processor per rank, -1 for a rank that is not pinned.
-std::vector<int> choose_cpus(const Pinning& pin, int ranks);
+Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks);
 bool ranks_share_a_cpu(const std::vector<int>& cpus);
 Outcome pin_to(int cpu);  // -1: leaves it where it is
 

@@ -211,14 +211,18 @@ int run(const Plan& plan, LauncherInput& input) {
     const Result<Link> link = call(call_options);
     if (!link) return complain(link.failure());
     const auto group = make_socket_group(0, 2, {-1, link->fd}, Watchdog::abort_flag());
-    const std::vector<int> cpus = choose_cpus(plan.pin, 1);
+    const Result<std::vector<int>> chosen = choose_cpus(plan.pin, 1);
+    if (!chosen) return complain(chosen.failure());
+    const std::vector<int>& cpus = *chosen;
     setting.group = group.get();
     setting.job = link->job;
     setting.local_address = link->local_address;
     setting.cpu = cpus[0];
     return lead(plan, *registry, *resolved, std::move(setting), {cpus[0], -1}, input);
   }
-  const std::vector<int> cpus = choose_cpus(plan.pin, resolved->nranks);
+  const Result<std::vector<int>> chosen = choose_cpus(plan.pin, resolved->nranks);
+  if (!chosen) return complain(chosen.failure());
+  const std::vector<int>& cpus = *chosen;
   setting.arena = resolved->nranks > 1 ? make_arena() : nullptr;
   setting.job = random_job();
   setting.local_address = "127.0.0.1";

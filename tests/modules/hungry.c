@@ -3,6 +3,7 @@
  * Takes 16 MiB when it is opened, of which it locks a page, and 8 MiB with its first message, as libraries do that
  * connect only then.
  */
+#define _GNU_SOURCE
 #include <sys/mman.h>
 
 #include "pair.h"

@@ -51,6 +51,17 @@ std::string canonical_of(const std::string& text) {
   return {};
 }
 
+TEST(Plan, PinsTwoRanksByHowNearTheyAre) {
+  for (const std::string name : {"smt", "cache", "socket", "sockets"}) {
+    const std::string text = minimal + "pin " + name + "\n";
+    EXPECT_EQ(parsed(text).pin.kind, Pinning::Kind::nearness);
+    EXPECT_EQ(pin_text(parsed(text).pin), name);
+    EXPECT_EQ(refusal(text), "");
+    EXPECT_NE(refusal(text + "host far.example\n").find("two processors of one host"), std::string::npos);
+  }
+  EXPECT_NE(refusal(minimal + "pin socke\n").find("write auto, none, smt, cache, socket, sockets"), std::string::npos);
+}
+
 TEST(Plan, WithPatternNoneOnlyOpensItsVariants) {
   const std::string text = minimal + "pattern none\n";
   const Result<Resolved> resolved = resolve(parsed(text), registry());
@@ -332,7 +343,7 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
         R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
         R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
         R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
-        R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"pin":[3,null]})"}) {
+        R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null]})"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
   }
   EXPECT_EQ(record.find('\n'), std::string::npos);
