@@ -62,7 +62,11 @@ PASSED_ON = (
     ("budget", "SECONDS", "Longest time for one curve  [3]"),
     ("timeout", "SECONDS", "Longest time that any wait may last  [10]"),
     ("seed", "NUMBER", "Of the random order of the sizes  [1]"),
-    ("pin", "CPUS", "Processors, one per rank: 0,1; auto, none; or how near: smt, cache, socket, sockets  [auto]"),
+    (
+        "pin",
+        "CPUS",
+        "Processors, one per rank: 0,1; auto, none; or how near: smt, cache, socket, sockets  [auto]",
+    ),
     ("ranks", "N", "Processes of a variant whose library starts its own, such as mpi  [2]"),
     ("bind", "ADDRESS", "Where processes on --hosts reach this host  [found out]"),
     ("host", "HOST", "The host where netpipe serve runs; without it both ranks are here."),
