@@ -50,7 +50,15 @@ def parse(text: str) -> list[dict[str, Any]]:
 
 # Long files whose tests share nothing. Where several processes share the tests out (pytest-xdist, loadgroup), those
 # of every other file stay in one process, for the daemons, ports and libraries that they share.
-SPREAD = {"test_conformance.py", "test_mpi.py", "test_mpi_one_sided.py"}
+SPREAD = {
+    "test_collective.py",
+    "test_conformance.py",
+    "test_load.py",
+    "test_many_ranks.py",
+    "test_mpi.py",
+    "test_mpi_one_sided.py",
+    "test_one_sided.py",
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -354,6 +354,28 @@ def test_two_namespaces_measure_over_their_own_link(
     assert any("10.77.0.1" in json.dumps(s) for s in settings)
 
 
+def test_hosts_whose_clocks_are_hours_apart_are_compared_before_they_time_one_way(
+    serve: Serve, measure: Runner
+) -> None:
+    """The server lives in a time namespace of its own, so its monotonic clock shows another time. Latencies from one
+    clock to the other are one way, and would be off by all of it.
+    """
+    hours_s = 12345
+    elsewhere = ("unshare", "--time", "--monotonic", str(hours_s), "--fork")
+    if os.geteuid() != 0 or subprocess.run([*elsewhere, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root and time namespaces (Linux 5.6, unshare of util-linux 2.36)")
+    server = serve(inside=elsewhere)
+    done = quick(server, measure, "pattern offered:rate=2000")
+    assert done.code == 0, done.said
+    for point in done.settled():
+        if point["type"] != "point":
+            continue
+        measures = {one["name"]: one["median"] for one in point["measures"]}
+        assert 0 < measures["clock_error"] < 1e9
+        # No message arrives before it has left, but for the error of the clocks.
+        assert -measures["clock_error"] <= point["median_ns"] < hours_s * 1e9 / 100
+
+
 def test_a_client_that_falls_silent_is_given_up_after_the_deadline(
     serve: Serve, measure: Runner, started: Starter
 ) -> None:
