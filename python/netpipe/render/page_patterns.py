@@ -27,6 +27,7 @@ from netpipe.render.units import measure_text, percent_text, size_text, time_tex
 QUANTITY = {"ns": "time", "bytes/s": "rate", "1/s": "count"}
 MOST_CELLS = 20_000  # of all maps together; beyond it only the typical sizes are there
 MOST_VIEWS = 24  # of one figure: more nobody chooses from
+WIDE = 100.0  # ratios and plain numbers that span more than this are drawn on a logarithmic axis
 LOG_VALUES = 16.0  # a setting whose values span more than this is drawn on a logarithmic axis
 
 
@@ -118,7 +119,8 @@ def _view(
 ) -> dict[str, Any]:
     """Lines with their intervals. Times are logarithmic; so are rates, which span as much."""
     values = [value for one in series for _, estimate in one.values for value in _limits(estimate)]
-    log = quantity in ("time", "rate", "count") and min(values) > 0
+    wide = min(values) > 0 and max(values) > WIDE * min(values)
+    log = (quantity in ("time", "rate", "count") and min(values) > 0) or wide
     scale = SCALE[quantity]
     drawn = []
     for one in series:
@@ -141,6 +143,12 @@ def _view(
             }
         )
     return {"label": label, "x": x, "y": _axis(quantity, values, "", log), "series": drawn}
+
+
+def _title(name: str) -> str:
+    """Words begin with a capital letter; a symbol as o_s stays as it is."""
+    words = name.split("_")
+    return name if min(map(len, words)) == 1 else " ".join(words).capitalize()
 
 
 def _limits(estimate: Estimate) -> tuple[float, float]:
@@ -181,7 +189,7 @@ def _measures(some: Sequence[Curve], colors: dict[str, int], family: Family | No
             views.append(_view(label, series, x, QUANTITY.get(unit, "number"), unit))
         panels.append(
             {
-                "title": name.replace("_", " ").capitalize() + " over message size",
+                "title": f"{_title(name)} over message size",
                 "kind": "lines",
                 "views": views,
             }

@@ -315,7 +315,10 @@
     if (panel.kind === "map") {
       const looks = layout(host, { log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
       const plain = { type: "category", automargin: true, showgrid: false, zeroline: false, ticks: "", tickangle: 0 };
-      looks.xaxis = { ...plain, title: { text: view.xTitle, standoff: 8 } };
+      // As many names as there is room for.
+      const every = Math.ceil(view.x.length / 8);
+      const named = view.x.filter((_, i) => i % every === 0);
+      looks.xaxis = { ...plain, title: { text: view.xTitle, standoff: 8 }, tickvals: named, ticktext: named };
       looks.yaxis = { ...plain, title: { text: view.yTitle, standoff: 8 }, autorange: "reversed" };
       Plotly.react(host, [mapTrace(view)], looks, config);
       return;
