@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import LAYERS, Layer, classic_sizes, point, run
+from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 
 from netpipe.cli import report
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
@@ -329,6 +329,83 @@ def test_any_facts_become_lines(facts: Any) -> None:
         assert isinstance(text, str)
 
 
+# ------------------------------------------------------------------------------------------ what patterns say
+
+
+@pytest.fixture(scope="module")
+def of_patterns() -> Page:
+    return of(patterned())
+
+
+def panels(read: Page) -> dict[str, dict[str, Any]]:
+    """Of each pattern and title; a title is that of a figure, behind the name of its section."""
+    data = read.data()["panels"]
+    assert [place for tag, place in read.elements if tag == "figure" and place.get("class") == "panel"]
+    return {panel["title"]: panel for panel in data}
+
+
+def test_every_measure_has_its_plot(of_patterns: Page) -> None:
+    found = panels(of_patterns)
+    overlap = found["overlap over message size"]["views"][0]
+    assert [one["label"] for one in overlap["series"]] == ["shm", "tcp"]
+    assert not overlap["y"]["log"], "a ratio stands on a linear axis"
+    assert found["computed over message size"]["views"][0]["y"]["log"]
+    one = overlap["series"][0]
+    assert one["low"][2] < one["y"][2] < one["high"][2]
+    assert "unknown over message size" not in found
+    assert "clock_error over message size" not in found, "nothing at every size"
+
+
+def test_settings_lie_over_each_other_and_numbers_have_an_axis(of_patterns: Page) -> None:
+    found = panels(of_patterns)
+    throughput = found["Throughput by in_flight"]["views"]
+    assert [view["label"] for view in throughput] == ["shm", "tcp"]
+    assert [one["label"] for one in throughput[0]["series"]] == [f"in_flight={n}" for n in (1, 4, 16, 64)]
+    offsets = found["Time over send_offset"]["views"]
+    assert [view["label"] for view in offsets] == ["8 B", "1 KiB", "64 KiB", "1 MiB"]
+    assert offsets[0]["series"][0]["x"] == list(range(0, 65, 8))
+    ratios = found["The same, over that at send_offset=0"]["views"][1]["series"][0]["y"]
+    assert ratios[0] == 1
+    assert ratios[1] == pytest.approx(1.12, rel=0.03)
+    assert any(one["faint"] for one in found["Time over rate"]["views"][0]["series"]), "p99 beside the median"
+
+
+def test_ranks_and_pairs_are_maps(of_patterns: Page) -> None:
+    found = panels(of_patterns)
+    pairs_of = found["Each pair over the median of all"]["views"][0]
+    assert pairs_of["z"][0][3] == pairs_of["z"][3][0] == pytest.approx(1.39, rel=0.01)
+    assert all(pairs_of["z"][rank][rank] is None for rank in range(4))
+    assert "the slowest in 87 %" in pairs_of["text"][0][3]
+    ranks_of = found["Each rank over the median of all"]["views"][0]
+    assert ranks_of["z"][3][0] == pytest.approx(1.39, rel=0.01)
+    assert "rank 3 was the slowest of 4 ranks in 87 % of the operations at 8 B" in of_patterns.text
+
+
+def test_modes_and_percentiles_are_with_the_distribution(of_patterns: Page) -> None:
+    data = of_patterns.data()
+    place = [curve["label"] for curve in data["curves"]].index("shm, offered:rate=90")
+    shown = data["histograms"][place]["8"]
+    assert [name for name, _ in shown["marks"]] == ["median", "p90", "p99", "p99.9", "p99.99"]
+    assert len(shown["modes"]) == 2
+    assert shown["what"] == "operations"
+    window = [curve["label"] for curve in data["curves"]].index("shm, window")
+    assert data["histograms"][window]["8"]["what"] == "batches of 128 operations"
+
+
+def test_a_pattern_without_a_rate_is_drawn_over_time_alone(of_patterns: Page) -> None:
+    data = of_patterns.data()
+    overhead = [curve["label"] for curve in data["curves"]].index("shm, overhead")
+    assert any(line["curve"] == overhead for line in data["figures"]["latency"]["lines"])
+    assert not any(line["curve"] == overhead for line in data["figures"]["throughput"]["lines"])
+
+
+def test_many_ranks_and_many_settings_stay_small() -> None:
+    made = run(LAYERS[2:3], classic_sizes())
+    for one in made.points:
+        one.cells = pairs(40, one.median_ns, 7)
+    assert len(page(made)) < LARGEST_BYTES
+
+
 # ---------------------------------------------------------------------------------------- the command, the browser
 
 
@@ -364,15 +441,23 @@ addEventListener("load", () => setTimeout(() => {
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
     whole: str, width: int, tmp_path: Path
 ) -> None:
+    found = in_a_browser(whole, width, tmp_path)
+    assert found["errors"] == []
+    assert found["scroll"] <= found["client"]
+    assert found["wide"] == 0
+    assert found["drawn"] == 7  # five figures, the distribution, the yardsticks
+    assert found["paths"] > 30
+
+
+def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> dict[str, Any]:
+    """What a browser made of the page."""
     assert CHROMIUM is not None
     watched = whole.replace(
         "<style>",
         "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };</script><style>",
         1,
     )
-    frame = (
-        f'<iframe style="border:0;width:{width}px;height:4000px" srcdoc="{html.escape(watched)}"></iframe>'
-    )
+    frame = f'<iframe style="border:0;width:{width}px;height:{height}px" srcdoc="{html.escape(watched)}"></iframe>'
     outer = tmp_path / "outer.html"
     outer.write_text(f"<!doctype html><meta charset=utf-8><body>{frame}{PROBE}")
     done = subprocess.run(
@@ -386,7 +471,7 @@ def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
                 "--disable-background-networking",
             ),
             *("--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"),
-            *("--virtual-time-budget=20000", "--window-size=1500,4000", "--dump-dom", outer.as_uri()),
+            *("--virtual-time-budget=20000", f"--window-size=1500,{height}", "--dump-dom", outer.as_uri()),
         ],
         capture_output=True,
         text=True,
@@ -395,9 +480,14 @@ def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
     )
     marker = 'data-found="'
     assert marker in done.stdout, done.stderr[-2000:]
-    found = json.loads(html.unescape(done.stdout.split(marker, 1)[1].split('"', 1)[0]))
+    found: dict[str, Any] = json.loads(html.unescape(done.stdout.split(marker, 1)[1].split('"', 1)[0]))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) -> None:
+    found = in_a_browser(page(patterned()), 1200, tmp_path, height=12_000)
     assert found["errors"] == []
-    assert found["scroll"] <= found["client"]
     assert found["wide"] == 0
-    assert found["drawn"] == 7  # five figures, the distribution, the yardsticks
-    assert found["paths"] > 30
+    assert found["drawn"] == 7 + len(of_patterns.data()["panels"])

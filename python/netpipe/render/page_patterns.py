@@ -145,12 +145,6 @@ def _view(
     return {"label": label, "x": x, "y": _axis(quantity, values, "", log), "series": drawn}
 
 
-def _title(name: str) -> str:
-    """Words begin with a capital letter; a symbol as o_s stays as it is."""
-    words = name.split("_")
-    return name if min(map(len, words)) == 1 else " ".join(words).capitalize()
-
-
 def _limits(estimate: Estimate) -> tuple[float, float]:
     return (estimate.low, estimate.high) if estimate.known else (estimate.value, estimate.value)
 
@@ -189,7 +183,7 @@ def _measures(some: Sequence[Curve], colors: dict[str, int], family: Family | No
             views.append(_view(label, series, x, QUANTITY.get(unit, "number"), unit))
         panels.append(
             {
-                "title": f"{_title(name)} over message size",
+                "title": f"{name} over message size",
                 "kind": "lines",
                 "views": views,
             }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from netpipe.analysis.cells import CLOCK_ERROR, Slowest
-from netpipe.analysis.curves import Curve, curves
+from netpipe.analysis.curves import Curve, curves, shown_point
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.launches import LaunchSpread
 from netpipe.analysis.losses import Loss
@@ -324,7 +324,7 @@ def slowest_sentence(slowest: Slowest) -> str:
     )
 
 
-SKEWED = 0.1  # of the time of an operation: ranks that begin so far apart are said with a warning
+SKEWED = 0.1  # of the time of a sample: ranks that begin so far apart are said with a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,9 @@ class Begun:
     size_bytes: int
     skew_ns: float
     clock_error_ns: float | None
-    share: float  # that the skew has of the time of an operation there
+    share: (
+        float  # that the skew has of the time from one beginning to the next: of all operations of a sample
+    )
 
 
 def begun_together(found: Iterable[Curve]) -> tuple[Begun, ...]:
@@ -354,7 +356,7 @@ def begun_together(found: Iterable[Curve]) -> tuple[Begun, ...]:
                 spot.size_bytes,
                 skew.value,
                 error.value if error else None,
-                skew.value / spot.time_ns.value,
+                skew.value / (spot.time_ns.value * (shown_point(spot).ops or 1)),
             )
             if curve.variant not in worst or begun.share > worst[curve.variant].share:
                 worst[curve.variant] = begun
@@ -367,10 +369,10 @@ def begun_sentence(begun: Begun) -> str:
         if begun.clock_error_ns is not None
         else ""
     )
+    where_most = f"{begun.pattern} at {size_text(begun.size_bytes)}"
     return (
-        f"The ranks of {begun.variant} began within {time_text(begun.skew_ns)} of each other (median), "
-        f"{percent_text(begun.share)} of the time of {begun.pattern} at {size_text(begun.size_bytes)}, where that is "
-        f"most{clocks}."
+        f"The ranks of {begun.variant} began within {time_text(begun.skew_ns)} of each other (median), at most "
+        f"{percent_text(begun.share)} of the time of a sample: {where_most}{clocks}."
     )
 
 

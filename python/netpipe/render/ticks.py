@@ -41,10 +41,12 @@ def tick_text(quantity: str, value: float) -> str:
         return "0"
     steps, smallest = _STEPS[quantity]
     shown = value * SCALE[quantity]
-    step, unit = next(((step, unit) for step, unit in steps if shown >= step * (1 - 1e-9)), (1, smallest))
+    step, unit = next(
+        ((step, unit) for step, unit in steps if abs(shown) >= step * (1 - 1e-9)), (1, smallest)
+    )
     number = shown / step
     # Beyond the largest unit an exponent would be nothing to read on an axis.
-    return (f"{number:.4g} {unit}" if number < 1000 else f"{number:,.0f} {unit}").rstrip()
+    return (f"{number:.4g} {unit}" if abs(number) < 1000 else f"{number:,.0f} {unit}").rstrip()
 
 
 def _octaves(axis: Axis) -> list[float]:
