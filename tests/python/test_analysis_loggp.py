@@ -15,6 +15,7 @@ from synthetic import point
 from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.loggp import LINES, LogGP, Range, fit, loggp, told_from_zero
 from netpipe.records import Measure, Point, Run
+from netpipe.render.loggp import page_table
 
 SIZES = [2**k for k in range(18)]
 
@@ -216,3 +217,22 @@ def test_the_line_is_that_of_lawson_and_hanson(rows: list[tuple[float, float]]) 
     )
     assert (ours >= 0).all()
     assert (peer >= 0).all()
+
+
+def test_the_table_names_every_parameter_and_what_cannot_be_told_from_zero() -> None:
+    told = loggp(Run(points(Model().values)))
+    (row,) = page_table(told).rows  # type: ignore[union-attr]
+    assert row[0] == "far"
+    assert row[1] == "1 B to 128 KiB"
+    for cell, unit in zip(row[2:6], ("µs", "µs", "µs", "µs"), strict=True):
+        assert unit in cell
+        assert "[" in cell
+    assert row[2].startswith(("19.", "20."))
+    assert "Gbps" in row[6]
+
+    def free_sends(size: int) -> dict[str, float]:
+        return Model().values(size) | {"o_s": 0.0}
+
+    (row,) = page_table(loggp(Run(points(free_sends)))).rows  # type: ignore[union-attr]
+    assert row[3].startswith("< ") or row[3].startswith("0")
+    assert page_table(()) is None

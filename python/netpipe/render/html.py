@@ -16,6 +16,7 @@ from typing import Any
 from netpipe.analysis.curves import curves
 from netpipe.analysis.floor import floors
 from netpipe.analysis.launches import launches
+from netpipe.analysis.loggp import loggp
 from netpipe.analysis.losses import losses
 from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import shortfalls
@@ -24,6 +25,7 @@ from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.analysis.sweeps import families
 from netpipe.records import Run
+from netpipe.render import loggp as loggp_table
 from netpipe.render import page_tables
 from netpipe.render.openings import page_table, remark
 from netpipe.render.page_patterns import sections
@@ -119,6 +121,8 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
         "figures": [(name, kind.title) for name, kind in FIGURES.items()],
+        "loggp": loggp_table.page_table(loggp(run)),
+        "loggp_remark": loggp_table.REMARK,
         "openings": page_table(opened) if (opened := openings(run)) else None,
         "openings_remark": remark(opened),
         "summary": page_tables.summary_table(summaries, several),

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netpipe.analysis.curves import Curve, curves
+from netpipe.analysis.loggp import loggp
 from netpipe.analysis.losses import Loss, SizeLoss, losses
 from netpipe.analysis.measures import Measured, measures_of, typical_sizes
 from netpipe.analysis.openings import openings
@@ -172,6 +173,11 @@ def print_summary(out: Console, run: Run) -> None:
         if beside:
             out.print()
             out.print(measure_table(beside, family))
+    if models := loggp(run):
+        from netpipe.render import loggp as of_loggp  # which needs this file
+
+        out.print()
+        out.print(of_loggp.terminal_table(models))
     if not found and (opened := openings(run)):
         from netpipe.render.openings import remark, terminal_table  # which needs this file
 

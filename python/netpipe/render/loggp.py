@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of the LogGP model as a table, for the terminal and for the report: a row for each range of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netpipe.analysis.estimate import Estimate
+from netpipe.analysis.loggp import Line, LogGP, Range, told_from_zero
+from netpipe.render.page_tables import Column, Table
+from netpipe.render.terminal import Rows
+from netpipe.render.units import percent_text, rate_text, size_text, time_text
+
+NAME = "LogGP"
+_COLUMNS = ("sizes", "L", "o_s", "o_r", "g", "1/G", "misfit")
+REMARK = (
+    "LogGP: a message of s bytes costs the sender o_s and the receiver o_r, is on its way for L + (s - 1) G, and the "
+    "next one leaves g + (s - 1) G after it. Of o_s and o_r the part of the range's smallest message. In brackets: "
+    "95 % intervals; < where a parameter cannot be told from 0. Misfit: how far the worst size is from its line."
+)
+
+
+def terminal_table(found: Sequence[LogGP]) -> Rows:
+    made = Rows((NAME, "name"), *((column, "right") for column in _COLUMNS))
+    for one in found:
+        for number, part in enumerate(one.ranges):
+            made.add_row(_who(one) if number == 0 else "", *_cells(part))
+    return made
+
+
+def page_table(found: Sequence[LogGP]) -> Table | None:
+    rows = tuple((_who(one), *_cells(part)) for one in found for part in one.ranges)
+    return Table((Column("variant", left=True), *map(Column, _COLUMNS)), rows) if rows else None
+
+
+def _who(one: LogGP) -> str:
+    setting = one.pattern.partition(":")[2]
+    return f"{one.variant}, {setting}" if setting else one.variant
+
+
+def _cells(part: Range) -> list[str]:
+    first = part.from_bytes
+    lines = (part.o_s, part.o_r, part.gap, part.transfer)
+    return [
+        f"{size_text(first)} to {size_text(part.to_bytes)}",
+        _time(part.transfer.fixed_ns),
+        _time(_at(part.o_s, first)),
+        _time(_at(part.o_r, first)),
+        _time(part.gap.fixed_ns),
+        _rate(part.gap.per_byte_ns),
+        percent_text(max(line.misfit for line in lines)),
+    ]
+
+
+def _at(line: Line, size_bytes: int) -> Estimate:
+    """What the line says there; its own interval, moved."""
+    more = line.at(size_bytes) - line.fixed_ns.value
+    fixed = line.fixed_ns
+    return Estimate(fixed.value + more, fixed.low + more, fixed.high + more) if fixed.known else fixed
+
+
+def _time(value: Estimate) -> str:
+    if not value.known:
+        return time_text(value.value)
+    if not told_from_zero(value):
+        return f"< {time_text(value.high)}"
+    return f"{time_text(value.value)} [{time_text(value.low)} {time_text(value.high)}]"
+
+
+def _rate(per_byte_ns: Estimate) -> str:
+    """Bytes per second are one over the time of a byte."""
+    if per_byte_ns.known and not told_from_zero(per_byte_ns):
+        return f"> {rate_text(1e9 / per_byte_ns.high)}" if per_byte_ns.high > 0 else "–"
+    return rate_text(1e9 / per_byte_ns.value) if per_byte_ns.value > 0 else "–"
