@@ -27,7 +27,7 @@ from netpipe.render.units import measure_text, percent_text, size_text, time_tex
 QUANTITY = {"ns": "time", "bytes/s": "rate", "1/s": "count"}
 MOST_CELLS = 20_000  # of all maps together; beyond it only the typical sizes are there
 MOST_VIEWS = 24  # of one figure: more nobody chooses from
-WIDE = 100.0  # ratios and plain numbers that span more than this are drawn on a logarithmic axis
+WIDE = 100.0  # ratios and plain numbers that reach and span more than this are drawn on a logarithmic axis
 LOG_VALUES = 16.0  # a setting whose values span more than this is drawn on a logarithmic axis
 
 
@@ -119,7 +119,7 @@ def _view(
 ) -> dict[str, Any]:
     """Lines with their intervals. Times are logarithmic; so are rates, which span as much."""
     values = [value for one in series for _, estimate in one.values for value in _limits(estimate)]
-    wide = min(values) > 0 and max(values) > WIDE * min(values)
+    wide = min(values) > 0 and max(values) > WIDE * max(1.0, min(values))
     log = (quantity in ("time", "rate", "count") and min(values) > 0) or wide
     scale = SCALE[quantity]
     drawn = []
