@@ -21,6 +21,7 @@ from netpipe.analysis.losses import losses
 from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import shortfalls
 from netpipe.analysis.openings import openings
+from netpipe.analysis.posting import posting
 from netpipe.analysis.states import states
 from netpipe.analysis.summary import Summary, summarise
 from netpipe.analysis.sweeps import families
@@ -32,7 +33,7 @@ from netpipe.render.page_patterns import sections
 from netpipe.render.page_plots import plots
 from netpipe.render.palette import style
 from netpipe.render.pictures import FIGURES
-from netpipe.render.remarks import floor_sentence, shortfall_sentence
+from netpipe.render.remarks import floor_sentence, posting_sentence, shortfall_sentence
 from netpipe.render.sentences import (
     answer,
     begun_sentence,
@@ -129,6 +130,7 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(lost),
         "doubts": doubts(run, summaries, lost, seen),
+        "postings": [posting_sentence(one) for one in posting(run)],
         "shortfalls": [shortfall_sentence(shortfall) for shortfall in shortfalls(run)],
         "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
         "states": state_sentences(seen),

@@ -13,6 +13,7 @@ from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
 from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import Shortfall, shortfalls
+from netpipe.analysis.posting import Posting, posting
 from netpipe.analysis.states import states
 from netpipe.render.sentences import (
     SKEWED,
@@ -48,6 +49,7 @@ def remarks(run: Run, summaries: Iterable[Summary], losses: Iterable[Loss]) -> l
         *_of_the_machine(run, list(losses)),
         *_of_the_floor(run),
         *_of_the_rates(run),
+        *_of_the_posting(run),
         *_of_the_launches(run),
         *_of_the_ranks(run),
         *_of_the_modes(run),
@@ -151,6 +153,24 @@ def floor_sentence(floor: Floor) -> str | None:
 
 def _of_the_floor(run: Run) -> list[Remark]:
     return [(NOTE, sentence) for floor in floors(run) if (sentence := floor_sentence(floor)) is not None]
+
+
+def posting_sentence(posting: Posting) -> str:
+    where = f"{posting.variant} at {size_text(posting.size_bytes)}"
+    if not posting.told:
+        return f"Of {where} no cost of posting receives was seen: pingpong and burst take the same time."
+    cost = posting.cost_ns
+    more = cost.value > 0
+    low, high = sorted((abs(cost.low), abs(cost.high)))
+    return (
+        f"Receives that are posted before the clock starts make a ping-pong of {where} {time_text(abs(cost.value))} "
+        f"({time_text(low)} to {time_text(high)}) {'shorter' if more else 'longer'}, of "
+        f"{time_text(posting.pingpong_ns.value)}."
+    )
+
+
+def _of_the_posting(run: Run) -> list[Remark]:
+    return [(NOTE, posting_sentence(one)) for one in posting(run)]
 
 
 def shortfall_sentence(shortfall: Shortfall) -> str:
