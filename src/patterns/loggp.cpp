@@ -15,11 +15,11 @@
 // noisy times may lie on either side of 0, and nothing is clamped.
 //
 // d is the fastest round trip of the visit so far, or the gap where that is longer (a slow one, in which a processor
-// was taken away, would be repeated n times), and passes on the clock, without a call of the layer. What such a delay
-// takes beyond d, the clock's own cost, was measured before and is taken off, and so is a reading's cost from the
-// receives. After Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern Interconnection Networks"
-// (2007), who send the delayed messages as here, and receive one and not n. More ranks are pairs, the first with the
-// last; the clock is rank 0's.
+// was taken away, would be repeated n times), and passes on the clock, without a call of the layer. What is taken off
+// is what the delays really lasted, with the clock's own cost; of the receives that cost is taken off as well. After
+// Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern Interconnection Networks" (2007), who send
+// the delayed messages as here, and receive one and not n. More ranks are pairs, the first with the last; the clock is
+// rank 0's.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -65,46 +65,39 @@ np_status receive(Stage& s, std::uint64_t count) {
   return status;
 }
 
-np_status delay(const Stage& s, std::int64_t ns) {
-  return until(now_ns() + ns, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
+// Adds to spent_ns what it really lasted: longer where the processor was taken away.
+np_status delay(const Stage& s, std::int64_t ns, std::int64_t& spent_ns) {
+  const std::int64_t begin = now_ns();
+  const std::int64_t end = until(begin + ns, s.oversubscribed, s.abort);
+  if (end < 0) return NP_ABORTED;
+  spent_ns += end - begin;
+  return NP_OK;
 }
 
-// What a delay takes beyond what was asked for.
-double beyond_ns(const Stage& s) {
-  constexpr int delays = 64;
-  constexpr std::int64_t each_ns = 500;
-  std::array<double, 5> beyond{};
-  for (double& one : beyond) {
-    const std::int64_t begin = now_ns();
-    for (int i = 0; i < delays; ++i) static_cast<void>(delay(s, each_ns));
-    one = static_cast<double>(now_ns() - begin) / delays - each_ns;
-  }
-  std::nth_element(beyond.begin(), beyond.begin() + beyond.size() / 2, beyond.end());
-  return beyond[beyond.size() / 2];
-}
-
-// n messages, d apart, and one back, so many times.
+// n messages, d apart, and one back, so many times; the delays are not in ns.
 np_status trips(Stage& s, std::uint64_t times, std::uint64_t n, std::int64_t d, std::int64_t& ns) {
+  std::int64_t delays_ns = 0;
   const std::int64_t begin = now_ns();
   np_status status = NP_OK;
   for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
     status = send(s, 1);
     for (std::uint64_t k = 1; k < n && status == NP_OK; ++k) {
-      if (d > 0) status = delay(s, d);
+      if (d > 0) status = delay(s, d, delays_ns);
       if (status == NP_OK) status = send(s, 1);
     }
     if (status == NP_OK) status = receive(s, 1);
   }
-  ns = now_ns() - begin;
+  ns = now_ns() - begin - delays_ns;
   return status;
 }
 
 // One message there, n back, and only then the receives: only they count.
 np_status late_receives(Stage& s, std::uint64_t times, std::int64_t pause_ns, std::int64_t& ns) {
   ns = 0;
+  std::int64_t paused_ns = 0;
   for (std::uint64_t i = 0; i < times; ++i) {
     np_status status = send(s, 1);
-    if (status == NP_OK) status = delay(s, pause_ns);
+    if (status == NP_OK) status = delay(s, pause_ns, paused_ns);
     const std::int64_t begin = now_ns();
     if (status == NP_OK) status = receive(s, count_of(s));
     ns += now_ns() - begin;
@@ -116,7 +109,6 @@ np_status late_receives(Stage& s, std::uint64_t times, std::int64_t pause_ns, st
 np_status lead(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
   const std::uint64_t n = count_of(s);
   const double cost_ns = measure_clock().cost_ns;
-  const double extra_ns = beyond_ns(s);
   const auto between = static_cast<double>(n - 1);
   std::int64_t trip_ns = INT64_MAX;  // the fastest
   std::int64_t gap_ns = INT64_MAX;
@@ -130,7 +122,7 @@ np_status lead(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
     gap_ns = std::min(gap_ns, to[many] / each / static_cast<std::int64_t>(n - 1));  // not below the gap
     const std::int64_t d = std::max({trip_ns, gap_ns, std::int64_t{1}});
     if (status == NP_OK) status = trips(s, times, n, d, to[delayed]);
-    to[delayed] -= std::llround(repeated * between * (static_cast<double>(d) + extra_ns));
+    to[delayed] -= std::llround(repeated * between * cost_ns);  // a delay begins and ends with half a reading
     if (status == NP_OK) status = late_receives(s, times, trip_ns + static_cast<std::int64_t>(n) * gap_ns, to[late]);
     to[late] -= std::llround(repeated * cost_ns);
     to[whole] = now_ns() - here;
