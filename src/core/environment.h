@@ -24,8 +24,8 @@ struct Host {
 // address of any kind.
 std::string environment_json(std::span<const int> cpus, const Host& host = {});
 
-// How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on two
-// of one socket (in different last levels of cache, where it has several), on two sockets.
+// How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on
+// two of one socket (in different last levels of cache, where it has several), on two sockets.
 enum class Nearness { smt, cache, socket, sockets };
 inline constexpr std::array<const char*, 4> nearness_names = {"smt", "cache", "socket", "sockets"};
 

@@ -125,8 +125,8 @@ Outcome set_pin(Plan& plan, std::string_view value) {
     const Result<std::int64_t> cpu = parse_integer(one);
     if (!cpu || *cpu < 0 || *cpu > 65535) {
       return usage("'" + std::string(value) +
-                   "' is no pinning; write auto, none, smt, cache, socket, sockets, or one processor number per rank such "
-                   "as 0,1");
+                   "' is no pinning; write auto, none, smt, cache, socket, sockets, or one processor number per rank "
+                   "such as 0,1");
     }
     plan.pin.cpus.push_back(static_cast<int>(*cpu));
   }
@@ -356,9 +356,9 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
     if (!plan.host.empty()) {
       return usage("pin " + pin_text(plan.pin) + " is of two processors of one host; between two name one of each");
     }
-    const auto crowd = std::find_if(resolved.variants.begin(), resolved.variants.end(), [&](const Variant& variant) {
-      return ranks_of(*variant.module, plan.ranks) > 2;
-    });
+    const auto crowd =
+        std::find_if(resolved.variants.begin(), resolved.variants.end(),
+                     [&](const Variant& variant) { return ranks_of(*variant.module, plan.ranks) > 2; });
     if (crowd != resolved.variants.end()) {
       return usage("pin " + pin_text(plan.pin) + " is of two ranks, and " + crowd->name + " has " +
                    std::to_string(ranks_of(*crowd->module, plan.ranks)) + "; name one processor per rank");

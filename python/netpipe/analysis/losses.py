@@ -107,7 +107,12 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
         layer = layers.get(variant)
         if layer is None:
             continue
-        measured = [layers[v] for v, p in curves if p == pattern and v in layers]
+        own = _launches(curves[variant, pattern])
+        measured = [
+            layers[v]
+            for v, p in curves
+            if p == pattern and v in layers and not own.isdisjoint(_launches(curves[v, p]))
+        ]
         down = _down(layer, under)
         nearest = None
         for place, module in enumerate(down):
@@ -123,6 +128,10 @@ def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...
             found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
     order = place_in_plan(run)
     return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
+
+
+def _launches(curve: Mapping[int, Sequence[Point]]) -> set[int]:
+    return {point.launch for points in curve.values() for point in points}
 
 
 def _layers(run: Run) -> dict[str, _Layer]:

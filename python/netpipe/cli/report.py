@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe report: the whole run as one page."""
+"""netpipe report: a run as one page, or several laid over each other."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import click
 
 
 @click.command
-@click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path(path_type=Path))
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to. Default: RUN with the ending .html.",
+    help="Where to. Default: the first RUN with the ending .html.",
 )
 @click.option("--title", metavar="TEXT", help="Instead of the modules' names.")
-def command(run: Path, output: Path | None, title: str | None) -> None:
+def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:
     """Write RUN [run.jsonl] as one HTML page that needs nothing else: the answer, plots, losses, every point, what to
-    distrust.
+    distrust. Several runs are laid over each other: each variant says where its ranks were (--pin, or on several
+    hosts), else which file it is from.
     """
-    from netpipe import Run
+    from netpipe.analysis import merge
     from netpipe.render.html import write
 
-    target = output or run.with_suffix(".html")
-    write(Run.read(run), target, title)
+    files = runs or (Path("run.jsonl"),)
+    target = output or files[0].with_suffix(".html")
+    write(merge.read(files), target, title)
     click.echo(f"netpipe: the report is in {target}", err=True)

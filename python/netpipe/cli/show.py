@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe show: what a run file says, on the terminal."""
+"""netpipe show: what run files say, on the terminal."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated."
 )
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
     "--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON."
 )
 def command(
-    run: str, variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool
+    runs: tuple[Path, ...], variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool
 ) -> None:
-    """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size."""
-    from netpipe.analysis.curves import curves
-    from netpipe.records import Run
+    """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size.
 
-    whole = Run.read(run)
+    Several runs are laid over each other: each variant says where its ranks were, else which file it is from.
+    """
+    from netpipe.analysis import merge
+    from netpipe.analysis.curves import curves
+
+    whole = merge.read(runs or (Path("run.jsonl"),))
     found = choose(curves(whole), variant, pattern)
     if as_json:
         click.echo(to_json(whole, found, points or bool(variant)))

@@ -11,6 +11,7 @@ from netpipe.analysis.cells import slowest_of
 from netpipe.analysis.curves import curves
 from netpipe.analysis.floor import NOTABLE, Floor, floors
 from netpipe.analysis.launches import launches
+from netpipe.analysis.merge import name_of
 from netpipe.analysis.modes import several_modes
 from netpipe.analysis.offered import Shortfall, shortfalls
 from netpipe.analysis.posting import Posting, posting
@@ -116,7 +117,7 @@ def _of_the_machine(run: Run, losses: list[Loss]) -> list[Remark]:
     for upper, below, (wait, other) in dict.fromkeys(
         (x.variant, x.below, x.waits) for x in losses if x.waits
     ):
-        module = below.partition(":")[0]
+        module = name_of(below).partition(":")[0]
         sentence = (
             f"{upper} waits by {wait} and {below} by {other}: measure {module}:wait={wait} too, "
             "and it is the layers that are compared."

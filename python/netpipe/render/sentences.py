@@ -14,6 +14,7 @@ from netpipe.analysis.estimate import Estimate
 from netpipe.analysis.launches import LaunchSpread
 from netpipe.analysis.losses import Loss
 from netpipe.analysis.measures import measures_of
+from netpipe.analysis.merge import name_of
 from netpipe.analysis.modes import SeveralModes
 from netpipe.analysis.openings import openings
 from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
@@ -34,7 +35,7 @@ FLOOR = "null"  # the module that does nothing: its curve is the floor of the ha
 
 
 def is_floor(variant: str) -> bool:
-    return variant.split(":", maxsplit=1)[0] == FLOOR
+    return name_of(variant).partition(":")[0] == FLOOR
 
 
 # --------------------------------------------------------------------------------------------- what was
@@ -513,7 +514,7 @@ def _of_the_machine(run: Run, losses: tuple[Loss, ...], states: States) -> list[
                     f"{loss.variant} waits otherwise than {loss.below}",
                     f"{loss.variant} waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]}: their difference is "
                     "one of waiting as well as of the layer.",
-                    f"measure {loss.below.split(':')[0]}:wait={loss.waits[0]} too",
+                    f"measure {name_of(loss.below).partition(':')[0]}:wait={loss.waits[0]} too",
                 )
             )
         if loss.other_state_sizes:
