@@ -36,7 +36,7 @@ struct Report {
   std::uint32_t unanimous = 1;  // every rank came to this status: nothing of it is on its way to anybody
   std::uint32_t reserved = 0;
   std::uint64_t progress = 0;  // operations that this rank began and ended, where the pattern counts them
-  char sentence[384] = {};  // what went wrong
+  char sentence[384] = {};     // what went wrong
 };
 
 inline constexpr std::int32_t verification_failed = 100;

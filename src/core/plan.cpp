@@ -254,8 +254,7 @@ PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const Mode* only 
     if (only != nullptr && &mode != only) continue;
     const Pattern& pattern = *mode.pattern;
     need.spreads |= mode.buffers.spreads();
-    need.offset_bytes =
-        std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
+    need.offset_bytes = std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
     for (const std::uint64_t size : resolved.sizes) {
       std::uint64_t places = 1;
       std::uint64_t place_bytes = size;
@@ -356,9 +355,8 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
     if (!plan.host.empty()) {
       return usage("pin " + pin_text(plan.pin) + " is of two processors of one host; between two name one of each");
     }
-    const auto crowd =
-        std::find_if(resolved.variants.begin(), resolved.variants.end(),
-                     [&](const Variant& variant) { return ranks_of(*variant.module, plan.ranks) > 2; });
+    const auto crowd = std::find_if(resolved.variants.begin(), resolved.variants.end(),
+                                    [&](const Variant& variant) { return ranks_of(*variant.module, plan.ranks) > 2; });
     if (crowd != resolved.variants.end()) {
       return usage("pin " + pin_text(plan.pin) + " is of two ranks, and " + crowd->name + " has " +
                    std::to_string(ranks_of(*crowd->module, plan.ranks)) + "; name one processor per rank");

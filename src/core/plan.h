@@ -32,7 +32,7 @@ struct Plan {
   std::vector<std::string> patterns;
   std::vector<std::string> module_files;
   Schedule schedule;
-  BufferPolicy buffers;  // of modes that say nothing else
+  BufferPolicy buffers;   // of modes that say nothing else
   double target = 0.01;   // relative half width of the interval
   double budget_s = 3;    // of one curve
   double timeout_s = 10;  // of any wait
@@ -53,11 +53,11 @@ struct Resolved {
   std::vector<Mode> modes;  // none: opening the variants is all that is measured
   std::vector<std::uint64_t> sizes;
   PoolNeed pool;
-  int nranks = 1;        // processes on this side that the largest variant needs, those of launched ones not counted
+  int nranks = 1;  // processes on this side that the largest variant needs, those of launched ones not counted
 };
 
-// Whether the buffers of this side's ranks fit into the memory that this host has left; the sentence says what takes how
-// much.
+// Whether the buffers of this side's ranks fit into the memory that this host has left; the sentence says what takes
+// how much.
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes);
 
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it

@@ -297,8 +297,7 @@ Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {
                  std::to_string(bounds.max_message_bytes) +
                  "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t memory =
-      2 * BufferPool::half_bytes(resolved->pool) * resolved->variants.size();
+  const std::uint64_t memory = 2 * BufferPool::half_bytes(resolved->pool) * resolved->variants.size();
   if (bounds.max_memory_bytes != 0 && memory > bounds.max_memory_bytes) {
     return usage("the plan needs " + std::to_string(memory) + " bytes of buffers, above this server's limit of " +
                  std::to_string(bounds.max_memory_bytes) +

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/buffers.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -229,7 +229,8 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
   BufferPolicy policy;
   policy.cold = true;
   policy.send_offset_bytes = 13;
-  if (BufferPool::half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
+  if (BufferPool::half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8)
+    GTEST_SKIP() << "not enough memory";
   const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536, false));
   ASSERT_TRUE(pool);
   Slots first = pool->outgoing(policy, 65536);
@@ -246,7 +247,8 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
 }
 
 TEST(Buffers, ThatCannotBeHadAreASentence) {
-  const Result<std::unique_ptr<BufferPool>> pool = BufferPool::make(plain_module(), nullptr, need_of({}, 1ULL << 50), 1);
+  const Result<std::unique_ptr<BufferPool>> pool =
+      BufferPool::make(plain_module(), nullptr, need_of({}, 1ULL << 50), 1);
   ASSERT_FALSE(pool);
   EXPECT_EQ(pool.failure().exit, Exit::failed);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "for messages up to 1024T cannot be allocated", pool.failure().sentence);

@@ -201,7 +201,9 @@ TEST(Plan, TakesAPatternOnceForEachOfItsSettings) {
   EXPECT_EQ(resolved->modes[0].name, "window");
   EXPECT_EQ(resolved->modes[1].name, "window:in_flight=64");
   const std::string canonical = canonical_text(plan, *resolved);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\npattern window:in_flight=64,directions=one,buffers=warm,reuse=100,send_offset=0,recv_offset=0\n", canonical);
+  EXPECT_PRED_FORMAT2(
+      testing::IsSubstring,
+      "\npattern window:in_flight=64,directions=one,buffers=warm,reuse=100,send_offset=0,recv_offset=0\n", canonical);
 }
 
 TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
@@ -337,13 +339,14 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
   const std::string record = plan_record(plan, *resolved, "abc", {3, -1});
-  for (const std::string part :
-       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
-        R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":""}}],"patterns":["pingpong"],)",
-        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
-        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
-        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
-        R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null]})"}) {
+  for (
+      const std::string part :
+      {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
+       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":""}}],"patterns":["pingpong"],)",
+       R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
+       R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
+       R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
+       R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null]})"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
   }
   EXPECT_EQ(record.find('\n'), std::string::npos);

@@ -139,7 +139,8 @@ TEST(Mode, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"windw", "there is no pattern 'windw'; did you mean 'window'?"},
       {"", "there is no pattern ''"},
-      {"pingpong:in_flight=2", "pattern pingpong has no option 'in_flight'; there are buffers, reuse, send_offset, recv_offset"},
+      {"pingpong:in_flight=2",
+       "pattern pingpong has no option 'in_flight'; there are buffers, reuse, send_offset, recv_offset"},
       {"window:inflight=2", "pattern window has no option 'inflight'; did you mean 'in_flight'?"},
       {"window:in_flight=0", "option 'in_flight' of pattern window: 0 is outside 1 to 65536"},
       {"window:directions=all", "option 'directions' of pattern window: 'all' is not one of its choices"},
