@@ -36,9 +36,12 @@ class Slots {
   Slots(char* base, std::size_t stride, std::uint32_t count) : base_(base), stride_(stride), count_(count) {}
   char* take() noexcept {
     // So that reuse_ of a hundred, evenly spread, are the first place.
-    if (reuse_ != 0 && (credit_ += reuse_) >= 100) {
-      credit_ -= 100;
-      return base_;
+    if (reuse_ != 0) {
+      credit_ += reuse_;
+      if (credit_ >= 100) {
+        credit_ -= 100;
+        return base_;
+      }
     }
     char* place = base_ + stride_ * next_;
     if (++next_ >= count_) next_ = 0;

@@ -26,7 +26,7 @@ struct Part {
 struct Stage : Part {
   const np_module& module;
   np_endpoint* endpoint;
-  Slots outgoing = {}, incoming = {};  // where messages start and land
+  Slots outgoing{}, incoming{};        // NOLINT(readability-redundant-member-init): where messages start and land
   const np_region* far_in = nullptr;   // one-sided patterns: the region of the peer's incoming slots, and
   const np_region* far_out = nullptr;  // of its outgoing ones; the peer is the mirrored rank
   char* near_in = nullptr;             // the base of the own regions: the peer's are laid out alike
