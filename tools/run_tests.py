@@ -111,7 +111,7 @@ def steps() -> tuple[Step, ...]:
                     "-k",
                     "not every_library",
                 ),
-            ),  # fmt: skip
+            ),
             native,
         ),
         Step("thread: build", "all", sanitized(tsan, "thread", UNIT_TESTS)),
