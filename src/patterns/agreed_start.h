@@ -17,6 +17,7 @@ struct Start {
   std::int64_t ahead_ns = 20'000;
   bool late = false;
   std::int64_t moment = 0;  // by the own clock
+  std::int64_t begun = 0;   // the reading that ended the wait for it: one more would begin everything so much later
 };
 
 namespace agreed_start {
@@ -80,7 +81,8 @@ inline np_status start_together(Stage& s, Start& next, np_status (*agree)(Stage&
   if (const np_status status = agree(s, next); status != NP_OK) return status;
   next.moment -= s.clock_offset_ns;
   next.late = now_ns() > next.moment;
-  return until(next.moment, s.oversubscribed, s.abort) < 0 ? NP_ABORTED : NP_OK;
+  next.begun = until(next.moment, s.oversubscribed, s.abort);
+  return next.begun < 0 ? NP_ABORTED : NP_OK;
 }
 
 }  // namespace netpipe::patterns

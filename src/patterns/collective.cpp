@@ -65,13 +65,12 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) 
     const std::int64_t here = now_ns();
     if (const np_status status = start_together(s, next, agreed_start::by_collectives); status != NP_OK) return status;
     ++*s.progress;
-    const std::int64_t begin = now_ns();
     const np_status status = operate(s);
     const std::int64_t end = now_ns();
     if (status != NP_OK) return status;
     ++*s.progress;
     if (i < warm_up_rounds) continue;
-    to[began] = begin - next.moment;
+    to[began] = next.begun - next.moment;
     to[ended] = end - next.moment;
     to[clock_error] = s.clock_error_ns;
     to[whole] = end - here;
