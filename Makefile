@@ -29,7 +29,7 @@ mpi: build ## MPICH and Open MPI from PyPI, and their modules, also where they c
 	$(MAKE) build/.mpi
 
 .PHONY: test
-test: setup-test ## everything that is tested, within 15 minutes on two cores
+test: setup-test ## everything that is tested, in less than 20 minutes on two cores
 	python tools/run_tests.py all
 
 .PHONY: check
