@@ -81,9 +81,11 @@ TEST(Meter, SeesWhatIsTouchedWhileItRuns) {
   const Cost cost = meter.spent();
   ASSERT_TRUE(cost.memory);
   EXPECT_GE(cost.memory->resident_bytes, 32 * mib);
-  EXPECT_LT(cost.memory->resident_bytes, 36 * mib);
   EXPECT_GE(cost.memory->private_bytes, 16 * mib);
+#if !defined(__SANITIZE_THREAD__)  // which keeps several bytes of its own for each that is touched
+  EXPECT_LT(cost.memory->resident_bytes, 36 * mib);
   EXPECT_LT(cost.memory->private_bytes, 20 * mib);
+#endif
   EXPECT_GT(cost.ns, 0);
   for (void* memory : {before, own, shared}) munmap(memory, 16 * mib);
 }
