@@ -50,10 +50,6 @@ def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0) -> str:
     return done.stdout
 
 
-# What is built and installed is built once: all tests of this file stay in one process.
-pytestmark = pytest.mark.xdist_group("install")
-
-
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is in the repository or about to be, without what was built there."""
