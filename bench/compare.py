@@ -599,10 +599,14 @@ def mpi(rounds: int) -> list[Result]:
 
 
 def beside_by_hand(
-    rounds: int, name: str, program: str, shapes: list[tuple[str, list[str], int, str]]
+    rounds: int,
+    name: str,
+    program: str,
+    shapes: list[tuple[str, list[str], int, str]],
+    settings: tuple[str, ...] = ("transport=shm", "transport=tcp"),
 ) -> list[Result]:
-    """Patterns over the first Open MPI that was added, shared memory and TCP, beside a program of bench/mpi. A shape is
-    the pattern, the program's words behind its size, the size in bytes, and what it is.
+    """Patterns over the first Open MPI that was added, with each of these settings, beside a program of bench/mpi. A
+    shape is the pattern, the program's words behind its size, the size in bytes, and what it is.
     """
     from netpipe.mpi import added
 
@@ -612,8 +616,9 @@ def beside_by_hand(
     results = []
     with tempfile.TemporaryDirectory() as where:
         folder = Path(where)
-        for transport in ("shm", "tcp"):
-            variant = f"{module}:transport={transport}"
+        for setting in settings:
+            variant = f"{module}:{setting}"
+            transport = setting.rpartition("=")[2]
             (opened,) = [r for r in through_the_command(variant, "--sizes", "8") if r["type"] == "variant"]
             library = OfMpi(module, str(opened["ranks"][0]["settings"].get("environment", "")))
             built_program = str(library.build(folder, program))
@@ -681,50 +686,18 @@ def mpi_collectives(rounds: int) -> list[Result]:
 
 
 def mpi_put(rounds: int) -> list[Result]:
-    """A put and a flush, over the first Open MPI that was added, beside MPI_Put and MPI_Win_flush by hand."""
-    from netpipe.mpi import added
-
-    module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
-    if module is None:
-        raise MissingError("no Open MPI was added: netpipe modules add")
-    results = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for window in ("allocate", "create"):
-            variant = f"{module}:window={window},transport=shm"
-            (opened,) = [r for r in through_the_command(variant, "--sizes", "8") if r["type"] == "variant"]
-            library = OfMpi(module, str(opened["ranks"][0]["settings"].get("environment", "")))
-            program = library.build(folder, "put")
-            for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
-
-                def ours(size: int = size, variant: str = variant) -> float:
-                    options = ("--pattern", "put", "--target", "0.01%", "--budget", "0.7")
-                    records = through_the_command(variant, *options, "--sizes", str(size))
-                    return float(points(records)[size]["median_ns"])
-
-                def by_hand(
-                    size: int = size, window: str = window, library: OfMpi = library, program: Path = program
-                ) -> float:
-                    said = library.run(folder, str(program), "0.7", str(size), window)
-                    (row,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-                    return float(row["operation_ns"])
-
-                mine, theirs = in_turn(rounds, ours, by_hand)
-                ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-                more = [a - b for a, b in zip(mine, theirs, strict=True)]
-                results.append(
-                    Result(
-                        "mpi-put",
-                        f"put and flush, {text} over {library.description.version}, window={window}: "
-                        "netpipe / by hand",
-                        shown(mine, 1, " ns"),
-                        shown(theirs, 1, " ns"),
-                        f"{shown(ratios)}, {shown(more, 1, ' ns')}",
-                        "within 2 %",
-                        abs(interval(ratios)[0] - 1) <= 0.02,
-                    )
-                )
-    return results
+    """A put and a flush, beside MPI_Put and MPI_Win_flush, in both kinds of window."""
+    return [
+        result
+        for window in ("allocate", "create")
+        for result in beside_by_hand(
+            rounds,
+            "mpi-put",
+            "put",
+            [("put", [window], size, f"put and flush, window={window}") for size in (8, 1 << 20)],
+            (f"window={window},transport=shm",),
+        )
+    ]
 
 
 def shm_put(rounds: int) -> list[Result]:

@@ -53,7 +53,9 @@ std::uint64_t available_memory_bytes() {
 }
 
 std::uint64_t BufferPool::room_for(std::uint64_t places, std::uint64_t place_bytes) {
-  return places * stride_of(place_bytes);
+  constexpr std::uint64_t beyond_all = 1ULL << 62U;  // more than any host has, and far from wrapping around
+  const std::uint64_t stride = stride_of(place_bytes);
+  return places > beyond_all / stride ? beyond_all : places * stride;
 }
 
 std::uint64_t BufferPool::half_bytes(const PoolNeed& need) {

@@ -37,7 +37,6 @@ struct Stage : Part {
   std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
   std::uint64_t seed = 0;       // for what is drawn by lot: of this visit, the same on all ranks
   bool oversubscribed = false;  // ranks share a processor: a loop that waits yields
-  bool simulated = false;       // the clock stands still while a rank computes
   // Of patterns whose ranks all depend on one another: raised by one where an operation begins and where it ends, for
   // the sentence that names the rank all others wait for.
   std::uint64_t* progress = nullptr;
@@ -80,6 +79,16 @@ struct Origin {
 
 // Pairs of ranks, the first with the last: the other one of rank r. A rank alone is its own.
 constexpr int mirrored(int rank, int nranks) { return nranks - 1 - rank; }
+
+// Of such a pair the rank with the lower number; a rank alone is none.
+constexpr bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
+
+// For Pattern::missing.
+inline const char* without_messages(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
+inline const char* without_requests(const np_module& m, int nranks) {
+  const char* const messages = without_messages(m, nranks);
+  return messages != nullptr || m.isend != nullptr ? messages : "isend and irecv";
+}
 
 struct Pattern {
   const char* name;
@@ -134,7 +143,8 @@ struct Pattern {
   int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count
   bool every_rank = false;                                // or all of them do
   bool synchronised = false;                              // the ranks' clocks are compared before each visit
-  np_reach reach = NP_REACH_NONE;                         // it needs the peer's memory: far_in or far_out
+  bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
+  np_reach reach = NP_REACH_NONE;  // it needs the peer's memory: far_in or far_out
   // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.
   void (*evaluate)(const Part& part, std::uint64_t rounds, Notes notes, Reading& reading) = nullptr;
   std::span<const Measure> measures = {};  // NOLINT(readability-redundant-member-init)

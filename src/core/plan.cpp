@@ -333,11 +333,13 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   const bool none = plan.patterns == std::vector<std::string>{no_pattern};
   std::vector<std::string> patterns;
   for (const std::string& text : plan.patterns) {
-    if (text != every_pattern && !none) patterns.push_back(text);
-    if (text == every_pattern) patterns.emplace_back("pingpong");  // what one looks at first
-    for (const Pattern* pattern : all_patterns()) {
-      if (text == every_pattern) patterns.emplace_back(pattern->name);
+    if (none) break;
+    if (text != every_pattern) {
+      patterns.push_back(text);
+      continue;
     }
+    patterns.emplace_back("pingpong");  // what one looks at first
+    for (const Pattern* pattern : all_patterns()) patterns.emplace_back(pattern->name);
   }
   for (const std::string& text : patterns) {
     if (text == no_pattern) return usage("pattern none leaves nothing to measure, so no other is named beside it");

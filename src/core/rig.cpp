@@ -731,7 +731,6 @@ Report Rig::visit(const Command& command) {
   stage.token_in = one.pool->token_in();
   stage.seed = message_seed(set_.plan->seed, command.visit, 0, 0);
   stage.oversubscribed = set_.oversubscribed;
-  stage.simulated = set_.ranks_here > 1;
   stage.message = message_;
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();
@@ -750,9 +749,11 @@ Report Rig::visit(const Command& command) {
       set_.record_fd);
   prepare(command, one, stage, rounds);
   np_status status = NP_OK;
-  if (pattern.reach != NP_REACH_NONE && one.peers.empty()) {  // so on all ranks
+  const bool simulated = pattern.computes && set_.ranks_here > 1;
+  if (simulated || (pattern.reach != NP_REACH_NONE && one.peers.empty())) {  // so on all ranks
     status = NP_UNSUPPORTED;
-    std::snprintf(message_.data(), message_.size(), "%s", one.unreachable.c_str());
+    std::snprintf(message_.data(), message_.size(), "%s",
+                  simulated ? "computation takes no time on a simulated machine" : one.unreachable.c_str());
   }
   if (status == NP_OK && one.module->prepare != nullptr) {
     const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), command.size_bytes,

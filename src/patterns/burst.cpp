@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::uint64_t posted_bytes = 64ULL << 20;
 
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.irecv == nullptr ? "isend and irecv" : nullptr;
-}
-
 std::uint64_t most_rounds(const Part& part) {
   return std::clamp<std::uint64_t>(posted_bytes / std::max<std::uint64_t>(part.size_bytes, 1), 8, 1024);
 }
@@ -42,7 +37,7 @@ np_status bounce(Stage& s, bool first, std::uint64_t from, std::uint64_t to) {
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
-  const bool first = s.rank < s.nranks / 2;
+  const bool first = is_first(s);
   const int peer = mirrored(s.rank, s.nranks);
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
     for (std::uint64_t i = 0; i <= rounds; ++i) {
@@ -80,7 +75,7 @@ const Pattern burst = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

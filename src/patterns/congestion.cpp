@@ -37,11 +37,6 @@ constexpr std::array<Measure, 3> measures{{
 
 constexpr int window = 8;  // messages of a pair that are under way at once, each way
 
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.isend == nullptr ? "isend and irecv" : nullptr;
-}
-
 bool pairs(const Part& part) { return part.options[load].number == in_pairs; }
 std::uint64_t load_size(const Part& part) { return static_cast<std::uint64_t>(part.options[load_bytes].number); }
 bool victim(const Part& part) { return part.rank == 0 || part.rank == part.nranks - 1; }
@@ -273,7 +268,7 @@ const Pattern congestion = {
     .min_ranks = 4,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

@@ -24,11 +24,6 @@ constexpr std::array<np_option, 1> options{{
     {"arrivals", NP_BOOL, "no", 0, 1, nullptr, "", "whether rank 0 notes when it saw each message, by testing", 0},
 }};
 
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.irecv == nullptr ? "isend and irecv" : nullptr;
-}
-
 bool watches(const Part& part) { return part.options[arrivals].number != 0; }
 std::uint32_t senders(const Part& part) { return static_cast<std::uint32_t>(part.nranks - 1); }
 
@@ -133,7 +128,7 @@ const Pattern incast = {
     .cell = [](const Part&, std::uint32_t i) { return Cell{static_cast<int>(i) + 1}; },
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

@@ -49,10 +49,6 @@ enum Note { unloaded_ns, loaded_ns, loaded_units, alone_ns, alone_units, whole, 
 constexpr double sample_ns = 20'000'000;
 constexpr std::int64_t shortest_alone_ns = 1'000'000;
 
-const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-
-bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
-
 bool computes(const Part& part) {
   const std::int64_t which = part.options[side].number;
   return part.options[load].number > 0 && (which == both || (which == first) == is_first(part));
@@ -123,10 +119,6 @@ np_status sample(Stage& s, Companion* companion, std::uint64_t rounds, std::int6
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
-  if (s.simulated) {
-    std::snprintf(s.message.data(), s.message.size(), "computation takes no time on a simulated machine");
-    return NP_UNSUPPORTED;
-  }
   std::unique_ptr<Companion> companion;
   if (computes(s)) {
     Result<std::unique_ptr<Companion>> made = Companion::start(static_cast<int>(s.options[load].number),
@@ -183,12 +175,13 @@ const Pattern loaded = {
     .one_buffer = true,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
     .every_rank = true,
+    .computes = true,
     .evaluate = evaluate,
     .measures = measures,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_messages,
     .run = run,
 };
 

@@ -46,9 +46,6 @@ constexpr std::array<Measure, 4> measures{{
 enum Note { single, many, delayed, late, whole, notes };
 
 std::uint64_t count_of(const Part& part) { return static_cast<std::uint64_t>(part.options[messages].number); }
-bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
-const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-
 np_status send(Stage& s, std::uint64_t count) {
   np_status status = NP_OK;
   for (std::uint64_t i = 0; i < count && status == NP_OK; ++i) {
@@ -201,7 +198,7 @@ const Pattern loggp = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_messages,
     .run = run,
 };
 

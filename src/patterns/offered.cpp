@@ -56,9 +56,7 @@ struct Said {
 };
 static_assert(sizeof(Said) <= token_bytes);
 
-const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-
-bool sends(const Part& part) { return part.rank < part.nranks / 2; }
+bool sends(const Part& part) { return is_first(part); }
 
 // 5 ms of messages and enough for a median, as far as they last no longer than half a second; and where the rate
 // cannot be held it is their bytes that take the time.
@@ -187,7 +185,7 @@ const Pattern offered = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_messages,
     .run = run,
 };
 

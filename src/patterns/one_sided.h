@@ -30,7 +30,7 @@ inline std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>
 inline bool fences(const Part& part) { return part.options[sync].number != 0; }
 
 // Whether this rank moves the data.
-inline bool is_origin(const Part& part) { return part.nranks == 1 || part.rank < part.nranks / 2; }
+inline bool is_origin(const Part& part) { return part.nranks == 1 || is_first(part); }
 
 inline const char* missing(const np_module& m, int nranks) {
   return nranks > 1 && m.barrier == nullptr ? "barrier" : nullptr;

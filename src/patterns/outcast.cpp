@@ -9,11 +9,6 @@
 namespace netpipe::patterns {
 namespace {
 
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.isend == nullptr ? "isend and irecv" : nullptr;
-}
-
 std::uint32_t receivers(const Part& part) { return static_cast<std::uint32_t>(part.nranks - 1); }
 
 np_status scatter(Stage& s, std::uint64_t times) {
@@ -75,7 +70,7 @@ const Pattern outcast = {
     .one_buffer = false,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

@@ -43,18 +43,12 @@ enum Note { start, finish, reading_cost, whole, notes };
 
 bool blocking(const Part& part) { return part.options[call].number != 0; }
 bool times_sends(const Part& part) { return part.options[side].number == 0; }
-bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
 bool sends(const Part& part) { return is_first(part) == times_sends(part); }
 
 std::uint64_t most_rounds(const Part& part) {
   constexpr std::uint64_t places_bytes = 64ULL << 20;
   return std::clamp<std::uint64_t>(places_bytes / std::max<std::uint64_t>(part.size_bytes, 1), 1,
                                    static_cast<std::uint64_t>(part.options[in_flight].number));
-}
-
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.isend == nullptr ? "isend and irecv" : nullptr;
 }
 
 np_status tell(Stage& s) { return s.module.send(s.endpoint, mirrored(s.rank, s.nranks), s.token_out, 1); }
@@ -179,7 +173,7 @@ const Pattern overhead = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

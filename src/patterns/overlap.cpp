@@ -23,7 +23,6 @@
 // way and the other rank's calls can be hidden as well. More ranks are pairs, the first with the last.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 
 #include "core/pattern.h"
@@ -53,12 +52,6 @@ constexpr double work_per_exchange = 2;
 constexpr std::uint32_t trial_rounds = 3;  // of two exchanges each, before the first sample
 
 bool all_compute(const Part& part) { return part.options[computes].number == 0; }
-bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
-
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.isend == nullptr ? "isend and irecv" : nullptr;
-}
 
 // One exchange, with so much work in it.
 np_status swap(Stage& s, Work& work, std::uint64_t units) {
@@ -129,10 +122,6 @@ np_status choose(Stage& s, Work& work, std::uint64_t& units) {
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
-  if (s.simulated) {
-    std::snprintf(s.message.data(), s.message.size(), "computation takes no time on a simulated machine");
-    return NP_UNSUPPORTED;
-  }
   Work work;
   std::uint64_t units = 0;
   if (const np_status status = choose(s, work, units); status != NP_OK) return status;
@@ -199,12 +188,13 @@ const Pattern overlap = {
     .one_buffer = false,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
     .every_rank = true,
+    .computes = true,
     .evaluate = evaluate,
     .measures = measures,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

@@ -42,8 +42,6 @@ bool everybody(const Part& part) { return part.options[pairing].number == all; }
 bool both(const Part& part) { return part.options[traffic].number != 0; }
 bool at_once(const Part& part) { return part.options[together].number != 0; }
 
-const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-
 std::string unfit(const Part& part, const np_module& m) {
   if (!everybody(part) && part.nranks % 2 != 0) {
     return "needs a multiple of 2 ranks, there are " + std::to_string(part.nranks);
@@ -293,7 +291,7 @@ const Pattern pairs = {
     .cell = cell,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
-    .missing = missing,
+    .missing = without_messages,
     .unfit = unfit,
     .run = run,
 };

@@ -74,7 +74,7 @@ np_status pong(Stage& s, std::uint64_t count) {
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   if (s.nranks == 1 && s.module.put != nullptr) return alone(s, samples, rounds, stamps);
-  const bool first = s.nranks == 1 || s.rank < s.nranks / 2;
+  const bool first = s.nranks == 1 || is_first(s);
   return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds + 1);
 }
 

@@ -12,10 +12,6 @@
 namespace netpipe::patterns {
 namespace {
 
-const char* missing(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-
-bool is_source(int rank, int nranks) { return rank < nranks / 2; }
-
 np_status source(Stage& s, std::uint64_t count) {
   const auto send = s.module.send;
   const int peer = mirrored(s.rank, s.nranks);
@@ -45,11 +41,11 @@ np_status sink(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
 }
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
-  return is_source(s.rank, s.nranks) ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
+  return is_first(s) ? source(s, samples * rounds + 1) : sink(s, samples, rounds, stamps);
 }
 
-std::uint32_t arrivals(const Part& part) { return is_source(part.rank, part.nranks) ? 0 : 1; }
-std::uint32_t departures(const Part& part) { return is_source(part.rank, part.nranks) ? 1 : 0; }
+std::uint32_t arrivals(const Part& part) { return is_first(part) ? 0 : 1; }
+std::uint32_t departures(const Part& part) { return is_first(part) ? 1 : 0; }
 
 }  // namespace
 
@@ -73,7 +69,7 @@ const Pattern stream = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_messages,
     .run = run,
 };
 

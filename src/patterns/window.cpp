@@ -23,15 +23,10 @@ constexpr std::array<np_option, 2> options{{
     {"directions", NP_CHOICE, "one", 0, 0, "one|both", "", "whether both ranks send at once", 0},
 }};
 
-const char* missing(const np_module& m, int) {
-  if (m.send == nullptr) return "send and recv";
-  return m.isend == nullptr ? "isend and irecv" : nullptr;
-}
-
 std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
 bool both(const Part& part) { return part.options[directions].number != 0; }
-bool sends(const Part& part) { return both(part) || part.rank < part.nranks / 2; }
-bool receives(const Part& part) { return both(part) || part.rank >= part.nranks / 2; }
+bool sends(const Part& part) { return both(part) || is_first(part); }
+bool receives(const Part& part) { return both(part) || !is_first(part); }
 
 np_status windows(Stage& s, std::uint64_t times) {
   const np_module& m = s.module;
@@ -94,7 +89,7 @@ const Pattern window = {
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
-    .missing = missing,
+    .missing = without_requests,
     .run = run,
 };
 

@@ -264,6 +264,18 @@ TEST(Buffers, AreCountedForAllRanksOfTheHost) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, " ranks", pool.failure().sentence);
 }
 
+TEST(Buffers, OfManyPlacesAreNeverTakenForFew) {
+  for (const std::uint64_t places : {1ULL, 5ULL, 65536ULL, 1ULL << 32U}) {
+    std::uint64_t last = 0;
+    for (int bits = 0; bits <= 61; ++bits) {
+      const std::uint64_t room = BufferPool::room_for(places, 1ULL << bits);
+      EXPECT_GE(room, last) << places << " of 2^" << bits;
+      EXPECT_GE(room, 1ULL << bits);
+      last = room;
+    }
+  }
+}
+
 TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
   BufferPolicy policy;
   policy.cold = true;

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from netpipe.analysis.curves import Spot, curves
-from netpipe.analysis.estimate import Estimate, across, unsure
+from netpipe.analysis.curves import curves
+from netpipe.analysis.estimate import Estimate, unsure
+from netpipe.analysis.measures import measures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from netpipe.records import Point, Run
+    from netpipe.records import Run
 
     Array = npt.NDArray[np.float64]
 
@@ -93,34 +94,15 @@ def loggp(run: Run) -> tuple[LogGP, ...]:
     for curve in curves(run):
         if curve.pattern.split(":")[0] != PATTERN:
             continue
+        said = {measure.name: measure.values for measure in measures_of(curve)}
+        lines = [said.get(name, {}) for name in LINES]
+        # Sizes at which one of the four is missing say nothing.
         sizes = {
-            spot.size_bytes: measured for spot in curve.spots if (measured := _measured(spot)) is not None
+            size: tuple(line[size] for line in lines) for size in lines[0] if all(size in of for of in lines)
         }
         if len(sizes) >= 2:
             found.append(LogGP(curve.variant, curve.pattern, _ranges(sizes)))
     return tuple(found)
-
-
-def _measured(spot: Spot) -> tuple[Estimate, ...] | None:
-    """The four at one size; None where one is missing."""
-    found = []
-    for name in LINES:
-        launches = [estimate for point in spot.points if (estimate := _measure(point, name)) is not None]
-        if not launches:
-            return None
-        found.append(across(launches))
-    return tuple(found)
-
-
-def _measure(point: Point, name: str) -> Estimate | None:
-    for measure in point.measures:
-        if measure.name == name and measure.median is not None:
-            if measure.low is None or measure.high is None:
-                return unsure(measure.median)
-            return Estimate(
-                measure.median, min(measure.low, measure.median), max(measure.high, measure.median)
-            )
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ long a batch was, and nothing of the layer. In words: `render.remarks.shortfall_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.analysis.curves import curves
+from netpipe.analysis.measures import measures_of
 
 if TYPE_CHECKING:
-    from netpipe.analysis.curves import Spot
     from netpipe.records import Run
 
 HELD = 0.95  # a rate that comes as near as this to the one that was offered is taken for it
@@ -38,25 +37,12 @@ def shortfalls(run: Run) -> tuple[Shortfall, ...]:
     """One for each curve that did not hold its rate at every size."""
     made = []
     for curve in curves(run):
-        rates = [(spot.size_bytes, *both) for spot in curve.spots if (both := _rates(spot)) is not None]
-        short = [rate for rate in rates if rate[2] < HELD * rate[1]]
+        said = {measure.name: measure.values for measure in measures_of(curve)}
+        offered, reached = said.get("offered", {}), said.get("reached", {})
+        both = [size_bytes for size_bytes in offered if size_bytes in reached]
+        short = [size for size in both if reached[size].value < HELD * offered[size].value]
         if short:
-            size_bytes, offered, reached = min(short, key=lambda rate: rate[2])
-            made.append(
-                Shortfall(curve.variant, curve.pattern, offered, reached, size_bytes, len(short), len(rates))
-            )
+            worst = min(short, key=lambda size: reached[size].value)
+            rates = (offered[worst].value, reached[worst].value)
+            made.append(Shortfall(curve.variant, curve.pattern, *rates, worst, len(short), len(both)))
     return tuple(made)
-
-
-def _rates(spot: Spot) -> tuple[float, float] | None:
-    """Offered and reached, over the launches; None where the pattern offers none."""
-    offered, reached = (
-        [
-            measure.median
-            for point in spot.points
-            for measure in point.measures
-            if measure.name == name and measure.median is not None
-        ]
-        for name in ("offered", "reached")
-    )
-    return (median(offered), median(reached)) if offered and reached else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEAST_VALUES = 4  # of a number, to draw something over it
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
-_UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
+UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +93,4 @@ def sweeps(family: Family) -> tuple[Sweep, ...]:
 def number(text: str) -> float | None:
     """The value of an option as the worker writes it, 64k is 65536; None where it is no number."""
     found = _NUMBER.fullmatch(text)
-    return float(found[1]) * _UNITS[found[2]] if found else None
+    return float(found[1]) * UNITS[found[2]] if found else None

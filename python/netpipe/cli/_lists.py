@@ -11,11 +11,11 @@ import math
 import re
 from collections.abc import Iterable
 
+from netpipe.analysis.sweeps import UNITS
 from netpipe.failure import USAGE, Failure
 
 BETWEEN = "|"
 MOST = 1000  # of one text: beyond it nobody meant it
-_UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
 _NUMBER = r"(\d+)([kMG]?)"
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
 
@@ -50,8 +50,7 @@ def _range(text: str, key: str, value: str) -> list[str]:
         return [value]
     numbers = found.groups()
     first, last, step = (
-        int(number or 1) * _UNITS[unit or ""]
-        for number, unit in zip(numbers[::2], numbers[1::2], strict=True)
+        int(number or 1) * UNITS[unit or ""] for number, unit in zip(numbers[::2], numbers[1::2], strict=True)
     )
     if last < first or step == 0:
         wrong = "its step is 0" if step == 0 else "it ends before it begins"
