@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comparisons share: netpipe as it is started here, statistics of rounds, and what a comparison found."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parent.parent
+NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
+WORKER = NATIVE / "bin" / "netpipe-worker"
+PEERS = NATIVE / "bench"
+LIMIT_S = 300
+
+
+class MissingError(Exception):
+    """A peer that is not installed."""
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    what: str
+    ours: str
+    peer: str
+    figure: str  # the ratio or difference, with its interval
+    target: str
+    met: bool
+
+
+def peer_program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise MissingError(f"{name} is not installed")
+    return found
+
+
+def built(name: str, *arguments: str) -> dict[str, Any]:
+    path = PEERS / name
+    if not path.is_file():
+        raise MissingError(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def worker(*lines: str) -> list[dict[str, Any]]:
+    """The records of one plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "run.jsonl"
+        pin = [] if any(line.startswith("pin ") for line in lines) else ["pin 0,1"]
+        plan = "\n".join(["netpipe-plan 1", f"record {record}", *pin, *lines, "end", ""])
+        subprocess.run(
+            [WORKER, "run"], input=plan, capture_output=True, text=True, check=True, timeout=LIMIT_S
+        )
+        return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+def points(records: Iterable[dict[str, Any]], variant: str | None = None) -> dict[int, dict[str, Any]]:
+    return {r["size_bytes"]: r for r in records if r["type"] == "point" and variant in (None, r["variant"])}
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Median and its 95 % interval by order statistics (minimum and maximum below six values)."""
+    ordered = sorted(values)
+    n = len(ordered)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = max(0, math.floor(n / 2 - reach))
+    high = min(n - 1, math.ceil(n / 2 + reach))
+    return statistics.median(ordered), ordered[low], ordered[high]
+
+
+def shown(values: list[float], digits: int = 3, unit: str = "") -> str:
+    middle, low, high = interval(values)
+    return f"{middle:.{digits}f}{unit} [{low:.{digits}f} {high:.{digits}f}]"
+
+
+Measured = TypeVar("Measured")
+
+
+def in_turn(
+    rounds: int, ours: Callable[[], Measured], peer: Callable[[], Measured]
+) -> tuple[list[Measured], list[Measured]]:
+    """Pairs; every other one begins with the peer, so that neither side is always the second."""
+    mine: list[Measured] = []
+    theirs: list[Measured] = []
+    for i in range(rounds):
+        if i % 2:
+            theirs.append(peer())
+            mine.append(ours())
+        else:
+            mine.append(ours())
+            theirs.append(peer())
+    return mine, theirs
+
+
+def through_the_command(*arguments: str) -> list[dict[str, Any]]:
+    """The records of `netpipe run`, which starts the launchers of the MPIs."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "run.jsonl"
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "netpipe",
+                "run",
+                *arguments,
+                "--quiet",
+                "--pin",
+                "0,1",
+                "-o",
+                str(record),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return [json.loads(line) for line in record.read_text().splitlines()]

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the programs in this folder share: both ranks on the processor of their number, and a file of samples that grows
+ * while they run, so that another program can stop and continue them (bench/slices.py) and know what was measured when.
+ * A line is a batch: the time of one operation in nanoseconds, of each sample, as rank 0 had it. Arguments that all
+ * have: the file, the seconds to go on at most, the message in bytes.
+ */
+#ifndef NETPIPE_BENCH_MPI_SAMPLES_H
+#define NETPIPE_BENCH_MPI_SAMPLES_H
+
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kBatch = 50 };
+static const double kSampleNs = 20000; /* a sample of short operations is as many as last this long */
+
+static int rank, bytes;
+static double until_ns, batch[kBatch];
+static FILE* samples;
+
+static double now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static void begin(char** argv) {
+  MPI_Init(NULL, NULL);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((unsigned)rank, &set);
+  sched_setaffinity(0, sizeof set, &set);
+  samples = fopen(rank == 0 ? argv[1] : "/dev/null", "w");
+  if (samples == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+  until_ns = now_ns() + atof(argv[2]) * 1e9;
+  bytes = atoi(argv[3]);
+}
+
+/* At least one place of `size` bytes, each page touched. */
+static char* pages(size_t size) {
+  const size_t room = (size + 4096) / 4096 * 4096;
+  char* const place = aligned_alloc(4096, room);
+  if (place == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+  return memset(place, 1, room);
+}
+
+/* Writes the batch down and says whether another follows, outside of anything timed. */
+static int another(void) {
+  for (int i = 0; i < kBatch; i++) fprintf(samples, "%.2f%c", batch[i], i + 1 < kBatch ? ' ' : '\n');
+  fflush(samples);
+  int more = now_ns() < until_ns;
+  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return more;
+}
+
+/* Samples of work(rounds), which is `operations` operations a round. All ranks carry it out together. */
+static inline void sample(void (*work)(int rounds), int operations) {
+  work(50);
+  const double first = now_ns();
+  work(50);
+  int rounds = (int)(kSampleNs / ((now_ns() - first) / 50)) + 1;
+  MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  do {
+    for (int i = 0; i < kBatch; i++) {
+      const double start = now_ns();
+      work(rounds);
+      batch[i] = (now_ns() - start) / rounds / operations;
+    }
+  } while (another());
+}
+
+static int end(void) {
+  fclose(samples);
+  MPI_Finalize();
+  return 0;
+}
+
+#endif

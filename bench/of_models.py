@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patterns over a layer that does what its options say."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from measured import NATIVE, MissingError, Result, points, shown, worker
+
+from netpipe.analysis import loggp as analysis
+from netpipe.records import Run, decode
+
+SYNTHETIC = {
+    "latency": 20_000,
+    "send_overhead": 2_000,
+    "recv_overhead": 3_000,
+    "overhead_per_kib": 400,
+    "gap": 5_000,
+    "gap_per_kib": 1_000,
+}  # ns; the defaults of tests/modules/synthetic.c, written out
+
+
+def known(name: str, per_kib: str, size: int) -> float:
+    return SYNTHETIC[name] + size * SYNTHETIC[per_kib] / 1024
+
+
+def over_synthetic(pattern: str, sizes: list[int], overlap: int = 100) -> list[dict[str, Any]]:
+    """The records of a pattern over the layer that behaves as a model says."""
+    module = NATIVE / "test-modules" / "synthetic.so"
+    if not module.is_file():
+        raise MissingError(f"{module.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_TESTS=ON")
+    options = ",".join(f"{name}={value}" for name, value in SYNTHETIC.items())
+    return worker(
+        f"module-file {module}",
+        f"variant synthetic:{options},overlap={overlap}",
+        f"pattern {pattern}",
+        "schedule list",
+        "sizes " + ",".join(map(str, sizes)),
+        "budget 3",
+        "target 0.002",
+    )
+
+
+def measures(records: Iterable[dict[str, Any]], name: str) -> dict[int, float]:
+    """By size; of sizes without a single sample nothing."""
+    return {
+        r["size_bytes"]: m["median"]
+        for r in records
+        if r["type"] == "point"
+        for m in r["measures"]
+        if m["name"] == name
+    }
+
+
+def against_known(
+    name: str, what: str, found: list[dict[int, float]], truth: Callable[[int], float]
+) -> Result:
+    """Of several rounds the median at each size; the size that is farthest from the truth is the figure."""
+    ratios = {size: [one[size] / truth(size) for one in found if size in one] for size in sorted(found[0])}
+    worst = max(ratios, key=lambda size: abs(statistics.median(ratios[size]) - 1))
+    return Result(
+        name,
+        f"{what}, {len(ratios)} sizes, {min(ratios)} B to {max(ratios) >> 10} KiB",
+        shown([one[worst] for one in found if worst in one], 0, " ns"),
+        f"{truth(worst):.0f} ns",
+        f"{shown(ratios[worst])} at {worst} B, the farthest",
+        "within 5 % at every size",
+        all(abs(statistics.median(values) - 1) <= 0.05 for values in ratios.values()),
+    )
+
+
+SYNTHETIC_SIZES = [1, 64, 1024, 8192, 65536, 262144]
+
+
+def overlap(rounds: int) -> list[Result]:
+    results = []
+    for share in (100, 60, 20):
+        for computes in ("both", "one"):
+            found = [
+                measures(over_synthetic(f"overlap:computes={computes}", SYNTHETIC_SIZES, share), "overlap")
+                for _ in range(rounds)
+            ]
+
+            def truth(size: int, share: int = share, computes: str = computes) -> float:
+                transfer = known("latency", "gap_per_kib", size)
+                calls = known("send_overhead", "overhead_per_kib", size)
+                calls += known("recv_overhead", "overhead_per_kib", size)
+                # The way there and the other rank's calls are hidden as well.
+                return transfer * share / 100 + (transfer + calls if computes == "one" else 0)
+
+            what = (
+                f"overlap of {share} % of each transfer, {computes} of the ranks with work: measured / known"
+            )
+            results.append(against_known("overlap", what, found, truth))
+    return results
+
+
+def overhead(rounds: int) -> list[Result]:
+    results = []
+    for side in ("send", "recv"):
+        for call in ("request", "blocking"):
+            found = []
+            for _ in range(rounds):
+                records = over_synthetic(f"overhead:side={side},call={call}", SYNTHETIC_SIZES)
+                found.append({size: p["median_ns"] for size, p in points(records).items()})
+            results.append(
+                against_known(
+                    "overhead",
+                    f"overhead of {side}, {call}: measured / known",
+                    found,
+                    lambda size, side=side: known(f"{side}_overhead", "overhead_per_kib", size),  # type: ignore[misc]
+                )
+            )
+    return results
+
+
+def loggp(rounds: int) -> list[Result]:
+    """Each size by itself, and what is fitted over all of them."""
+    runs = [over_synthetic("loggp", SYNTHETIC_SIZES) for _ in range(rounds)]
+    results = []
+    for name, fixed, per_kib in (
+        ("o_s", "send_overhead", "overhead_per_kib"),
+        ("o_r", "recv_overhead", "overhead_per_kib"),
+        ("gap", "gap", "gap_per_kib"),
+        ("transfer", "latency", "gap_per_kib"),
+    ):
+
+        def truth(size: int, fixed: str = fixed, per_kib: str = per_kib) -> float:
+            return known(fixed, per_kib, size)
+
+        what = f"LogGP, {name}: measured / known"
+        results.append(against_known("loggp", what, [measures(records, name) for records in runs], truth))
+    fitted: dict[str, list[float]] = {}
+    ranges = []
+    for records in runs:
+        decoded = [decode(json.dumps(record).encode()) for record in records]
+        (found,) = analysis.loggp(Run(record for record in decoded if record is not None))
+        ranges.append(len(found.ranges))
+        one = found.ranges[0]
+        for name, value, actual in (
+            ("L", one.transfer.fixed_ns, SYNTHETIC["latency"]),
+            ("o_s", one.o_s.fixed_ns, SYNTHETIC["send_overhead"]),
+            ("o_r", one.o_r.fixed_ns, SYNTHETIC["recv_overhead"]),
+            ("g", one.gap.fixed_ns, SYNTHETIC["gap"]),
+            ("G", one.gap.per_byte_ns, SYNTHETIC["gap_per_kib"] / 1024),
+        ):
+            fitted.setdefault(name, []).append(value.value / actual)
+    results.extend(
+        Result(
+            "loggp",
+            f"LogGP, {name} fitted over all sizes: measured / known",
+            f"{statistics.median(ranges):.0f} range of sizes found",
+            "1 range",
+            shown(values),
+            "within 5 %",
+            abs(statistics.median(values) - 1) <= 0.05,
+        )
+        for name, values in fitted.items()
+    )
+    return results
+
+
+COMPARISONS = {"overlap": overlap, "overhead": overhead, "loggp": loggp}

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every MPI that was added beside what anybody would write by hand over it (bench/mpi), and the packaged NetPIPE."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
+from slices import MEASURE_S, Program, Sliced, beside, from_numbers, from_records
+
+from netpipe.launch import description, families
+from netpipe.mpi import added
+
+PAIRS = 12  # of slices, of one launch
+UNITS = {8: "8 B", 1 << 20: "1 MiB"}
+CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for
+
+
+class Library:
+    """An MPI that was added; its programs are started as netpipe starts its own, with what the module has set."""
+
+    def __init__(self, module: str, setting: str, folder: Path) -> None:
+        self.added = added.one(module)
+        self.variant = f"{module}:{setting}"
+        self.setting = setting
+        self.description = description.read(self.added.path)
+        self.version = self.description.version
+        self.folder = folder
+        (opened,) = [r for r in through_the_command(self.variant, "--sizes", "8") if r["type"] == "variant"]
+        words = str(opened["ranks"][0]["settings"].get("environment", "")).split()
+        self.environment = {
+            **self.description.environment,
+            **dict(word.split("=", 1) for word in words if "=" in word),
+        }
+
+    def start(self, *program: str) -> families.Start:
+        task = families.Task(self.description, program, 2, (), self.environment, (), None, self.folder)
+        return families.find(self.description, None)().command(task)
+
+    def by_hand(self, output: Path, name: str, size: int, words: Sequence[str]) -> Program:
+        """One of bench/mpi, built by the library's own compiler."""
+        built = self.folder / name
+        if not built.exists():
+            subprocess.run(
+                [str(self.added.mpicc), "-O3", "-o", str(built), str(ROOT / f"bench/mpi/{name}.c")],
+                env={**os.environ, **self.description.environment},
+                check=True,
+                timeout=LIMIT_S,
+            )
+        start = self.start(str(built), str(output), str(MEASURE_S), str(size), *words)
+        return Program(start.argv, output, from_numbers, start.whole_environment())
+
+    def by_netpipe(self, output: Path, pattern: str, size: int) -> Program:
+        argv = [
+            sys.executable,
+            "-m",
+            "netpipe",
+            "run",
+            self.variant,
+            "--pattern",
+            pattern,
+            "--sizes",
+            str(size),
+        ]
+        argv += [
+            "--target",
+            "0.001%",
+            "--budget",
+            str(MEASURE_S),
+            "--quiet",
+            "--pin",
+            "0,1",
+            "-o",
+            str(output),
+        ]
+        return Program(argv, output, from_records)
+
+    def beside(self, pattern: str, name: str, size: int, words: Sequence[str]) -> Sliced:
+        """netpipe's pattern and the program written by hand, in turn."""
+        return beside(
+            lambda output: self.by_netpipe(output, pattern, size),
+            lambda output: self.by_hand(output, name, size, words),
+            0.05 if size < 65536 else 0.15,
+            PAIRS,
+        )
+
+
+def rows(
+    rounds: int,
+    comparison: str,
+    library: Library,
+    program: str,
+    shapes: Sequence[tuple[str, Sequence[str], int, str]],
+    target: float = 0.02,
+) -> list[Result]:
+    """Patterns beside a program of bench/mpi. A shape is the pattern, the program's words, the size in bytes, and what
+    it is. Each round starts both anew.
+    """
+    results = []
+    for pattern, words, size, what in shapes:
+        found = [library.beside(pattern, program, size, words) for _ in range(rounds)]
+        ratios = [one.ratio for one in found]
+        results.append(
+            Result(
+                comparison,
+                f"{what}, {UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand",
+                shown([one.ours_ns for one in found], 1, " ns"),
+                shown([one.peer_ns for one in found], 1, " ns"),
+                shown(ratios),
+                f"within {target:.0%}",
+                abs(interval(ratios)[0] - 1) <= target,
+            )
+        )
+    return results
+
+
+def of_classic(rounds: int, library: Library) -> list[Result]:
+    """The curve of two sizes by the packaged NetPIPE, where there is one for this library, and by netpipe."""
+    name = next((name for start, name in CLASSIC.items() if library.version.startswith(start)), "")
+    program = shutil.which(name)
+    if program is None:
+        return []
+    mine: dict[int, list[float]] = {size: [] for size in UNITS}
+    theirs: dict[int, list[float]] = {size: [] for size in UNITS}
+    for _ in range(min(rounds, 3)):
+        for size in UNITS:
+            records = through_the_command(
+                library.variant, "--sizes", str(size), "--target", "0.01%", "--budget", "0.7"
+            )
+            mine[size].append(points(records)[size]["median_ns"])
+        out = library.folder / "np.out"
+        start = library.start(program, "-o", str(out), "-u", str(1 << 20), "-l", "8")
+        subprocess.run(
+            start.argv,
+            env=start.whole_environment(),
+            cwd=library.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        for line in out.read_text().splitlines():
+            of, _, seconds = line.split()[:3]
+            if int(of) in UNITS:
+                theirs[int(of)].append(float(seconds) * 1e9)
+    results = []
+    for size, text in UNITS.items():
+        ratios = [a / b for a, b in zip(mine[size], theirs[size], strict=True)]
+        results.append(
+            Result(
+                "mpi",
+                f"{text} over {library.version}, {library.setting}: netpipe / {name}",
+                shown(mine[size], 0, " ns"),
+                shown(theirs[size], 0, " ns"),
+                shown(ratios),
+                "<= 1.0 or within the noise",
+                interval(ratios)[1] <= 1.0,
+            )
+        )
+    return results
+
+
+def mpi(rounds: int) -> list[Result]:
+    """Ping-pong over every Open MPI and MPICH that was added."""
+    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
+    if not chosen:
+        raise MissingError("no MPI was added: netpipe modules add")
+    results = []
+    for name in chosen:
+        for transport in ("shm", "tcp"):
+            with tempfile.TemporaryDirectory() as folder:
+                library = Library(name, f"transport={transport}", Path(folder))
+                shapes = [("pingpong", (), size, "ping-pong") for size in UNITS]
+                results += rows(rounds, "mpi", library, "pingpong", shapes, 0.01)
+                results += of_classic(rounds, library)
+    return results
+
+
+def over_open_mpi(
+    rounds: int,
+    comparison: str,
+    program: str,
+    shapes: Sequence[tuple[str, Sequence[str], int, str]],
+    settings: Sequence[str] = ("transport=shm", "transport=tcp"),
+) -> list[Result]:
+    """Over the first Open MPI that was added, with each of these settings."""
+    module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
+    if module is None:
+        raise MissingError("no Open MPI was added: netpipe modules add")
+    results = []
+    for setting in settings:
+        with tempfile.TemporaryDirectory() as folder:
+            results += rows(rounds, comparison, Library(module, setting, Path(folder)), program, shapes)
+    return results
+
+
+def mpi_patterns(rounds: int) -> list[Result]:
+    """Many messages at once."""
+    return over_open_mpi(
+        rounds,
+        "mpi-patterns",
+        "window",
+        [
+            ("window", ("window", "16"), 8, "message rate, 16 in flight"),
+            ("window:in_flight=64", ("window", "64"), 8, "message rate, 64 in flight"),
+            ("window", ("window", "16"), 1 << 20, "throughput, 16 in flight"),
+            ("bidirectional", ("bidirectional",), 8, "both directions"),
+            ("bidirectional", ("bidirectional",), 1 << 20, "both directions"),
+        ],
+    )
+
+
+def mpi_collectives(rounds: int) -> list[Result]:
+    """The slowest rank of a collective operation."""
+    return over_open_mpi(
+        rounds,
+        "mpi-collectives",
+        "collective",
+        [
+            (f"collective:what={what}", (what,), size, what)
+            for what in ("allreduce", "alltoall", "bcast")
+            for size in UNITS
+        ],
+    )
+
+
+def mpi_put(rounds: int) -> list[Result]:
+    """A put and a flush, beside MPI_Put and MPI_Win_flush, in both kinds of window."""
+    return [
+        result
+        for window in ("allocate", "create")
+        for result in over_open_mpi(
+            rounds,
+            "mpi-put",
+            "put",
+            [("put", (window,), size, "put and flush") for size in UNITS],
+            (f"window={window},transport=shm",),
+        )
+    ]
+
+
+def mpi_all(_: int) -> list[Result]:
+    """The whole command over every MPI that was added, shared memory and TCP, all sizes."""
+    begin = time.monotonic()
+    records = through_the_command("mpi", "--timeout", "5")
+    seconds = time.monotonic() - begin
+    measured = {r["variant"] for r in records if r["type"] == "point"}
+    libraries = {variant.partition(":")[0] for variant in measured}
+    if not measured:
+        raise MissingError("no MPI was added: netpipe modules add")
+    count = sum(r["type"] == "point" for r in records)
+    return [
+        Result(
+            "mpi-all",
+            f"{len(libraries)} MPIs, {len(measured)} variants, {count} points in one run",
+            f"{seconds:.0f} s",
+            "-",
+            f"{seconds:.0f} s",
+            "< 180 s for six",
+            seconds < 180 and len(libraries) >= 6 and count == 124 * len(measured),
+        )
+    ]
+
+
+def mpi_many(_: int) -> list[Result]:
+    """64 ranks on the processors that there are, in 32 pairs, and 1024 on a simulated machine."""
+    results = []
+    there = {one.name for one in added.all_()}
+    shapes = [
+        ("mpi@openmpi", ":transport=shm", 64),
+        ("mpi@mpich", ":transport=shm", 64),
+        ("mpi@simgrid", "", 1024),
+    ]
+    for name, setting, ranks in shapes:
+        if name not in there:
+            continue
+        begin = time.monotonic()
+        records = through_the_command(
+            name + setting, "--ranks", str(ranks), "--sizes", "8,1k", "--budget", "2"
+        )
+        seconds = time.monotonic() - begin
+        (launch,) = [r for r in records if r["type"] == "launch"]
+        beyond = (launch["rss_bytes"] - launch["buffer_bytes"]) / 2**20
+        done = sum(r["type"] == "point" for r in records)
+        simulated = name == "mpi@simgrid"
+        results.append(
+            Result(
+                "mpi-many",
+                f"{ranks} ranks of {name} in {ranks // 2} pairs on "
+                + ("a simulated machine" if simulated else f"{os.cpu_count()} processors"),
+                f"{seconds:.0f} s",
+                f"{beyond:.2g} MiB a rank beyond its buffers, the library's own included",
+                f"{done} of 2 sizes",
+                "completes" + (", < 8 MiB" if simulated else ""),
+                done == 2 and (not simulated or beyond < 8),
+            )
+        )
+    if not results:
+        raise MissingError("no MPI was added: netpipe modules add")
+    return results
+
+
+COMPARISONS = {
+    "mpi": mpi,
+    "mpi-patterns": mpi_patterns,
+    "mpi-collectives": mpi_collectives,
+    "mpi-put": mpi_put,
+    "mpi-all": mpi_all,
+    "mpi-many": mpi_many,
+}

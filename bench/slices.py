@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two programs that measure the same thing, in turn every few hundredths of a second: while one measures the other is
+stopped (SIGSTOP). What the machine does to both, such as moving its virtual processors apart and together every few
+seconds, then cancels in the ratio of two slices that lie side by side, which it does not in that of two whole runs.
+
+A program must write what it measured into a file while it goes on. What appears there during its slice counts; a
+sample that was cut by the stop is one long value in a median.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_S = 60  # until the first sample is there
+MEASURE_S = 60  # what both are told to go on for at most
+
+
+def from_records(line: str) -> list[float]:
+    """Of a line of a run file: the samples of a visit, in ns per operation."""
+    record = json.loads(line)
+    if record["type"] != "sample" or record["pass"] < 0:
+        return []
+    return [ns / record["ops"] for ns in record["ns"]]
+
+
+def from_numbers(line: str) -> list[float]:
+    return [float(word) for word in line.split()]
+
+
+@dataclass
+class Program:
+    argv: Sequence[str]
+    output: Path
+    values: Callable[[str], list[float]]
+    environment: dict[str, str] | None = None
+
+
+def children_of_all() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                found.setdefault(parent, []).append(int(entry.name))
+    return found
+
+
+@dataclass
+class Running:
+    """A program and the processes that it has started, stopped but for its slices."""
+
+    program: Program
+    process: subprocess.Popen[bytes]
+    tree: list[int] = field(default_factory=list)  # parents before their children
+    at: int = 0  # how much of the output was read
+
+    @classmethod
+    def start(cls, program: Program) -> Running:
+        with program.output.with_suffix(".said").open("wb") as out:
+            process = subprocess.Popen(
+                program.argv,
+                env=program.environment,
+                cwd=program.output.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        started = cls(program, process)
+        try:
+            deadline = time.monotonic() + START_S
+            while not started.read():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{' '.join(program.argv)} measured nothing: {started.said()}")
+                time.sleep(0.01)
+            started.tree = started.descendants()
+            started.signal(signal.SIGSTOP)
+        except BaseException:
+            started.end()
+            raise
+        return started
+
+    def said(self) -> str:
+        return self.program.output.with_suffix(".said").read_text()[-2000:]
+
+    def descendants(self) -> list[int]:
+        children = children_of_all()
+        tree = [self.process.pid]
+        for parent in tree:
+            tree.extend(children.get(parent, []))
+        return tree
+
+    def signal(self, what: signal.Signals) -> None:
+        for pid in self.tree if what == signal.SIGSTOP else reversed(self.tree):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+
+    def read(self) -> list[float]:
+        """What whole lines have been added since the last call."""
+        if not self.program.output.exists():
+            return []
+        with self.program.output.open("rb") as file:
+            file.seek(self.at)
+            whole = file.read().rpartition(b"\n")[0]
+        if not whole:
+            return []
+        self.at += len(whole) + 1
+        return [value for line in whole.decode().splitlines() for value in self.program.values(line)]
+
+    def slice(self, seconds: float) -> list[float]:
+        self.signal(signal.SIGCONT)
+        time.sleep(seconds)
+        self.signal(signal.SIGSTOP)
+        if self.process.poll() is not None:
+            raise RuntimeError(
+                f"{' '.join(self.program.argv)} has ended in the midst of a comparison: {self.said()}"
+            )
+        return self.read()
+
+    def end(self) -> None:
+        """Both a job's launcher and netpipe end what they have started when they are told to."""
+        self.tree = self.tree or self.descendants()
+        self.signal(signal.SIGCONT)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            self.process.wait(20)
+
+
+@dataclass(frozen=True)
+class Sliced:
+    ours_ns: float  # medians over the slices
+    peer_ns: float
+    ratio: float
+
+
+def beside(
+    ours: Callable[[Path], Program], peer: Callable[[Path], Program], slice_s: float, pairs: int
+) -> Sliced:
+    """One launch of each, `pairs` slices of each, and the median of the ratios of neighbours."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as both:
+        a = Running.start(ours(Path(folder) / "ours"))
+        both.callback(a.end)
+        b = Running.start(peer(Path(folder) / "peer"))
+        both.callback(b.end)
+        found = []
+        for i in range(pairs):
+            if i % 2:
+                theirs, mine = b.slice(slice_s), a.slice(slice_s)
+            else:
+                mine, theirs = a.slice(slice_s), b.slice(slice_s)
+            if mine and theirs:  # a visit may be longer than a slice
+                found.append((statistics.median(mine), statistics.median(theirs)))
+    if len(found) < pairs / 2:
+        raise RuntimeError(f"{len(found)} of {pairs} slices had samples of both: make them longer")
+    return Sliced(
+        statistics.median(mine for mine, _ in found),
+        statistics.median(theirs for _, theirs in found),
+        statistics.median(mine / theirs for mine, theirs in found),
+    )
