@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
-from slices import MEASURE_S, Program, Sliced, beside, from_numbers, from_records
+from slices import MEASURE_S, Program, Sliced, beside, from_numbers, from_records, of_the_fast, usual
 
 from netpipe.launch import description, families
 from netpipe.mpi import added
@@ -82,13 +82,15 @@ class Library:
         ]
         return Program(argv, output, from_records)
 
-    def beside(self, pattern: str, name: str, size: int, words: Sequence[str]) -> Sliced:
+    def beside(self, pattern: str, name: str, size: int, words: Sequence[str], peer_first: bool) -> Sliced:
         """netpipe's pattern and the program written by hand, in turn."""
         return beside(
             lambda output: self.by_netpipe(output, pattern, size),
             lambda output: self.by_hand(output, name, size, words),
-            0.05 if size < 65536 else 0.15,
+            0.02 if size < 65536 else 0.15,
             PAIRS,
+            peer_first,
+            of_the_fast if pattern == "bidirectional" and size < 65536 else usual,  # see bench/mpi/samples.h
         )
 
 
@@ -105,7 +107,7 @@ def rows(
     """
     results = []
     for pattern, words, size, what in shapes:
-        found = [library.beside(pattern, program, size, words) for _ in range(rounds)]
+        found = [library.beside(pattern, program, size, words, i % 2 == 1) for i in range(rounds)]
         ratios = [one.ratio for one in found]
         results.append(
             Result(

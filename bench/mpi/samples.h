@@ -49,12 +49,21 @@ static char* pages(size_t size) {
   return memset(place, 1, room);
 }
 
-/* Writes the batch down and says whether another follows, outside of anything timed. */
+/* Writes the batch down and says whether another follows, outside of anything timed. Where two messages share a cache
+ * line, as in the shared memory of Open MPI, it makes a difference of 15 % to messages in both directions whether the
+ * two ranks begin a line at once, and that stays as it is while both send as many. So rank 0 is now a message ahead and
+ * now not, and batches of both kinds are seen. */
 static int another(void) {
+  static int batches;
   for (int i = 0; i < kBatch; i++) fprintf(samples, "%.2f%c", batch[i], i + 1 < kBatch ? ' ' : '\n');
   fflush(samples);
   int more = now_ns() < until_ns;
-  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (rank == 0) MPI_Send(&more, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (int i = batches++ % 2 * 2, heard = 0; i > 0; i--) {
+    if (rank == 1) MPI_Send(&more, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    if (rank == 0) MPI_Recv(&heard, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
   return more;
 }
 
@@ -63,8 +72,8 @@ static inline void sample(void (*work)(int rounds), int operations) {
   work(50);
   const double first = now_ns();
   work(50);
-  int rounds = (int)(kSampleNs / ((now_ns() - first) / 50)) + 1;
-  MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  int mine = (int)(kSampleNs / ((now_ns() - first) / 50)) + 1, rounds = 0;
+  MPI_Allreduce(&mine, &rounds, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   do {
     for (int i = 0; i < kBatch; i++) {
       const double start = now_ns();

@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 #define NP_MAGIC UINT64_C(0x314550495054454e) /* the bytes "NETPIPE1" on a little-endian machine */
-#define NP_ABI UINT32_C(1)                    /* raised when an existing field changes its meaning or place */
+#define NP_ABI UINT32_C(2)                    /* raised when an existing field changes its meaning or place */
 #define NP_ENTRY "netpipe_module"
 
 /* What a call came to. 2, 3 and 4 are also the exit codes that they lead to. */
@@ -214,9 +214,14 @@ typedef struct np_module {
    * With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
   np_status (*send)(np_endpoint* endpoint, int peer, const void* data, size_t bytes);
   np_status (*recv)(np_endpoint* endpoint, int peer, void* data, size_t bytes);
-  np_status (*isend)(np_endpoint* endpoint, int peer, const void* data, size_t bytes, np_request* request);
-  np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t bytes, np_request* request);
-  np_status (*wait)(np_endpoint* endpoint, np_request* request);
+  /* These start count messages, the i-th from or into data + i * stride, with requests[i]: in one call, because a layer
+   * may do it in one (a chain of work requests, a system call), and because a call more for each is 2 % of a message
+   * in shared memory. wait ends all of them, in any order; test looks at one. */
+  np_status (*isend)(np_endpoint* endpoint, int peer, const void* data, size_t stride, size_t bytes,
+                     np_request* requests, size_t count);
+  np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
+                     size_t count);
+  np_status (*wait)(np_endpoint* endpoint, np_request* requests, size_t count);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 
   /* One-sided. expose opens own memory to peers and fills region and its key; attach turns a peer's region (base,

@@ -2,6 +2,7 @@
 // Which memory each message starts from and lands in.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,6 +47,21 @@ class Slots {
     char* place = base_ + stride_ * next_;
     if (++next_ >= count_) next_ = 0;
     return place;
+  }
+  // Places that lie evenly apart.
+  struct Row {
+    char* base;
+    std::size_t stride;
+    std::size_t count;
+  };
+  // The next places at once: all that are wanted, or those up to where the row breaks.
+  Row take(std::uint64_t wanted) noexcept {
+    if (reuse_ != 0) return {take(), 0, 1};
+    if (count_ == 1) return {base_, 0, wanted};
+    const Row row{base_ + stride_ * next_, stride_, std::min<std::uint64_t>(wanted, count_ - next_)};
+    next_ += static_cast<std::uint32_t>(row.count);
+    if (next_ >= count_) next_ = 0;
+    return row;
   }
   [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }

@@ -469,13 +469,27 @@ constexpr np_module wire_module() {
   };
   m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->active().send(data, bytes); };
   m.recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->active().recv(data, bytes); };
-  m.isend = [](Endpoint* e, int, const void* data, size_t bytes, np_request* request) {
-    return e->active().isend(data, bytes, request);
+  m.isend = [](Endpoint* e, int, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+    const char* from = static_cast<const char*>(data);
+    np_status status = NP_OK;
+    for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
+      status = e->active().isend(from, bytes, &requests[i]);
+    }
+    return status;
   };
-  m.irecv = [](Endpoint* e, int, void* data, size_t bytes, np_request* request) {
-    return e->active().irecv(data, bytes, request);
+  m.irecv = [](Endpoint* e, int, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+    char* into = static_cast<char*>(data);
+    np_status status = NP_OK;
+    for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
+      status = e->active().irecv(into, bytes, &requests[i]);
+    }
+    return status;
   };
-  m.wait = [](Endpoint* e, np_request* request) { return e->active().wait(request); };
+  m.wait = [](Endpoint* e, np_request* requests, size_t count) {
+    np_status status = NP_OK;
+    for (size_t i = 0; i < count && status == NP_OK; ++i) status = e->active().wait(&requests[i]);
+    return status;
+  };
   m.test = [](Endpoint* e, np_request* request) { return e->active().test(request); };
   m.counters = [](Endpoint* e, np_emit emit, void* to) { count_waiting(e->active(), emit, to); };
   return m;

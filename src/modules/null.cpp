@@ -23,9 +23,10 @@ np_status limits(np_endpoint*, np_limits* limits) {
 
 np_status send(np_endpoint*, int, const void*, size_t) { return NP_OK; }
 np_status recv(np_endpoint*, int, void*, size_t) { return NP_OK; }
-np_status isend(np_endpoint*, int, const void*, size_t, np_request*) { return NP_OK; }
-np_status irecv(np_endpoint*, int, void*, size_t, np_request*) { return NP_OK; }
-np_status finish(np_endpoint*, np_request*) { return NP_OK; }
+np_status isend(np_endpoint*, int, const void*, size_t, size_t, np_request*, size_t) { return NP_OK; }
+np_status irecv(np_endpoint*, int, void*, size_t, size_t, np_request*, size_t) { return NP_OK; }
+np_status wait(np_endpoint*, np_request*, size_t) { return NP_OK; }
+np_status test(np_endpoint*, np_request*) { return NP_OK; }
 
 np_status expose(np_endpoint*, void* memory, size_t bytes, np_region* region) {
   *region = {};
@@ -75,8 +76,8 @@ constexpr np_module kModule = {
     .recv = recv,
     .isend = isend,
     .irecv = irecv,
-    .wait = finish,
-    .test = finish,
+    .wait = wait,
+    .test = test,
     .expose = expose,
     .attach = attach,
     .withdraw = withdraw,

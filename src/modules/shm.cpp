@@ -321,14 +321,29 @@ void free(np_endpoint* e, void* memory, size_t) { e->messages.memory.free(memory
 np_status send(np_endpoint* e, int, const void* data, size_t bytes) { return e->messages.send(data, bytes); }
 np_status recv(np_endpoint* e, int, void* data, size_t bytes) { return e->messages.receive(data, bytes); }
 
-np_status isend(np_endpoint* e, int, const void* data, size_t bytes, np_request* request) {
-  return e->messages.start_send(new (request) Operation, data, bytes);
+np_status isend(np_endpoint* e, int, const void* data, size_t stride, size_t bytes, np_request* requests,
+                size_t count) {
+  const char* from = static_cast<const char*>(data);
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
+    status = e->messages.start_send(new (&requests[i]) Operation, from, bytes);
+  }
+  return status;
 }
-np_status irecv(np_endpoint* e, int, void* data, size_t bytes, np_request* request) {
-  return e->messages.start_receive(new (request) Operation, data, bytes);
+np_status irecv(np_endpoint* e, int, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+  char* into = static_cast<char*>(data);
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
+    status = e->messages.start_receive(new (&requests[i]) Operation, into, bytes);
+  }
+  return status;
 }
 const Operation* operation_of(np_request* request) { return std::launder(reinterpret_cast<Operation*>(request)); }
-np_status wait(np_endpoint* e, np_request* request) { return e->messages.wait(operation_of(request)); }
+np_status wait(np_endpoint* e, np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) status = e->messages.wait(operation_of(&requests[i]));
+  return status;
+}
 np_status test(np_endpoint* e, np_request* request) { return e->messages.test(operation_of(request)); }
 
 // ---------------------------------------------------------------------------------------------- one-sided

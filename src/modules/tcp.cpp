@@ -429,9 +429,12 @@ np_status recv(np_endpoint* endpoint, int, void* data, size_t bytes) {
   return status;
 }
 
-np_status wait(np_endpoint* endpoint, np_request* request) {
-  const np_status status = endpoint->wire->wait(request);
-  rearm_quickack(endpoint);
+np_status wait(np_endpoint* endpoint, np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) {
+    status = endpoint->wire->wait(&requests[i]);
+    rearm_quickack(endpoint);
+  }
   return status;
 }
 

@@ -20,10 +20,9 @@ np_status exchange(Stage& s, std::uint64_t times) {
   const std::size_t bytes = s.size_bytes;
   np_status status = NP_OK;
   for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-    status = m.irecv(endpoint, peer, s.incoming.take(), bytes, &s.requests[0]);
-    if (status == NP_OK) status = m.isend(endpoint, peer, s.outgoing.take(), bytes, &s.requests[1]);
-    if (status == NP_OK) status = m.wait(endpoint, &s.requests[0]);
-    if (status == NP_OK) status = m.wait(endpoint, &s.requests[1]);
+    status = m.irecv(endpoint, peer, s.incoming.take(), 0, bytes, &s.requests[0], 1);
+    if (status == NP_OK) status = m.isend(endpoint, peer, s.outgoing.take(), 0, bytes, &s.requests[1], 1);
+    if (status == NP_OK) status = m.wait(endpoint, s.requests, 2);
   }
   return status;
 }

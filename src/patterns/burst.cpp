@@ -30,7 +30,7 @@ np_status bounce(Stage& s, bool first, std::uint64_t from, std::uint64_t to) {
   np_status status = NP_OK;
   for (std::uint64_t i = from; i < to && status == NP_OK; ++i) {
     if (first) status = send(endpoint, peer, s.outgoing.take(), bytes);
-    if (status == NP_OK) status = wait(endpoint, &s.requests[i]);
+    if (status == NP_OK) status = wait(endpoint, &s.requests[i], 1);
     if (!first && status == NP_OK) status = send(endpoint, peer, s.outgoing.take(), bytes);
   }
   return status;
@@ -40,9 +40,8 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
   const bool first = is_first(s);
   const int peer = mirrored(s.rank, s.nranks);
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
-    for (std::uint64_t i = 0; i <= rounds; ++i) {
-      const np_status status = s.module.irecv(s.endpoint, peer, s.incoming.take(), s.size_bytes, &s.requests[i]);
-      if (status != NP_OK) return status;
+    if (const np_status status = start_receives(s, peer, s.size_bytes, s.requests, rounds + 1); status != NP_OK) {
+      return status;
     }
     if (const np_status status = bounce(s, first, 0, 1); status != NP_OK) return status;
     *stamps++ = now_ns();

@@ -53,7 +53,7 @@ np_status operate(Stage& s) {
   np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
   const np_status status =
       m.collective(s.endpoint, static_cast<np_collective>(op), root_of(s), source, target, s.size_bytes, request);
-  return status != NP_OK || request == nullptr ? status : m.wait(s.endpoint, request);
+  return status != NP_OK || request == nullptr ? status : m.wait(s.endpoint, request, 1);
 }
 
 constexpr std::uint64_t warm_up_rounds = 4;

@@ -50,25 +50,19 @@ int leader_of(const Part& part, int i) { return pairs(part) ? mirrored(part.rank
 
 // Starts receiving a window from `peer`, or sending one to it.
 np_status receive_window(Stage& s, int peer, np_request*& request) {
-  np_status status = NP_OK;
-  for (int i = 0; i < window && status == NP_OK; ++i) {
-    status = s.module.irecv(s.endpoint, peer, s.incoming.take(), load_size(s), request++);
-  }
+  const np_status status = start_receives(s, peer, load_size(s), request, window);
+  request += window;
   return status;
 }
 
 np_status send_window(Stage& s, int peer, np_request*& request) {
-  np_status status = NP_OK;
-  for (int i = 0; i < window && status == NP_OK; ++i) {
-    status = s.module.isend(s.endpoint, peer, s.outgoing.take(), load_size(s), request++);
-  }
+  const np_status status = start_sends(s, peer, load_size(s), request, window);
+  request += window;
   return status;
 }
 
-np_status wait_all(Stage& s, np_request* request, const np_request* end) {
-  np_status status = NP_OK;
-  while (request != end && status == NP_OK) status = s.module.wait(s.endpoint, request++);
-  return status;
+np_status wait_all(Stage& s, np_request* from, const np_request* to) {
+  return s.module.wait(s.endpoint, from, static_cast<std::size_t>(to - from));
 }
 
 // ------------------------------------------------------------------------------------------------- the load
@@ -98,7 +92,7 @@ np_status lead(Stage& s, std::uint64_t samples, std::int64_t* to) {
     np_status status = m.recv(s.endpoint, 0, s.token_in, 1);
     if (status == NP_OK) status = lead_window(s, true);
     const std::int64_t begin = now_ns();
-    if (status == NP_OK) status = m.irecv(s.endpoint, 0, s.token_in, 1, s.requests);
+    if (status == NP_OK) status = m.irecv(s.endpoint, 0, s.token_in, 0, 1, s.requests, 1);
     if (status == NP_OK) status = m.send(s.endpoint, 0, s.token_out, 1);
     if (status != NP_OK) return status;
     while ((status = m.test(s.endpoint, s.requests)) == NP_PENDING) {

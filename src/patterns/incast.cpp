@@ -53,13 +53,12 @@ np_status gather(Stage& s, std::vector<std::uint32_t>& order, std::int64_t* came
   const auto count = static_cast<int>(senders(s));
   np_status status = NP_OK;
   for (int i = 0; i < count && status == NP_OK; ++i) {
-    status = m.irecv(s.endpoint, i + 1, s.incoming.take(), s.size_bytes, &s.requests[i]);
+    status = m.irecv(s.endpoint, i + 1, s.incoming.take(), 0, s.size_bytes, &s.requests[i], 1);
   }
   const std::int64_t begin = came != nullptr ? now_ns() : 0;
   for (int i = 0; i < count && status == NP_OK; ++i) status = m.send(s.endpoint, i + 1, s.token_out, 1);
   if (came != nullptr && status == NP_OK) return watch(s, begin, order, came);
-  for (int i = 0; i < count && status == NP_OK; ++i) status = m.wait(s.endpoint, &s.requests[i]);
-  return status;
+  return status == NP_OK ? m.wait(s.endpoint, s.requests, static_cast<std::size_t>(count)) : status;
 }
 
 np_status answer(Stage& s) {

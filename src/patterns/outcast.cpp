@@ -17,9 +17,9 @@ np_status scatter(Stage& s, std::uint64_t times) {
   np_status status = NP_OK;
   for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
     for (int i = 0; i < count && status == NP_OK; ++i) {
-      status = m.isend(s.endpoint, i + 1, s.outgoing.take(), s.size_bytes, &s.requests[i]);
+      status = m.isend(s.endpoint, i + 1, s.outgoing.take(), 0, s.size_bytes, &s.requests[i], 1);
     }
-    for (int i = 0; i < count && status == NP_OK; ++i) status = m.wait(s.endpoint, &s.requests[i]);
+    if (status == NP_OK) status = m.wait(s.endpoint, s.requests, static_cast<std::size_t>(count));
     for (int i = 0; i < count && status == NP_OK; ++i) status = m.recv(s.endpoint, i + 1, s.token_in, 1);
   }
   return status;

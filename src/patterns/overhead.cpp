@@ -64,15 +64,15 @@ np_status begin_all(Stage& s, std::uint64_t count) {
   const bool sending = sends(s);
   np_status status = NP_OK;
   for (std::uint64_t i = 0; i < count && status == NP_OK; ++i) {
-    status = sending ? m.isend(s.endpoint, peer, s.outgoing.take(), s.size_bytes, &s.requests[i])
-                     : m.irecv(s.endpoint, peer, s.incoming.take(), s.size_bytes, &s.requests[i]);
+    status = sending ? m.isend(s.endpoint, peer, s.outgoing.take(), 0, s.size_bytes, &s.requests[i], 1)
+                     : m.irecv(s.endpoint, peer, s.incoming.take(), 0, s.size_bytes, &s.requests[i], 1);
   }
   return status;
 }
 
 np_status wait_all(Stage& s, std::uint64_t count) {
   np_status status = NP_OK;
-  for (std::uint64_t i = 0; i < count && status == NP_OK; ++i) status = s.module.wait(s.endpoint, &s.requests[i]);
+  for (std::uint64_t i = 0; i < count && status == NP_OK; ++i) status = s.module.wait(s.endpoint, &s.requests[i], 1);
   return status;
 }
 

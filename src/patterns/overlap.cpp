@@ -62,11 +62,10 @@ np_status swap(Stage& s, Work& work, std::uint64_t units) {
     status = m.recv(s.endpoint, peer, s.incoming.take(), s.size_bytes);
     return status == NP_OK ? m.send(s.endpoint, peer, s.outgoing.take(), s.size_bytes) : status;
   }
-  status = m.irecv(s.endpoint, peer, s.incoming.take(), s.size_bytes, &s.requests[0]);
-  if (status == NP_OK) status = m.isend(s.endpoint, peer, s.outgoing.take(), s.size_bytes, &s.requests[1]);
+  status = m.irecv(s.endpoint, peer, s.incoming.take(), 0, s.size_bytes, &s.requests[0], 1);
+  if (status == NP_OK) status = m.isend(s.endpoint, peer, s.outgoing.take(), 0, s.size_bytes, &s.requests[1], 1);
   if (status == NP_OK && !work.run(units, s.abort)) return NP_ABORTED;
-  if (status == NP_OK) status = m.wait(s.endpoint, &s.requests[0]);
-  return status == NP_OK ? m.wait(s.endpoint, &s.requests[1]) : status;
+  return status == NP_OK ? m.wait(s.endpoint, s.requests, 2) : status;
 }
 
 np_status swaps(Stage& s, Work& work, std::uint64_t units, std::uint64_t times, std::int64_t& ns) {

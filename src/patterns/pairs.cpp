@@ -131,11 +131,9 @@ np_status bounce(Stage& s, int peer, char* out, char* in) {
 
 np_status exchange(Stage& s, int peer, char* out, char* in) {
   const np_module& m = s.module;
-  np_status status = m.irecv(s.endpoint, peer, in, s.size_bytes, &s.requests[0]);
-  if (status == NP_OK) status = m.isend(s.endpoint, peer, out, s.size_bytes, &s.requests[1]);
-  if (status == NP_OK) status = m.wait(s.endpoint, &s.requests[0]);
-  if (status == NP_OK) status = m.wait(s.endpoint, &s.requests[1]);
-  return status;
+  np_status status = m.irecv(s.endpoint, peer, in, 0, s.size_bytes, &s.requests[0], 1);
+  if (status == NP_OK) status = m.isend(s.endpoint, peer, out, 0, s.size_bytes, &s.requests[1], 1);
+  return status == NP_OK ? m.wait(s.endpoint, s.requests, 2) : status;
 }
 
 // What each rank notes of a sample: how its clocks may differ and how long all of it lasted, then of each step, from

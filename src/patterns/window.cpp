@@ -38,14 +38,9 @@ np_status windows(Stage& s, std::uint64_t times) {
   const std::uint64_t all = (sending ? count : 0) + (receiving ? count : 0);
   np_status status = NP_OK;
   for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
-    np_request* request = s.requests;
-    for (std::uint64_t i = 0; receiving && i < count && status == NP_OK; ++i) {
-      status = m.irecv(endpoint, peer, s.incoming.take(), bytes, request++);
-    }
-    for (std::uint64_t i = 0; sending && i < count && status == NP_OK; ++i) {
-      status = m.isend(endpoint, peer, s.outgoing.take(), bytes, request++);
-    }
-    for (std::uint64_t i = 0; i < all && status == NP_OK; ++i) status = m.wait(endpoint, &s.requests[i]);
+    if (receiving) status = start_receives(s, peer, bytes, s.requests, count);
+    if (sending && status == NP_OK) status = start_sends(s, peer, bytes, s.requests + (all - count), count);
+    if (status == NP_OK) status = m.wait(endpoint, s.requests, all);
     if (sending && receiving) continue;
     if (sending && status == NP_OK) status = m.recv(endpoint, peer, s.token_in, 1);
     if (receiving && status == NP_OK) status = m.send(endpoint, peer, s.token_out, 1);

@@ -154,13 +154,13 @@ static np_status advance(np_endpoint* e) {
   return status;
 }
 
-static np_status crowd_isend(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
+static np_status start_send(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
   if (e->context->rank == e->context->options[SLOW].number) poll(NULL, 0, LATE_MS);
   enqueue(&crowd_of(e)->out[peer], data, bytes, request);
   return advance(e);
 }
 
-static np_status crowd_irecv(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
+static np_status start_receive(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
   enqueue(&crowd_of(e)->in[peer], data, bytes, request);
   return NP_OK;
 }
@@ -171,7 +171,7 @@ static np_status crowd_test(np_endpoint* e, np_request* request) {
   return status != NP_OK ? status : one->done ? NP_OK : NP_PENDING;
 }
 
-static np_status crowd_wait(np_endpoint* e, np_request* request) {
+static np_status wait_for(np_endpoint* e, np_request* request) {
   for (;;) {
     const np_status status = crowd_test(e, request);
     if (status != NP_PENDING) return status;
@@ -189,14 +189,38 @@ static np_status crowd_wait(np_endpoint* e, np_request* request) {
 
 static np_status crowd_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
   np_request request;
-  const np_status status = crowd_isend(e, peer, data, bytes, &request);
-  return status != NP_OK ? status : crowd_wait(e, &request);
+  const np_status status = start_send(e, peer, data, bytes, &request);
+  return status != NP_OK ? status : wait_for(e, &request);
 }
 
 static np_status crowd_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
   np_request request;
-  const np_status status = crowd_irecv(e, peer, data, bytes, &request);
-  return status != NP_OK ? status : crowd_wait(e, &request);
+  const np_status status = start_receive(e, peer, data, bytes, &request);
+  return status != NP_OK ? status : wait_for(e, &request);
+}
+
+static np_status crowd_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                             np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) {
+    status = start_send(e, peer, (const char*)data + i * stride, bytes, &requests[i]);
+  }
+  return status;
+}
+
+static np_status crowd_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
+                             size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) {
+    status = start_receive(e, peer, (char*)data + i * stride, bytes, &requests[i]);
+  }
+  return status;
+}
+
+static np_status crowd_wait(np_endpoint* e, np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) status = wait_for(e, &requests[i]);
+  return status;
 }
 
 static const np_module table = {

@@ -38,10 +38,10 @@ TEST(Null, AnswersEveryOperationAtOnceAndSaysThatNothingArrives) {
   np_region region{};
   EXPECT_EQ(NP_OK, m.send(e, 0, &here, 1));
   EXPECT_EQ(NP_OK, m.recv(e, 0, &there, 1));
-  EXPECT_EQ(NP_OK, m.isend(e, 0, &here, 1, &request));
+  EXPECT_EQ(NP_OK, m.isend(e, 0, &here, 0, 1, &request, 1));
   EXPECT_EQ(NP_OK, m.test(e, &request));
-  EXPECT_EQ(NP_OK, m.irecv(e, 0, &there, 1, &request));
-  EXPECT_EQ(NP_OK, m.wait(e, &request));
+  EXPECT_EQ(NP_OK, m.irecv(e, 0, &there, 0, 1, &request, 1));
+  EXPECT_EQ(NP_OK, m.wait(e, &request, 1));
   EXPECT_EQ(NP_OK, m.expose(e, &there, 1, &region));
   EXPECT_EQ(&there, region.base);
   EXPECT_EQ(NP_OK, m.attach(e, 0, &region));

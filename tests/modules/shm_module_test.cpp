@@ -133,9 +133,11 @@ TEST_P(EveryVariant, BothDirectionsAtOnceWithLargeMessages) {
         const np_module& m = *rank.module;
         const int peer = 1 - rank.context.rank;
         // The send is started first and waited for first: it must bring the receive on as well.
-        if (const np_status s = m.isend(rank.endpoint, peer, mapped ? own_out.at(0) : mine.data(), bytes, &sending))
+        if (const np_status s =
+                m.isend(rank.endpoint, peer, mapped ? own_out.at(0) : mine.data(), 0, bytes, &sending, 1))
           return failed(rank, "isend", s);
-        if (const np_status s = m.irecv(rank.endpoint, peer, in, bytes, &receiving)) return failed(rank, "irecv", s);
+        if (const np_status s = m.irecv(rank.endpoint, peer, in, 0, bytes, &receiving, 1))
+          return failed(rank, "irecv", s);
         if (const np_status s = rank.wait(sending)) return failed(rank, "wait for the send", s);
         if (const np_status s = rank.wait(receiving)) return failed(rank, "wait for the receive", s);
         const auto* got = static_cast<const unsigned char*>(in);

@@ -213,7 +213,7 @@ static np_status take(np_endpoint* e, np_request* request, int64_t entered_ns, i
   return leave_at(e, end_ns);
 }
 
-static np_status synthetic_wait(np_endpoint* e, np_request* request) {
+static np_status wait_for(np_endpoint* e, np_request* request) {
   if (!request->word[RECEIVES]) return NP_OK; /* what was sent has been copied */
   const int64_t entered_ns = entered(e);
   for (int64_t last_ns = entered_ns;;) {
@@ -234,20 +234,32 @@ static np_status synthetic_test(np_endpoint* e, np_request* request) {
   return take(e, request, entered_ns, at_ns);
 }
 
-static np_status synthetic_irecv(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
-  post(e, peer, data, bytes, request);
+static np_status synthetic_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes,
+                                 np_request* requests, size_t count) {
+  for (size_t i = 0; i < count; ++i) post(e, peer, (char*)data + i * stride, bytes, &requests[i]);
   return NP_OK;
+}
+
+static np_status synthetic_wait(np_endpoint* e, np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) status = wait_for(e, &requests[i]);
+  return status;
 }
 
 static np_status synthetic_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
   np_request request;
   post(e, peer, data, bytes, &request);
-  return synthetic_wait(e, &request);
+  return wait_for(e, &request);
 }
 
-static np_status synthetic_isend(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
-  request->word[RECEIVES] = 0;
-  return synthetic_send(e, peer, data, bytes);
+static np_status synthetic_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                                 np_request* requests, size_t count) {
+  np_status status = NP_OK;
+  for (size_t i = 0; i < count && status == NP_OK; ++i) {
+    requests[i].word[RECEIVES] = 0;
+    status = synthetic_send(e, peer, (const char*)data + i * stride, bytes);
+  }
+  return status;
 }
 
 /* -------------------------------------------------------------------------------------------------- the endpoint */

@@ -123,12 +123,12 @@ class Rank {
   np_status send(const void* data, size_t bytes) { return module->send(endpoint, 1 - context.rank, data, bytes); }
   np_status recv(void* data, size_t bytes) { return module->recv(endpoint, 1 - context.rank, data, bytes); }
   np_status isend(const Bytes& data, np_request& r) {
-    return module->isend(endpoint, 1 - context.rank, data.data(), data.size(), &r);
+    return module->isend(endpoint, 1 - context.rank, data.data(), 0, data.size(), &r, 1);
   }
   np_status irecv(Bytes& data, np_request& r) {
-    return module->irecv(endpoint, 1 - context.rank, data.data(), data.size(), &r);
+    return module->irecv(endpoint, 1 - context.rank, data.data(), 0, data.size(), &r, 1);
   }
-  np_status wait(np_request& r) { return module->wait(endpoint, &r); }
+  np_status wait(np_request& r) { return module->wait(endpoint, &r, 1); }
 
   Texts facts(void (*source)(np_endpoint*, np_emit, void*)) const {
     Texts all;

@@ -44,9 +44,9 @@ np_module good_table() {
   m.free = [](np_endpoint*, void*, std::size_t) {};
   m.send = [](np_endpoint*, int, const void*, std::size_t) { return NP_OK; };
   m.recv = [](np_endpoint*, int, void*, std::size_t) { return NP_OK; };
-  m.isend = [](np_endpoint*, int, const void*, std::size_t, np_request*) { return NP_OK; };
-  m.irecv = [](np_endpoint*, int, void*, std::size_t, np_request*) { return NP_OK; };
-  m.wait = [](np_endpoint*, np_request*) { return NP_OK; };
+  m.isend = [](np_endpoint*, int, const void*, std::size_t, std::size_t, np_request*, std::size_t) { return NP_OK; };
+  m.irecv = [](np_endpoint*, int, void*, std::size_t, std::size_t, np_request*, std::size_t) { return NP_OK; };
+  m.wait = [](np_endpoint*, np_request*, std::size_t) { return NP_OK; };
   m.test = [](np_endpoint*, np_request*) { return NP_OK; };
   m.expose = [](np_endpoint*, void*, std::size_t, np_region*) { return NP_OK; };
   m.attach = [](np_endpoint*, int, np_region*) { return NP_OK; };
@@ -111,7 +111,7 @@ TEST(CheckTable, RefusesWhatDoesNotFitAndNamesBothSides) {
   const std::string size = std::to_string(sizeof(np_module));
   const std::vector<Fault> faults = {
       {"magic", [](np_module& m) { m.magic = 0xdeadbeef; }, {"0xdeadbeef", "0x314550495054454e"}},
-      {"abi", [](np_module& m) { m.abi = 7; }, {"ABI 7", "this netpipe has 1", "build it again"}},
+      {"abi", [](np_module& m) { m.abi = 7; }, {"ABI 7", "this netpipe has " + std::to_string(NP_ABI), "build it again"}},
       {"size", [](np_module& m) { m.size = 96; }, {"its table has 96 bytes", "this netpipe's has " + size}},
       {"no name", [](np_module& m) { m.name = nullptr; }, {"its name is missing"}},
       {"empty name", [](np_module& m) { m.name = ""; }, {"its name is missing"}},

@@ -107,6 +107,19 @@ TEST(Sampler, CorrectsACalibrationThatWasFarOffAndStillGivesEveryPointSamples) {
   }
 }
 
+// The first message of a size pays for page tables and windows. Taken for a sleep it would make all batches as short as
+// those of a layer that sleeps, of which the clock is 5 %.
+TEST(Sampler, DoesNotTakeAFirstMessageForASleep) {
+  const SamplerSetting setting;
+  Sampler sampler(setting, {curve(powers(1))});
+  bool first = true;
+  Simulation simulation(sampler,
+                        {[&](std::size_t, std::uint64_t) { return std::exchange(first, false) ? 6'000 : 170.0; }});
+  simulation.run();
+  const Point& point = sampler.curves()[0].points[0];
+  EXPECT_GE(static_cast<double>(point.rounds) * 170, 0.9 * batch_factor * setting.clock_cost_ns);
+}
+
 TEST(Sampler, MakesTheFirstVisitOfAPointAShortOne) {
   Sampler sampler({}, {curve(powers(3))});
   Simulation simulation(sampler, {latency_and_rate});

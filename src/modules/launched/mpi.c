@@ -119,8 +119,8 @@ static np_status initialise(np_endpoint* e) {
 
 /* Memory that the timed calls need. */
 static np_status prepare(np_endpoint* e) {
-  const int kept = e->op == OP_PERSISTENT || e->op == OP_PARTITIONED;
-  for (int i = 0; kept && i < PURPOSES; ++i) {
+  e->keeps = e->op == OP_PERSISTENT || e->op == OP_PARTITIONED;
+  for (int i = 0; e->keeps && i < PURPOSES; ++i) {
     e->stores[i] = new_store();
     if (e->stores[i] == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for the persistent requests");
   }

@@ -126,10 +126,8 @@ static np_status mpi_collective(np_endpoint* e, np_collective what, int root, co
   }
   if (to == NULL) return outcome(e, collective_now(e, &purpose), "a collective operation");
 #if HAVE_MPI_3
-  MPI_Request request;
-  MPI_OR_RETURN(e, collective_started(e, &purpose, &request), "a non-blocking collective operation");
-  store_request(to, request);
-  return NP_OK;
+  to->word[1] = OWN;
+  return outcome(e, collective_started(e, &purpose, own_request(to)), "a non-blocking collective operation");
 #else
   return fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version);
 #endif

@@ -87,6 +87,7 @@ struct np_endpoint {
   uint64_t direct_bytes; /* below this, messages go by MPI_Send and MPI_Recv of so many MPI_BYTE and nothing else */
   MPI_Comm comm;
   uint64_t plain_bytes; /* up to here a message is so many MPI_BYTE */
+  int keeps;            /* op=persistent and partitioned: requests are kept and started again */
   int any_source;
   int op, type, reuse, partitions;
 

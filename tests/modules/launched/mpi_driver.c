@@ -190,14 +190,14 @@ static void flight(void) {
       for (int i = 0; i < MESSAGES; ++i) {
         fill(out[i], sizes[s], (uint64_t)(round * MESSAGES + i), ranks.rank);
         memset(in[i], 0x5a, sizes[s] + 64);
-        check(module->irecv(endpoint, peer, in[i], sizes[s], &requests[i]), "irecv");
+        check(module->irecv(endpoint, peer, in[i], 0, sizes[s], &requests[i], 1), "irecv");
       }
       for (int i = 0; i < MESSAGES; ++i)
-        check(module->isend(endpoint, peer, out[i], sizes[s], &requests[MESSAGES + i]), "isend");
+        check(module->isend(endpoint, peer, out[i], 0, sizes[s], &requests[MESSAGES + i], 1), "isend");
       for (int i = 0; i < 2 * MESSAGES; ++i) {
         np_status status = NP_PENDING;
         while (round % 2 == 1 && (status = module->test(endpoint, &requests[i])) == NP_PENDING) continue;
-        if (round % 2 == 0) status = module->wait(endpoint, &requests[i]);
+        if (round % 2 == 0) status = module->wait(endpoint, &requests[i], 1);
         check(status, "wait");
       }
       for (int i = 0; i < MESSAGES; ++i) examine(in[i], sizes[s], (uint64_t)(round * MESSAGES + i), peer, "in flight");
@@ -230,7 +230,7 @@ static void collectives(void) {
                                               way < 2 ? NULL : &request);
         if (status == NP_UNSUPPORTED && way >= 2) continue;
         check(status, "collective");
-        if (way >= 2) check(module->wait(endpoint, &request), "wait");
+        if (way >= 2) check(module->wait(endpoint, &request, 1), "wait");
         ++done;
         for (size_t i = 0; i < all; ++i) {
           const size_t from = i / doubles, at = i % doubles;
