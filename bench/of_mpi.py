@@ -19,6 +19,7 @@ from netpipe.launch import description, families
 from netpipe.mpi import added
 
 PAIRS = 12  # of slices, of one launch
+SLICE_S = 0.02
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
 CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for
 
@@ -87,7 +88,7 @@ class Library:
         return beside(
             lambda output: self.by_netpipe(output, pattern, size),
             lambda output: self.by_hand(output, name, size, words),
-            0.02 if size < 65536 else 0.15,
+            SLICE_S,
             PAIRS,
             peer_first,
             of_the_fast if pattern == "bidirectional" and size < 65536 else usual,  # see bench/mpi/samples.h

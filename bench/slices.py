@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 START_S = 60  # until the first sample is there
+LONGEST_SLICE_S = 5
 MEASURE_S = 60  # what both are told to go on for at most
 
 
@@ -128,10 +129,16 @@ class Running:
         return [values for values in lines if values]
 
     def slice(self, seconds: float) -> list[list[float]]:
+        """Lets it go on for so long, and until there is a line: netpipe's visits of long messages last longer."""
         self.signal(signal.SIGCONT)
+        deadline = time.monotonic() + LONGEST_SLICE_S
         time.sleep(seconds)
+        lines = self.read()
+        while not lines and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(seconds / 4)
+            lines = self.read()
         self.signal(signal.SIGSTOP)
-        return self.read()
+        return lines + self.read()
 
     def end(self) -> None:
         """Both a job's launcher and netpipe end what they have started when they are told to."""
@@ -175,13 +182,14 @@ def beside(
         for i in range(pairs):
             order = (peer, ours) if i % 2 else (ours, peer)
             lines = {make: started[make].slice(slice_s) for make in order}
-            if all(lines.values()):  # a visit may be longer than a slice
+            if all(lines.values()):
                 found.append((speed(lines[ours]), speed(lines[peer])))
             if any(one.process.poll() is not None for one in started.values()):
                 break  # it has all the samples that it keeps
         said = " ".join(one.said() for one in started.values())
     if len(found) < pairs / 2:
-        raise RuntimeError(f"{len(found)} of {pairs} slices had samples of both: make them longer. {said}")
+        what = " ".join(started[ours].program.argv)
+        raise RuntimeError(f"{what}: {len(found)} of {pairs} slices had samples of both. {said}")
     return Sliced(
         statistics.median(mine for mine, _ in found),
         statistics.median(theirs for _, theirs in found),

@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,14 @@ enum { kBatch = 50 };
 static const double kSampleNs = 20000; /* a sample of short operations is as many as last this long */
 
 static int rank, bytes;
-static double until_ns, batch[kBatch];
+static int64_t until_ns;
+static double batch[kBatch];
 static FILE* samples;
 
-static double now_ns(void) {
+static int64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static void begin(char** argv) {
@@ -37,7 +39,7 @@ static void begin(char** argv) {
   sched_setaffinity(0, sizeof set, &set);
   samples = fopen(rank == 0 ? argv[1] : "/dev/null", "w");
   if (samples == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
-  until_ns = now_ns() + atof(argv[2]) * 1e9;
+  until_ns = now_ns() + (int64_t)(atof(argv[2]) * 1e9);
   bytes = atoi(argv[3]);
 }
 
@@ -70,15 +72,15 @@ static int another(void) {
 /* Samples of work(rounds), which is `operations` operations a round. All ranks carry it out together. */
 static inline void sample(void (*work)(int rounds), int operations) {
   work(50);
-  const double first = now_ns();
+  const int64_t first = now_ns();
   work(50);
-  int mine = (int)(kSampleNs / ((now_ns() - first) / 50)) + 1, rounds = 0;
+  int mine = (int)(kSampleNs * 50 / (double)(now_ns() - first)) + 1, rounds = 0;
   MPI_Allreduce(&mine, &rounds, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   do {
     for (int i = 0; i < kBatch; i++) {
-      const double start = now_ns();
+      const int64_t start = now_ns();
       work(rounds);
-      batch[i] = (now_ns() - start) / rounds / operations;
+      batch[i] = (double)(now_ns() - start) / rounds / operations;
     }
   } while (another());
 }

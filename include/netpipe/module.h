@@ -122,7 +122,13 @@ typedef enum np_collective {
   NP_SCATTER = 5,
   NP_REDUCE_SCATTER = 6,
   NP_ALLTOALL = 7,
-  NP_SCAN = 8
+  NP_SCAN = 8,
+  NP_EXSCAN = 9,
+  /* As those above without the v, but with a count and a place for each rank; all counts are the same. */
+  NP_GATHERV = 10,
+  NP_SCATTERV = 11,
+  NP_ALLGATHERV = 12,
+  NP_ALLTOALLV = 13
 } np_collective;
 
 /* What an endpoint can do with these settings; zero means no limit. */

@@ -18,8 +18,10 @@ namespace netpipe::patterns {
 namespace {
 
 enum Option { what, call, root };
-constexpr const char* names = "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|alltoall|scan|barrier";
-constexpr int barrier = NP_SCAN + 1;  // in the list, but no np_collective
+constexpr const char* names =
+    "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|alltoall|scan|exscan|gatherv|scatterv|allgatherv|"
+    "alltoallv|barrier";
+constexpr int barrier = NP_ALLTOALLV + 1;  // in the list, but no np_collective
 constexpr std::array<np_option, 3> options{{
     {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation; reductions add doubles", 0},
     {"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "", "whether it is started and waited for apart", 0},
@@ -37,35 +39,49 @@ enum Note { began, ended, clock_error, whole, notes };
 
 int operation(const Part& part) { return static_cast<int>(part.options[what].number); }
 int root_of(const Part& part) { return static_cast<int>(part.options[root].number) % part.nranks; }
-bool sums(int op) { return op == NP_REDUCE || op == NP_ALLREDUCE || op == NP_REDUCE_SCATTER || op == NP_SCAN; }
-bool at_root_only(int op) { return op == NP_REDUCE || op == NP_GATHER; }
-bool sends_many(int op) { return op == NP_SCATTER || op == NP_ALLTOALL || op == NP_REDUCE_SCATTER; }
-bool gets_many(int op) { return op == NP_GATHER || op == NP_ALLGATHER || op == NP_ALLTOALL; }
+
+// What moves where is the same with counts of its own for each rank.
+int kind_of(const Part& part) {
+  switch (const int op = operation(part)) {
+    case NP_GATHERV: return NP_GATHER;
+    case NP_SCATTERV: return NP_SCATTER;
+    case NP_ALLGATHERV: return NP_ALLGATHER;
+    case NP_ALLTOALLV: return NP_ALLTOALL;
+    default: return op;
+  }
+}
+bool sums(int kind) {
+  return kind == NP_REDUCE || kind == NP_ALLREDUCE || kind == NP_REDUCE_SCATTER || kind == NP_SCAN || kind == NP_EXSCAN;
+}
+bool at_root_only(int kind) { return kind == NP_REDUCE || kind == NP_GATHER; }
+bool sends_many(int kind) { return kind == NP_SCATTER || kind == NP_ALLTOALL || kind == NP_REDUCE_SCATTER; }
+bool gets_many(int kind) { return kind == NP_GATHER || kind == NP_ALLGATHER || kind == NP_ALLTOALL; }
 
 const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
-
-np_status operate(Stage& s) {
-  const np_module& m = s.module;
-  const int op = operation(s);
-  if (op == barrier) return m.barrier(s.endpoint);
-  const char* const source = s.outgoing.take();
-  char* const target = s.incoming.take();
-  np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
-  const np_status status =
-      m.collective(s.endpoint, static_cast<np_collective>(op), root_of(s), source, target, s.size_bytes, request);
-  return status != NP_OK || request == nullptr ? status : m.wait(s.endpoint, request, 1);
-}
 
 constexpr std::uint64_t warm_up_rounds = 4;
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
-  if (operation(s) == barrier && s.module.barrier == nullptr) return NP_UNSUPPORTED;
+  const np_module& m = s.module;
+  np_endpoint* const endpoint = s.endpoint;
+  const int op = operation(s);
+  if (op == barrier && m.barrier == nullptr) return NP_UNSUPPORTED;
+  np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
+  const int from = root_of(s);
   Start next;
   for (std::uint64_t i = 0; i < samples + warm_up_rounds; ++i) {
     const std::int64_t here = now_ns();
-    if (const np_status status = start_together(s, next, agreed_start::by_collectives); status != NP_OK) return status;
+    const char* const source = s.outgoing.take();
+    char* const target = s.incoming.take();
     ++*s.progress;
-    const np_status status = operate(s);
+    np_status status = start_together(s, next, agreed_start::by_collectives);
+    if (status != NP_OK) return status;
+    if (op == barrier) {
+      status = m.barrier(endpoint);
+    } else {
+      status = m.collective(endpoint, static_cast<np_collective>(op), from, source, target, s.size_bytes, request);
+      if (request != nullptr && status == NP_OK) status = m.wait(endpoint, request, 1);
+    }
     const std::int64_t end = now_ns();
     if (status != NP_OK) return status;
     ++*s.progress;
@@ -112,19 +128,19 @@ std::uint64_t block(std::uint64_t seed, std::uint64_t i, int from, int to) {
 }
 
 std::uint64_t place_bytes(const Part& part) {
-  const int op = operation(part);
-  const bool many = sends_many(op) || gets_many(op);
+  const int kind = kind_of(part);
+  const bool many = sends_many(kind) || gets_many(kind);
   constexpr std::uint64_t most = 1ULL << 62;
   const auto n = static_cast<std::uint64_t>(part.nranks);
   return !many ? part.size_bytes : part.size_bytes > most / n ? most : part.size_bytes * n;
 }
 
 void fill_round(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) {
-  const int op = operation(part);
+  const int kind = kind_of(part);
   const std::uint64_t bytes = part.size_bytes;
   spoil(in, place_bytes(part), block(seed, i, part.nranks, 0));
-  const int blocks = sends_many(op) ? part.nranks : 1;
-  if (sums(op)) {
+  const int blocks = sends_many(kind) ? part.nranks : 1;
+  if (sums(kind)) {
     for (std::uint64_t k = 0; k < bytes / sizeof(double) * static_cast<std::uint64_t>(blocks); ++k) {
       const double value = summand(seed, i, part.rank, k);
       std::memcpy(out + k * sizeof value, &value, sizeof value);
@@ -137,10 +153,10 @@ void fill_round(const Part& part, std::uint64_t seed, std::uint64_t i, char* out
 }
 
 std::string check_sums(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
-  const int op = operation(part);
+  const int kind = kind_of(part);
   const std::uint64_t count = part.size_bytes / sizeof(double);
-  const std::uint64_t from = op == NP_REDUCE_SCATTER ? count * static_cast<std::uint64_t>(part.rank) : 0;
-  const int ranks = op == NP_SCAN ? part.rank + 1 : part.nranks;
+  const std::uint64_t from = kind == NP_REDUCE_SCATTER ? count * static_cast<std::uint64_t>(part.rank) : 0;
+  const int ranks = kind == NP_SCAN ? part.rank + 1 : kind == NP_EXSCAN ? part.rank : part.nranks;
   for (std::uint64_t k = 0; k < count; ++k) {
     double expected = 0;
     for (int rank = 0; rank < ranks; ++rank) expected += summand(seed, i, rank, from + k);
@@ -155,14 +171,15 @@ std::string check_sums(const Part& part, std::uint64_t seed, std::uint64_t i, co
 }
 
 std::string check_round(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
-  const int op = operation(part);
+  const int kind = kind_of(part);
   const bool is_root = part.rank == root_of(part);
-  if (op == barrier || (at_root_only(op) && !is_root) || (op == NP_BCAST && is_root)) return {};
-  if (sums(op)) return check_sums(part, seed, i, in);
-  const int blocks = gets_many(op) ? part.nranks : 1;
+  if (kind == barrier || (at_root_only(kind) && !is_root) || (kind == NP_BCAST && is_root)) return {};
+  if (kind == NP_EXSCAN && part.rank == 0) return {};  // MPI leaves it open
+  if (sums(kind)) return check_sums(part, seed, i, in);
+  const int blocks = gets_many(kind) ? part.nranks : 1;
   for (int b = 0; b < blocks; ++b) {
-    const int from = gets_many(op) ? b : root_of(part);
-    const int to = op == NP_ALLTOALL || op == NP_SCATTER ? part.rank : 0;
+    const int from = gets_many(kind) ? b : root_of(part);
+    const int to = kind == NP_ALLTOALL || kind == NP_SCATTER ? part.rank : 0;
     const char* const place = in + part.size_bytes * static_cast<std::uint64_t>(b);
     if (const auto wrong = first_difference(place, part.size_bytes, block(seed, i, from, to))) {
       return "has a wrong byte " + std::to_string(*wrong) + " in what rank " + std::to_string(from) + " contributed";
@@ -192,7 +209,7 @@ const Pattern collective = {
     .arrivals = one,
     .departures = one,
     .place_bytes = place_bytes,
-    .unit_bytes = [](const Part& part) { return std::uint64_t{sums(operation(part)) ? sizeof(double) : 1}; },
+    .unit_bytes = [](const Part& part) { return std::uint64_t{sums(kind_of(part)) ? sizeof(double) : 1}; },
     .sizeless = [](const Part& part) { return operation(part) == barrier; },
     .requests = [](const Part&, std::uint64_t) { return std::uint64_t{1}; },
     .most_rounds = [](const Part&) { return std::uint64_t{1}; },

@@ -21,6 +21,11 @@ OPERATIONS = [
     "reduce_scatter",
     "alltoall",
     "scan",
+    "exscan",
+    "gatherv",
+    "scatterv",
+    "allgatherv",
+    "alltoallv",
     "barrier",
 ]
 

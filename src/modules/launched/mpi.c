@@ -124,7 +124,8 @@ static np_status prepare(np_endpoint* e) {
     e->stores[i] = new_store();
     if (e->stores[i] == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for the persistent requests");
   }
-  e->counts = calloc((size_t)e->nranks, sizeof *e->counts);
+  e->counts = calloc(2 * (size_t)e->nranks, sizeof *e->counts);
+  e->places = e->counts + e->nranks;
   if (e->counts == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
   /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */

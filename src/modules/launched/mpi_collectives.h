@@ -22,24 +22,59 @@ static inline void* one_buffer(const np_endpoint* e, const struct purpose* p) {
   return e->rank == p->peer ? PLAIN(p->data) : PLAIN(p->other);
 }
 
-/* The arguments of every collective, once. prefix and suffix make MPI_Bcast, MPI_Ibcast and MPI_Bcast_init of it. */
-#define COLLECTIVES(BCAST, REDUCE, ALLREDUCE, GATHER, ALLGATHER, SCATTER, REDUCE_SCATTER, ALLTOALL, SCAN, ...)  \
-  const void* const source = p->data;                                                                           \
-  void* const target = PLAIN(p->other);                                                                         \
-  const int n = (int)p->bytes, doubles = (int)(p->bytes / sizeof(double)), root = p->peer;                      \
-  const MPI_Comm comm = e->comm;                                                                                \
-  switch ((np_collective)p->what) {                                                                             \
-    case NP_BCAST: return BCAST(one_buffer(e, p), n, MPI_BYTE, root, comm __VA_ARGS__);                         \
-    case NP_REDUCE: return REDUCE(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, root, comm __VA_ARGS__); \
-    case NP_ALLREDUCE: return ALLREDUCE(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__); \
-    case NP_GATHER: return GATHER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);     \
-    case NP_ALLGATHER: return ALLGATHER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);     \
-    case NP_SCATTER: return SCATTER(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);   \
-    case NP_REDUCE_SCATTER: return REDUCE_SCATTER(__VA_ARGS__);                                                 \
-    case NP_ALLTOALL: return ALLTOALL(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);       \
-    case NP_SCAN: return SCAN(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);           \
-  }                                                                                                             \
+/* For all ranks the same count, and their parts one behind the other. */
+static inline void count_out(np_endpoint* e, int count) {
+  if (LIKELY(e->counted == count)) return;
+  for (int i = 0; i < e->nranks; ++i) {
+    e->counts[i] = count;
+    e->places[i] = i * count;
+  }
+  e->counted = count;
+}
+
+/* The arguments of every collective, once. X makes of a name the call: MPI_Bcast, MPI_Ibcast or MPI_Bcast_init. What
+ * comes behind the arguments is the rest of the macro's. */
+#define COLLECTIVES(X, REDUCE_SCATTER, ...)                                                                            \
+  const void* const source = p->data;                                                                                  \
+  void* const target = PLAIN(p->other);                                                                                \
+  const int n = (int)p->bytes, doubles = (int)(p->bytes / sizeof(double)), root = p->peer;                             \
+  const int *const counts = e->counts, *const places = e->places;                                                      \
+  const MPI_Comm comm = e->comm;                                                                                       \
+  if (UNLIKELY(p->what >= NP_GATHERV)) count_out(e, n);                                                                \
+  switch ((np_collective)p->what) {                                                                                    \
+    case NP_BCAST: return X(Bcast, bcast)(one_buffer(e, p), n, MPI_BYTE, root, comm __VA_ARGS__);                      \
+    case NP_REDUCE:                                                                                                    \
+      return X(Reduce, reduce)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, root, comm __VA_ARGS__);           \
+    case NP_ALLREDUCE:                                                                                                 \
+      return X(Allreduce, allreduce)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);           \
+    case NP_GATHER: return X(Gather, gather)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__); \
+    case NP_ALLGATHER:                                                                                                 \
+      return X(Allgather, allgather)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);               \
+    case NP_SCATTER:                                                                                                   \
+      return X(Scatter, scatter)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);             \
+    case NP_REDUCE_SCATTER: return REDUCE_SCATTER(__VA_ARGS__);                                                        \
+    case NP_ALLTOALL: return X(Alltoall, alltoall)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__); \
+    case NP_SCAN: return X(Scan, scan)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);         \
+    case NP_EXSCAN: return X(Exscan, exscan)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);   \
+    case NP_GATHERV:                                                                                                   \
+      return X(Gatherv, gatherv)(PLAIN(source), n, MPI_BYTE, target, PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, \
+                                 root, comm __VA_ARGS__);                                                              \
+    case NP_SCATTERV:                                                                                                  \
+      return X(Scatterv, scatterv)(PLAIN(source), PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, target, n,         \
+                                   MPI_BYTE, root, comm __VA_ARGS__);                                                  \
+    case NP_ALLGATHERV:                                                                                                \
+      return X(Allgatherv, allgatherv)(PLAIN(source), n, MPI_BYTE, target, PLAIN_INTS(counts), PLAIN_INTS(places),     \
+                                       MPI_BYTE, comm __VA_ARGS__);                                                    \
+    case NP_ALLTOALLV:                                                                                                 \
+      return X(Alltoallv, alltoallv)(PLAIN(source), PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, target,          \
+                                     PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, comm __VA_ARGS__);              \
+  }                                                                                                                    \
   return MPI_ERR_ARG
+#define PLAIN_INTS(numbers) ((int*)(uintptr_t)(numbers)) /* before MPI-3 what is only read was not const */
+
+#define NOW(Name, name) MPI_##Name
+#define STARTED(Name, name) MPI_I##name
+#define MADE(Name, name) MPI_##Name##_init
 
 #if HAVE_MPI_3
 #define SCATTER_BLOCK(...) \
@@ -51,27 +86,22 @@ static inline void* one_buffer(const np_endpoint* e, const struct purpose* p) {
 #else
 #define SCATTER_BLOCK(...) scatter_counted(e, source, target, doubles)
 static int scatter_counted(np_endpoint* e, const void* source, void* target, int doubles) {
-  for (int i = 0; i < e->nranks; ++i) e->counts[i] = doubles;
+  count_out(e, doubles);
   return MPI_Reduce_scatter(PLAIN(source), target, e->counts, MPI_DOUBLE, MPI_SUM, e->comm);
 }
 #endif
 
-static int collective_now(np_endpoint* e, const struct purpose* p) {
-  COLLECTIVES(MPI_Bcast, MPI_Reduce, MPI_Allreduce, MPI_Gather, MPI_Allgather, MPI_Scatter, SCATTER_BLOCK, MPI_Alltoall,
-              MPI_Scan, );
-}
+static inline int collective_now(np_endpoint* e, const struct purpose* p) { COLLECTIVES(NOW, SCATTER_BLOCK, ); }
 
 #if HAVE_MPI_3
 static int collective_started(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
-  COLLECTIVES(MPI_Ibcast, MPI_Ireduce, MPI_Iallreduce, MPI_Igather, MPI_Iallgather, MPI_Iscatter, ISCATTER_BLOCK,
-              MPI_Ialltoall, MPI_Iscan, , request);
+  COLLECTIVES(STARTED, ISCATTER_BLOCK, , request);
 }
 #endif
 
 #if HAVE_PERSISTENT_COLLECTIVES
 static int collective_made(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
-  COLLECTIVES(MPI_Bcast_init, MPI_Reduce_init, MPI_Allreduce_init, MPI_Gather_init, MPI_Allgather_init,
-              MPI_Scatter_init, SCATTER_BLOCK_INIT, MPI_Alltoall_init, MPI_Scan_init, , MPI_INFO_NULL, request);
+  COLLECTIVES(MADE, SCATTER_BLOCK_INIT, , MPI_INFO_NULL, request);
 }
 #endif
 
@@ -99,32 +129,46 @@ static np_status start_kept_collective(np_endpoint* e, const struct purpose* pur
 #endif
 }
 
+static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, np_request* to) {
+  if (UNLIKELY(e->library.stale && e->reuse)) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
+                "reuse=no or another op",
+                e->library.version);
+  }
+  struct kept_request* one = NULL;
+  const np_status status = start_kept_collective(e, purpose, &one);
+  if (status != NP_OK) return status;
+  if (to != NULL) {
+    store_kept(to, one, FOR_COLLECTIVE);
+    return NP_OK;
+  }
+  MPI_OR_RETURN(e, MPI_Wait(&one->request, MPI_STATUS_IGNORE), "MPI_Wait");
+  return finish_kept(e, FOR_COLLECTIVE, one);
+}
+
+static COLD np_status beyond_counting(np_endpoint* e, np_collective what, size_t bytes) {
+  return fail(e->context, NP_UNSUPPORTED, "a collective of %zu bytes: %s", bytes,
+              bytes % sizeof(double) != 0 && bytes <= INT_MAX && what < NP_GATHERV
+                  ? "sums take whole doubles of 8 bytes"
+                  : "more than an int can count");
+}
+
+static inline int countable(const np_endpoint* e, np_collective what, size_t bytes) {
+  const int sums =
+      what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_SCAN || what == NP_EXSCAN;
+  if (sums && bytes % sizeof(double) != 0) return 0;
+  return (what < NP_GATHERV ? bytes : bytes * (size_t)e->nranks) <= INT_MAX;
+}
+
 static np_status mpi_collective(np_endpoint* e, np_collective what, int root, const void* source, void* target,
                                 size_t bytes, np_request* to) {
   const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = (int)what};
-  const int sums = what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_SCAN;
-  if (UNLIKELY(bytes > INT_MAX || (sums && bytes % sizeof(double) != 0))) {
-    return fail(e->context, NP_UNSUPPORTED, "a collective of %zu bytes: %s", bytes,
-                bytes > INT_MAX ? "more than an int can count" : "sums take whole doubles of 8 bytes");
+  if (UNLIKELY(!countable(e, what, bytes))) return beyond_counting(e, what, bytes);
+  if (LIKELY(to == NULL && e->op != OP_PERSISTENT)) {
+    return outcome(e, collective_now(e, &purpose), "a collective operation");
   }
-  if (e->op == OP_PERSISTENT) {
-    if (UNLIKELY(e->library.stale && e->reuse)) {
-      return fail(e->context, NP_UNSUPPORTED,
-                  "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
-                  "reuse=no or another op",
-                  e->library.version);
-    }
-    struct kept_request* one = NULL;
-    const np_status status = start_kept_collective(e, &purpose, &one);
-    if (status != NP_OK) return status;
-    if (to != NULL) {
-      store_kept(to, one, FOR_COLLECTIVE);
-      return NP_OK;
-    }
-    MPI_OR_RETURN(e, MPI_Wait(&one->request, MPI_STATUS_IGNORE), "MPI_Wait");
-    return finish_kept(e, FOR_COLLECTIVE, one);
-  }
-  if (to == NULL) return outcome(e, collective_now(e, &purpose), "a collective operation");
+  if (e->op == OP_PERSISTENT) return kept_collective(e, &purpose, to);
 #if HAVE_MPI_3
   to->word[1] = OWN;
   return outcome(e, collective_started(e, &purpose, own_request(to)), "a non-blocking collective operation");

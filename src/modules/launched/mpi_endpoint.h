@@ -107,8 +107,10 @@ struct np_endpoint {
   void* bsend_memory;
   uint64_t bsend_bytes;
   uint64_t drained; /* op=bsend: how often the buffer was full */
-  int* counts;      /* of MPI_Reduce_scatter */
-  int peers[2];     /* whom the last message went to and came from; -1: nobody yet */
+  int* counts;      /* of each rank's part, and where it lies, in the operations that are told */
+  int* places;
+  int counted;  /* what all counts are */
+  int peers[2]; /* whom the last message went to and came from; -1: nobody yet */
 
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */
