@@ -45,15 +45,6 @@ def peer_program(name: str) -> str:
     return found
 
 
-def built(name: str, *arguments: str) -> dict[str, Any]:
-    path = PEERS / name
-    if not path.is_file():
-        raise MissingError(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
-    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True, timeout=LIMIT_S)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
 def worker(*lines: str) -> list[dict[str, Any]]:
     """The records of one plan."""
     with tempfile.TemporaryDirectory() as folder:

@@ -6,20 +6,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
-from slices import MEASURE_S, Program, Sliced, beside, from_numbers, from_records, of_the_fast, usual
+from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, usual
 
 from netpipe.launch import description, families
 from netpipe.mpi import added
 
-PAIRS = 12  # of slices, of one launch
-SLICE_S = 0.02
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
 CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for
 
@@ -45,7 +42,7 @@ class Library:
         task = families.Task(self.description, program, 2, (), self.environment, (), None, self.folder)
         return families.find(self.description, None)().command(task)
 
-    def by_hand(self, output: Path, name: str, size: int, words: Sequence[str]) -> Program:
+    def by_hand(self, name: str, size: int, words: Sequence[str], speed: Speed) -> Start:
         """One of bench/mpi, built by the library's own compiler."""
         built = self.folder / name
         if not built.exists():
@@ -55,44 +52,12 @@ class Library:
                 check=True,
                 timeout=LIMIT_S,
             )
-        start = self.start(str(built), str(output), str(MEASURE_S), str(size), *words)
-        return Program(start.argv, output, from_numbers, start.whole_environment())
 
-    def by_netpipe(self, output: Path, pattern: str, size: int) -> Program:
-        argv = [
-            sys.executable,
-            "-m",
-            "netpipe",
-            "run",
-            self.variant,
-            "--pattern",
-            pattern,
-            "--sizes",
-            str(size),
-        ]
-        argv += [
-            "--target",
-            "0.001%",
-            "--budget",
-            str(MEASURE_S),
-            "--quiet",
-            "--pin",
-            "0,1",
-            "-o",
-            str(output),
-        ]
-        return Program(argv, output, from_records)
+        def program(output: Path) -> Program:
+            start = self.start(str(built), str(output), str(MEASURE_S), str(size), *words)
+            return Program(start.argv, output, from_numbers, start.whole_environment(), speed)
 
-    def beside(self, pattern: str, name: str, size: int, words: Sequence[str], peer_first: bool) -> Sliced:
-        """netpipe's pattern and the program written by hand, in turn."""
-        return beside(
-            lambda output: self.by_netpipe(output, pattern, size),
-            lambda output: self.by_hand(output, name, size, words),
-            SLICE_S,
-            PAIRS,
-            peer_first,
-            of_the_fast if pattern == "bidirectional" and size < 65536 else usual,  # see bench/mpi/samples.h
-        )
+        return program
 
 
 def rows(
@@ -108,7 +73,12 @@ def rows(
     """
     results = []
     for pattern, words, size, what in shapes:
-        found = [library.beside(pattern, program, size, words, i % 2 == 1) for i in range(rounds)]
+        speed = of_the_fast if pattern == "bidirectional" and size < 65536 else usual  # bench/mpi/samples.h
+        found = beside(
+            rounds,
+            netpipe(library.variant, size, pattern, speed),
+            library.by_hand(program, size, words, speed),
+        )
         ratios = [one.ratio for one in found]
         results.append(
             Result(

@@ -4,36 +4,38 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
-from measured import Result, built, in_turn, interval, points, shown, worker
+from measured import NATIVE, PEERS, MissingError, Result, interval, shown, worker
+from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, usual
 
 
-def one_size(variant: str, size: int, seconds: float) -> float:
-    records = worker(
-        f"variant {variant}", "schedule list", f"sizes {size}", f"budget {seconds}", "target 0.00001"
-    )
-    return float(points(records)[size]["median_ns"])
+def by_hand(name: str, *words: str, speed: Speed = usual) -> Start:
+    """One of bench/, on the two processors on which netpipe's ranks are."""
+    path = PEERS / name
+    if not path.is_file():
+        raise MissingError(f"{path.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_BENCH=ON")
+
+    def program(output: Path) -> Program:
+        argv = [str(path), "--output", str(output), "--cpus", "0,1", "--seconds", str(MEASURE_S), *words]
+        return Program(argv, output, from_numbers, speed=speed)
+
+    return program
 
 
 def harness_tcp(rounds: int) -> list[Result]:
     results = []
     for wait in ("block", "poll"):
-        mine, theirs = in_turn(
-            rounds,
-            lambda wait=wait: one_size(f"tcp:wait={wait}", 8, 0.5),  # type: ignore[misc]
-            lambda wait=wait: float(  # type: ignore[misc]
-                built("tcp_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.5", "--wait", wait)[
-                    "half_round_trip_ns"
-                ]
-            ),
+        found = beside(
+            rounds, netpipe(f"tcp:wait={wait}", 8), by_hand("tcp_pingpong", "--bytes", "8", "--wait", wait)
         )
-        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+        ratios = [one.ratio for one in found]
         results.append(
             Result(
                 "harness-tcp",
                 f"8 B over TCP, {wait}: netpipe / hand-written C",
-                shown(mine, 0, " ns"),
-                shown(theirs, 0, " ns"),
+                shown([one.ours_ns for one in found], 0, " ns"),
+                shown([one.peer_ns for one in found], 0, " ns"),
                 shown(ratios),
                 "<= 1.01",
                 interval(ratios)[0] <= 1.01,
@@ -43,20 +45,14 @@ def harness_tcp(rounds: int) -> list[Result]:
 
 
 def harness_shm(rounds: int) -> list[Result]:
-    mine, theirs = in_turn(
-        rounds,
-        lambda: one_size("shm", 8, 0.3),
-        lambda: float(
-            built("shm_pingpong", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]
-        ),
-    )
-    more = [a - b for a, b in zip(mine, theirs, strict=True)]
+    found = beside(rounds, netpipe("shm", 8), by_hand("shm_pingpong", "--bytes", "8"))
+    more = [(one.ratio - 1) * one.peer_ns for one in found]
     return [
         Result(
             "harness-shm",
             "8 B over the same shared-memory cells: netpipe - hand-written",
-            shown(mine, 1, " ns"),
-            shown(theirs, 1, " ns"),
+            shown([one.ours_ns for one in found], 1, " ns"),
+            shown([one.peer_ns for one in found], 1, " ns"),
             shown(more, 1, " ns"),
             "<= 3 ns",
             interval(more)[0] <= 3,
@@ -64,19 +60,20 @@ def harness_shm(rounds: int) -> list[Result]:
     ]
 
 
+def of_the_best_way(lines: list[list[float]]) -> float:
+    ways = [statistics.median(way) for way in zip(*lines, strict=True)]
+    return min(ways)
+
+
 def shm_floor(rounds: int) -> list[Result]:
-    mine, theirs = in_turn(
-        rounds,
-        lambda: one_size("shm", 8, 0.3),
-        lambda: float(built("shm_bounce", "--cpus", "0,1", "--bytes", "8", "--seconds", "0.3")["oneway_ns"]),
-    )
-    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    found = beside(rounds, netpipe("shm", 8), by_hand("shm_bounce", "--bytes", "8", speed=of_the_best_way))
+    ratios = [one.ratio for one in found]
     return [
         Result(
             "shm-floor",
             "8 B over shm / bare flag bounce",
-            shown(mine, 1, " ns"),
-            shown(theirs, 1, " ns"),
+            shown([one.ours_ns for one in found], 1, " ns"),
+            shown([one.peer_ns for one in found], 1, " ns"),
             shown(ratios),
             "<= 1.3",
             interval(ratios)[0] <= 1.3,
@@ -88,36 +85,20 @@ def shm_copy(rounds: int) -> list[Result]:
     """Against one copy between the two processes, by hand, and against one within a process, whose data need not change
     hands: where two cores share no cache that is another thing.
     """
-    sizes = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
-    rates: dict[tuple[str, int], list[float]] = {}
-    for _ in range(rounds):
-        for size in sizes:
-            records = worker(
-                "variant memcpy",
-                "variant shm",
-                "schedule list",
-                f"sizes {size}",
-                "budget 0.3",
-                "target 0.001",
-            )
-            for variant in ("memcpy", "shm"):
-                rate = points(records, variant)[size]["bytes_per_s"] / 1e9
-                rates.setdefault((variant, size), []).append(rate)
-            by_hand = built("shm_copy", "--cpus", "0,1", "--bytes", str(size), "--seconds", "0.3")
-            rates.setdefault(("by hand", size), []).append(size / float(by_hand["oneway_ns"]))
     results = []
-    for size in sizes:
+    for size in (1 << 20, 2 << 20, 4 << 20, 8 << 20):
         for peer, what, least in (
-            ("by hand", "one memcpy between the processes", 0.9),
-            ("memcpy", "one memcpy within a process", 0.0),
+            (by_hand("shm_copy", "--bytes", str(size)), "one memcpy between the processes", 0.9),
+            (netpipe("memcpy", size), "one memcpy within a process", 0.0),
         ):
-            ratios = [a / b for a, b in zip(rates["shm", size], rates[peer, size], strict=True)]
+            found = beside(min(rounds, 8), netpipe("shm", size), peer)
+            ratios = [1 / one.ratio for one in found]
             results.append(
                 Result(
                     "shm-copy",
                     f"{size >> 20} MiB: shm / {what}, rate",
-                    shown(rates["shm", size], 2, " GB/s"),
-                    shown(rates[peer, size], 2, " GB/s"),
+                    shown([size / one.ours_ns for one in found], 2, " GB/s"),
+                    shown([size / one.peer_ns for one in found], 2, " GB/s"),
                     shown(ratios),
                     f">= {least}" if least else "none",
                     interval(ratios)[0] >= least,
@@ -181,26 +162,14 @@ def shm_put(rounds: int) -> list[Result]:
     """A put into memory that two processes share is one memcpy and one fence instruction."""
     results = []
     for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
-        times: dict[str, list[float]] = {"shm": [], "memcpy": []}
-        for _ in range(rounds):
-            records = worker(
-                "variant memcpy",
-                "variant shm",
-                "pattern put",
-                "schedule list",
-                f"sizes {size}",
-                "budget 0.3",
-                "target 0.001",
-            )
-            for variant, values in times.items():
-                values.append(float(points(records, variant)[size]["median_ns"]))
-        ratios = [a / b for a, b in zip(times["shm"], times["memcpy"], strict=True)]
+        found = beside(rounds, netpipe("shm", size, "put"), netpipe("memcpy", size, "put"))
+        ratios = [one.ratio for one in found]
         results.append(
             Result(
                 "shm-put",
                 f"put, {text}: shm / memcpy within a process",
-                shown(times["shm"], 1, " ns"),
-                shown(times["memcpy"], 1, " ns"),
+                shown([one.ours_ns for one in found], 1, " ns"),
+                shown([one.peer_ns for one in found], 1, " ns"),
                 shown(ratios),
                 "within 2 %" if size > 8 else "none",
                 size == 8 or abs(interval(ratios)[0] - 1) <= 0.02,

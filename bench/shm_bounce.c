@@ -5,10 +5,10 @@
  * Two layouts: both flags in one cache line (the line itself travels, and an answer is written into the line that
  * brought the question), and each flag in a line of its own. Each is waited for with 0, 1 and 4 pause instructions
  * between two looks, because a look that comes too early takes the line away from the one who is about to write it.
- * Batches of the six are interleaved, so that a change of the machine under the run hits all alike. Printed: one JSON
- * object with the median one-way time of each in nanoseconds, and "oneway_ns", the lowest of them.
+ * Batches of the six are interleaved, so that a change of the machine under the run hits all alike. The file gets lines
+ * of six one-way times in nanoseconds.
  *
- *     shm_bounce [--cpus a,b] [--seconds s] [--bytes n]       n: 1 to 8, the width of the flag
+ *     shm_bounce --output FILE [--cpus a,b] [--seconds s] [--bytes n]       n: 1 to 8, the width of the flag
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -24,11 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kRoundTrips = 2000, kWays = 6, kMaxBatches = 20000 };
+enum { kRoundTrips = 200, kWays = 6 };
 
 static const int kPauses[kWays] = {0, 1, 4, 0, 1, 4};
-static const char* const kNames[kWays] = {"one_line",  "one_line_pause_1",  "one_line_pause_4",
-                                          "two_lines", "two_lines_pause_1", "two_lines_pause_4"};
 
 typedef struct {
   _Alignas(128) _Atomic uint64_t there; /* lines are fetched in pairs: 128 bytes keep the pairs apart */
@@ -87,11 +85,6 @@ static double ask(Flags* flags, uint64_t batch, uint64_t* turn, uint64_t mask) {
   return (double)(now_ns() - begin) / (2.0 * kRoundTrips);
 }
 
-static int by_value(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
-}
-
 static int pin(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -100,7 +93,7 @@ static int pin(int cpu) {
 }
 
 static int usage(void) {
-  fputs("usage: shm_bounce [--cpus a,b] [--seconds s] [--bytes 1..8]\n", stderr);
+  fputs("usage: shm_bounce --output FILE [--cpus a,b] [--seconds s] [--bytes 1..8]\n", stderr);
   return 2;
 }
 
@@ -115,6 +108,7 @@ static int number(const char** text, double least, double most, double* value) {
 
 int main(int argc, char** argv) {
   double cpu[2] = {0, 1}, bytes = 8, seconds = 1;
+  FILE* output = NULL;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return usage();
     const char* value = argv[i + 1];
@@ -123,6 +117,10 @@ int main(int argc, char** argv) {
       known = number(&value, 0, CPU_SETSIZE - 1, &cpu[0]) && *value == ',';
       value += known;
       known = known && number(&value, 0, CPU_SETSIZE - 1, &cpu[1]);
+    } else if (strcmp(argv[i], "--output") == 0) {
+      output = fopen(value, "w");
+      known = output != NULL;
+      value = "";
     } else if (strcmp(argv[i], "--seconds") == 0) {
       known = number(&value, 0.001, 3600, &seconds);
     } else if (strcmp(argv[i], "--bytes") == 0) {
@@ -131,7 +129,7 @@ int main(int argc, char** argv) {
     if (!known || *value != '\0') return usage();
   }
   const int cpus[2] = {(int)cpu[0], (int)cpu[1]}, width = (int)bytes;
-  if (cpus[0] == cpus[1]) return usage();
+  if (output == NULL || cpus[0] == cpus[1]) return usage();
   const uint64_t mask = width == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * width)) - 1;
 
   Flags* flags = mmap(NULL, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -154,28 +152,17 @@ int main(int argc, char** argv) {
     answer(flags, mask);
   }
 
-  static double ns[kWays][kMaxBatches];
   uint64_t batch = 0, turn = 0;
-  int rounds = 0;
-  const int64_t end = now_ns() + (int64_t)(seconds * 1e9);
-  while (rounds < kMaxBatches && (rounds < 3 || now_ns() < end)) {
+  for (const int64_t end = now_ns() + (int64_t)(seconds * 1e9); now_ns() < end;) {
+    double ns[kWays];
     for (int i = 0; i < kWays; i++) {
       ++batch;
-      ns[batch % kWays][rounds] = ask(flags, batch, &turn, mask);
+      ns[batch % kWays] = ask(flags, batch, &turn, mask);
     }
-    rounds++;
+    for (int way = 0; way < kWays; way++) fprintf(output, "%.2f%c", ns[way], way + 1 < kWays ? ' ' : '\n');
+    fflush(output);
   }
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
-
-  double lowest = 0;
-  printf("{\"bench\":\"shm_bounce\",\"cpus\":[%d,%d],\"bytes\":%d,\"batches\":%d", cpus[0], cpus[1], width, rounds);
-  for (int way = 0; way < kWays; way++) {
-    qsort(ns[way], (size_t)rounds, sizeof(double), by_value);
-    const double median = ns[way][rounds / 2];
-    if (way == 0 || median < lowest) lowest = median;
-    printf(",\"%s_ns\":%.2f", kNames[way], median);
-  }
-  printf(",\"oneway_ns\":%.2f}\n", lowest);
   return 0;
 }

@@ -2,10 +2,10 @@
  *
  * What one copy allows: two pinned processes hand a message to and fro, and each copies it with one memcpy from the
  * buffer that the other has just written into its own. Nothing else moves a byte. This, and not a memcpy within one
- * process, whose data may stay in the cache of its own core, is the bound of a message that is copied once. Printed:
- * one JSON object with the median one-way time in nanoseconds.
+ * process, whose data may stay in the cache of its own core, is the bound of a message that is copied once. The file
+ * gets one-way times in nanoseconds, a line for each.
  *
- *     shm_copy [--cpus a,b] [--seconds s] [--bytes n]
+ *     shm_copy --output FILE [--cpus a,b] [--seconds s] [--bytes n]
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -20,8 +20,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { kMaxRounds = 100000, kLeastRounds = 10 };
 
 typedef struct {
   _Alignas(128) _Atomic uint64_t there;
@@ -42,11 +40,6 @@ static void wait_for(_Atomic uint64_t* flag, uint64_t value) {
   }
 }
 
-static int by_value(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
-}
-
 static int pin(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -65,7 +58,7 @@ static void* shared(size_t bytes) {
 }
 
 static int usage(void) {
-  fputs("usage: shm_copy [--cpus a,b] [--seconds s] [--bytes n]\n", stderr);
+  fputs("usage: shm_copy --output FILE [--cpus a,b] [--seconds s] [--bytes n]\n", stderr);
   return 2;
 }
 
@@ -73,14 +66,17 @@ int main(int argc, char** argv) {
   int cpu[2] = {0, 1};
   size_t bytes = 1 << 20;
   double seconds = 1;
+  FILE* output = NULL;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return usage();
     int known = 0;
     if (strcmp(argv[i], "--cpus") == 0) known = sscanf(argv[i + 1], "%d,%d", &cpu[0], &cpu[1]) == 2;
     if (strcmp(argv[i], "--seconds") == 0) known = sscanf(argv[i + 1], "%lf", &seconds) == 1 && seconds > 0;
     if (strcmp(argv[i], "--bytes") == 0) known = sscanf(argv[i + 1], "%zu", &bytes) == 1 && bytes > 0;
+    if (strcmp(argv[i], "--output") == 0) known = (output = fopen(argv[i + 1], "w")) != NULL;
     if (!known) return usage();
   }
+  if (output == NULL) return usage();
   Flags* flags = shared(sizeof *flags);
   unsigned char* own[2] = {shared(bytes), shared(bytes)};
   atomic_store(&flags->there, 0);
@@ -100,21 +96,16 @@ int main(int argc, char** argv) {
     perror("shm_copy");
     return 4;
   }
-  double* ns = malloc(kMaxRounds * sizeof *ns);
-  if (ns == NULL) return 4;
-  int rounds = 0;
   const int64_t end = now_ns() + (int64_t)(seconds * 1e9);
-  for (uint64_t turn = 1; (now_ns() < end || rounds < kLeastRounds) && rounds < kMaxRounds; turn++) {
+  for (uint64_t turn = 1; now_ns() < end; turn++) {
     const int64_t begin = now_ns();
     atomic_store_explicit(&flags->there, turn, memory_order_release);
     wait_for(&flags->back, turn);
     memcpy(own[0], own[1], bytes);
-    ns[rounds++] = (double)(now_ns() - begin) / 2;
+    fprintf(output, "%.1f\n", (double)(now_ns() - begin) / 2);
+    fflush(output);
   }
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
-  qsort(ns, (size_t)rounds, sizeof *ns, by_value);
-  printf("{\"oneway_ns\": %.1f, \"rounds\": %d}\n", ns[rounds / 2], rounds);
-  free(ns);
   return 0;
 }

@@ -2,10 +2,9 @@
 //
 // A ping-pong written by hand over the cells of the shm module: the same messages without netpipe around them. What
 // netpipe adds to a message is its own figure for shm less this one. Two pinned processes; batches of round trips,
-// each batch timed by one pair of clock readings; printed is one JSON object with the median one-way time over the
-// batches, in nanoseconds.
+// each batch timed by one pair of clock readings. The file gets one-way times in nanoseconds, a line for some batches.
 //
-//     shm_pingpong [--cpus a,b] [--seconds s] [--bytes n] [--gap ns]
+//     shm_pingpong --output FILE [--cpus a,b] [--seconds s] [--bytes n] [--gap ns]
 //
 // It waits as the module does with its defaults; --gap is the module's option poll_gap.
 #include <sched.h>
@@ -33,9 +32,11 @@ namespace {
 using netpipe::shm::Cells;
 using netpipe::shm::Pace;
 
-constexpr int kRoundTrips = 1000;
+constexpr int kRoundTrips = 100;
+constexpr std::size_t kLine = 50;  // batches
 
 struct Settings {
+  std::FILE* output = nullptr;
   unsigned cpus[2] = {0, 1};
   double seconds = 1;
   std::size_t bytes = 8;
@@ -87,12 +88,13 @@ bool parse(int argc, char** argv, Settings& settings) {
               read(value.substr(comma + 1), 0U, CPU_SETSIZE - 1U, settings.cpus[1]) &&
               settings.cpus[0] != settings.cpus[1];
     }
+    if (name == "--output") known = (settings.output = std::fopen(argv[i + 1], "w")) != nullptr;
     if (name == "--seconds") known = read(value, 0.001, 3600.0, settings.seconds);
     if (name == "--bytes") known = read<std::size_t>(value, 0, 64 << 10, settings.bytes);
     if (name == "--gap") known = read<std::int64_t>(value, 0, 1'000'000, settings.gap_ns);
     if (!known) return false;
   }
-  return true;
+  return settings.output != nullptr;
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ bool parse(int argc, char** argv, Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   if (!parse(argc, argv, settings)) {
-    std::fputs("usage: shm_pingpong [--cpus a,b] [--seconds s] [--bytes 0..65536] [--gap ns]\n", stderr);
+    std::fputs("usage: shm_pingpong --output FILE [--cpus a,b] [--seconds s] [--bytes 0..65536] [--gap ns]\n", stderr);
     return 2;
   }
   netpipe::shm::Shape shape;
@@ -130,29 +132,30 @@ int main(int argc, char** argv) {
   const unsigned gap = pace.gap(settings.bytes);
   Cells cells;
   cells.bind(memory, shape, rank, true, true);
-  std::vector<unsigned char> out(settings.bytes + 1, 1);
-  std::vector<unsigned char> in(settings.bytes + 1, 0);
+  std::vector<unsigned char> in(settings.bytes + 1,
+                                1);  // as in netpipe a message leaves from where the last one landed
   if (rank == 1) {
     for (;;) {  // until it is killed
       receive(cells, in.data(), settings.bytes, gap);
-      send(cells, out.data(), settings.bytes);
+      send(cells, in.data(), settings.bytes);
     }
   }
 
-  std::vector<double> ns;
-  ns.reserve(1 << 20);
-  for (const double end = now_s() + settings.seconds; ns.size() < 3 || now_s() < end;) {
-    const double begin = now_s();
-    for (int i = 0; i < kRoundTrips; ++i) {
-      send(cells, out.data(), settings.bytes);
-      receive(cells, in.data(), settings.bytes, gap);
+  for (const double end = now_s() + settings.seconds; now_s() < end;) {
+    double ns[kLine];
+    for (double& one : ns) {
+      const double begin = now_s();
+      for (int i = 0; i < kRoundTrips; ++i) {
+        send(cells, in.data(), settings.bytes);
+        receive(cells, in.data(), settings.bytes, gap);
+      }
+      one = (now_s() - begin) * 1e9 / (2.0 * kRoundTrips);
     }
-    ns.push_back((now_s() - begin) * 1e9 / (2.0 * kRoundTrips));
+    for (const double one : ns) std::fprintf(settings.output, "%.2f ", one);
+    std::fputc('\n', settings.output);
+    std::fflush(settings.output);
   }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  std::sort(ns.begin(), ns.end());
-  std::printf("{\"bench\":\"shm_pingpong\",\"cpus\":[%u,%u],\"bytes\":%zu,\"batches\":%zu,\"oneway_ns\":%.2f}\n",
-              settings.cpus[0], settings.cpus[1], settings.bytes, ns.size(), ns[ns.size() / 2]);
   return 0;
 }

@@ -15,12 +15,15 @@ import os
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PAIRS = 12  # of slices, of one launch
+SLICE_S = 0.02
 START_S = 60  # until the first sample is there
 LONGEST_SLICE_S = 5
 MEASURE_S = 60  # what both are told to go on for at most
@@ -36,6 +39,9 @@ def from_records(line: str) -> list[float]:
 
 def from_numbers(line: str) -> list[float]:
     return [float(word) for word in line.split()]
+
+
+Speed = Callable[[list[list[float]]], float]  # what the lines of a slice come to
 
 
 def usual(lines: list[list[float]]) -> float:
@@ -54,6 +60,7 @@ class Program:
     output: Path
     values: Callable[[str], list[float]]
     environment: dict[str, str] | None = None
+    speed: Speed = usual
 
 
 def children_of_all() -> dict[int, list[int]]:
@@ -162,34 +169,44 @@ class Sliced:
     ratio: float
 
 
-def beside(
-    ours: Callable[[Path], Program],
-    peer: Callable[[Path], Program],
-    slice_s: float,
-    pairs: int,
-    peer_first: bool = False,
-    speed: Callable[[list[list[float]]], float] = usual,
-) -> Sliced:
-    """One launch of each, `pairs` slices of each, and the median of the ratios of neighbours. peer_first: it starts
-    first, which decides what memory each of them finds. speed: what the lines of a slice come to.
-    """
+Start = Callable[[Path], Program]  # from the file that it is to write
+
+
+def netpipe(variant: str, size: int, pattern: str = "pingpong", speed: Speed = usual) -> Start:
+    """One size of one variant, for as long as it is let."""
+
+    def program(output: Path) -> Program:
+        words = ["run", variant, "--pattern", pattern, "--sizes", str(size), "--target", "0.001%"]
+        words += ["--budget", str(MEASURE_S), "--quiet", "--pin", "0,1", "-o", str(output)]
+        return Program([sys.executable, "-m", "netpipe", *words], output, from_records, speed=speed)
+
+    return program
+
+
+def beside(rounds: int, ours: Start, peer: Start) -> list[Sliced]:
+    """So many launches of each. Every other time the peer starts first, which decides what memory each finds."""
+    return [one_launch(ours, peer, (peer, ours) if i % 2 else (ours, peer)) for i in range(rounds)]
+
+
+def one_launch(ours: Start, peer: Start, starts: tuple[Start, Start]) -> Sliced:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as both:
-        started: dict[Callable[[Path], Program], Running] = {}
-        for make in (peer, ours) if peer_first else (ours, peer):
+        started: dict[Start, Running] = {}
+        for make in starts:
             started[make] = Running.start(make(Path(folder) / str(len(started))))
             both.callback(started[make].end)
         found = []
-        for i in range(pairs):
+        for i in range(PAIRS):
             order = (peer, ours) if i % 2 else (ours, peer)
-            lines = {make: started[make].slice(slice_s) for make in order}
+            lines = {make: started[make].slice(SLICE_S) for make in order}
             if all(lines.values()):
-                found.append((speed(lines[ours]), speed(lines[peer])))
+                mine, theirs = (started[make].program.speed(lines[make]) for make in (ours, peer))
+                found.append((mine, theirs))
             if any(one.process.poll() is not None for one in started.values()):
                 break  # it has all the samples that it keeps
         said = " ".join(one.said() for one in started.values())
-    if len(found) < pairs / 2:
+    if len(found) < PAIRS / 2:
         what = " ".join(started[ours].program.argv)
-        raise RuntimeError(f"{what}: {len(found)} of {pairs} slices had samples of both. {said}")
+        raise RuntimeError(f"{what}: {len(found)} of {PAIRS} slices had samples of both. {said}")
     return Sliced(
         statistics.median(mine for mine, _ in found),
         statistics.median(theirs for _, theirs in found),

@@ -3,9 +3,9 @@
  * What a ping-pong over a TCP socket costs when it is written by hand: two pinned processes, one connection over
  * loopback with TCP_NODELAY, one send and one recv per message. netpipe's harness is held against it.
  *
- *     tcp_pingpong [--cpus a,b] [--bytes n] [--seconds s] [--wait block|poll]
+ *     tcp_pingpong --output FILE [--cpus a,b] [--bytes n] [--seconds s] [--wait block|poll]
  *
- * Prints one JSON object: the median half round trip of single events in nanoseconds, and how many there were.
+ * The file gets half round trips in nanoseconds, a line for each batch.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kMaxEvents = 4000000 };
+enum { kBatch = 100 };
 
 static int64_t now_ns(void) {
   struct timespec t;
@@ -80,15 +80,11 @@ static void get(int fd, char* data, size_t bytes, int flags) {
   for (size_t done = 0; done < bytes;) done += moved(recv(fd, data + done, bytes - done, flags));
 }
 
-static int by_value(const void* a, const void* b) {
-  const int64_t x = *(const int64_t*)a, y = *(const int64_t*)b;
-  return (x > y) - (x < y);
-}
-
 int main(int argc, char** argv) {
   int cpus[2] = {0, 1}, poll = 0, listener = -1;
   size_t bytes = 8;
   double seconds = 1;
+  FILE* output = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     const char *name = argv[i], *value = argv[i + 1];
     if (strcmp(name, "--cpus") == 0)
@@ -97,16 +93,18 @@ int main(int argc, char** argv) {
       bytes = strtoull(value, NULL, 10);
     else if (strcmp(name, "--seconds") == 0)
       seconds = strtod(value, NULL);
+    else if (strcmp(name, "--output") == 0)
+      check((output = fopen(value, "w")) != NULL, value);
     else if (strcmp(name, "--wait") == 0)
       poll = strcmp(value, "poll") == 0;
     else
       return fprintf(stderr, "tcp_pingpong: unknown option %s\n", name), 2;
   }
-  if (bytes == 0 || seconds <= 0) return fprintf(stderr, "tcp_pingpong: --bytes and --seconds must be positive\n"), 2;
+  if (output == NULL || bytes == 0 || seconds <= 0)
+    return fprintf(stderr, "tcp_pingpong: --output is needed, --bytes and --seconds must be positive\n"), 2;
   const int fd = connected(&listener), flags = poll ? MSG_DONTWAIT : 0;
   char* data = malloc(bytes);
-  int64_t* ns = malloc(kMaxEvents * sizeof *ns);
-  check(data != NULL && ns != NULL, "malloc");
+  check(data != NULL, "malloc");
   memset(data, 1, bytes);
   pin(cpus[listener >= 0 ? 0 : 1]);
   if (listener < 0) {
@@ -115,18 +113,19 @@ int main(int argc, char** argv) {
       put(fd, data, bytes, flags);
     }
   }
-  int count = 0;
-  const int64_t start = now_ns(), span = (int64_t)(seconds * 1e9);
-  for (int64_t begin = start; (begin < start + span || count == 0) && count < kMaxEvents;) {
-    put(fd, data, bytes, flags);
-    get(fd, data, bytes, flags);
-    const int64_t now = now_ns();
-    if (begin > start + span / 10) ns[count++] = now - begin; /* the first tenth warms up */
-    begin = now;
+  const int64_t end = now_ns() + (int64_t)(seconds * 1e9);
+  while (now_ns() < end) {
+    int64_t ns[kBatch], begin = now_ns();
+    for (int i = 0; i < kBatch; i++) {
+      put(fd, data, bytes, flags);
+      get(fd, data, bytes, flags);
+      const int64_t now = now_ns();
+      ns[i] = now - begin;
+      begin = now;
+    }
+    for (int i = 0; i < kBatch; i++) fprintf(output, "%.1f%c", (double)ns[i] / 2, i + 1 < kBatch ? ' ' : '\n');
+    fflush(output);
   }
-  qsort(ns, (size_t)count, sizeof *ns, by_value);
-  printf("{\"bench\":\"tcp_pingpong\",\"bytes\":%zu,\"wait\":\"%s\",\"events\":%d,\"half_round_trip_ns\":%.1f}\n",
-         bytes, poll ? "poll" : "block", count, (double)ns[count / 2] / 2);
   shutdown(fd, SHUT_RDWR);
   wait(NULL);
   return 0;

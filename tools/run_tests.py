@@ -68,8 +68,8 @@ def ctest(folder: str, *options: str) -> Command:
 
 def pytest(*options: str) -> Command:
     more = shlex.split(os.environ.get("TESTS", ""))
-    # Which tests stay in one process is said in tests/e2e/conftest.py.
-    return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadgroup",
+    # How they are shared out is said in tests/conftest.py.
+    return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadscope",
             "--junitxml={report}", *options, *more)  # fmt: skip
 
 
@@ -91,9 +91,7 @@ def steps() -> tuple[Step, ...]:
         Step("build", "check tidy all", build("build")),
         Step("C++: unit tests", "check", (ctest("build", "--label-regex", "unit"),)),
         Step("C++: unit and module tests", "all", (ctest("build", "--label-exclude", "fuzz"),)),
-        Step(
-            "Python: unit tests", "check", (pytest("tests/python", "-m", "not slow", "--dist", "loadfile"),)
-        ),
+        Step("Python: unit tests", "check", (pytest("tests/python", "-m", "not slow"),)),
         Step("Python: all tests", "all", (pytest(),)),
         # Following every path through the code takes three times as long as all other checks together.
         Step("clang-tidy without its analyzer", "all", (clang_tidy("-checks=-clang-analyzer-*"),)),

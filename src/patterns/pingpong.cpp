@@ -31,17 +31,22 @@ np_status alone(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int6
   return NP_OK;
 }
 
+// What comes between the end of a receive and the send that answers it is part of the time: the next place is taken
+// before, from a copy that the compiler keeps in registers (4 ns of a round trip of 75).
 np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto send = s.module.send;
   const auto recv = s.module.recv;
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
+  Slots outgoing = s.outgoing, incoming = s.incoming;
+  const char* out = outgoing.take();
   const auto bounce = [&](std::uint64_t times) {
     np_status status = NP_OK;
     for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-      status = send(endpoint, peer, s.outgoing.take(), bytes);
-      if (status == NP_OK) status = recv(endpoint, peer, s.incoming.take(), bytes);
+      status = send(endpoint, peer, out, bytes);
+      out = outgoing.take();
+      if (status == NP_OK) status = recv(endpoint, peer, incoming.take(), bytes);
     }
     return status;
   };
@@ -63,10 +68,12 @@ np_status pong(Stage& s, std::uint64_t count) {
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
+  Slots outgoing = s.outgoing, incoming = s.incoming;
   for (std::uint64_t i = 0; i < count; ++i) {
-    np_status status = recv(endpoint, peer, s.incoming.take(), bytes);
+    const char* const out = outgoing.take();
+    np_status status = recv(endpoint, peer, incoming.take(), bytes);
     if (status != NP_OK) return status;
-    status = send(endpoint, peer, s.outgoing.take(), bytes);
+    status = send(endpoint, peer, out, bytes);
     if (status != NP_OK) return status;
   }
   return NP_OK;

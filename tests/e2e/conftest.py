@@ -48,27 +48,6 @@ def parse(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
-# Long files whose tests share nothing. Where several processes share the tests out (pytest-xdist, loadgroup), those
-# of every other file stay in one process, for the daemons, ports and libraries that they share.
-SPREAD = {
-    "test_collective.py",
-    "test_conformance.py",
-    "test_load.py",
-    "test_many_ranks.py",
-    "test_mpi.py",
-    "test_mpi_one_sided.py",
-    "test_one_sided.py",
-}
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if item.path.name not in SPREAD:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 Runner = Callable[..., Outcome]
 
 

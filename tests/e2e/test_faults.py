@@ -64,7 +64,7 @@ def test_memory_that_a_module_does_not_give_is_missing_for_its_own_reason(measur
 @pytest.mark.parametrize(
     ("name", "code", "says"),
     [
-        ("wrong_abi", 2, "ABI 2, this netpipe has 1"),
+        ("wrong_abi", 2, "ABI 3, this netpipe has 2"),
         ("wrong_magic", 2, "magic number"),
         ("short_table", 2, "bytes, this netpipe's has"),
         ("half", 2, "send and recv belong together"),
