@@ -61,7 +61,7 @@ def harness_shm(rounds: int) -> list[Result]:
 
 
 def of_the_best_way(lines: list[list[float]]) -> float:
-    ways = [statistics.median(way) for way in zip(*lines, strict=True)]
+    ways: list[float] = [statistics.median(way) for way in zip(*lines, strict=True)]
     return min(ways)
 
 
