@@ -14,16 +14,22 @@ namespace {
 const char* missing(const np_module& m, int) { return m.isend == nullptr ? "isend and irecv" : nullptr; }
 
 np_status exchange(Stage& s, std::uint64_t times) {
-  const np_module& m = s.module;
+  const auto isend = s.module.isend;
+  const auto irecv = s.module.irecv;
+  const auto wait = s.module.wait;
   np_endpoint* const endpoint = s.endpoint;
+  np_request* const requests = s.requests;
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;
+  Slots outgoing = s.outgoing, incoming = s.incoming;  // in registers
   np_status status = NP_OK;
   for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-    status = m.irecv(endpoint, peer, s.incoming.take(), 0, bytes, &s.requests[0], 1);
-    if (status == NP_OK) status = m.isend(endpoint, peer, s.outgoing.take(), 0, bytes, &s.requests[1], 1);
-    if (status == NP_OK) status = m.wait(endpoint, s.requests, 2);
+    status = irecv(endpoint, peer, incoming.take(), 0, bytes, &requests[0], 1);
+    if (status == NP_OK) status = isend(endpoint, peer, outgoing.take(), 0, bytes, &requests[1], 1);
+    if (status == NP_OK) status = wait(endpoint, requests, 2);
   }
+  s.outgoing = outgoing;
+  s.incoming = incoming;
   return status;
 }
 

@@ -332,9 +332,9 @@ static np_status start_messages(np_endpoint* e, int direction, int peer, const v
   return status;
 }
 
-/* The plain way, written out as above. */
-static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
-                           np_request* requests, size_t count) {
+/* The plain way is written out as above, and one message apart from many, whose loop needs registers to be saved. */
+static __attribute__((noinline)) np_status isend_many(np_endpoint* e, int peer, const void* data, size_t stride,
+                                                      size_t bytes, np_request* requests, size_t count) {
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_SEND, peer, data, stride, bytes, requests, count);
   }
@@ -345,8 +345,14 @@ static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t st
   }
   return NP_OK;
 }
-static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
-                           size_t count) {
+static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                           np_request* requests, size_t count) {
+  if (count != 1 || bytes >= e->direct_bytes) return isend_many(e, peer, data, stride, bytes, requests, count);
+  return outcome(e, MPI_Isend(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+                 "MPI_Isend");
+}
+static __attribute__((noinline)) np_status irecv_many(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes,
+                                                      np_request* requests, size_t count) {
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_RECV, peer, data, stride, bytes, requests, count);
   }
@@ -356,6 +362,12 @@ static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, 
     MPI_OR_RETURN(e, MPI_Irecv(into, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, request), "MPI_Irecv");
   }
   return NP_OK;
+}
+static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
+                           size_t count) {
+  if (count != 1 || bytes >= e->direct_bytes) return irecv_many(e, peer, data, stride, bytes, requests, count);
+  return outcome(e, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+                 "MPI_Irecv");
 }
 
 static np_status wait_each(np_endpoint* e, np_request* requests, size_t count) {
