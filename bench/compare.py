@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -49,6 +50,7 @@ def main() -> int:
     unknown = [name for name in arguments.names if name not in COMPARISONS]
     if unknown:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is stopped is ended with us
     results: list[Result] = []
     for name in arguments.names or COMPARISONS:
         try:

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAIRS = 12  # of slices, of one launch
-FEWEST = 3  # netpipe has all the samples that it keeps of a short operation in a tenth of a second
+FEWEST = (
+    1  # netpipe is done in a tenth of a second where it has all the samples that it keeps, or all are alike
+)
 SLICE_S = 0.02
 START_S = 60  # until the first sample is there
 LONGEST_SLICE_S = 5
@@ -82,6 +84,9 @@ class Running:
     process: subprocess.Popen[bytes]
     tree: list[int] = field(default_factory=list)  # parents before their children
     at: int = 0  # how much of the output was read
+    first: list[list[float]] = field(
+        default_factory=list
+    )  # what it had measured when it was stopped at first
 
     @classmethod
     def start(cls, program: Program) -> Running:
@@ -97,12 +102,13 @@ class Running:
         started = cls(program, process)
         try:
             deadline = time.monotonic() + START_S
-            while not started.read():
+            while not (lines := started.read()):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError(f"{' '.join(program.argv)} measured nothing: {started.said()}")
                 time.sleep(0.01)
             started.tree = started.descendants()
             started.signal(signal.SIGSTOP)
+            started.first = lines
         except BaseException:
             started.end()
             raise
@@ -141,7 +147,7 @@ class Running:
         self.signal(signal.SIGCONT)
         deadline = time.monotonic() + LONGEST_SLICE_S
         time.sleep(seconds)
-        lines = self.read()
+        lines, self.first = self.first + self.read(), []
         while not lines and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(seconds / 4)
             lines = self.read()

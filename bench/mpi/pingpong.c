@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What anybody would write to time a message over an MPI, between two ranks: half a round trip. As in netpipe rank 0
- * sends from one place and receives into another, and rank 1 sends back what came: where a message of 1 MiB lies makes
- * a difference of some percent.
+ * What anybody would write to time a message over an MPI, between two ranks: half a round trip. As in netpipe a message
+ * leaves from where the last one landed: where a message of 1 MiB lies makes a difference of some percent.
  *
  *     mpirun -n 2 pingpong FILE SECONDS BYTES
  */
 #define _GNU_SOURCE
 #include "samples.h"
 
-static char *out, *in;
+static char* in;
 
 static void bounce(int rounds) {
   for (int i = 0; i < rounds; i++) {
-    if (rank == 0) MPI_Send(out, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    if (rank == 0) MPI_Send(in, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
     MPI_Recv(in, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 1) MPI_Send(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
   }
@@ -22,8 +21,8 @@ static void bounce(int rounds) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   begin(argv);
-  out = pages((size_t)bytes), in = pages((size_t)bytes);
+  in = pages((size_t)bytes);
   sample(bounce, 2);
-  free(out), free(in);
+  free(in);
   return end();
 }
