@@ -75,7 +75,7 @@ static inline void sample(void (*work)(int rounds), int operations) {
   const int64_t first = now_ns();
   work(50);
   int mine = (int)(kSampleNs * 50 / (double)(now_ns() - first)) + 1, rounds = 0;
-  MPI_Allreduce(&mine, &rounds, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(&mine, &rounds, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   do {
     for (int i = 0; i < kBatch; i++) {
       const int64_t start = now_ns();
