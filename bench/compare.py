@@ -7,8 +7,8 @@ with its 95 % interval. Comparisons are in the files of_*.py beside this one; a 
     python bench/compare.py [NAME ...] [--rounds N] [--json FILE] [--gate]
 
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
-both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. With --gate the exit code is 1 when a target
-is missed. A comparison whose peer is not installed is skipped, and says so.
+both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed is
+skipped, and says so. The exit code is 1 when one broke off, and with --gate when a target is missed.
 """
 
 from __future__ import annotations
@@ -52,11 +52,16 @@ def main() -> int:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is stopped is ended with us
     results: list[Result] = []
+    broken: list[str] = []
     for name in arguments.names or COMPARISONS:
         try:
             found = COMPARISONS[name](arguments.rounds)
         except MissingError as missing:
             print(f"{name}: skipped, {missing}", flush=True)
+            continue
+        except RuntimeError as problem:
+            print(f"{name}: broke off, {problem}", flush=True)
+            broken.append(name)
             continue
         for r in found:
             print(f"{'met   ' if r.met else 'MISSED'} {r.name}: {r.what}", flush=True)
@@ -68,7 +73,7 @@ def main() -> int:
         arguments.table.write_text("".join(f"{line}\n" for line in table(results)))
     missed = [r for r in results if not r.met]
     print(f"{len(results) - len(missed)} met, {len(missed)} missed")
-    return 1 if missed and arguments.gate else 0
+    return 1 if broken or (missed and arguments.gate) else 0
 
 
 if __name__ == "__main__":

@@ -23,9 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAIRS = 12  # of slices, of one launch
-FEWEST = (
-    1  # netpipe is done in a tenth of a second where it has all the samples that it keeps, or all are alike
-)
+FEWEST = 1  # netpipe ends early where it has all the samples that it keeps, or all are alike
 SLICE_S = 0.02
 START_S = 60  # until the first sample is there
 LONGEST_SLICE_S = 5
@@ -84,9 +82,7 @@ class Running:
     process: subprocess.Popen[bytes]
     tree: list[int] = field(default_factory=list)  # parents before their children
     at: int = 0  # how much of the output was read
-    first: list[list[float]] = field(
-        default_factory=list
-    )  # what it had measured when it was stopped at first
+    first: list[list[float]] = field(default_factory=list)  # what it had when it was first stopped
 
     @classmethod
     def start(cls, program: Program) -> Running:
