@@ -111,7 +111,9 @@ TEST(CheckTable, RefusesWhatDoesNotFitAndNamesBothSides) {
   const std::string size = std::to_string(sizeof(np_module));
   const std::vector<Fault> faults = {
       {"magic", [](np_module& m) { m.magic = 0xdeadbeef; }, {"0xdeadbeef", "0x314550495054454e"}},
-      {"abi", [](np_module& m) { m.abi = 7; }, {"ABI 7", "this netpipe has " + std::to_string(NP_ABI), "build it again"}},
+      {"abi",
+       [](np_module& m) { m.abi = 7; },
+       {"ABI 7", "this netpipe has " + std::to_string(NP_ABI), "build it again"}},
       {"size", [](np_module& m) { m.size = 96; }, {"its table has 96 bytes", "this netpipe's has " + size}},
       {"no name", [](np_module& m) { m.name = nullptr; }, {"its name is missing"}},
       {"empty name", [](np_module& m) { m.name = ""; }, {"its name is missing"}},
