@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
-from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, usual
+from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, result, usual
 
 from netpipe.launch import description, families
 from netpipe.mpi import added
@@ -72,25 +72,16 @@ def rows(
     it is. Each round starts both anew.
     """
     results = []
-    for pattern, words, size, what in shapes:
+    for pattern, words, size, shape in shapes:
         speed = of_the_fast if pattern == "bidirectional" and size < 65536 else usual  # bench/mpi/samples.h
         found = beside(
             rounds,
             netpipe(library.variant, size, pattern, speed),
             library.by_hand(program, size, words, speed),
         )
-        ratios = [one.ratio for one in found]
-        results.append(
-            Result(
-                comparison,
-                f"{what}, {UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand",
-                shown([one.ours_ns for one in found], 1, " ns"),
-                shown([one.peer_ns for one in found], 1, " ns"),
-                shown(ratios),
-                f"within {target:.0%}",
-                abs(interval(ratios)[0] - 1) <= target,
-            )
-        )
+        what = f"{shape}, {UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
+        within = f"within {target:.0%}"
+        results.append(result(comparison, what, found, within, 1 - target, 1 + target))
     return results
 
 

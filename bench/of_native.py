@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 
 from measured import NATIVE, PEERS, MissingError, Result, interval, shown, worker
-from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, usual
+from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, result, usual
 
 
 def by_hand(name: str, *words: str, speed: Speed = usual) -> Start:
@@ -29,18 +30,8 @@ def harness_tcp(rounds: int) -> list[Result]:
         found = beside(
             rounds, netpipe(f"tcp:wait={wait}", 8), by_hand("tcp_pingpong", "--bytes", "8", "--wait", wait)
         )
-        ratios = [one.ratio for one in found]
-        results.append(
-            Result(
-                "harness-tcp",
-                f"8 B over TCP, {wait}: netpipe / hand-written C",
-                shown([one.ours_ns for one in found], 0, " ns"),
-                shown([one.peer_ns for one in found], 0, " ns"),
-                shown(ratios),
-                "<= 1.01",
-                interval(ratios)[0] <= 1.01,
-            )
-        )
+        what = f"8 B over TCP, {wait}: netpipe / hand-written C"
+        results.append(result("harness-tcp", what, found, "<= 1.01", 0, 1.01, 0))
     return results
 
 
@@ -67,18 +58,7 @@ def of_the_best_way(lines: list[list[float]]) -> float:
 
 def shm_floor(rounds: int) -> list[Result]:
     found = beside(rounds, netpipe("shm", 8), by_hand("shm_bounce", "--bytes", "8", speed=of_the_best_way))
-    ratios = [one.ratio for one in found]
-    return [
-        Result(
-            "shm-floor",
-            "8 B over shm / bare flag bounce",
-            shown([one.ours_ns for one in found], 1, " ns"),
-            shown([one.peer_ns for one in found], 1, " ns"),
-            shown(ratios),
-            "<= 1.3",
-            interval(ratios)[0] <= 1.3,
-        )
-    ]
+    return [result("shm-floor", "8 B over shm / bare flag bounce", found, "<= 1.3", 0, 1.3)]
 
 
 def shm_copy(rounds: int) -> list[Result]:
@@ -163,18 +143,9 @@ def shm_put(rounds: int) -> list[Result]:
     results = []
     for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
         found = beside(rounds, netpipe("shm", size, "put"), netpipe("memcpy", size, "put"))
-        ratios = [one.ratio for one in found]
-        results.append(
-            Result(
-                "shm-put",
-                f"put, {text}: shm / memcpy within a process",
-                shown([one.ours_ns for one in found], 1, " ns"),
-                shown([one.peer_ns for one in found], 1, " ns"),
-                shown(ratios),
-                "within 2 %" if size > 8 else "none",
-                size == 8 or abs(interval(ratios)[0] - 1) <= 0.02,
-            )
-        )
+        what = f"put, {text}: shm / memcpy within a process"
+        bounds = ("within 2 %", 0.98, 1.02) if size > 8 else ("none", 0, math.inf)
+        results.append(result("shm-put", what, found, *bounds))
     return results
 
 

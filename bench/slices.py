@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from measured import Result, interval, shown
+
 PAIRS = 12  # of slices, of one launch
 FEWEST = 1  # netpipe ends early where it has all the samples that it keeps, or all are alike
 SLICE_S = 0.02
@@ -189,6 +191,22 @@ def netpipe(variant: str, size: int, pattern: str = "pingpong", speed: Speed = u
 def beside(rounds: int, ours: Start, peer: Start) -> list[Sliced]:
     """So many launches of each. Every other time the peer starts first, which decides what memory each finds."""
     return [one_launch(ours, peer, (peer, ours) if i % 2 else (ours, peer)) for i in range(rounds)]
+
+
+def result(
+    name: str, what: str, found: list[Sliced], target: str, least: float, most: float, digits: int = 1
+) -> Result:
+    """Of several launches; least, most: between them the median of the ratios meets the target."""
+    ratios = [one.ratio for one in found]
+    return Result(
+        name,
+        what,
+        shown([one.ours_ns for one in found], digits, " ns"),
+        shown([one.peer_ns for one in found], digits, " ns"),
+        shown(ratios),
+        target,
+        least <= interval(ratios)[0] <= most,
+    )
 
 
 def one_launch(ours: Start, peer: Start, starts: tuple[Start, Start]) -> Sliced:

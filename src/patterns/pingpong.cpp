@@ -32,7 +32,7 @@ np_status alone(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int6
 }
 
 // What comes between the end of a receive and the send that answers it is part of the time: the next place is taken
-// before, from a copy that the compiler keeps in registers (4 ns of a round trip of 75).
+// before, from a copy that the compiler keeps in registers.
 np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto send = s.module.send;
   const auto recv = s.module.recv;

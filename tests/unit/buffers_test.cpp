@@ -264,6 +264,31 @@ TEST(Buffers, AreCountedForAllRanksOfTheHost) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, " ranks", pool.failure().sentence);
 }
 
+// A row is what taking one place after another gives, in as few pieces as it has breaks.
+TEST(Buffers, RowsAreThePlacesOneByOne) {
+  std::vector<char> memory(1 << 10);
+  for (const std::uint32_t places : {1U, 3U, 16U}) {
+    for (const std::uint32_t reuse : {0U, 50U}) {
+      Slots single(memory.data(), 64, places);
+      single.reuse(reuse);
+      Slots rows = single;
+      for (const std::uint64_t wanted : {1U, 5U, 16U, 2U, 40U}) {
+        std::uint64_t pieces = 0;
+        for (std::uint64_t done = 0; done < wanted; ++pieces) {
+          const Slots::Row row = rows.take(wanted - done);
+          ASSERT_GE(row.count, 1U);
+          ASSERT_LE(row.count, wanted - done);
+          for (std::size_t i = 0; i < row.count; ++i) ASSERT_EQ(row.base + i * row.stride, single.take()) << places;
+          done += row.count;
+        }
+        if (reuse == 0) {
+          EXPECT_LE(pieces, places == 1 ? 1 : wanted / places + 2);
+        }
+      }
+    }
+  }
+}
+
 TEST(Buffers, OfManyPlacesAreNeverTakenForFew) {
   for (const std::uint64_t places : {1ULL, 5ULL, 65536ULL, 1ULL << 32U}) {
     std::uint64_t last = 0;

@@ -158,7 +158,7 @@ static inline int countable(const np_endpoint* e, np_collective what, size_t byt
   const int sums =
       what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_SCAN || what == NP_EXSCAN;
   if (sums && bytes % sizeof(double) != 0) return 0;
-  return (what < NP_GATHERV ? bytes : bytes * (size_t)e->nranks) <= INT_MAX;
+  return bytes <= (size_t)INT_MAX / (what < NP_GATHERV ? 1 : (size_t)e->nranks);
 }
 
 static np_status mpi_collective(np_endpoint* e, np_collective what, int root, const void* source, void* target,
