@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 #define NP_MAGIC UINT64_C(0x314550495054454e) /* the bytes "NETPIPE1" on a little-endian machine */
-#define NP_ABI UINT32_C(2)                    /* raised when an existing field changes its meaning or place */
+#define NP_ABI UINT32_C(3)                    /* raised when an existing field changes its meaning or place */
 #define NP_ENTRY "netpipe_module"
 
 /* What a call came to. 2, 3 and 4 are also the exit codes that they lead to. */
@@ -120,16 +120,27 @@ typedef enum np_collective {
   NP_GATHER = 3,
   NP_ALLGATHER = 4,
   NP_SCATTER = 5,
-  NP_REDUCE_SCATTER = 6,
-  NP_ALLTOALL = 7,
-  NP_SCAN = 8,
-  NP_EXSCAN = 9,
-  /* As those above without the v, but with a count and a place for each rank; all counts are the same. */
-  NP_GATHERV = 10,
-  NP_SCATTERV = 11,
-  NP_ALLGATHERV = 12,
-  NP_ALLTOALLV = 13
+  NP_REDUCE_SCATTER = 6, /* told a count for each rank; all are the same */
+  NP_REDUCE_SCATTER_BLOCK = 7,
+  NP_ALLTOALL = 8,
+  NP_SCAN = 9,
+  NP_EXSCAN = 10,
+  /* As those without the v, but with a count and a place for each rank, and with w a type; all are the same. */
+  NP_GATHERV = 11,
+  NP_SCATTERV = 12,
+  NP_ALLGATHERV = 13,
+  NP_ALLTOALLV = 14,
+  NP_ALLTOALLW = 15,
+  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. */
+  NP_NEIGHBOR_ALLGATHER = 16,
+  NP_NEIGHBOR_ALLTOALL = 17,
+  NP_BARRIER = 18
 } np_collective;
+
+/* bytes is the contribution of one rank to one other, as in MPI; reductions sum doubles. With a request the operation
+ * is started only and ends with wait or test. */
+typedef np_status (*np_collective_call)(np_endpoint* endpoint, int root, const void* source, void* target, size_t bytes,
+                                        np_request* request_or_null);
 
 /* What an endpoint can do with these settings; zero means no limit. */
 typedef struct np_limits {
@@ -245,10 +256,10 @@ typedef struct np_module {
   np_status (*fence)(np_endpoint* endpoint);           /* collective: all puts and gets of all ranks are done */
   np_status (*flush)(np_endpoint* endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
 
-  /* bytes is the contribution of one rank to one other, as in MPI; reductions sum doubles. With a request the
-   * operation is started only and ends with wait or test. */
-  np_status (*collective)(np_endpoint* endpoint, np_collective what, int root, const void* source, void* target,
-                          size_t bytes, np_request* request_or_null);
+  /* What carries this operation out; NULL: the layer does not have it. All ranks ask for the same in the same order,
+   * outside the timed region, so it may make what the operation needs. A function for each, because one that told them
+   * apart when it is called would jump where the operation before went, and the processor guesses that wrong. */
+  np_collective_call (*collective)(np_endpoint* endpoint, np_collective what);
   /* Of a library with a launcher of its own it is also called after each visit, outside the timed region, so that what
    * it moves only while it is called gets where it belongs. */
   np_status (*barrier)(np_endpoint* endpoint);

@@ -40,7 +40,8 @@ np_status put(np_endpoint*, int, const void*, const np_region*, size_t, size_t) 
 np_status get(np_endpoint*, int, void*, const np_region*, size_t, size_t) { return NP_OK; }
 np_status flush(np_endpoint*, int) { return NP_OK; }
 
-np_status collective(np_endpoint*, np_collective, int, const void*, void*, size_t, np_request*) { return NP_OK; }
+np_status any_collective(np_endpoint*, int, const void*, void*, size_t, np_request*) { return NP_OK; }
+np_collective_call collective(np_endpoint*, np_collective) { return any_collective; }
 np_status barrier(np_endpoint*) { return NP_OK; }
 
 void describe(np_endpoint*, np_emit emit, void* to) {

@@ -59,25 +59,33 @@ inline np_status by_messages(Stage& s, Start& next) {
   return status;
 }
 
-inline np_status by_collectives(Stage& s, Start& next) {
-  const np_module& m = s.module;
-  const double late = next.late ? 1 : 0;
-  std::memcpy(s.token_out, &late, sizeof late);
-  np_status status = m.collective(s.endpoint, NP_ALLREDUCE, 0, s.token_out, s.token_in, sizeof late, nullptr);
-  if (status != NP_OK) return status;
-  double all_late = 0;
-  std::memcpy(&all_late, s.token_in, sizeof all_late);
-  if (s.rank == 0) name_moment(next, all_late > 0);
-  std::memcpy(s.token_out, &next.moment, sizeof next.moment);
-  status = m.collective(s.endpoint, NP_BCAST, 0, s.token_out, s.token_in, sizeof next.moment, nullptr);
-  if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
-  return status;
-}
+// As above, with what the module has for it: what a library was called for before decides how its next operation fares.
+struct ByCollectives {
+  np_collective_call sum, tell;
+
+  explicit ByCollectives(const Stage& s)
+      : sum(s.module.collective(s.endpoint, NP_ALLREDUCE)), tell(s.module.collective(s.endpoint, NP_BCAST)) {}
+
+  np_status operator()(Stage& s, Start& next) const {
+    const double late = next.late ? 1 : 0;
+    std::memcpy(s.token_out, &late, sizeof late);
+    np_status status = sum(s.endpoint, 0, s.token_out, s.token_in, sizeof late, nullptr);
+    if (status != NP_OK) return status;
+    double all_late = 0;
+    std::memcpy(&all_late, s.token_in, sizeof all_late);
+    if (s.rank == 0) name_moment(next, all_late > 0);
+    std::memcpy(s.token_out, &next.moment, sizeof next.moment);
+    status = tell(s.endpoint, 0, s.token_out, s.token_in, sizeof next.moment, nullptr);
+    if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
+    return status;
+  }
+};
 
 }  // namespace agreed_start
 
 // Comes back when the moment is there. agree: one of the two above; a pattern uses what it needs of its module anyway.
-inline np_status start_together(Stage& s, Start& next, np_status (*agree)(Stage& s, Start& next)) {
+template <typename Agree>
+np_status start_together(Stage& s, Start& next, const Agree& agree) {
   if (const np_status status = agree(s, next); status != NP_OK) return status;
   next.moment -= s.clock_offset_ns;
   next.late = now_ns() > next.moment;

@@ -18,10 +18,9 @@ namespace netpipe::patterns {
 namespace {
 
 enum Option { what, call, root };
-constexpr const char* names =
-    "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|alltoall|scan|exscan|gatherv|scatterv|allgatherv|"
-    "alltoallv|barrier";
-constexpr int barrier = NP_ALLTOALLV + 1;  // in the list, but no np_collective
+constexpr const char* names =  // of np_collective, in its order
+    "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|reduce_scatter_block|alltoall|scan|exscan|gatherv|"
+    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier";
 constexpr std::array<np_option, 3> options{{
     {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation; reductions add doubles", 0},
     {"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "", "whether it is started and waited for apart", 0},
@@ -37,35 +36,55 @@ constexpr std::array<Measure, 3> measures{{
 // What each rank notes of a sample, in ns from the agreed moment on; round: of the whole of it, with the agreement.
 enum Note { began, ended, clock_error, whole, notes };
 
-int operation(const Part& part) { return static_cast<int>(part.options[what].number); }
+np_collective operation(const Part& part) { return static_cast<np_collective>(part.options[what].number); }
 int root_of(const Part& part) { return static_cast<int>(part.options[root].number) % part.nranks; }
 
 // What moves where is the same with counts of its own for each rank.
-int kind_of(const Part& part) {
-  switch (const int op = operation(part)) {
+np_collective kind_of(const Part& part) {
+  switch (const np_collective op = operation(part)) {
     case NP_GATHERV: return NP_GATHER;
     case NP_SCATTERV: return NP_SCATTER;
     case NP_ALLGATHERV: return NP_ALLGATHER;
-    case NP_ALLTOALLV: return NP_ALLTOALL;
+    case NP_ALLTOALLV:
+    case NP_ALLTOALLW: return NP_ALLTOALL;
+    case NP_REDUCE_SCATTER: return NP_REDUCE_SCATTER_BLOCK;
     default: return op;
   }
 }
-bool sums(int kind) {
-  return kind == NP_REDUCE || kind == NP_ALLREDUCE || kind == NP_REDUCE_SCATTER || kind == NP_SCAN || kind == NP_EXSCAN;
+bool sums(np_collective kind) {
+  return kind == NP_REDUCE || kind == NP_ALLREDUCE || kind == NP_REDUCE_SCATTER_BLOCK || kind == NP_SCAN ||
+         kind == NP_EXSCAN;
 }
-bool at_root_only(int kind) { return kind == NP_REDUCE || kind == NP_GATHER; }
-bool sends_many(int kind) { return kind == NP_SCATTER || kind == NP_ALLTOALL || kind == NP_REDUCE_SCATTER; }
-bool gets_many(int kind) { return kind == NP_GATHER || kind == NP_ALLGATHER || kind == NP_ALLTOALL; }
+bool at_root_only(np_collective kind) { return kind == NP_REDUCE || kind == NP_GATHER; }
+
+// In how many blocks, one for or from each other rank, lies what this rank contributes and what it gets; 0: in one.
+int apart_out(const Part& part) {
+  const np_collective kind = kind_of(part);
+  if (kind == NP_NEIGHBOR_ALLTOALL) return 2;
+  return kind == NP_SCATTER || kind == NP_ALLTOALL || kind == NP_REDUCE_SCATTER_BLOCK ? part.nranks : 0;
+}
+int apart_in(const Part& part) {
+  const np_collective kind = kind_of(part);
+  if (kind == NP_NEIGHBOR_ALLGATHER || kind == NP_NEIGHBOR_ALLTOALL) return 2;
+  return kind == NP_GATHER || kind == NP_ALLGATHER || kind == NP_ALLTOALL ? part.nranks : 0;
+}
+
+// The rank that block number b is for, or from.
+int other_of(const Part& part, int b) {
+  const np_collective kind = kind_of(part);
+  if (kind != NP_NEIGHBOR_ALLGATHER && kind != NP_NEIGHBOR_ALLTOALL) return b;
+  return (part.rank + (b == 0 ? part.nranks - 1 : 1)) % part.nranks;
+}
 
 const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
 
 constexpr std::uint64_t warm_up_rounds = 4;
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
-  const np_module& m = s.module;
   np_endpoint* const endpoint = s.endpoint;
-  const int op = operation(s);
-  if (op == barrier && m.barrier == nullptr) return NP_UNSUPPORTED;
+  const np_collective_call carry_out = s.module.collective(endpoint, operation(s));
+  const agreed_start::ByCollectives agree(s);
+  if (carry_out == nullptr || agree.sum == nullptr || agree.tell == nullptr) return NP_UNSUPPORTED;
   np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
   const int from = root_of(s);
   Start next;
@@ -74,14 +93,10 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) 
     const char* const source = s.outgoing.take();
     char* const target = s.incoming.take();
     ++*s.progress;
-    np_status status = start_together(s, next, agreed_start::by_collectives);
+    np_status status = start_together(s, next, agree);
     if (status != NP_OK) return status;
-    if (op == barrier) {
-      status = m.barrier(endpoint);
-    } else {
-      status = m.collective(endpoint, static_cast<np_collective>(op), from, source, target, s.size_bytes, request);
-      if (request != nullptr && status == NP_OK) status = m.wait(endpoint, request, 1);
-    }
+    status = carry_out(endpoint, from, source, target, s.size_bytes, request);
+    if (request != nullptr && status == NP_OK) status = s.module.wait(endpoint, request, 1);
     const std::int64_t end = now_ns();
     if (status != NP_OK) return status;
     ++*s.progress;
@@ -128,34 +143,33 @@ std::uint64_t block(std::uint64_t seed, std::uint64_t i, int from, int to) {
 }
 
 std::uint64_t place_bytes(const Part& part) {
-  const int kind = kind_of(part);
-  const bool many = sends_many(kind) || gets_many(kind);
+  const auto blocks = static_cast<std::uint64_t>(std::max({apart_out(part), apart_in(part), 1}));
   constexpr std::uint64_t most = 1ULL << 62;
-  const auto n = static_cast<std::uint64_t>(part.nranks);
-  return !many ? part.size_bytes : part.size_bytes > most / n ? most : part.size_bytes * n;
+  return part.size_bytes > most / blocks ? most : part.size_bytes * blocks;
 }
 
 void fill_round(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) {
-  const int kind = kind_of(part);
   const std::uint64_t bytes = part.size_bytes;
   spoil(in, place_bytes(part), block(seed, i, part.nranks, 0));
-  const int blocks = sends_many(kind) ? part.nranks : 1;
-  if (sums(kind)) {
+  const int blocks = std::max(apart_out(part), 1);
+  if (sums(kind_of(part))) {
     for (std::uint64_t k = 0; k < bytes / sizeof(double) * static_cast<std::uint64_t>(blocks); ++k) {
       const double value = summand(seed, i, part.rank, k);
       std::memcpy(out + k * sizeof value, &value, sizeof value);
     }
     return;
   }
-  for (int to = 0; to < blocks; ++to) {
-    netpipe::fill(out + bytes * static_cast<std::uint64_t>(to), bytes, block(seed, i, part.rank, to));
+  const bool each = apart_out(part) > 0;
+  for (int b = 0; b < blocks; ++b) {
+    const int to = each ? other_of(part, b) : 0;
+    netpipe::fill(out + bytes * static_cast<std::uint64_t>(b), bytes, block(seed, i, part.rank, to));
   }
 }
 
 std::string check_sums(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
-  const int kind = kind_of(part);
+  const np_collective kind = kind_of(part);
   const std::uint64_t count = part.size_bytes / sizeof(double);
-  const std::uint64_t from = kind == NP_REDUCE_SCATTER ? count * static_cast<std::uint64_t>(part.rank) : 0;
+  const std::uint64_t from = kind == NP_REDUCE_SCATTER_BLOCK ? count * static_cast<std::uint64_t>(part.rank) : 0;
   const int ranks = kind == NP_SCAN ? part.rank + 1 : kind == NP_EXSCAN ? part.rank : part.nranks;
   for (std::uint64_t k = 0; k < count; ++k) {
     double expected = 0;
@@ -171,17 +185,18 @@ std::string check_sums(const Part& part, std::uint64_t seed, std::uint64_t i, co
 }
 
 std::string check_round(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
-  const int kind = kind_of(part);
+  const np_collective kind = kind_of(part);
   const bool is_root = part.rank == root_of(part);
-  if (kind == barrier || (at_root_only(kind) && !is_root) || (kind == NP_BCAST && is_root)) return {};
+  if (kind == NP_BARRIER || (at_root_only(kind) && !is_root) || (kind == NP_BCAST && is_root)) return {};
   if (kind == NP_EXSCAN && part.rank == 0) return {};  // MPI leaves it open
   if (sums(kind)) return check_sums(part, seed, i, in);
-  const int blocks = gets_many(kind) ? part.nranks : 1;
-  for (int b = 0; b < blocks; ++b) {
-    const int from = gets_many(kind) ? b : root_of(part);
-    const int to = kind == NP_ALLTOALL || kind == NP_SCATTER ? part.rank : 0;
+  const bool each = apart_in(part) > 0;
+  const bool meant_for_me = kind == NP_ALLTOALL || kind == NP_SCATTER || kind == NP_NEIGHBOR_ALLTOALL;
+  for (int b = 0; b < std::max(apart_in(part), 1); ++b) {
+    const int from = each ? other_of(part, b) : root_of(part);
     const char* const place = in + part.size_bytes * static_cast<std::uint64_t>(b);
-    if (const auto wrong = first_difference(place, part.size_bytes, block(seed, i, from, to))) {
+    const std::uint64_t expected = block(seed, i, from, meant_for_me ? part.rank : 0);
+    if (const auto wrong = first_difference(place, part.size_bytes, expected)) {
       return "has a wrong byte " + std::to_string(*wrong) + " in what rank " + std::to_string(from) + " contributed";
     }
   }
@@ -204,13 +219,13 @@ const Pattern collective = {
         "section 3.7; Hunold and Carpen-Amarie: Reproducible MPI Benchmarking Is Still Not As Easy As You Think (2016)",
     .options = options,
     .operations = one,
-    .messages_per_operation = [](const Part& part) { return operation(part) == barrier ? 0U : 1U; },
+    .messages_per_operation = [](const Part& part) { return operation(part) == NP_BARRIER ? 0U : 1U; },
     .extra_rounds = [](const Part&) { return static_cast<std::uint32_t>(warm_up_rounds); },
     .arrivals = one,
     .departures = one,
     .place_bytes = place_bytes,
     .unit_bytes = [](const Part& part) { return std::uint64_t{sums(kind_of(part)) ? sizeof(double) : 1}; },
-    .sizeless = [](const Part& part) { return operation(part) == barrier; },
+    .sizeless = [](const Part& part) { return operation(part) == NP_BARRIER; },
     .requests = [](const Part&, std::uint64_t) { return std::uint64_t{1}; },
     .most_rounds = [](const Part&) { return std::uint64_t{1}; },
     .single_rounds = true,

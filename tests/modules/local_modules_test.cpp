@@ -49,7 +49,7 @@ TEST(Null, AnswersEveryOperationAtOnceAndSaysThatNothingArrives) {
   EXPECT_EQ(NP_OK, m.get(e, 0, &here, &region, 0, 1));
   EXPECT_EQ(NP_OK, m.flush(e, 0));
   EXPECT_EQ(NP_OK, m.fence(e));
-  EXPECT_EQ(NP_OK, m.collective(e, NP_ALLTOALL, 0, &here, &there, 1, nullptr));
+  EXPECT_EQ(NP_OK, m.collective(e, NP_ALLTOALL)(e, 0, &here, &there, 1, nullptr));
   EXPECT_EQ(NP_OK, m.barrier(e));
   m.withdraw(e, &region);
   EXPECT_EQ(1, here);

@@ -55,7 +55,7 @@ np_module good_table() {
   m.get = [](np_endpoint*, int, void*, const np_region*, std::size_t, std::size_t) { return NP_OK; };
   m.fence = [](np_endpoint*) { return NP_OK; };
   m.flush = [](np_endpoint*, int) { return NP_OK; };
-  m.collective = [](np_endpoint*, np_collective, int, const void*, void*, std::size_t, np_request*) { return NP_OK; };
+  m.collective = [](np_endpoint*, np_collective) -> np_collective_call { return nullptr; };
   m.barrier = [](np_endpoint*) { return NP_OK; };
   return m;
 }

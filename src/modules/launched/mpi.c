@@ -67,6 +67,7 @@ static void mpi_close(np_endpoint* e) {
     free_shapes(e);
     close_one_sided(e);
     if (e->bsend_memory != NULL) detach_buffer(e);
+    if (e->ring != MPI_COMM_NULL) MPI_Comm_free(&e->ring);
     MPI_Comm_free(&e->control);
     end_mpi();
   }
@@ -75,6 +76,7 @@ static void mpi_close(np_endpoint* e) {
     for (int i = 0; i < PURPOSES; ++i) free(e->stores[i]);
     free(e->bsend_memory);
     free(e->counts);
+    free(e->types);
   }
   free(e);
 }
@@ -106,6 +108,7 @@ static np_status initialise(np_endpoint* e) {
   /* What is timed has the communicator that programs use: a duplicate costs 2 % of a small message in some libraries.
    * All else goes over a duplicate, so the two never meet. */
   e->comm = MPI_COMM_WORLD;
+  e->ring = MPI_COMM_NULL;
   code = MPI_Comm_dup(MPI_COMM_WORLD, &e->control);
   if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(e->control, MPI_ERRORS_RETURN);
   if (code == MPI_SUCCESS) code = MPI_Comm_rank(e->comm, &e->rank);
@@ -126,7 +129,8 @@ static np_status prepare(np_endpoint* e) {
   }
   e->counts = calloc(2 * (size_t)e->nranks, sizeof *e->counts);
   e->places = e->counts + e->nranks;
-  if (e->counts == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
+  e->types = calloc((size_t)e->nranks, sizeof *e->types);
+  if (e->counts == NULL || e->types == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
   /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */
   const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;

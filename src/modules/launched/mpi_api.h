@@ -22,11 +22,13 @@
 #define HAVE_PARTITIONED (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
 #define HAVE_PERSISTENT_COLLECTIVES (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
 
-/* MPI_T: SimGrid says 3.1 and has none of it */
+/* MPI_T, and MPI_Neighbor_alltoall and the others: SimGrid says 3.1 and has neither */
 #if defined(SMPI_H)
 #define HAVE_TOOLS 0
+#define HAVE_NEIGHBORS 0
 #else
 #define HAVE_TOOLS HAVE_MPI_3
+#define HAVE_NEIGHBORS HAVE_MPI_3
 #endif
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -17,103 +17,91 @@ static np_status mpi_barrier(np_endpoint* e) {
   return outcome(e, code, "MPI_Barrier");
 }
 
-/* A broadcast has one buffer in MPI: what the root sends and where the others receive. */
-static inline void* one_buffer(const np_endpoint* e, const struct purpose* p) {
-  return e->rank == p->peer ? PLAIN(p->data) : PLAIN(p->other);
-}
+/* What bytes are counted in, and whether MPI is told of each rank's part apart. */
+enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
+
+/* Every collective once: its names in MPI, what is counted, and its arguments, n being the count. */
+#define COLLECTIVES(X)                                                                                               \
+  X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                    \
+  X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)             \
+  X(NP_REDUCE, Reduce, reduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, root, e->comm)                \
+  X(NP_ALLREDUCE, Allreduce, allreduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)             \
+  X(NP_GATHER, Gather, gather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)                \
+  X(NP_ALLGATHER, Allgather, allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)             \
+  X(NP_SCATTER, Scatter, scatter, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)             \
+  X(NP_REDUCE_SCATTER, Reduce_scatter, reduce_scatter, DOUBLES_EACH, PLAIN(source), target, e->counts, MPI_DOUBLE,   \
+    MPI_SUM, e->comm)                                                                                                \
+  X(NP_ALLTOALL, Alltoall, alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)                \
+  X(NP_SCAN, Scan, scan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                            \
+  X(NP_EXSCAN, Exscan, exscan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                      \
+  X(NP_GATHERV, Gatherv, gatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places, MPI_BYTE,    \
+    root, e->comm)                                                                                                   \
+  X(NP_SCATTERV, Scatterv, scatterv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, n, MPI_BYTE, \
+    root, e->comm)                                                                                                   \
+  X(NP_ALLGATHERV, Allgatherv, allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places,     \
+    MPI_BYTE, e->comm)                                                                                               \
+  X(NP_ALLTOALLV, Alltoallv, alltoallv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target,           \
+    e->counts, e->places, MPI_BYTE, e->comm)                                                                         \
+  X(NP_ALLTOALLW, Alltoallw, alltoallw, BYTES_EACH, PLAIN(source), e->counts, e->places, e->types, target,           \
+    e->counts, e->places, e->types, e->comm)                                                                         \
+  SCATTER_BLOCK(X) NEIGHBORS(X)
+
+#if HAVE_MPI_3
+#define SCATTER_BLOCK(X)                                                                                               \
+  X(NP_REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, \
+    MPI_SUM, e->comm)
+#else
+#define SCATTER_BLOCK(X)
+#endif
+
+#if HAVE_NEIGHBORS
+#define NEIGHBORS(X)                                                                                            \
+  X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, \
+    MPI_BYTE, e->ring)                                                                                          \
+  X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,    \
+    MPI_BYTE, e->ring)
+#else
+#define NEIGHBORS(X)
+#endif
+
+static int told_each(enum counting in) { return in == BYTES_EACH || in == DOUBLES_EACH; }
+static size_t unit_of(enum counting in) { return in == DOUBLES || in == DOUBLES_EACH ? sizeof(double) : 1; }
 
 /* For all ranks the same count, and their parts one behind the other. */
-static inline void count_out(np_endpoint* e, int count) {
-  if (LIKELY(e->counted == count)) return;
+static COLD int count_each(np_endpoint* e, int count) {
+  if (count > INT_MAX / e->nranks) return -1;
   for (int i = 0; i < e->nranks; ++i) {
     e->counts[i] = count;
     e->places[i] = i * count;
+    e->types[i] = MPI_BYTE;
   }
-  e->counted = count;
+  return e->counted = count;
 }
 
-/* The arguments of every collective, once. X makes of a name the call: MPI_Bcast, MPI_Ibcast or MPI_Bcast_init. What
- * comes behind the arguments is the rest of the macro's. */
-#define COLLECTIVES(X, REDUCE_SCATTER, ...)                                                                            \
-  const void* const source = p->data;                                                                                  \
-  void* const target = PLAIN(p->other);                                                                                \
-  const int n = (int)p->bytes, doubles = (int)(p->bytes / sizeof(double)), root = p->peer;                             \
-  const int *const counts = e->counts, *const places = e->places;                                                      \
-  const MPI_Comm comm = e->comm;                                                                                       \
-  if (UNLIKELY(p->what >= NP_GATHERV)) count_out(e, n);                                                                \
-  switch ((np_collective)p->what) {                                                                                    \
-    case NP_BCAST: return X(Bcast, bcast)(one_buffer(e, p), n, MPI_BYTE, root, comm __VA_ARGS__);                      \
-    case NP_REDUCE:                                                                                                    \
-      return X(Reduce, reduce)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, root, comm __VA_ARGS__);           \
-    case NP_ALLREDUCE:                                                                                                 \
-      return X(Allreduce, allreduce)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);           \
-    case NP_GATHER: return X(Gather, gather)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__); \
-    case NP_ALLGATHER:                                                                                                 \
-      return X(Allgather, allgather)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__);               \
-    case NP_SCATTER:                                                                                                   \
-      return X(Scatter, scatter)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, comm __VA_ARGS__);             \
-    case NP_REDUCE_SCATTER: return REDUCE_SCATTER(__VA_ARGS__);                                                        \
-    case NP_ALLTOALL: return X(Alltoall, alltoall)(PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, comm __VA_ARGS__); \
-    case NP_SCAN: return X(Scan, scan)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);         \
-    case NP_EXSCAN: return X(Exscan, exscan)(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__);   \
-    case NP_GATHERV:                                                                                                   \
-      return X(Gatherv, gatherv)(PLAIN(source), n, MPI_BYTE, target, PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, \
-                                 root, comm __VA_ARGS__);                                                              \
-    case NP_SCATTERV:                                                                                                  \
-      return X(Scatterv, scatterv)(PLAIN(source), PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, target, n,         \
-                                   MPI_BYTE, root, comm __VA_ARGS__);                                                  \
-    case NP_ALLGATHERV:                                                                                                \
-      return X(Allgatherv, allgatherv)(PLAIN(source), n, MPI_BYTE, target, PLAIN_INTS(counts), PLAIN_INTS(places),     \
-                                       MPI_BYTE, comm __VA_ARGS__);                                                    \
-    case NP_ALLTOALLV:                                                                                                 \
-      return X(Alltoallv, alltoallv)(PLAIN(source), PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, target,          \
-                                     PLAIN_INTS(counts), PLAIN_INTS(places), MPI_BYTE, comm __VA_ARGS__);              \
-  }                                                                                                                    \
-  return MPI_ERR_ARG
-#define PLAIN_INTS(numbers) ((int*)(uintptr_t)(numbers)) /* before MPI-3 what is only read was not const */
-
-#define NOW(Name, name) MPI_##Name
-#define STARTED(Name, name) MPI_I##name
-#define MADE(Name, name) MPI_##Name##_init
-
-#if HAVE_MPI_3
-#define SCATTER_BLOCK(...) \
-  MPI_Reduce_scatter_block(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
-#define ISCATTER_BLOCK(...) \
-  MPI_Ireduce_scatter_block(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
-#define SCATTER_BLOCK_INIT(...) \
-  MPI_Reduce_scatter_block_init(PLAIN(source), target, doubles, MPI_DOUBLE, MPI_SUM, comm __VA_ARGS__)
-#else
-#define SCATTER_BLOCK(...) scatter_counted(e, source, target, doubles)
-static int scatter_counted(np_endpoint* e, const void* source, void* target, int doubles) {
-  count_out(e, doubles);
-  return MPI_Reduce_scatter(PLAIN(source), target, e->counts, MPI_DOUBLE, MPI_SUM, e->comm);
+/* -1: MPI has no number for it. */
+static inline int count_of(np_endpoint* e, size_t bytes, enum counting in) {
+  const size_t n = bytes / unit_of(in);
+  if (UNLIKELY(bytes % unit_of(in) != 0 || n > INT_MAX)) return -1;
+  return told_each(in) && UNLIKELY(e->counted != (int)n) ? count_each(e, (int)n) : (int)n;
 }
-#endif
 
-static inline int collective_now(np_endpoint* e, const struct purpose* p) { COLLECTIVES(NOW, SCATTER_BLOCK, ); }
-
-#if HAVE_MPI_3
-static int collective_started(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
-  COLLECTIVES(STARTED, ISCATTER_BLOCK, , request);
+static COLD np_status beyond_counting(np_endpoint* e, const char* call, size_t bytes, enum counting in) {
+  return fail(e->context, NP_UNSUPPORTED, "%s of %zu bytes: %s", call, bytes,
+              bytes % unit_of(in) != 0 ? "sums take whole doubles of 8 bytes" : "more than an int can count");
 }
-#endif
 
-#if HAVE_PERSISTENT_COLLECTIVES
-static int collective_made(np_endpoint* e, const struct purpose* p, MPI_Request* request) {
-  COLLECTIVES(MADE, SCATTER_BLOCK_INIT, , MPI_INFO_NULL, request);
-}
-#endif
+/* Makes the persistent request of one operation. */
+typedef int (*maker)(np_endpoint* e, const struct purpose* purpose, int n, MPI_Request* request);
 
-static np_status start_kept_collective(np_endpoint* e, const struct purpose* purpose, struct kept_request** started) {
-#if HAVE_PERSISTENT_COLLECTIVES
+static np_status start_kept_collective(np_endpoint* e, const struct purpose* purpose, int n, maker make,
+                                       struct kept_request** started) {
   struct request_store* const store = e->stores[FOR_COLLECTIVE];
   int fresh = 0, code = MPI_SUCCESS;
   struct kept_request* const one = find_request(store, purpose, &fresh, &code);
   if (UNLIKELY(one == NULL)) return all_in_flight(e);
   MPI_OR_RETURN(e, code, "MPI_Request_free");
   if (UNLIKELY(fresh)) {
-    code = collective_made(e, purpose, &one->request);
+    code = make(e, purpose, n, &one->request);
     if (code != MPI_SUCCESS) {
       forget_request(store, one);
       return failed(e, code, "making a persistent collective");
@@ -123,13 +111,9 @@ static np_status start_kept_collective(np_endpoint* e, const struct purpose* pur
   one->active = 1;
   *started = one;
   return NP_OK;
-#else
-  (void)purpose, (void)started;
-  return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op", e->library.version);
-#endif
 }
 
-static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, np_request* to) {
+static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, int n, maker make, np_request* to) {
   if (UNLIKELY(e->library.stale && e->reuse)) {
     return fail(e->context, NP_UNSUPPORTED,
                 "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
@@ -137,7 +121,7 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
                 e->library.version);
   }
   struct kept_request* one = NULL;
-  const np_status status = start_kept_collective(e, purpose, &one);
+  const np_status status = start_kept_collective(e, purpose, n, make, &one);
   if (status != NP_OK) return status;
   if (to != NULL) {
     store_kept(to, one, FOR_COLLECTIVE);
@@ -147,34 +131,71 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
   return finish_kept(e, FOR_COLLECTIVE, one);
 }
 
-static COLD np_status beyond_counting(np_endpoint* e, np_collective what, size_t bytes) {
-  return fail(e->context, NP_UNSUPPORTED, "a collective of %zu bytes: %s", bytes,
-              bytes % sizeof(double) != 0 && bytes <= INT_MAX && what < NP_GATHERV
-                  ? "sums take whole doubles of 8 bytes"
-                  : "more than an int can count");
-}
-
-static inline int countable(const np_endpoint* e, np_collective what, size_t bytes) {
-  const int sums =
-      what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_SCAN || what == NP_EXSCAN;
-  if (sums && bytes % sizeof(double) != 0) return 0;
-  return bytes <= (size_t)INT_MAX / (what < NP_GATHERV ? 1 : (size_t)e->nranks);
-}
-
-static np_status mpi_collective(np_endpoint* e, np_collective what, int root, const void* source, void* target,
-                                size_t bytes, np_request* to) {
-  const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = (int)what};
-  if (UNLIKELY(!countable(e, what, bytes))) return beyond_counting(e, what, bytes);
-  if (LIKELY(to == NULL && e->op != OP_PERSISTENT)) {
-    return outcome(e, collective_now(e, &purpose), "a collective operation");
-  }
-  if (e->op == OP_PERSISTENT) return kept_collective(e, &purpose, to);
 #if HAVE_MPI_3
-  to->word[1] = OWN;
-  return outcome(e, collective_started(e, &purpose, own_request(to)), "a non-blocking collective operation");
+#define STARTED(name, to, ...) (own(to), outcome(e, MPI_I##name(__VA_ARGS__, own_request(to)), "MPI_I" #name))
+static inline void own(np_request* to) { to->word[1] = OWN; }
 #else
-  return fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version);
+#define STARTED(name, to, ...) \
+  fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version)
 #endif
+
+#if HAVE_PERSISTENT_COLLECTIVES
+#define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                              \
+  static int name##_made(np_endpoint* e, const struct purpose* p, int n, MPI_Request* request) {            \
+    const void* const source = p->data;                                                                     \
+    void* const target = PLAIN(p->other);                                                                   \
+    const int root = p->peer;                                                                               \
+    (void)source, (void)target, (void)root, (void)n;                                                        \
+    return MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request);                                          \
+  }                                                                                                         \
+  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes,    \
+                               np_request* to) {                                                            \
+    const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = WHAT}; \
+    const int n = count_of(e, bytes, in);                                                                   \
+    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name "_init", bytes, in);                        \
+    return kept_collective(e, &purpose, n, name##_made, to);                                                \
+  }
+#else
+#define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                           \
+  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes, \
+                               np_request* to) {                                                         \
+    (void)root, (void)source, (void)target, (void)bytes, (void)to;                                       \
+    return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op",       \
+                e->library.version);                                                                     \
+  }
+#endif
+
+#define DEFINE(WHAT, Name, name, in, ...)                                                               \
+  static np_status now_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes, \
+                              np_request* to) {                                                         \
+    const int n = count_of(e, bytes, in);                                                               \
+    (void)root, (void)source, (void)target;                                                             \
+    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name, bytes, in);                            \
+    if (LIKELY(to == NULL)) return outcome(e, MPI_##Name(__VA_ARGS__), "MPI_" #Name);                   \
+    return STARTED(name, to, __VA_ARGS__);                                                              \
+  }                                                                                                     \
+  DEFINE_KEPT(WHAT, Name, name, in, __VA_ARGS__)
+COLLECTIVES(DEFINE)
+
+#if HAVE_NEIGHBORS
+/* Neighbours are those of a ring of all ranks, the one below and the one above, in their order. */
+static np_status make_ring(np_endpoint* e) {
+  const int periodic = 1;
+  if (e->ring != MPI_COMM_NULL) return NP_OK;
+  MPI_OR_RETURN(e, MPI_Cart_create(e->comm, 1, &e->nranks, &periodic, 0, &e->ring), "MPI_Cart_create");
+  return NP_OK;
+}
+#endif
+
+static np_collective_call mpi_collective(np_endpoint* e, np_collective what) {
+#if HAVE_NEIGHBORS
+  if ((what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) && make_ring(e) != NP_OK) return NULL;
+#endif
+#define CHOOSE(WHAT, Name, name, in, ...) \
+  if (what == WHAT) return e->op == OP_PERSISTENT ? kept_##name : now_##name;
+  COLLECTIVES(CHOOSE)
+#undef CHOOSE
+  return NULL;
 }
 
 #endif

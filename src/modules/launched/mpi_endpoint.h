@@ -107,9 +107,11 @@ struct np_endpoint {
   void* bsend_memory;
   uint64_t bsend_bytes;
   uint64_t drained; /* op=bsend: how often the buffer was full */
-  int* counts;      /* of each rank's part, and where it lies, in the operations that are told */
+  int* counts;      /* of each rank's part, where it lies and of what it is, in the operations that are told */
   int* places;
-  int counted;  /* what all counts are */
+  MPI_Datatype* types;
+  int counted;   /* what all counts are */
+  MPI_Comm ring; /* of all ranks, for neighbours; made when the first pattern asks */
   int peers[2]; /* whom the last message went to and came from; -1: nobody yet */
 
   /* one-sided */
