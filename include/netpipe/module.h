@@ -13,7 +13,7 @@
  * The laws of a module:
  *   - It never prints, never exits, never reads argv or environment settings of netpipe's, never raises a C++
  *     exception across this boundary, and never changes a signal handler.
- *   - In a timed call (send .. flush, collective) it neither allocates nor frees nor logs.
+ *   - In a timed call (send .. flush, an np_collective_call) it neither allocates nor frees nor logs.
  *   - Every wait ends: a loop that polls looks at *context->abort, a blocking system call that returns EINTR looks at
  *     *context->abort and goes on waiting when it is 0. When it is not 0 the call returns NP_ABORTED within 100 ms.
  *   - On failure it returns a status other than NP_OK and leaves one sentence in context->message: what happened and

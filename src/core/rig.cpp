@@ -734,7 +734,6 @@ Report Rig::visit(const Command& command) {
   stage.message = message_;
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();
-  stage.message = message_;
   notes_.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
   // Whose clock does not count reads it all the same, so that all ranks do the same.
   const std::uint64_t room =

@@ -14,8 +14,12 @@
 namespace netpipe::patterns {
 
 struct Start {
-  std::int64_t ahead_ns = 20'000;
+  std::int64_t ahead_ns = 20'000;  // halved until somebody is late, doubled whenever somebody is
+  bool enough = false;             // somebody was
   bool late = false;
+  // The clock may move in steps, of 10 ns on some machines. Where in a step the moments lay would make all starts early
+  // or late, so they wander.
+  std::uint32_t turn = 0;
   std::int64_t moment = 0;  // by the own clock
   std::int64_t begun = 0;   // the reading that ended the wait for it: one more would begin everything so much later
 };
@@ -25,9 +29,12 @@ namespace agreed_start {
 inline void name_moment(Start& next, bool anybody_late) {
   constexpr std::int64_t shortest_ns = 2'000;
   constexpr std::int64_t longest_ns = 5'000'000;
-  next.ahead_ns =
-      std::clamp(anybody_late ? 2 * next.ahead_ns : next.ahead_ns - next.ahead_ns / 128, shortest_ns, longest_ns);
-  next.moment = now_ns() + next.ahead_ns;
+  next.enough |= anybody_late;
+  next.ahead_ns = std::clamp(anybody_late  ? 2 * next.ahead_ns
+                             : next.enough ? next.ahead_ns
+                                           : next.ahead_ns / 2,
+                             shortest_ns, longest_ns);
+  next.moment = now_ns() + next.ahead_ns + next.turn++ * 29 % 64;
 }
 
 // Up a binomial tree goes whether a rank was late, down it the moment. No rank sends up before it has heard from all
@@ -85,7 +92,7 @@ struct ByCollectives {
 
 // Comes back when the moment is there. agree: one of the two above; a pattern uses what it needs of its module anyway.
 template <typename Agree>
-np_status start_together(Stage& s, Start& next, const Agree& agree) {
+[[gnu::always_inline]] inline np_status start_together(Stage& s, Start& next, const Agree& agree) {
   if (const np_status status = agree(s, next); status != NP_OK) return status;
   next.moment -= s.clock_offset_ns;
   next.late = now_ns() > next.moment;

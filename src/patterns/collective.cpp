@@ -8,6 +8,7 @@
 // rule 12.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #include "agreed_start.h"
@@ -78,13 +79,21 @@ int other_of(const Part& part, int b) {
 
 const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
 
-constexpr std::uint64_t warm_up_rounds = 4;
+// Unless the module has said why.
+np_status lacks(const Stage& s, const char* name) {
+  if (s.message[0] == '\0') std::snprintf(s.message.data(), s.message.size(), "it has no %s", name);
+  return NP_UNSUPPORTED;
+}
+
+constexpr std::uint64_t warm_up_rounds = 8;  // until they know how far ahead all can begin
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
   np_endpoint* const endpoint = s.endpoint;
   const np_collective_call carry_out = s.module.collective(endpoint, operation(s));
   const agreed_start::ByCollectives agree(s);
-  if (carry_out == nullptr || agree.sum == nullptr || agree.tell == nullptr) return NP_UNSUPPORTED;
+  if (carry_out == nullptr) return lacks(s, s.options[what].text);
+  if (agree.sum == nullptr || agree.tell == nullptr)
+    return lacks(s, "allreduce and bcast, by which all agree to begin");
   np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
   const int from = root_of(s);
   Start next;

@@ -70,8 +70,8 @@ def test_collectives_come_to_the_right_numbers(
     said = run(driver, tmp_path, mpis, library, "transport=shm", "collectives")
     found = re.search(r"verified (\d+) collective operations", said)
     assert found, said
-    # Fourteen of them at three sizes, twice each; LAM has none with a request.
-    assert int(found[1]) == 14 * 3 * (2 if library == "lam" else 4)
+    # All of them at three sizes, twice each, and twice with a request; LAM has 16 and none with a request.
+    assert int(found[1]) == 3 * (16 * 2 if library == "lam" else 19 * 4)
 
 
 @pytest.mark.parametrize(("library", "more"), PERSISTENT)
@@ -81,7 +81,7 @@ def test_persistent_collectives_come_to_the_right_numbers(
     said = run(driver, tmp_path, mpis, library, f"transport=shm,op=persistent{more}", "collectives")
     found = re.search(r"verified (\d+) collective operations", said)
     assert found, said
-    assert int(found[1]) == 14 * 3 * 4
+    assert int(found[1]) == 19 * 3 * 4
 
 
 @pytest.mark.parametrize("library", SIX)

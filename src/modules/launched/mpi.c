@@ -130,7 +130,8 @@ static np_status prepare(np_endpoint* e) {
   e->counts = calloc(2 * (size_t)e->nranks, sizeof *e->counts);
   e->places = e->counts + e->nranks;
   e->types = calloc((size_t)e->nranks, sizeof *e->types);
-  if (e->counts == NULL || e->types == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
+  if (e->counts == NULL || e->types == NULL)
+    return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
   /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */
   const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;

@@ -21,43 +21,43 @@ static np_status mpi_barrier(np_endpoint* e) {
 enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 
 /* Every collective once: its names in MPI, what is counted, and its arguments, n being the count. */
-#define COLLECTIVES(X)                                                                                               \
-  X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                    \
-  X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)             \
-  X(NP_REDUCE, Reduce, reduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, root, e->comm)                \
-  X(NP_ALLREDUCE, Allreduce, allreduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)             \
-  X(NP_GATHER, Gather, gather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)                \
-  X(NP_ALLGATHER, Allgather, allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)             \
-  X(NP_SCATTER, Scatter, scatter, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)             \
-  X(NP_REDUCE_SCATTER, Reduce_scatter, reduce_scatter, DOUBLES_EACH, PLAIN(source), target, e->counts, MPI_DOUBLE,   \
-    MPI_SUM, e->comm)                                                                                                \
-  X(NP_ALLTOALL, Alltoall, alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)                \
-  X(NP_SCAN, Scan, scan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                            \
-  X(NP_EXSCAN, Exscan, exscan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                      \
-  X(NP_GATHERV, Gatherv, gatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places, MPI_BYTE,    \
-    root, e->comm)                                                                                                   \
-  X(NP_SCATTERV, Scatterv, scatterv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, n, MPI_BYTE, \
-    root, e->comm)                                                                                                   \
-  X(NP_ALLGATHERV, Allgatherv, allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places,     \
-    MPI_BYTE, e->comm)                                                                                               \
-  X(NP_ALLTOALLV, Alltoallv, alltoallv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target,           \
-    e->counts, e->places, MPI_BYTE, e->comm)                                                                         \
-  X(NP_ALLTOALLW, Alltoallw, alltoallw, BYTES_EACH, PLAIN(source), e->counts, e->places, e->types, target,           \
-    e->counts, e->places, e->types, e->comm)                                                                         \
+#define COLLECTIVES(X)                                                                                                \
+  X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                     \
+  X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)              \
+  X(NP_REDUCE, Reduce, reduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, root, e->comm)                 \
+  X(NP_ALLREDUCE, Allreduce, allreduce, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)              \
+  X(NP_GATHER, Gather, gather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)                 \
+  X(NP_ALLGATHER, Allgather, allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)              \
+  X(NP_SCATTER, Scatter, scatter, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)              \
+  X(NP_REDUCE_SCATTER, Reduce_scatter, reduce_scatter, DOUBLES_EACH, PLAIN(source), target, e->counts, MPI_DOUBLE,    \
+    MPI_SUM, e->comm)                                                                                                 \
+  X(NP_ALLTOALL, Alltoall, alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)                 \
+  X(NP_SCAN, Scan, scan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                             \
+  X(NP_EXSCAN, Exscan, exscan, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, MPI_SUM, e->comm)                       \
+  X(NP_GATHERV, Gatherv, gatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places, MPI_BYTE,     \
+    root, e->comm)                                                                                                    \
+  X(NP_SCATTERV, Scatterv, scatterv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, n, MPI_BYTE,  \
+    root, e->comm)                                                                                                    \
+  X(NP_ALLGATHERV, Allgatherv, allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places,      \
+    MPI_BYTE, e->comm)                                                                                                \
+  X(NP_ALLTOALLV, Alltoallv, alltoallv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, e->counts, \
+    e->places, MPI_BYTE, e->comm)                                                                                     \
+  X(NP_ALLTOALLW, Alltoallw, alltoallw, BYTES_EACH, PLAIN(source), e->counts, e->places, e->types, target, e->counts, \
+    e->places, e->types, e->comm)                                                                                     \
   SCATTER_BLOCK(X) NEIGHBORS(X)
 
 #if HAVE_MPI_3
-#define SCATTER_BLOCK(X)                                                                                               \
-  X(NP_REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, DOUBLES, PLAIN(source), target, n, MPI_DOUBLE, \
-    MPI_SUM, e->comm)
+#define SCATTER_BLOCK(X)                                                                                    \
+  X(NP_REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, DOUBLES, PLAIN(source), target, n, \
+    MPI_DOUBLE, MPI_SUM, e->comm)
 #else
 #define SCATTER_BLOCK(X)
 #endif
 
 #if HAVE_NEIGHBORS
-#define NEIGHBORS(X)                                                                                            \
+#define NEIGHBORS(X)                                                                                             \
   X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, \
-    MPI_BYTE, e->ring)                                                                                          \
+    MPI_BYTE, e->ring)                                                                                           \
   X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,    \
     MPI_BYTE, e->ring)
 #else
@@ -90,6 +90,7 @@ static COLD np_status beyond_counting(np_endpoint* e, const char* call, size_t b
               bytes % unit_of(in) != 0 ? "sums take whole doubles of 8 bytes" : "more than an int can count");
 }
 
+#if HAVE_PERSISTENT_COLLECTIVES
 /* Makes the persistent request of one operation. */
 typedef int (*maker)(np_endpoint* e, const struct purpose* purpose, int n, MPI_Request* request);
 
@@ -131,38 +132,37 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
   return finish_kept(e, FOR_COLLECTIVE, one);
 }
 
+#define KEPT(name) kept_##name
+#define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                                    \
+  static int name##_made(np_endpoint* e, const struct purpose* p, int n, MPI_Request* request) {                  \
+    const void* const source = p->data;                                                                           \
+    void* const target = PLAIN(p->other);                                                                         \
+    const int root = p->peer;                                                                                     \
+    (void)source, (void)target, (void)root, (void)n;                                                              \
+    return MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request);                                                \
+  }                                                                                                               \
+  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes,          \
+                               np_request* to) {                                                                  \
+    const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = WHAT}; \
+    const int n = count_of(e, bytes, in);                                                                         \
+    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name "_init", bytes, in);                              \
+    return kept_collective(e, &purpose, n, name##_made, to);                                                      \
+  }
+#else
+#define KEPT(name) none_kept
+#define DEFINE_KEPT(...)
+static np_status none_kept(np_endpoint* e, int root, const void* source, void* target, size_t bytes, np_request* to) {
+  (void)root, (void)source, (void)target, (void)bytes, (void)to;
+  return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op", e->library.version);
+}
+#endif
+
 #if HAVE_MPI_3
 #define STARTED(name, to, ...) (own(to), outcome(e, MPI_I##name(__VA_ARGS__, own_request(to)), "MPI_I" #name))
 static inline void own(np_request* to) { to->word[1] = OWN; }
 #else
 #define STARTED(name, to, ...) \
   fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version)
-#endif
-
-#if HAVE_PERSISTENT_COLLECTIVES
-#define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                              \
-  static int name##_made(np_endpoint* e, const struct purpose* p, int n, MPI_Request* request) {            \
-    const void* const source = p->data;                                                                     \
-    void* const target = PLAIN(p->other);                                                                   \
-    const int root = p->peer;                                                                               \
-    (void)source, (void)target, (void)root, (void)n;                                                        \
-    return MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request);                                          \
-  }                                                                                                         \
-  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes,    \
-                               np_request* to) {                                                            \
-    const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = WHAT}; \
-    const int n = count_of(e, bytes, in);                                                                   \
-    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name "_init", bytes, in);                        \
-    return kept_collective(e, &purpose, n, name##_made, to);                                                \
-  }
-#else
-#define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                           \
-  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes, \
-                               np_request* to) {                                                         \
-    (void)root, (void)source, (void)target, (void)bytes, (void)to;                                       \
-    return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op",       \
-                e->library.version);                                                                     \
-  }
 #endif
 
 #define DEFINE(WHAT, Name, name, in, ...)                                                               \
@@ -192,7 +192,7 @@ static np_collective_call mpi_collective(np_endpoint* e, np_collective what) {
   if ((what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) && make_ring(e) != NP_OK) return NULL;
 #endif
 #define CHOOSE(WHAT, Name, name, in, ...) \
-  if (what == WHAT) return e->op == OP_PERSISTENT ? kept_##name : now_##name;
+  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT(name) : now_##name;
   COLLECTIVES(CHOOSE)
 #undef CHOOSE
   return NULL;

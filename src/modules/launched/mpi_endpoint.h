@@ -112,7 +112,7 @@ struct np_endpoint {
   MPI_Datatype* types;
   int counted;   /* what all counts are */
   MPI_Comm ring; /* of all ranks, for neighbours; made when the first pattern asks */
-  int peers[2]; /* whom the last message went to and came from; -1: nobody yet */
+  int peers[2];  /* whom the last message went to and came from; -1: nobody yet */
 
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */

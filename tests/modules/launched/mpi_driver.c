@@ -249,7 +249,8 @@ static void collectives(void) {
           if (kind == NP_GATHER && me == root) expected = (double)from * 1000003.0 + (double)at;
           if (kind == NP_ALLGATHER) expected = (double)from * 1000003.0 + (double)at;
           if (kind == NP_SCATTER && i < doubles) expected = root * 1000003.0 + (double)((size_t)me * doubles + i);
-          if (kind == NP_REDUCE_SCATTER_BLOCK && i < doubles) expected = sum + (double)n * (double)((size_t)me * doubles + i);
+          if (kind == NP_REDUCE_SCATTER_BLOCK && i < doubles)
+            expected = sum + (double)n * (double)((size_t)me * doubles + i);
           if (kind == NP_ALLTOALL) expected = (double)from * 1000003.0 + (double)((size_t)me * doubles + at);
           if (kind == NP_SCAN && i < doubles) expected = 1000003.0 * me * (me + 1) / 2 + (double)(me + 1) * (double)i;
           if (kind == NP_EXSCAN && i < doubles) expected = 1000003.0 * me * (me - 1) / 2 + (double)me * (double)i;
