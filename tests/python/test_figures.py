@@ -231,6 +231,12 @@ def test_ticks_lie_on_the_axis_and_are_few(quantity: str, log: bool, low: float,
     assert all("e" not in text.split()[0] for _, text in marks)
 
 
+def test_an_axis_of_few_powers_of_two_has_ticks_between_them() -> None:
+    texts = [text for _, text in ticks(Axis("size", "memory", True, 9.2 * 2**20, 27 * 2**20))]
+    assert texts == ["12 MiB", "16 MiB", "20 MiB", "24 MiB"]
+    assert [text for _, text in ticks(Axis("size", "size", True, 7, 36))] == ["8 B", "16 B", "32 B"]
+
+
 def test_ticks_read_as_people_write_them() -> None:
     assert tick_text("size", 65536) == "64 KiB"
     assert tick_text("rate", 1.25e9) == "10 Gbps"

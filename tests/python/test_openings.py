@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,20 @@ def test_the_report_shows_them() -> None:
     assert "What opening each library costs" in text
     assert "11.0 [10.0 30.0] MiB" in text
     assert "What opening mpi@b, mpi@a and shm costs, with 2 to 4 processes." in text
+    assert "<h1>mpi@b, mpi@a and shm on here</h1>" in text
+    # Its figures are drawn although there is no curve.
+    assert all(
+        f'data-panel="{place}"><figcaption>{title[0]}' in text for place, title in enumerate(FIGURES.values())
+    )
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert data
+    memory, startup = json.loads(data[1])["panels"]
+    assert [one["label"] for one in memory["views"][0]["series"]] == ["mpi@b", "shm"]
+    (ours, _) = memory["views"][0]["series"]
+    assert (ours["x"], ours["low"][0], ours["high"][0]) == (
+        [2, 4],
+        pytest.approx(10 * MIB, 1e-4),
+        pytest.approx(30 * MIB, 1e-4),
+    )
+    assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: least and most of all launches)"
+    assert startup["views"][0]["series"][1]["text"] == ["2 processes: 2 ms"]

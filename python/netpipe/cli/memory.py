@@ -149,4 +149,4 @@ def conclude(run: Run, output: Path, as_json: bool) -> None:
     out = console(sys.stderr if as_json else sys.stdout)
     print_summary(out, run)
     out.print()
-    out.print(f"All of it is in {output}; netpipe plot --figure memory {output} draws it.", soft_wrap=True)
+    out.print(f"All of it is in {output}; netpipe report {output} makes a page of it.", soft_wrap=True)

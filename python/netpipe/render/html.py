@@ -28,9 +28,9 @@ from netpipe.analysis.sweeps import families
 from netpipe.records import Run
 from netpipe.render import loggp as loggp_table
 from netpipe.render import page_tables
-from netpipe.render.openings import page_table, remark
+from netpipe.render.openings import page_table, pictures, remark
 from netpipe.render.page_patterns import sections
-from netpipe.render.page_plots import plots
+from netpipe.render.page_plots import panel, plots
 from netpipe.render.palette import style
 from netpipe.render.pictures import FIGURES
 from netpipe.render.remarks import floor_sentence, posting_sentence, shortfall_sentence
@@ -75,15 +75,19 @@ def page(run: Run, title: str | None = None) -> str:
         lstrip_blocks=True,
     )
     of_patterns, panels = sections(run)
-    data = plots(run) | {"panels": panels}
+    of_openings = [panel(drawn) for drawn in pictures(run)]
+    data = plots(run) | {"panels": panels + of_openings}
+    draws = bool(data["curves"] or data["panels"] or data["yardsticks"]["at"])
     return environment.get_template("report.html").render(
         _content(run, title),
         sections=of_patterns,
+        openings_panels=[(len(panels) + i, one["title"]) for i, one in enumerate(of_openings)],
         # These stand in the page as they are: the template marks them so.
         css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
         # A closing tag inside a string of the library would end its script.
-        plotly=get_plotlyjs().replace("</script", "<\\/script") if data["curves"] else "",
+        plotly=get_plotlyjs().replace("</script", "<\\/script") if draws else "",
+        draws=draws,
         data=safe_json(data),
         drawn=data,
     )
@@ -159,7 +163,8 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
 
 
 def _title(run: Run) -> str:
-    variants = list(dict.fromkeys(curve.variant for curve in curves(run) if not is_floor(curve.variant)))
+    names = [curve.variant for curve in curves(run)] or [opening.variant for opening in openings(run)]
+    variants = list(dict.fromkeys(name for name in names if not is_floor(name)))
     what = listed(variants) if len(variants) <= 6 else f"{len(variants)} layers"
     host = next((e.host for e in run.environments if e.host), run.header.host if run.header else None)
     return f"{what or 'A run without points'}{f' on {host}' if host else ''}"

@@ -5,6 +5,7 @@ start-up time over the number of processes, the libraries laid over each other.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from netpipe.analysis.openings import Opening, Spread, openings
@@ -121,6 +122,15 @@ def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: st
         beyond=(),
         band=BAND,
     )
+
+
+def pictures(run: Run) -> list[Picture]:
+    """Those of FIGURES that there is something for."""
+    drawn = []
+    for figure in FIGURES:
+        with contextlib.suppress(NothingToDraw):
+            drawn.append(picture([run], figure, (), None))
+    return drawn
 
 
 def _cells(opening: Opening) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from netpipe.records import Histogram, Run
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
 from netpipe.render.pictures import FIGURES, Axis, Line, NothingToDraw, Picture, picture
 from netpipe.render.sentences import interval, share_text
-from netpipe.render.ticks import SCALE, ticks
+from netpipe.render.ticks import SCALE, tick_text, ticks
 from netpipe.render.units import percent_text, rate_text, size_text, time_text
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
@@ -54,6 +54,30 @@ def plots(run: Run) -> dict[str, Any]:
         "histograms": _histograms(run, spots),
         "yardsticks": _yardsticks(run),
     }
+
+
+def panel(drawn: Picture) -> dict[str, Any]:
+    """A picture that is none of the classic figures, for the place among them that its section gives it."""
+
+    def text(line: Line, place: int) -> str:
+        value, low, high = (tick_text(drawn.y.quantity, of[place]) for of in (line.y, line.low, line.high))
+        at = f"{tick_text(drawn.x.quantity, line.x[place])} {drawn.x.label}"
+        return f"{at}: {value}" + (f" ({low} to {high}: {drawn.band})" if low != high else "")
+
+    series = [
+        _curve(line)
+        | {
+            "faint": False,
+            "x": _scaled(line.x, drawn.x),
+            "y": _scaled(line.y, drawn.y),
+            "low": _scaled(line.low, drawn.y),
+            "high": _scaled(line.high, drawn.y),
+            "text": [text(line, place) for place in range(len(line.x))],
+        }
+        for line in drawn.lines
+    ]
+    view = {"label": "", "x": _axis(drawn.x), "y": _axis(drawn.y), "series": series}
+    return {"title": drawn.title, "kind": "lines", "views": [view]}
 
 
 def rounded(value: float) -> float:

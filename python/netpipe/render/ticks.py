@@ -50,7 +50,12 @@ def tick_text(quantity: str, value: float) -> str:
 
 
 def _octaves(axis: Axis) -> list[float]:
+    """At powers of two; where the axis has fewer than three, at multiples of one."""
     first, last = math.ceil(math.log2(axis.low)), math.floor(math.log2(axis.high))
+    if axis.quantity == "size" and last - first < 2:
+        apart = 2.0 ** math.floor(math.log2((axis.high - axis.low) / 4))
+        numbers = range(math.ceil(axis.low / apart), math.floor(axis.high / apart) + 1)
+        return [number * apart for number in numbers]
     step = next(step for step in (1, 2, 3, 4, 5, 10, 20) if (last - first) / step < MOST or step == 20)
     return [2.0**power for power in range(first, last + 1) if power % step == 0]
 

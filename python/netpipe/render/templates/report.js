@@ -340,7 +340,7 @@
     select.addEventListener("change", () => { views[place] = Number(select.value); drawPanel(place); });
   });
 
-  const redraw = { "plot-distribution": drawDistribution, "plot-yardsticks": drawYardsticks };
+  const redraw = { "plot-yardsticks": drawYardsticks };
   Object.keys(data.figures).forEach((name) => { redraw["plot-" + name] = () => drawFigure(name); });
 
   // A page may have many panels: one is drawn when it comes near to what is seen, and from then on with the others.
@@ -356,20 +356,25 @@
   }
 
   function drawAll() {
-    drawLegend();
     Object.values(redraw).forEach((draw) => draw());
   }
 
-  const curves = document.getElementById("choose-curve");
-  curves.replaceChildren(...data.curves.map((curve, place) => new Option(curve.label, String(place))));
-  curves.addEventListener("change", () => choose(Number(curves.value), chosen.size));
-  document.getElementById("choose-size").addEventListener("change", (event) => choose(chosen.curve, event.target.value));
+  // Without a curve the page has no place for any of them: what a library costs to open has panels alone.
+  function beginCurves() {
+    const curves = document.getElementById("choose-curve");
+    curves.replaceChildren(...data.curves.map((curve, place) => new Option(curve.label, String(place))));
+    curves.addEventListener("change", () => choose(Number(curves.value), chosen.size));
+    document.getElementById("choose-size").addEventListener("change", (event) => choose(chosen.curve, event.target.value));
+    // The last curve that has a distribution: it stands on all the others.
+    const first = data.histograms.map((sizes) => Object.keys(sizes).length > 0).lastIndexOf(true);
+    choose(Math.max(0, first), "8");
+    if (first < 0) document.getElementById("distribution").hidden = true;
+    showGroup();
+    redraw["plot-distribution"] = drawDistribution;
+    redraw.legend = drawLegend;
+  }
 
-  // The last curve that has a distribution: it stands on all the others.
-  const first = data.histograms.map((sizes) => Object.keys(sizes).length > 0).lastIndexOf(true);
-  choose(Math.max(0, first), "8");
-  if (first < 0) document.getElementById("distribution").hidden = true;
-  showGroup();
+  if (data.curves.length > 0) beginCurves();
   drawAll();
   document.querySelectorAll(".panel").forEach((figure) => near.observe(figure));
   Object.keys(data.figures).forEach((name) => {
