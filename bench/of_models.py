@@ -76,6 +76,7 @@ SYNTHETIC_SIZES = [1, 64, 1024, 8192, 65536, 262144]
 
 
 def overlap(rounds: int) -> list[Result]:
+    """What pattern overlap finds of a layer whose overlap is known."""
     results = []
     for share in (100, 60, 20):
         for computes in ("both", "one"):
@@ -99,6 +100,7 @@ def overlap(rounds: int) -> list[Result]:
 
 
 def overhead(rounds: int) -> list[Result]:
+    """What pattern overhead finds of a layer whose calls take a known time."""
     results = []
     for side in ("send", "recv"):
         for call in ("request", "blocking"):

@@ -25,6 +25,7 @@ def by_hand(name: str, *words: str, speed: Speed = usual) -> Start:
 
 
 def harness_tcp(rounds: int) -> list[Result]:
+    """A ping-pong over a socket, sleeping and polling, beside the same calls by hand."""
     results = []
     for wait in ("block", "poll"):
         found = beside(
@@ -36,6 +37,7 @@ def harness_tcp(rounds: int) -> list[Result]:
 
 
 def harness_shm(rounds: int) -> list[Result]:
+    """A ping-pong through shared memory, beside the same cells by hand."""
     found = beside(rounds, netpipe("shm", 8), by_hand("shm_pingpong", "--bytes", "8"))
     more = [(one.ratio - 1) * one.peer_ns for one in found]
     return [
@@ -57,6 +59,7 @@ def of_the_best_way(lines: list[list[float]]) -> float:
 
 
 def shm_floor(rounds: int) -> list[Result]:
+    """A ping-pong through shared memory, beside a flag that is bounced and carries nothing."""
     found = beside(rounds, netpipe("shm", 8), by_hand("shm_bounce", "--bytes", "8", speed=of_the_best_way))
     return [result("shm-floor", "8 B over shm / bare flag bounce", found, "<= 1.3", 0, 1.3)]
 
@@ -122,6 +125,7 @@ def honesty(_: int) -> list[Result]:
 
 
 def memory(_: int) -> list[Result]:
+    """What the worker takes beyond its buffers for a full curve."""
     records = worker("variant tcp")
     (launch,) = [r for r in records if r["type"] == "launch"]
     beyond = (launch["rss_bytes"] - launch["buffer_bytes"]) / 2**20

@@ -137,6 +137,7 @@ class Wire {
       : context_(context),
         settings_(settings),
         blocking_(settings.wait == Wait::block),
+        only_looks_(settings.wait == Wait::poll && context->oversubscribed == 0),
         max_call_bytes_(settings.max_call_bytes) {}
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -189,6 +190,11 @@ class Wire {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
+      while (only_looks_ && done < 0 && errno == EAGAIN &&
+             *context_->abort == 0) {  // as finish(), with nothing else to do
+        ++empty_polls_;
+        done = Io::read(lanes_[0].in, data, bytes, false);
+      }
       if (done == static_cast<ssize_t>(bytes)) return NP_OK;
     }
     return finish_direct(in_, data, bytes, done);
@@ -422,6 +428,7 @@ class Wire {
   const np_context* context_;
   WireSettings settings_;
   bool blocking_;
+  bool only_looks_;  // polls, and neither sleeps nor yields
   size_t max_call_bytes_;
   uint64_t direct_limit_ = 0;
   uint64_t direct_bytes_ = 0;

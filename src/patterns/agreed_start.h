@@ -14,8 +14,9 @@
 namespace netpipe::patterns {
 
 struct Start {
-  std::int64_t ahead_ns = 20'000;  // halved until somebody is late, doubled whenever somebody is
-  bool enough = false;             // somebody was
+  std::int64_t ahead_ns = 20'000;  // then three times what the fastest agreement took, and twice what was too little
+  std::int64_t agreement_ns = 0;   // 0: not known yet
+  std::int64_t least_ns = 2'000;
   bool late = false;
   // The clock may move in steps, of 10 ns on some machines. Where in a step the moments lay would make all starts early
   // or late, so they wander.
@@ -27,13 +28,10 @@ struct Start {
 namespace agreed_start {
 
 inline void name_moment(Start& next, bool anybody_late) {
-  constexpr std::int64_t shortest_ns = 2'000;
   constexpr std::int64_t longest_ns = 5'000'000;
-  next.enough |= anybody_late;
-  next.ahead_ns = std::clamp(anybody_late  ? 2 * next.ahead_ns
-                             : next.enough ? next.ahead_ns
-                                           : next.ahead_ns / 2,
-                             shortest_ns, longest_ns);
+  if (anybody_late) next.least_ns = std::min(2 * next.ahead_ns, longest_ns);
+  const std::int64_t wanted = next.agreement_ns > 0 ? 3 * next.agreement_ns : next.ahead_ns;
+  next.ahead_ns = std::clamp(wanted, next.least_ns, longest_ns);
   next.moment = now_ns() + next.ahead_ns + next.turn++ * 29 % 64;
 }
 
@@ -93,9 +91,13 @@ struct ByCollectives {
 // Comes back when the moment is there. agree: one of the two above; a pattern uses what it needs of its module anyway.
 template <typename Agree>
 [[gnu::always_inline]] inline np_status start_together(Stage& s, Start& next, const Agree& agree) {
+  const std::int64_t asked = now_ns();
   if (const np_status status = agree(s, next); status != NP_OK) return status;
   next.moment -= s.clock_offset_ns;
-  next.late = now_ns() > next.moment;
+  const std::int64_t agreed = now_ns();
+  next.late = agreed > next.moment;
+  const std::int64_t took = agreed - asked;
+  next.agreement_ns = next.agreement_ns > 0 ? std::min(next.agreement_ns, took) : took;
   next.begun = until(next.moment, s.oversubscribed, s.abort);
   return next.begun < 0 ? NP_ABORTED : NP_OK;
 }

@@ -39,6 +39,9 @@
 #if defined(__GNUC__) && !defined(__clang__) && !defined(MPI_Send) && !defined(MPI_Recv)
 extern __typeof__(MPI_Send) MPI_Send __attribute__((noplt));
 extern __typeof__(MPI_Recv) MPI_Recv __attribute__((noplt));
+extern __typeof__(MPI_Isend) MPI_Isend __attribute__((noplt));
+extern __typeof__(MPI_Irecv) MPI_Irecv __attribute__((noplt));
+extern __typeof__(MPI_Wait) MPI_Wait __attribute__((noplt));
 #endif
 
 /* The prototypes of MPI-2 take no const, those of MPI-3 do: without it both are content. */

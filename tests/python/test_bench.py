@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparisons of bench/: that the peers do what they say, and that two programs in slices come to their ratio."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+import compare  # noqa: E402
+import slices  # noqa: E402
+
+BATCH = 50  # samples of one batch (bench/mpi/samples.h)
+WARM_UP = 4  # and those before it that collective.c does not count
+
+
+def calls(folder: Path, program: str, *words: str) -> dict[str, int]:
+    """How often a program of bench/mpi calls each function of MPI in one batch of samples of 8 bytes."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    assert compiler, "a C compiler builds netpipe itself"
+    built = folder / program
+    subprocess.run(
+        [compiler, "-O1", "-w", "-I", ROOT / "tests/bench_mpi", "-o", built, ROOT / f"bench/mpi/{program}.c"],
+        check=True,
+        timeout=60,
+    )
+    done = subprocess.run(
+        [built, folder / "samples", "0", "8", *words], check=True, capture_output=True, text=True, timeout=60
+    )
+    samples = slices.from_numbers((folder / "samples").read_text())
+    assert len(samples) == BATCH
+    assert all(sample >= 0 for sample in samples)
+    return {name: int(number) for name, number in (line.split() for line in done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("what", ["Allreduce", "Alltoall", "Bcast"])
+def test_the_collective_that_is_named_is_the_one_that_is_timed(tmp_path: Path, what: str) -> None:
+    found = calls(tmp_path, "collective", what.lower())
+    rounds = BATCH + WARM_UP
+    agreements = 1000 + rounds  # to learn how long they take, and one for each round
+    expected = {"MPI_Allreduce": agreements, "MPI_Bcast": agreements, "MPI_Alltoall": 0}
+    expected[f"MPI_{what}"] += rounds
+    assert {name: found.get(name, 0) for name in expected} == expected
+
+
+def test_messages_of_the_other_peers_are_as_many_as_their_operations(tmp_path: Path) -> None:
+    found = calls(tmp_path, "pingpong")
+    assert (
+        found["MPI_Send"] - 1 == found["MPI_Recv"] > 50 * BATCH
+    )  # one more says that no other batch follows
+    found = calls(tmp_path, "window", "window", "16")
+    assert found["MPI_Isend"] == found["MPI_Wait"] == 16 * found["MPI_Recv"]
+    assert "MPI_Irecv" not in found
+    found = calls(tmp_path, "window", "bidirectional")
+    assert 2 * found["MPI_Isend"] == 2 * found["MPI_Irecv"] == found["MPI_Wait"]
+    for window in ("allocate", "create"):
+        found = calls(tmp_path, "put", window)
+        assert found["MPI_Put"] == found["MPI_Win_flush"] > 50 * BATCH
+        assert found[f"MPI_Win_{window}"] == 1
+
+
+def test_a_peer_refuses_words_that_it_does_not_know(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        calls(tmp_path, "collective", "alltoallv")
+    assert refused.value.returncode == 2
+
+
+def writer(values: str) -> slices.Start:
+    """A program that measures what it is told, for ever, and has a process of its own that does the work."""
+    body = f"""
+import sys, time
+with open(sys.argv[1], "w") as out:
+    while True:
+        out.write({json.dumps(values)} + "\\n")
+        out.flush()
+        time.sleep(0.001)
+"""
+    shell = f"{sys.executable} -c '{body}' $0 & trap 'kill $!' INT; wait"
+
+    def program(output: Path) -> slices.Program:
+        return slices.Program(["sh", "-c", shell, str(output)], output, slices.from_numbers)
+
+    return program
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    before = set(slices.children_of_all().get(os.getpid(), []))
+    yield
+    assert set(slices.children_of_all().get(os.getpid(), [])) == before
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_two_programs_in_slices_come_to_their_ratio() -> None:
+    # One sample of a slice is cut by the stop and may be anything: medians do not see it.
+    (found,) = slices.beside(1, writer("30 30 900"), writer("20 20 20"))
+    assert (found.ours_ns, found.peer_ns, found.ratio) == (30, 20, 1.5)
+    said = slices.result("name", "what", [found], "within 2%", 0.98, 1.02)
+    assert not said.met
+    assert slices.result("name", "what", [found], "<= 1.5", 0, 1.5).met
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_program_that_measures_nothing_is_said_and_ended() -> None:
+    def silent(output: Path) -> slices.Program:
+        return slices.Program(["sh", "-c", "echo no such library; exit 3"], output, slices.from_numbers)
+
+    with pytest.raises(RuntimeError, match="measured nothing: no such library"):
+        slices.beside(1, silent, writer("1"))
+
+
+def test_values_of_a_run_file_are_those_of_measured_samples() -> None:
+    sample = {"type": "sample", "pass": 0, "ops": 2, "ns": [20, 30]}
+    assert slices.from_records(json.dumps(sample)) == [10, 15]
+    assert slices.from_records(json.dumps({**sample, "pass": -1})) == []
+    assert slices.from_records(json.dumps({"type": "point"})) == []
+    assert slices.of_the_fast([[5.0, 9.0, 9.0]] * 9 + [[1.0, 2.0, 2.0]] * 2) == 2.0
+
+
+def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
+    assert {"mpi-collectives", "mpi-patterns", "harness-shm", "overlap", "curve"} <= set(compare.COMPARISONS)
+    assert all(one.__doc__ for one in compare.COMPARISONS.values())
