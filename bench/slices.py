@@ -157,7 +157,7 @@ class Running:
         self.tree = self.tree or self.descendants()
         self.signal(signal.SIGCONT)
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.terminate()  # SIGINT is ignored by what a shell has put into the background
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:

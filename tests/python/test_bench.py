@@ -84,7 +84,7 @@ with open(sys.argv[1], "w") as out:
         out.flush()
         time.sleep(0.001)
 """
-    shell = f"{sys.executable} -c '{body}' $0 & trap 'kill $!' INT; wait"
+    shell = f"{sys.executable} -c '{body}' $0 & trap 'kill $!' TERM; wait"
 
     def program(output: Path) -> slices.Program:
         return slices.Program(["sh", "-c", shell, str(output)], output, slices.from_numbers)
