@@ -24,7 +24,7 @@ from pathlib import Path
 
 from measured import Result, interval, shown
 
-PAIRS = 12  # of slices, of one launch
+PAIRS = 24  # of slices, of one launch
 FEWEST = 1  # netpipe ends early where it has all the samples that it keeps, or all are alike
 SLICE_S = 0.02
 START_S = 60  # until the first sample is there
