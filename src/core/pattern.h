@@ -45,24 +45,23 @@ struct Stage : Part {
   std::span<char> message = {};  // NOLINT(readability-redundant-member-init)
 };
 
-// Start count messages of so many bytes from the next outgoing places, or into the next incoming ones.
-inline np_status start_sends(Stage& s, int peer, std::size_t bytes, np_request* requests, std::uint64_t count) {
+// Starts count messages of so many bytes, by the module's isend or irecv, from or into the next places.
+template <typename Starts>
+inline np_status start_messages(Starts start, np_endpoint* endpoint, int peer, Slots& places, std::size_t bytes,
+                                np_request* requests, std::uint64_t count) {
   np_status status = NP_OK;
   for (std::uint64_t done = 0; done < count && status == NP_OK;) {
-    const Slots::Row row = s.outgoing.take(count - done);
-    status = s.module.isend(s.endpoint, peer, row.base, row.stride, bytes, requests + done, row.count);
+    const Slots::Row row = places.take(count - done);
+    status = start(endpoint, peer, row.base, row.stride, bytes, requests + done, row.count);
     done += row.count;
   }
   return status;
 }
+inline np_status start_sends(Stage& s, int peer, std::size_t bytes, np_request* requests, std::uint64_t count) {
+  return start_messages(s.module.isend, s.endpoint, peer, s.outgoing, bytes, requests, count);
+}
 inline np_status start_receives(Stage& s, int peer, std::size_t bytes, np_request* requests, std::uint64_t count) {
-  np_status status = NP_OK;
-  for (std::uint64_t done = 0; done < count && status == NP_OK;) {
-    const Slots::Row row = s.incoming.take(count - done);
-    status = s.module.irecv(s.endpoint, peer, row.base, row.stride, bytes, requests + done, row.count);
-    done += row.count;
-  }
-  return status;
+  return start_messages(s.module.irecv, s.endpoint, peer, s.incoming, bytes, requests, count);
 }
 
 // Something that a sample says beside the time of one operation.

@@ -89,6 +89,7 @@ struct ByCollectives {
 }  // namespace agreed_start
 
 // Comes back when the moment is there. agree: one of the two above; a pattern uses what it needs of its module anyway.
+// Inline, because all that comes between the last reading and the pattern's next call is in the pattern's time.
 template <typename Agree>
 [[gnu::always_inline]] inline np_status start_together(Stage& s, Start& next, const Agree& agree) {
   const std::int64_t asked = now_ns();

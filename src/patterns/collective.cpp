@@ -34,7 +34,7 @@ constexpr std::array<Measure, 3> measures{{
     {"first_out", "ns", "when the rank that ended first was done"},
 }};
 
-// What each rank notes of a sample, in ns from the agreed moment on; round: of the whole of it, with the agreement.
+// What each rank notes of a sample, in ns from the agreed moment on; whole: of all of it, with the agreement.
 enum Note { began, ended, clock_error, whole, notes };
 
 np_collective operation(const Part& part) { return static_cast<np_collective>(part.options[what].number); }
