@@ -190,8 +190,8 @@ class Wire {
     ssize_t done = 0;
     if (bytes - 1 < direct_bytes_) [[likely]] {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
-      while (only_looks_ && done < 0 && errno == EAGAIN &&
-             *context_->abort == 0) {  // as finish(), with nothing else to do
+      // As finish() does, which has more to look at.
+      while (only_looks_ && done < 0 && errno == EAGAIN && *context_->abort == 0) {
         ++empty_polls_;
         done = Io::read(lanes_[0].in, data, bytes, false);
       }

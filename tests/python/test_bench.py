@@ -25,7 +25,7 @@ WARM_UP = 4  # and those before it that collective.c does not count
 
 def calls(folder: Path, program: str, *words: str) -> dict[str, int]:
     """How often a program of bench/mpi calls each function of MPI in one batch of samples of 8 bytes."""
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     assert compiler, "a C compiler builds netpipe itself"
     built = folder / program
     subprocess.run(
