@@ -130,6 +130,7 @@ static np_status prepare(np_endpoint* e) {
   e->counts = calloc(2 * (size_t)e->nranks, sizeof *e->counts);
   e->places = e->counts + e->nranks;
   e->types = calloc((size_t)e->nranks, sizeof *e->types);
+  e->counted = -1; /* no count yet */
   if (e->counts == NULL || e->types == NULL)
     return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;

@@ -185,11 +185,20 @@ static np_status make_ring(np_endpoint* e) {
   MPI_OR_RETURN(e, MPI_Cart_create(e->comm, 1, &e->nranks, &periodic, 0, &e->ring), "MPI_Cart_create");
   return NP_OK;
 }
+/* Where it cannot be made: that is a failure, which make_ring has described, and no operation that the library lacks.
+ */
+static np_status without_ring(np_endpoint* e, int root, const void* source, void* target, size_t bytes,
+                              np_request* to) {
+  (void)e, (void)root, (void)source, (void)target, (void)bytes, (void)to;
+  return NP_FAILED;
+}
 #endif
 
 static np_collective_call mpi_collective(np_endpoint* e, np_collective what) {
 #if HAVE_NEIGHBORS
-  if ((what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) && make_ring(e) != NP_OK) return NULL;
+  if ((what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) && make_ring(e) != NP_OK) {
+    return without_ring;
+  }
 #endif
 #define CHOOSE(WHAT, Name, name, in, ...) \
   if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT(name) : now_##name;
