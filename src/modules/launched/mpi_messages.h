@@ -273,6 +273,7 @@ static np_status mpi_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
 
 /* np_request: in word 0 the library's own (an int or a pointer), or a kept one. Where requests may be kept (e->keeps),
  * word 1 says what it is: for which purpose it is kept, or OWN. */
+#define APART __attribute__((noinline))
 enum { OWN = PURPOSES };
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a word");
 
@@ -323,8 +324,8 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
   return NP_OK;
 }
 
-static np_status start_messages(np_endpoint* e, int direction, int peer, const void* data, size_t stride, size_t bytes,
-                                np_request* requests, size_t count) {
+static APART np_status start_messages(np_endpoint* e, int direction, int peer, const void* data, size_t stride,
+                                      size_t bytes, np_request* requests, size_t count) {
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i) {
     status = start_message(e, direction, peer, (const char*)data + i * stride, bytes, &requests[i]);
@@ -332,45 +333,59 @@ static np_status start_messages(np_endpoint* e, int direction, int peer, const v
   return status;
 }
 
-/* The plain way is written out as above, and one message apart from many, whose loop needs registers to be saved. */
-static __attribute__((noinline)) np_status isend_many(np_endpoint* e, int peer, const void* data, size_t stride,
-                                                      size_t bytes, np_request* requests, size_t count) {
+/* The plain way is written out as above. One message apart from many, whose loop needs registers to be saved: each is a
+ * function that the chosen one jumps to, so that choosing saves none. */
+static APART np_status isend_many(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                                  np_request* requests, size_t count) {
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_SEND, peer, data, stride, bytes, requests, count);
   }
   char* from = PLAIN(data);
-  for (size_t i = 0; i < count; ++i, from += stride) {
-    MPI_Request* const request = own_request(&requests[i]);
-    MPI_OR_RETURN(e, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, request), "MPI_Isend");
+  for (const np_request* const end = requests + count; requests != end; ++requests, from += stride) {
+    MPI_OR_RETURN(e, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+                  "MPI_Isend");
   }
   return NP_OK;
 }
-static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
-                           np_request* requests, size_t count) {
-  if (count != 1 || bytes >= e->direct_bytes) return isend_many(e, peer, data, stride, bytes, requests, count);
-  return outcome(e, MPI_Isend(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+static APART np_status isend_one(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                                 np_request* request, size_t count) {
+  (void)stride;
+  if (UNLIKELY(bytes >= e->direct_bytes)) return start_messages(e, FOR_SEND, peer, data, 0, bytes, request, count);
+  return outcome(e, MPI_Isend(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(request)),
                  "MPI_Isend");
 }
-static __attribute__((noinline)) np_status irecv_many(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes,
-                                                      np_request* requests, size_t count) {
+static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
+                           np_request* requests, size_t count) {
+  if (count == 1) return isend_one(e, peer, data, stride, bytes, requests, count);
+  return isend_many(e, peer, data, stride, bytes, requests, count);
+}
+
+static APART np_status irecv_many(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes,
+                                  np_request* requests, size_t count) {
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_RECV, peer, data, stride, bytes, requests, count);
   }
   char* into = data;
-  for (size_t i = 0; i < count; ++i, into += stride) {
-    MPI_Request* const request = own_request(&requests[i]);
-    MPI_OR_RETURN(e, MPI_Irecv(into, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, request), "MPI_Irecv");
+  for (const np_request* const end = requests + count; requests != end; ++requests, into += stride) {
+    MPI_OR_RETURN(e, MPI_Irecv(into, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+                  "MPI_Irecv");
   }
   return NP_OK;
 }
-static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
-                           size_t count) {
-  if (count != 1 || bytes >= e->direct_bytes) return irecv_many(e, peer, data, stride, bytes, requests, count);
-  return outcome(e, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(requests)),
+static APART np_status irecv_one(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* request,
+                                 size_t count) {
+  (void)stride;
+  if (UNLIKELY(bytes >= e->direct_bytes)) return start_messages(e, FOR_RECV, peer, data, 0, bytes, request, count);
+  return outcome(e, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, own_request(request)),
                  "MPI_Irecv");
 }
+static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
+                           size_t count) {
+  if (count == 1) return irecv_one(e, peer, data, stride, bytes, requests, count);
+  return irecv_many(e, peer, data, stride, bytes, requests, count);
+}
 
-static np_status wait_each(np_endpoint* e, np_request* requests, size_t count) {
+static APART np_status wait_each(np_endpoint* e, np_request* requests, size_t count) {
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i) {
     MPI_OR_RETURN(e, MPI_Wait(request_in(e, &requests[i]), MPI_STATUS_IGNORE), "MPI_Wait");
@@ -381,21 +396,25 @@ static np_status wait_each(np_endpoint* e, np_request* requests, size_t count) {
 
 /* One by one, and not by MPI_Waitall: the requests do not lie side by side, and it made no difference (1.001) to 64
  * messages over Open MPI. */
-static __attribute__((noinline)) np_status wait_many(np_endpoint* e, np_request* requests, size_t count) {
+static APART np_status wait_many(np_endpoint* e, np_request* requests, size_t count) {
   if (UNLIKELY(e->keeps)) return wait_each(e, requests, count);
-  for (size_t i = 0; i < count; ++i) {
-    MPI_OR_RETURN(e, MPI_Wait(own_request(&requests[i]), MPI_STATUS_IGNORE), "MPI_Wait");
+  for (const np_request* const end = requests + count; requests != end; ++requests) {
+    MPI_OR_RETURN(e, MPI_Wait(own_request(requests), MPI_STATUS_IGNORE), "MPI_Wait");
   }
   return NP_OK;
 }
-/* One and two apart from many, as above. */
-static np_status mpi_wait(np_endpoint* e, np_request* requests, size_t count) {
-  if (count - 1 > 1 || UNLIKELY(e->keeps)) return wait_many(e, requests, count);
+static APART np_status wait_few(np_endpoint* e, np_request* requests, size_t count) {
+  if (UNLIKELY(e->keeps)) return wait_each(e, requests, count);
   if (count == 2) {
     MPI_OR_RETURN(e, MPI_Wait(own_request(requests), MPI_STATUS_IGNORE), "MPI_Wait");
     ++requests;
   }
   return outcome(e, MPI_Wait(own_request(requests), MPI_STATUS_IGNORE), "MPI_Wait");
+}
+/* One and two apart from many, as above. */
+static np_status mpi_wait(np_endpoint* e, np_request* requests, size_t count) {
+  if (count - 1 <= 1) return wait_few(e, requests, count);
+  return wait_many(e, requests, count);
 }
 
 static np_status mpi_test(np_endpoint* e, np_request* from) {
