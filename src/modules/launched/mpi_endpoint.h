@@ -92,7 +92,6 @@ struct np_endpoint {
   int op, type, reuse, partitions;
 
   const np_context* context;
-  MPI_Comm control;
   int rank, nranks;
   int broken; /* a call has failed: MPI_Finalize might wait for ever */
   int initialised;

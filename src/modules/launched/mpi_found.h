@@ -111,16 +111,16 @@ static inline int watch_waiting(np_endpoint* e) {
   for (int turn = 0; turn < 2 && code == MPI_SUCCESS; ++turn) {
     char byte = 0;
     if ((e->rank & 1) == turn) { /* this one waits; told when the other begins to sleep */
-      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control, MPI_STATUS_IGNORE);
+      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->comm, MPI_STATUS_IGNORE);
       if (code != MPI_SUCCESS) break;
       const int64_t awake = awake_ns(), begin = clock_ns();
-      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control, MPI_STATUS_IGNORE);
+      code = MPI_Recv(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->comm, MPI_STATUS_IGNORE);
       const int64_t waited = clock_ns() - begin, ran = awake_ns() - awake;
       if (awake >= 0 && waited > 0) e->found.awake = (double)ran / (double)waited;
     } else {
-      code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control);
+      code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->comm);
       nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-      if (code == MPI_SUCCESS) code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->control);
+      if (code == MPI_SUCCESS) code = MPI_Send(&byte, 1, MPI_BYTE, partner, TAG_CONTROL, e->comm);
     }
   }
   return code;
@@ -129,7 +129,7 @@ static inline int watch_waiting(np_endpoint* e) {
 static inline int exchange(np_endpoint* e, void* out, void* in) {
   const int right = (e->rank + 1) % e->nranks, left = (e->rank + e->nranks - 1) % e->nranks;
   return MPI_Sendrecv(out, FOUND_BYTES, MPI_BYTE, right, TAG_CONTROL, in, FOUND_BYTES, MPI_BYTE, left, TAG_CONTROL,
-                      e->control, MPI_STATUS_IGNORE);
+                      e->comm, MPI_STATUS_IGNORE);
 }
 
 /* Collective. The neighbours of a ring: rank 0 and rank 1, which most patterns use, are among them. */
@@ -151,7 +151,7 @@ static np_status look_around(np_endpoint* e) {
   int code = MPI_Get_processor_name(own, &length);
   if (code == MPI_SUCCESS) {
     code = MPI_Sendrecv(own, sizeof own, MPI_BYTE, right, TAG_CONTROL, other, sizeof other, MPI_BYTE, left, TAG_CONTROL,
-                        e->control, MPI_STATUS_IGNORE);
+                        e->comm, MPI_STATUS_IGNORE);
   }
   if (code == MPI_SUCCESS) code = exchange(e, memory->out, memory->in); /* it may connect only now */
   read_sockets(&memory->before);

@@ -41,7 +41,7 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
                             .stride = (long long)own->stride,
                             .count = (long long)own->count,
                             .next = (long long)own->next};
-  MPI_OR_RETURN(e, MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, e->far, (int)sizeof mine, MPI_BYTE, e->control),
+  MPI_OR_RETURN(e, MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, e->far, (int)sizeof mine, MPI_BYTE, e->comm),
                 "MPI_Allgather");
   for (int rank = 0; rank < e->nranks; ++rank) {
     if (e->far[rank].window == mine.window) continue;
@@ -163,7 +163,7 @@ static inline np_status await(np_endpoint* e, int peer, int flag, uint64_t value
   const volatile uint64_t* const seen = (const volatile uint64_t*)(const void*)(e->flags.base + flag * FLAG_DISTANCE);
   for (uint64_t looks = 1; *seen < value; ++looks) {
     int there = 0;
-    MPI_OR_RETURN(e, MPI_Iprobe(peer, TAG_READY, e->control, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+    MPI_OR_RETURN(e, MPI_Iprobe(peer, TAG_READY, e->comm, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
     MPI_OR_RETURN(e, MPI_Win_sync(e->flags.win), "MPI_Win_sync");
     if (UNLIKELY(*e->context->abort != 0)) {
       e->broken = 1;

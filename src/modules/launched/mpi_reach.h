@@ -115,7 +115,7 @@ static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
     const np_status status = leave_epoch(e, before);
     if (status != NP_OK) return status;
     /* Most libraries give a lock back only while the target is in MPI. */
-    MPI_OR_RETURN(e, MPI_Barrier(e->control), "MPI_Barrier");
+    MPI_OR_RETURN(e, MPI_Barrier(e->comm), "MPI_Barrier");
   }
   if (visit->reach == NP_REACH_NONE) return NP_OK;
   e->active = window_of(e, visit->reach == NP_REACH_PUT ? visit->incoming.base : visit->outgoing.base);

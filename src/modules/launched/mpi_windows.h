@@ -83,7 +83,7 @@ static int exchange_bases(np_endpoint* e, struct window* w) {
   }
 #endif
   long long own = (long long)address;
-  return MPI_Allgather(&own, 1, MPI_LONG_LONG_INT, w->far_base, 1, MPI_LONG_LONG_INT, e->control);
+  return MPI_Allgather(&own, 1, MPI_LONG_LONG_INT, w->far_base, 1, MPI_LONG_LONG_INT, e->comm);
 }
 
 /* memory: of messages that are there already, or NULL. */
@@ -127,7 +127,7 @@ static np_status begin_epoch(np_endpoint* e, struct window* w) {
   if (passive(e)) {
     int code = MPI_Win_lock_all(0, w->win);
     /* A lock is granted inside MPI, so nobody may leave it before all have theirs. */
-    if (code == MPI_SUCCESS) code = MPI_Barrier(e->control);
+    if (code == MPI_SUCCESS) code = MPI_Barrier(e->comm);
     return outcome(e, code, "MPI_Win_lock_all");
   }
 #endif
@@ -152,7 +152,7 @@ static void free_window(np_endpoint* e, struct window* w) {
 #if HAVE_MPI_3
   if (e->window_kind == WINDOW_DYNAMIC) {
     /* Not before all ranks have ended their epochs. */
-    if (MPI_Barrier(e->control) == MPI_SUCCESS) MPI_Win_detach(w->win, w->memory);
+    if (MPI_Barrier(e->comm) == MPI_SUCCESS) MPI_Win_detach(w->win, w->memory);
   }
 #endif
   if (MPI_Win_free(&w->win) != MPI_SUCCESS) e->broken = 1;
@@ -213,10 +213,10 @@ static np_status look_at_transfers(np_endpoint* e) {
 static np_status check_one_host(np_endpoint* e) {
   MPI_Comm near;
   int here = 0, fewest = 0;
-  int code = MPI_Comm_split_type(e->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
+  int code = MPI_Comm_split_type(e->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
   if (code == MPI_SUCCESS) code = MPI_Comm_size(near, &here);
   if (code == MPI_SUCCESS) code = MPI_Comm_free(&near);
-  if (code == MPI_SUCCESS) code = MPI_Allreduce(&here, &fewest, 1, MPI_INT, MPI_MIN, e->control);
+  if (code == MPI_SUCCESS) code = MPI_Allreduce(&here, &fewest, 1, MPI_INT, MPI_MIN, e->comm);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Comm_split_type");
   if (fewest == e->nranks) return NP_OK;
   return fail(e->context, NP_USAGE,
