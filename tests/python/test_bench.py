@@ -124,6 +124,7 @@ def test_values_of_a_run_file_are_those_of_measured_samples() -> None:
     assert slices.from_records(json.dumps({**sample, "pass": -1})) == []
     assert slices.from_records(json.dumps({"type": "point"})) == []
     assert slices.of_the_fast([[5.0, 9.0, 9.0]] * 9 + [[1.0, 2.0, 2.0]] * 2) == 2.0
+    assert slices.of_the_fast([[10.0], [9.8], [10.2]] + [[12.0]] * 20) == 10.0
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:

@@ -157,7 +157,7 @@ def test_slurm_cannot_start_lam() -> None:
 def test_a_launcher_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
     gone = description("openmpi", launcher=tmp_path / "mpirun")
     with pytest.raises(Failure, match=r"mpirun is not there any more; .*netpipe modules remove mpi@openmpi"):
-        Site(program=("x",), describe=lambda _: gone).check("mpi@openmpi")
+        Site(program=(program,), describe=lambda _: gone).check("mpi@openmpi")
 
 
 # ----------------------------------------------------------------------------------------------------- the hosts
@@ -384,7 +384,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     families.families()
     made: list[Bench] = []
 
-    def make(mode: str = "ok", **given: object) -> Bench:
+    def make(mode: str = "ok", program: str = sys.executable, **given: object) -> Bench:
         kind = type("Kind", (FakeFamily,), {"mode": mode, "booted": []})
         monkeypatch.setitem(families._families, "fake", kind)
         site = Site(program=("x",), describe=lambda name: description("fake", launcher=mpirun), **given)  # type: ignore[arg-type]
@@ -422,6 +422,13 @@ def test_a_launcher_that_ends_unasked_is_told(bench: Callable[..., Bench]) -> No
         one.launch(module="mpi@fake")
         one.until(lambda one=one: bool(one.failed))  # type: ignore[misc]
         assert one.failed == [(0, says)]
+
+
+def test_a_launcher_that_dies_before_it_names_what_is_missing(bench: Callable[..., Bench]) -> None:
+    one = bench("silent", "/nowhere/worker")
+    one.launch()
+    one.until(lambda: bool(one.failed))
+    assert one.failed[0][1].endswith("; /nowhere/worker, which it was to start, is not on this host")
 
 
 def test_a_launcher_that_crashes_takes_its_ranks_along(bench: Callable[..., Bench]) -> None:

@@ -109,10 +109,14 @@ class Site:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def program(self) -> tuple[str, ...]:
+        """What each rank is, with its words."""
+        return self._program or (str(native.worker()), "join")
+
     def check(self, module: str) -> None:
         """Is there everything that jobs of this module need? Raises Failure with the sentence that says what is not."""
         description, family = self._of(module)
-        family.check(description, self._argv())
+        family.check(description, self.program())
 
     def start(self, event: Launch, given_up: Callable[[], bool]) -> Start:
         """What starts this job. Daemons that it needs are booted here. Raises Failure."""
@@ -130,7 +134,7 @@ class Site:
             variables["TMPDIR"] = str(scratch)
         task = Task(
             description=description,
-            program=self._argv(),
+            program=self.program(),
             ranks=event.ranks,
             hosts=self.settings.hosts.spread(event.ranks),
             variables=variables,
@@ -150,9 +154,6 @@ class Site:
             alike = next((family for _, family in self._families.values() if type(family) is kind), None)
             self._families[module] = (description, alike if alike and kind.shared else kind())
         return self._families[module]
-
-    def _argv(self) -> tuple[str, ...]:
-        return self._program or (str(native.worker()), "join")
 
     def _scratch(self, name: str) -> Path:
         if self._folder is None:
@@ -181,6 +182,7 @@ class _Running:
     job: int
     module: str
     secret: str
+    program: str  # what it starts
     process: subprocess.Popen[bytes]
     pidfd: int
     head: bytes = b""
@@ -227,7 +229,8 @@ class Jobs:
         except Failure as failure:
             tell(event.job, one_line(failure.sentence))
             return
-        running = _Running(event.job, event.module, event.secret, process, os.pidfd_open(process.pid))
+        pidfd = os.pidfd_open(process.pid)
+        running = _Running(event.job, event.module, event.secret, self._site.program()[0], process, pidfd)
         self._running[event.job] = running
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
@@ -343,7 +346,12 @@ def ended(running: _Running) -> str:
     else:
         how = f"ended with exit code {code}"
     words = condense(running.said())
-    return one_line(f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing"))
+    sentence = f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing")
+    if (
+        not Path(running.program).exists() and running.program not in words
+    ):  # a launcher may die before it says so
+        sentence += f"; {running.program}, which it was to start, is not on this host"
+    return one_line(sentence)
 
 
 def launcher_of(running: _Running) -> str:
