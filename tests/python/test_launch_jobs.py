@@ -157,7 +157,7 @@ def test_slurm_cannot_start_lam() -> None:
 def test_a_launcher_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
     gone = description("openmpi", launcher=tmp_path / "mpirun")
     with pytest.raises(Failure, match=r"mpirun is not there any more; .*netpipe modules remove mpi@openmpi"):
-        Site(program=(program,), describe=lambda _: gone).check("mpi@openmpi")
+        Site(program=("x",), describe=lambda _: gone).check("mpi@openmpi")
 
 
 # ----------------------------------------------------------------------------------------------------- the hosts
@@ -387,7 +387,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     def make(mode: str = "ok", program: str = sys.executable, **given: object) -> Bench:
         kind = type("Kind", (FakeFamily,), {"mode": mode, "booted": []})
         monkeypatch.setitem(families._families, "fake", kind)
-        site = Site(program=("x",), describe=lambda name: description("fake", launcher=mpirun), **given)  # type: ignore[arg-type]
+        site = Site(program=(program,), describe=lambda name: description("fake", launcher=mpirun), **given)  # type: ignore[arg-type]
         made.append(Bench(site))
         return made[-1]
 
