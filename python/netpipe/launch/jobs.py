@@ -347,9 +347,8 @@ def ended(running: _Running) -> str:
         how = f"ended with exit code {code}"
     words = condense(running.said())
     sentence = f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing")
-    if (
-        not Path(running.program).exists() and running.program not in words
-    ):  # a launcher may die before it says so
+    # A launcher may die before it says so.
+    if not Path(running.program).exists() and running.program not in words:
         sentence += f"; {running.program}, which it was to start, is not on this host"
     return one_line(sentence)
 
