@@ -27,12 +27,15 @@ struct Start {
 
 namespace agreed_start {
 
+// Each of 64 nanoseconds once in 64 turns.
+constexpr std::uint32_t wander_ns(std::uint32_t turn) { return turn * 29 % 64; }
+
 inline void name_moment(Start& next, bool anybody_late) {
   constexpr std::int64_t longest_ns = 5'000'000;
   if (anybody_late) next.least_ns = std::min(2 * next.ahead_ns, longest_ns);
   const std::int64_t wanted = next.agreement_ns > 0 ? 3 * next.agreement_ns : next.ahead_ns;
   next.ahead_ns = std::clamp(wanted, next.least_ns, longest_ns);
-  next.moment = now_ns() + next.ahead_ns + next.turn++ * 29 % 64;
+  next.moment = now_ns() + next.ahead_ns + wander_ns(next.turn++);
 }
 
 // Up a binomial tree goes whether a rank was late, down it the moment. No rank sends up before it has heard from all

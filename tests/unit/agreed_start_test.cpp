@@ -46,7 +46,7 @@ TEST(AgreedStart, WandersOverTheStepsOfTheClock) {
   std::set<std::uint32_t> places;
   for (int i = 0; i < 64; ++i) {
     const std::int64_t before = now_ns();
-    const std::uint32_t place = next.turn * 29 % 64;
+    const std::uint32_t place = agreed_start::wander_ns(next.turn);
     name_moment(next, false);
     EXPECT_GE(next.moment, before + next.ahead_ns + place);
     EXPECT_LE(next.moment, now_ns() + next.ahead_ns + place);
