@@ -34,8 +34,14 @@ class Result:
     ours: str
     peer: str
     figure: str  # the ratio or difference, with its interval
-    target: str
+    target: str  # "none": the row is only said
     met: bool
+
+    @property
+    def verdict(self) -> str:
+        if self.target == "none":
+            return ""
+        return "met" if self.met else "missed"
 
 
 def peer_program(name: str) -> str:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import compare  # noqa: E402
 import slices  # noqa: E402
+from measured import Result  # noqa: E402
 
 BATCH = 50  # samples of one batch (bench/mpi/samples.h)
 WARM_UP = 4  # and those before it that collective.c does not count
@@ -125,6 +126,21 @@ def test_values_of_a_run_file_are_those_of_measured_samples() -> None:
     assert slices.from_records(json.dumps({"type": "point"})) == []
     assert slices.of_the_fast([[5.0, 9.0, 9.0]] * 9 + [[1.0, 2.0, 2.0]] * 2) == 2.0
     assert slices.of_the_fast([[10.0], [9.8], [10.2]] + [[12.0]] * 20) == 10.0
+
+
+def test_a_row_without_a_target_is_neither_met_nor_missed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        Result("x", what, "1", "1", "1.0", target, met)
+        for what, target, met in (("a", "none", True), ("b", "<= 1", True), ("c", "<= 1", False))
+    ]
+    assert [row.split("|")[-2].strip() for row in compare.table(rows)[2:]] == ["", "met", "missed"]
+    monkeypatch.setitem(compare.COMPARISONS, "x", lambda rounds: rows)
+    monkeypatch.setattr(sys, "argv", ["compare.py", "x", "--gate"])
+    monkeypatch.setattr(compare.signal, "signal", lambda *_: None)  # of the process that tests
+    assert compare.main() == 1
+    assert "1 met, 1 missed" in capsys.readouterr().out
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
