@@ -73,7 +73,7 @@ $(venv)/.mpi: tools/setup.sh requirements/mpi.txt $(venv)/.run
 	tools/setup.sh mpi
 	@touch $@
 
-build/.mpi: $(venv)/.mpi $(wildcard src/modules/launched/*) include/netpipe/module.h | build
+build/.mpi: $(venv)/.mpi $(wildcard src/modules/mpi/*) include/netpipe/module.h | build
 	tools/setup.sh modules
 	@touch $@
 

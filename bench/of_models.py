@@ -10,7 +10,7 @@ from typing import Any
 
 from measured import NATIVE, MissingError, Result, points, shown, worker
 
-from netpipe.analysis import loggp as analysis
+from netpipe.reading import loggp as analysis
 from netpipe.records import Run, decode
 
 SYNTHETIC = {

@@ -6,7 +6,7 @@
 //
 // The receive is posted before the send, and both are waited for together, so that no size and no buffer can make two
 // senders wait for each other. More ranks are pairs, the first with the last and so on inwards; the clock is rank 0's.
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

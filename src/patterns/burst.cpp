@@ -10,7 +10,7 @@
 // count tells each rank that the other one has posted its own. More ranks are pairs, the first with the last.
 #include <algorithm>
 
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "agreed_start.h"
-#include "core/pattern.h"
-#include "core/verify.h"
+#include "engine/verify.h"
+#include "patterns/kit/agreed_start.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -17,7 +17,7 @@
 #include <array>
 #include <vector>
 
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -2,7 +2,7 @@
 // Rank 0 gets from the memory of the last rank; one_sided.h says how, and what is timed. More ranks are pairs, the
 // first with the last and so on inwards, all at the same time; the clock is that of rank 0. A process alone gets from
 // its own memory.
-#include "one_sided.h"
+#include "patterns/kit/one_sided.h"
 
 namespace netpipe::patterns {
 namespace {

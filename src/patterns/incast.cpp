@@ -14,7 +14,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -23,8 +23,8 @@
 #include <ctime>
 #include <memory>
 
-#include "core/companion.h"
-#include "core/pattern.h"
+#include "patterns/kit/companion.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -24,8 +24,8 @@
 #include <array>
 #include <cmath>
 
-#include "core/pattern.h"
-#include "core/ready.h"
+#include "base/ready.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -24,9 +24,9 @@
 #include <cstring>
 #include <vector>
 
-#include "core/departures.h"
-#include "core/pattern.h"
-#include "core/ready.h"
+#include "base/ready.h"
+#include "patterns/kit/departures.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

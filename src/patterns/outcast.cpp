@@ -4,7 +4,7 @@
 //
 //     time of one operation = from the first send until the last answer, by rank 0's clock
 //     throughput = (ranks - 1) x size_bytes / that time: what goes out at rank 0
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -25,9 +25,9 @@
 #include <array>
 #include <cstring>
 
-#include "core/pattern.h"
-#include "core/ready.h"
-#include "core/work.h"
+#include "base/ready.h"
+#include "patterns/kit/pattern.h"
+#include "patterns/kit/work.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -18,8 +18,8 @@
 #include <array>
 #include <vector>
 
-#include "agreed_start.h"
-#include "core/pattern.h"
+#include "patterns/kit/agreed_start.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -6,7 +6,7 @@
 // More ranks are pairs, the first with the last and so on inwards, all at the same time; the clock is that of rank 0.
 // In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the
 // receive of it.
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

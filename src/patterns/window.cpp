@@ -12,7 +12,7 @@
 // are pairs, the first with the last and so on inwards; the clock is rank 0's, which sends.
 #include <array>
 
-#include "core/pattern.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
 namespace {

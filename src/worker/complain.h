@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "core/result.h"
+#include "base/result.h"
 
 namespace netpipe {
 

@@ -12,11 +12,11 @@
 #include <cstdio>
 #include <functional>
 
-#include "core/clock.h"
-#include "core/handshake.h"
-#include "core/json.h"
-#include "core/secret.h"
-#include "core/watchdog.h"
+#include "base/clock.h"
+#include "engine/watchdog.h"
+#include "link/handshake.h"
+#include "link/secret.h"
+#include "record/json.h"
 
 namespace netpipe {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/commands.h"
-#include "core/group.h"
-#include "core/plan.h"
-#include "core/rendezvous.h"
-#include "core/rig.h"
+#include "catalog/plan.h"
+#include "engine/commands.h"
+#include "engine/rig.h"
+#include "link/group.h"
+#include "link/rendezvous.h"
 #include "worker/launcher_io.h"
 
 namespace netpipe {

@@ -5,12 +5,12 @@
 
 #include <cstdlib>
 
-#include "core/rendezvous.h"
-#include "core/rig.h"
-#include "core/text.h"
-#include "core/watchdog.h"
+#include "base/text.h"
+#include "engine/pinning.h"
+#include "engine/rig.h"
+#include "engine/watchdog.h"
+#include "link/rendezvous.h"
 #include "worker/complain.h"
-#include "worker/pinning.h"
 
 namespace netpipe {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "core/registry.h"
+#include "catalog/registry.h"
 
 namespace netpipe {
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/text.h"
-#include "core/watchdog.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/watchdog.h"
 
 namespace netpipe {
 

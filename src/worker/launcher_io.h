@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/result.h"
+#include "base/result.h"
 
 namespace netpipe {
 

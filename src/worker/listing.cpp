@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/listing.h"
 
-#include "core/contract.h"
-#include "core/json.h"
-#include "core/text.h"
+#include "base/text.h"
+#include "catalog/contract.h"
+#include "record/json.h"
 
 namespace netpipe {
 namespace {
@@ -100,7 +100,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
       json.close('}');
     }
   }
-  const std::uint64_t memory = 2 * BufferPool::half_bytes(resolved.pool) * resolved.variants.size();
+  const std::uint64_t memory = 2 * half_bytes(resolved.pool) * resolved.variants.size();
   json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
   return record + "," + json.text().substr(1);
 }

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/plan.h"
-#include "core/registry.h"
+#include "catalog/plan.h"
+#include "catalog/registry.h"
 
 namespace netpipe {
 

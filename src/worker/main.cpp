@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/description.h"
-#include "core/environment.h"
-#include "core/text.h"
+#include "base/text.h"
+#include "catalog/description.h"
+#include "machine/environment.h"
 #include "worker/complain.h"
 #include "worker/join.h"
 #include "worker/launcher_io.h"

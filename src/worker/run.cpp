@@ -18,17 +18,18 @@
 #include <ctime>
 #include <memory>
 
-#include "core/environment.h"
-#include "core/json.h"
-#include "core/rendezvous.h"
-#include "core/rig.h"
-#include "core/secret.h"
-#include "core/sha256.h"
-#include "core/text.h"
-#include "core/watchdog.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/pinning.h"
+#include "engine/rig.h"
+#include "engine/watchdog.h"
+#include "link/rendezvous.h"
+#include "link/secret.h"
+#include "machine/environment.h"
+#include "machine/memory.h"
+#include "record/json.h"
 #include "worker/complain.h"
 #include "worker/launcher_io.h"
-#include "worker/pinning.h"
 #include "worker/session.h"
 
 namespace netpipe {
@@ -297,7 +298,7 @@ Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {
                  std::to_string(bounds.max_message_bytes) +
                  "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t memory = 2 * BufferPool::half_bytes(resolved->pool) * resolved->variants.size();
+  const std::uint64_t memory = 2 * half_bytes(resolved->pool) * resolved->variants.size();
   if (bounds.max_memory_bytes != 0 && memory > bounds.max_memory_bytes) {
     return usage("the plan needs " + std::to_string(memory) + " bytes of buffers, above this server's limit of " +
                  std::to_string(bounds.max_memory_bytes) +

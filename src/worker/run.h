@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/plan.h"
-#include "core/server.h"
+#include "catalog/plan.h"
+#include "link/server.h"
 #include "worker/launcher_io.h"
 
 namespace netpipe {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
-#include "core/secret.h"
-#include "core/text.h"
+#include "base/text.h"
+#include "link/secret.h"
+#include "record/json.h"
 
 namespace netpipe {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/server.h"
+#include "link/server.h"
 
 namespace netpipe {
 

@@ -7,10 +7,10 @@
 #include <limits>
 #include <utility>
 
-#include "core/histogram.h"
-#include "core/json.h"
-#include "core/statistics.h"
-#include "core/watchdog.h"
+#include "engine/watchdog.h"
+#include "record/json.h"
+#include "sampling/histogram.h"
+#include "sampling/statistics.h"
 
 namespace netpipe {
 namespace {

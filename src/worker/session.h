@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/plan.h"
-#include "core/run_file.h"
-#include "core/sampler.h"
+#include "catalog/plan.h"
+#include "record/run_file.h"
+#include "sampling/sampler.h"
 #include "worker/crew.h"
 
 namespace netpipe {

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from netpipe.failure import Failure
-from netpipe.mpi.add import Wish, add
-from netpipe.mpi.added import Added
+from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.adding.added import Added
 
 # Name of the module, its mpicc, and what brings it. The newer ones have the plain names, as after `make run`.
 WHEELS = Path(sys.prefix) / "mpi"

@@ -18,8 +18,8 @@ from mpi import LIBRARIES, SIX, WHEELS, Mpis
 
 from netpipe import native
 from netpipe.failure import Failure
-from netpipe.mpi import added, discover, starter
-from netpipe.mpi.add import Wish, add
+from netpipe.libraries.adding import added, discover, starter
+from netpipe.libraries.adding.add import Wish, add
 
 VERSIONS = {"openmpi": "Open MPI 5.", "mpich": "MPICH 5.", "impi": "Intel MPI 2021.", "openmpi4": "Open MPI 4.",
             "mpich4": "MPICH 4.", "lam": "LAM/MPI 7."}  # fmt: skip

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from mpi import SIX, Mpis
 
-from netpipe.launch import description, families
+from netpipe import libraries as families
+from netpipe.launch import description
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = 3  # no power of two

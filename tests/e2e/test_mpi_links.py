@@ -17,7 +17,7 @@ from conftest import Netpipe, Outcome
 from machines import ADDRESSES, TwoHosts, end, on, open_folder, two_hosts, wait_until  # noqa: F401
 from mpi import SIX, Mpis
 
-from netpipe.analysis.losses import losses
+from netpipe.reading.losses import losses
 from netpipe.records import Run
 
 BITS_PER_S = 200_000_000

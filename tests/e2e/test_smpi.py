@@ -23,9 +23,9 @@ from conftest import Netpipe
 from mpi import Mpis
 
 from netpipe import native
-from netpipe.launch.families.smpi import PLATFORM
 from netpipe.launch.processes import all_with
-from netpipe.mpi.add import Wish, add
+from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.smpi import PLATFORM
 
 HERE = Path(__file__).parent
 SMPICC = shutil.which("smpicc")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import TEST_MODULES, Runner
 
-from netpipe.analysis.loggp import loggp
+from netpipe.reading.loggp import loggp
 from netpipe.records import Run, decode
 
 MODULE = f"module-file {TEST_MODULES / 'synthetic.so'}"

@@ -22,8 +22,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/handshake.h"
+#include "base/clock.h"
+#include "link/handshake.h"
 
 namespace {
 

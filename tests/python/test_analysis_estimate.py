@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netpipe.analysis.estimate import Estimate, across, difference, ratio, unsure
+from netpipe.reading.estimate import Estimate, across, difference, ratio, unsure
 
 VALUES = st.floats(1e-3, 1e9)
 WIDTHS = st.floats(0, 0.9)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.analysis.estimate import Estimate
-from netpipe.analysis.loggp import LINES, LogGP, Range, fit, loggp, told_from_zero
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.loggp import LINES, LogGP, Range, fit, loggp, told_from_zero
 from netpipe.records import Measure, Point, Run
 from netpipe.render.loggp import page_table
 

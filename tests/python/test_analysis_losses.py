@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.analysis.losses import STACK, Loss, losses
+from netpipe.reading.losses import STACK, Loss, losses
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
 from netpipe.render.sentences import largest_losses, loss_sentence
 
@@ -197,7 +197,7 @@ def test_a_point_with_too_few_samples_shows_no_difference() -> None:
 def test_the_known_stack_is_what_the_modules_say() -> None:
     said = {
         source.stem: below.group(1)
-        for source in MODULES.glob("*.cpp")
+        for source in MODULES.glob("*/*.cpp")
         if (below := re.search(r"\bbelow = \"(\w+)\"", source.read_text()))
     }
-    assert {module: below for module, below in STACK.items() if (MODULES / f"{module}.cpp").exists()} == said
+    assert {module: below for module, below in STACK.items() if (MODULES / module).is_dir()} == said

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from synthetic import bucketed, patterned
 
-from netpipe.analysis.modes import LEAST_SAMPLES, modes, several_modes
+from netpipe.reading.modes import LEAST_SAMPLES, modes, several_modes
 from netpipe.records import Histogram
 
 Draw = Callable[[random.Random], float]

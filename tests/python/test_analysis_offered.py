@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 from synthetic import point
 
-from netpipe.analysis.offered import shortfalls
+from netpipe.findings.offered import shortfalls
 from netpipe.records import Measure, Plan, PlannedVariant, Point, Run
-from netpipe.render.html import page
+from netpipe.render.page.page import page
 from netpipe.render.remarks import WARNING, remarks
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from synthetic import point
 
-from netpipe.analysis.posting import posting
+from netpipe.findings.posting import posting
 from netpipe.records import Point, Run, Yardstick
-from netpipe.render.html import page
+from netpipe.render.page.page import page
 from netpipe.render.remarks import remarks
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from synthetic import point, run
 
-from netpipe.analysis.curves import curves
-from netpipe.analysis.launches import launches
-from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, states
+from netpipe.reading.curves import curves
+from netpipe.reading.launches import launches
+from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, states
 from netpipe.records import Run, Yardstick
 from netpipe.render.sentences import launch_sentence, state_sentences
 
-YARDSTICK_H = Path(__file__).parents[2] / "src" / "core" / "yardstick.h"
+YARDSTICK_H = Path(__file__).parents[2] / "src" / "sampling" / "yardstick.h"
 
 
 def yardstick(launch: int, at_s: float, state: int, bounce_ns: float, copy: float = 1e10) -> Yardstick:

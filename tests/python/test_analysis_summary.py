@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.analysis.summary import Summary, summary
+from netpipe.reading.summary import Summary, summary
 from netpipe.records import Plan, PlannedVariant, Point, Run
 from netpipe.render.remarks import remarks
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netpipe.records import Cell, Histogram, Measure, Point, Run
-from netpipe.render import npout, table
+from netpipe.render.export import npout, table
 
 if TYPE_CHECKING:
     from conftest import Netpipe

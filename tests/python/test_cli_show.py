@@ -16,8 +16,8 @@ from synthetic import point
 from netpipe.launch.events import Pass, Ready
 from netpipe.launch.measure import Progress
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
-from netpipe.render.live import Estimates, Lines, LiveTable
-from netpipe.render.terminal import interval_text, print_summary, spark
+from netpipe.render.terminal.live import Estimates, Lines, LiveTable
+from netpipe.render.terminal.summary import interval_text, print_summary, spark
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -128,7 +128,7 @@ def test_a_sparkline_is_as_wide_as_it_may_be() -> None:
 
 
 def test_an_interval_has_one_unit() -> None:
-    from netpipe.analysis.estimate import Estimate
+    from netpipe.reading.estimate import Estimate
 
     assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netpipe import native
-from netpipe.analysis.doctor import SEVERITIES, diagnose
 from netpipe.cli.doctor import described
+from netpipe.findings.doctor import SEVERITIES, diagnose
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -303,7 +303,7 @@ def test_every_fact_of_this_host_is_in_the_reference_and_no_other() -> None:
 
 
 def test_every_spoiler_is_in_the_reference() -> None:
-    source = (ROOT / "src/core/environment_spoilers.cpp").read_text(encoding="utf-8")
+    source = (ROOT / "src/machine/spoilers.cpp").read_text(encoding="utf-8")
     judged = re.findall(r'\{"([^"]+)", Severity::(\w+), \w+\}', source)
     text = (ROOT / "docs/reference/environment.md").read_text(encoding="utf-8")
     described_ = re.findall(r"^\| ([^|`]+?) \| (severe|warning|note) \|", text, re.MULTILINE)

@@ -16,10 +16,10 @@ from synthetic import Layer, point, run
 from netpipe.cli import plot
 from netpipe.failure import USAGE, Failure
 from netpipe.records import Header, Point, Run, encode
-from netpipe.render import figures
-from netpipe.render.figures import draw, spread
-from netpipe.render.pictures import FIGURES, Axis, NothingToDraw, Picture, picture
-from netpipe.render.ticks import MOST, tick_text, ticks
+from netpipe.render.figures import draw as figures
+from netpipe.render.figures.draw import draw, spread
+from netpipe.render.figures.pictures import FIGURES, Axis, NothingToDraw, Picture, picture
+from netpipe.render.figures.ticks import MOST, tick_text, ticks
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 MAGIC = {"svg": b"<?xml", "png": b"\x89PNG\r\n", "pdf": b"%PDF-"}

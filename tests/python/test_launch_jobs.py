@@ -15,15 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from netpipe import libraries as families
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch import families, jobs
+from netpipe.launch import jobs
 from netpipe.launch.condense import LONGEST, condense
 from netpipe.launch.description import Description, find, launched, read
 from netpipe.launch.events import Launch
-from netpipe.launch.families import Family, Start, Task
 from netpipe.launch.hosts import Host, Hosts, joined, own_address, parse
 from netpipe.launch.jobs import Jobs, Settings, Site, settings
 from netpipe.launch.processes import all_with
+from netpipe.libraries import Family, Start, Task
 
 VARIABLES = {"NETPIPE_JOIN": "127.0.0.1:7", "NETPIPE_JOB": "0", "NETPIPE_JOIN_SECRET": "5ec4e7"}
 TWO_HOSTS = (Host("a", 2), Host("b", 2))

@@ -10,15 +10,15 @@ import pytest
 import synthetic
 from click.testing import CliRunner
 
-from netpipe.analysis.curves import curves
-from netpipe.analysis.floor import floors
-from netpipe.analysis.losses import losses
-from netpipe.analysis.merge import labels, merged, name_of
-from netpipe.analysis.states import states
 from netpipe.cli.report import command as report
 from netpipe.cli.show import command as show
+from netpipe.findings.floor import floors
+from netpipe.reading.curves import curves
+from netpipe.reading.losses import losses
+from netpipe.reading.merge import labels, merged, name_of
+from netpipe.reading.states import states
 from netpipe.records import Header, Record, Run, encode
-from netpipe.render.html import page
+from netpipe.render.page.page import page
 from netpipe.render.remarks import remarks
 from netpipe.render.sentences import is_floor
 from netpipe.run_file import append

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from netpipe.failure import Failure
-from netpipe.mpi import add, added, compiler, discover, starter
+from netpipe.libraries.adding import add, added, compiler, discover, starter
 
 if TYPE_CHECKING:
     from conftest import Netpipe, Said
@@ -74,7 +74,7 @@ printf 'summary %s\\n' "$NEEDED" """,
     )
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    source = tmp_path / "native" / "share" / "netpipe" / "modules" / "mpi.c"
+    source = tmp_path / "native" / "share" / "netpipe" / "modules" / "mpi" / "mpi.c"
     header = tmp_path / "native" / "include" / "netpipe" / "module.h"
     for file in (source, header):
         file.parent.mkdir(parents=True)
@@ -462,7 +462,7 @@ def test_headers_of_another_version(netpipe: Netpipe, healthy: Path) -> None:
 
 
 def test_a_new_source(netpipe: Netpipe, healthy: Path, tmp_path: Path) -> None:
-    (tmp_path / "native/share/netpipe/modules/mpi.c").write_text("/* better */\n")
+    (tmp_path / "native/share/netpipe/modules/mpi/mpi.c").write_text("/* better */\n")
     (one,) = listed(netpipe)
     assert one["healthy"] is True
     assert f"netpipe modules add mpi --mpicc {healthy}/bin/mpicc --name openmpi" in one["advice"]

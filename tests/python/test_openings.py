@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from netpipe.analysis.openings import Spread, openings
 from netpipe.cli.plot import OPENINGS
 from netpipe.cli.plot import command as plot
+from netpipe.reading.openings import Spread, openings
 from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
-from netpipe.render.figures import draw
-from netpipe.render.html import page
+from netpipe.render.figures.draw import draw
+from netpipe.render.figures.pictures import NothingToDraw
 from netpipe.render.openings import FIGURES, picture, terminal_table
-from netpipe.render.pictures import NothingToDraw
+from netpipe.render.page.page import page
 
 MIB = 1 << 20
 

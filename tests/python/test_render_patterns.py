@@ -8,12 +8,12 @@ import io
 import pytest
 from synthetic import LAYERS, measure, pairs, patterned, ranks, run
 
-from netpipe.analysis.cells import slowest_cell, slowest_of
-from netpipe.analysis.curves import curves
-from netpipe.analysis.measures import measured, typical_sizes
-from netpipe.analysis.sweeps import families, number, sweeps
+from netpipe.reading.cells import slowest_cell, slowest_of
+from netpipe.reading.curves import curves
+from netpipe.reading.measures import measured, typical_sizes
+from netpipe.reading.sweeps import families, number, sweeps
 from netpipe.records import Cell, Run, Skipped
-from netpipe.render.terminal import console, print_summary
+from netpipe.render.terminal.summary import console, print_summary
 
 SIZES = [8, 1024, 65536, 1 << 20]
 

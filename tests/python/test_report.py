@@ -20,9 +20,9 @@ from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 
 from netpipe.cli import report
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
-from netpipe.render.html import page, safe_json
-from netpipe.render.page_plots import MOST_BUCKETS, coarser
-from netpipe.render.page_tables import MOST_POINTS, flattened, point_table
+from netpipe.render.page.page import page, safe_json
+from netpipe.render.page.plots import MOST_BUCKETS, coarser
+from netpipe.render.page.tables import MOST_POINTS, flattened, point_table
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> {{7*7}} {% raw %} ]]> \u2028 &amp;"
@@ -307,7 +307,7 @@ def test_a_coarser_distribution_loses_no_operation(buckets: dict[int, int], most
 
 
 def test_columns_of_points_have_one_unit_and_as_many_decimals() -> None:
-    from netpipe.analysis.curves import curves
+    from netpipe.reading.curves import curves
 
     made = Run([point("tcp", 8, 5_050.4), point("tcp", 8 << 20, 2_300_000.0)])
     table = point_table(curves(made)[0])

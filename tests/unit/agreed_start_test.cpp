@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "patterns/agreed_start.h"
+#include "patterns/kit/agreed_start.h"
 
 #include <gtest/gtest.h>
 

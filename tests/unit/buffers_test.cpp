@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/buffers.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,6 +11,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "engine/buffer_pool.h"
+#include "machine/memory.h"
 
 namespace netpipe {
 namespace {
@@ -136,12 +137,12 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
       const std::unique_ptr<BufferPool> pool = made(need_of(policy, max_bytes, true));
       ASSERT_TRUE(pool);
       for (const std::uint64_t size : {std::uint64_t{1}, max_bytes / 2 + 1, max_bytes}) {
-        const std::uint64_t places = BufferPool::verified_places(need_of(policy, max_bytes), size);
+        const std::uint64_t places = verified_places(need_of(policy, max_bytes), size);
         EXPECT_GE(places, 2U) << size;
         EXPECT_LE(places, pool->incoming(policy, size, UINT32_MAX).count()) << size;
         EXPECT_LE(places, pool->outgoing(policy, size, UINT32_MAX).count()) << size;
         policy.cold = !cold;
-        EXPECT_EQ(BufferPool::verified_places(need_of(policy, max_bytes), size), places) << size;
+        EXPECT_EQ(verified_places(need_of(policy, max_bytes), size), places) << size;
         policy.cold = cold;
       }
     }
@@ -152,7 +153,7 @@ TEST(Buffers, HoldWhatIsUnderWayAtOnceAndATokenBesideIt) {
   BufferPolicy policy;
   policy.recv_offset_bytes = 4099;
   PoolNeed need = need_of(policy, 65536);
-  need.at_once_bytes = BufferPool::room_for(64, 65536);
+  need.at_once_bytes = places_bytes(64, 65536);
   const std::unique_ptr<BufferPool> pool = made(need);
   ASSERT_TRUE(pool);
   const Slots places = pool->incoming(policy, 65536, 64);
@@ -219,7 +220,7 @@ TEST(ColdBuffers, AreLargerThanTwiceTheLastLevelCacheInEachDirection) {
   const std::uint64_t cache = last_level_cache_bytes();
   EXPECT_GE(cache, 64U << 10);
   for (const std::uint64_t size : {std::uint64_t{1}, mib, 64 * mib, 1024 * mib}) {
-    const std::uint64_t half = BufferPool::half_bytes(need_of(policy, size, false));
+    const std::uint64_t half = half_bytes(need_of(policy, size, false));
     EXPECT_GT(half, 2 * cache);
     EXPECT_GE(half, 2 * size) << "so that the next message starts elsewhere";
   }
@@ -229,8 +230,7 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
   BufferPolicy policy;
   policy.cold = true;
   policy.send_offset_bytes = 13;
-  if (BufferPool::half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8)
-    GTEST_SKIP() << "not enough memory";
+  if (half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
   const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536, false));
   ASSERT_TRUE(pool);
   Slots first = pool->outgoing(policy, 65536);
@@ -256,7 +256,7 @@ TEST(Buffers, ThatCannotBeHadAreASentence) {
 }
 
 TEST(Buffers, AreCountedForAllRanksOfTheHost) {
-  const std::uint64_t half = BufferPool::half_bytes(need_of({}, 64 * mib, false));
+  const std::uint64_t half = half_bytes(need_of({}, 64 * mib, false));
   const auto enough_for = static_cast<int>(available_memory_bytes() / (2 * half));
   const Result<std::unique_ptr<BufferPool>> pool =
       BufferPool::make(plain_module(), nullptr, need_of({}, 64 * mib), 2 * enough_for + 2);
@@ -293,7 +293,7 @@ TEST(Buffers, OfManyPlacesAreNeverTakenForFew) {
   for (const std::uint64_t places : {1ULL, 5ULL, 65536ULL, 1ULL << 32U}) {
     std::uint64_t last = 0;
     for (int bits = 0; bits <= 61; ++bits) {
-      const std::uint64_t room = BufferPool::room_for(places, 1ULL << bits);
+      const std::uint64_t room = places_bytes(places, 1ULL << bits);
       EXPECT_GE(room, last) << places << " of 2^" << bits;
       EXPECT_GE(room, 1ULL << bits);
       last = room;
@@ -305,10 +305,10 @@ TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
   BufferPolicy policy;
   policy.cold = true;
   policy.recv_offset_bytes = 1ULL << 30;
-  EXPECT_GT(BufferPool::half_bytes(need_of(policy, 1ULL << 62, true)), 1ULL << 63);
+  EXPECT_GT(half_bytes(need_of(policy, 1ULL << 62, true)), 1ULL << 63);
   std::uint64_t last = 0;
   for (int bits = 0; bits <= 62; ++bits) {
-    const std::uint64_t half = BufferPool::half_bytes(need_of(policy, 1ULL << bits, bits % 2 == 0));
+    const std::uint64_t half = half_bytes(need_of(policy, 1ULL << bits, bits % 2 == 0));
     EXPECT_GE(half, last);
     last = half;
   }

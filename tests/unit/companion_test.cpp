@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/companion.h"
+#include "patterns/kit/companion.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 namespace netpipe {
 namespace {

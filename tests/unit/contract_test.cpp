@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/contract.h"
+#include "catalog/contract.h"
 
 #include <gtest/gtest.h>
 

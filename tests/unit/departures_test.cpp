@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/departures.h"
+#include "patterns/kit/departures.h"
 
 #include <gtest/gtest.h>
 

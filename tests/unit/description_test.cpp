@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/description.h"
+#include "catalog/description.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <random>
 #include <string>
 
-#include "core/contract.h"
-#include "core/registry.h"
+#include "catalog/contract.h"
+#include "catalog/registry.h"
 
 namespace netpipe {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/environment_qdisc.h"
-
 #include <gtest/gtest.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
@@ -8,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 #include <vector>
+
+#include "machine/qdisc.h"
 
 namespace netpipe {
 namespace {

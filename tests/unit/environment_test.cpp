@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machines made of files: what is said about a host must follow from what the host says about itself.
-#include "core/environment.h"
+#include "machine/environment.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/environment_facts.h"
 #include "fake_host.h"
+#include "machine/facts.h"
 
 namespace netpipe {
 namespace {

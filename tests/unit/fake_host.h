@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/environment_facts.h"
-#include "core/environment_topology.h"
+#include "machine/facts.h"
+#include "machine/topology.h"
 
 namespace netpipe {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/footprint.h"
+#include "machine/footprint.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranks as threads of one process, joined by socket pairs.
-#include "core/group.h"
+#include "link/group.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/handshake.h"
+#include "link/handshake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/histogram.h"
+#include "sampling/histogram.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/json.h"
+#include "record/json.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/pattern.h"
-#include "core/variant.h"
+#include "catalog/variant.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe {
 namespace {

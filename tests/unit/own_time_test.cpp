@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/variant.h"
+#include "catalog/variant.h"
 
 namespace netpipe {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/pattern.h"
-#include "core/variant.h"
+#include "catalog/variant.h"
+#include "patterns/kit/pattern.h"
 
 namespace netpipe {
 namespace {

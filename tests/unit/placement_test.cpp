@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/environment.h"
 #include "fake_host.h"
+#include "machine/environment.h"
 
 namespace netpipe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/plan.h"
+#include "catalog/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/registry.h"
+#include "catalog/registry.h"
 
 namespace netpipe {
 namespace {
@@ -211,7 +211,7 @@ TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {
     const Plan plan = parsed(minimal + "schedule list\nsizes 8,1M\n" + lines);
     const Result<Resolved> resolved = resolve(plan, registry());
     EXPECT_TRUE(resolved) << resolved.failure().sentence;
-    return resolved ? BufferPool::half_bytes(resolved->pool) >> 20 : 0;
+    return resolved ? half_bytes(resolved->pool) >> 20 : 0;
   };
   EXPECT_EQ(half("pattern pingpong\n"), 1U);
   EXPECT_EQ(half("pattern window:in_flight=64\n"), 64U);
@@ -239,7 +239,7 @@ TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
                            "pattern pingpong\npattern window:in_flight=64\npattern burst\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  const std::uint64_t places = BufferPool::verified_places(resolved->pool, 1U << 20);
+  const std::uint64_t places = verified_places(resolved->pool, 1U << 20);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[0], 2, 1U << 20), places);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[1], 2, 1U << 20), places / 64);
   EXPECT_EQ(verified_rounds(*resolved, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";

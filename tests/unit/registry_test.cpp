@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which modules are taken and which are refused. The wrong ones are those of tests/modules.
-#include "core/registry.h"
+#include "catalog/registry.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server as a process of its own on loopback, and what clients and strangers do to it. After each of them it must
 // serve.
-#include "core/rendezvous.h"
+#include "link/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/frame.h"
-#include "core/handshake.h"
-#include "core/server.h"
+#include "base/clock.h"
+#include "link/frame.h"
+#include "link/handshake.h"
+#include "link/server.h"
 
 // In a build with the leak checker the server's process looks for leaks at its end.
 extern "C" int __lsan_do_recoverable_leak_check() __attribute__((weak));  // NOLINT: the checker's name, not ours

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/run_file.h"
+#include "record/run_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

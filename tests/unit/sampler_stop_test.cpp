@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/sampler.h"
+#include "sampling/sampler.h"
 #include "simulated_machine.h"
 
 namespace netpipe {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the sampler visits, in which order, and how long. When it ends is sampler_stop_test.cpp.
-#include "core/sampler.h"
+#include "sampling/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "simulated_machine.h"
 
 namespace netpipe {

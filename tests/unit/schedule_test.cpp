@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/schedule.h"
+#include "sampling/schedule.h"
 
 #include <gtest/gtest.h>
 

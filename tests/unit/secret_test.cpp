@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/secret.h"
+#include "link/secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/descriptor.h"
+#include "base/descriptor.h"
 
 namespace netpipe {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 namespace netpipe {
 namespace {

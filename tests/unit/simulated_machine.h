@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/sampler.h"
+#include "sampling/sampler.h"
 
 namespace netpipe {
 

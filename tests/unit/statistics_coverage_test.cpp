@@ -9,8 +9,8 @@
 #include <memory>
 #include <random>
 
-#include "core/sampler.h"
-#include "core/statistics.h"
+#include "sampling/sampler.h"
+#include "sampling/statistics.h"
 
 namespace netpipe {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the statistics one by one. That the interval covers as often as it claims is
 // statistics_coverage_test.cpp.
-#include "core/statistics.h"
+#include "sampling/statistics.h"
 
 #include <gtest/gtest.h>
 

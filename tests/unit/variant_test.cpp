@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/variant.h"
+#include "catalog/variant.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/registry.h"
+#include "catalog/registry.h"
 
 namespace netpipe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/verify.h"
+#include "engine/verify.h"
 
 #include <gtest/gtest.h>
 

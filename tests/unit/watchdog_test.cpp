@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each case is a process of its own, because a watchdog belongs to a process. What it finds out becomes its exit code.
-#include "core/watchdog.h"
+#include "engine/watchdog.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/group.h"
+#include "base/clock.h"
+#include "link/group.h"
 
 namespace netpipe {
 namespace {

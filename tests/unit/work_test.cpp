@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/work.h"
+#include "patterns/kit/work.h"
 
 #include <gtest/gtest.h>
 

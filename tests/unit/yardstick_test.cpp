@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/yardstick.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "engine/yardsticks.h"
 
 namespace netpipe {
 namespace {

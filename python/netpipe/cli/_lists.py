@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Iterable
 
-from netpipe.analysis.sweeps import UNITS
 from netpipe.failure import USAGE, Failure
+from netpipe.reading.sweeps import UNITS
 
 BETWEEN = "|"
 MOST = 1000  # of one text: beyond it nobody meant it

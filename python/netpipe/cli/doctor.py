@@ -17,8 +17,8 @@ from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE, Failure
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.analysis.doctor import Diagnosis
-    from netpipe.mpi.discover import Found
+    from netpipe.findings.doctor import Diagnosis
+    from netpipe.libraries.adding.discover import Found
 
 MARKS = {
     "severe": ("✗", "bold red"),
@@ -50,8 +50,8 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     Exits with 0 where something can be measured, with 3 where nothing can.
     """
     from netpipe import native
-    from netpipe.analysis.doctor import diagnose
-    from netpipe.mpi import added, discover
+    from netpipe.findings.doctor import diagnose
+    from netpipe.libraries.adding import added, discover
 
     paths = [str(Path(file).absolute()) for file in files]
     # First of all: the load that our own questions make is not what we want to see.
@@ -75,7 +75,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
         }
         click.echo(json.dumps(answer))
         return code
-    from netpipe.render.terminal import console
+    from netpipe.render.terminal.summary import console
 
     out = console()
     print_host(out, environment, measured, problem)
@@ -163,7 +163,7 @@ def print_host(
 def print_layers(out: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal import Rows
+    from netpipe.render.terminal.summary import Rows
 
     out.print()
     if diagnosis.layers:

@@ -39,7 +39,7 @@ def command(
     np.out has no names in it: it holds one curve, which --variant, --pattern and --launch choose.
     """
     from netpipe.records import Run
-    from netpipe.render import npout, table
+    from netpipe.render.export import npout, table
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
     points = choose(Run.read(run), variant, pattern, launch)

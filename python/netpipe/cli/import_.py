@@ -34,7 +34,7 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
     really is.
     """
     from netpipe.records import End, Header, Rank, Variant, encode
-    from netpipe.render import npout
+    from netpipe.render.export import npout
     from netpipe.run_file import make_room, now
 
     path = Path(file)
@@ -75,7 +75,7 @@ def text_of(path: Path) -> str:
 
 
 def read(path: Path, form: str, variant: str, pattern: str) -> list[Point]:
-    from netpipe.render import npout, table
+    from netpipe.render.export import npout, table
 
     try:
         if form in npout.FORMATS:

@@ -46,7 +46,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     if as_json:
         click.echo(json.dumps(listing))
         return
-    from netpipe.render.terminal import console
+    from netpipe.render.terminal.summary import console
 
     out = console()
     if names:
@@ -67,7 +67,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal import Rows
+    from netpipe.render.terminal.summary import Rows
 
     made = Rows(("module", "left"), ("stands on", "left"), ("hosts", "left"), ("what it is", "left"))
     for module in listing["modules"]:
@@ -106,7 +106,7 @@ def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
     if pattern["options"]:
         print_options(out, pattern["options"])
     if pattern.get("measures"):
-        from netpipe.render.terminal import Rows
+        from netpipe.render.terminal.summary import Rows
 
         out.print()
         made = Rows(("measure", "left"), ("unit", "left"), ("what it says", "left"))
@@ -141,7 +141,7 @@ def print_options(
     """`tuned`: it is worth a word which of them are left as they are by tuning."""
     from rich.text import Text
 
-    from netpipe.render.terminal import Rows
+    from netpipe.render.terminal.summary import Rows
 
     if not options:
         out.print("It has no options.")

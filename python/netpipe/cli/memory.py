@@ -144,7 +144,7 @@ class Starts:
 def conclude(run: Run, output: Path, as_json: bool) -> None:
     import sys
 
-    from netpipe.render.terminal import console, print_summary
+    from netpipe.render.terminal.summary import console, print_summary
 
     out = console(sys.stderr if as_json else sys.stdout)
     print_summary(out, run)

@@ -15,7 +15,7 @@ from netpipe.failure import USAGE, Failure
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.mpi.added import Checked
+    from netpipe.libraries.adding.added import Checked
 
 
 @click.group(invoke_without_command=True)
@@ -27,13 +27,13 @@ def command(context: click.Context, as_json: bool) -> None:
         if as_json:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")
         return
-    from netpipe.mpi import added
+    from netpipe.libraries.adding import added
 
     found = list(added.checked())
     if as_json:
         click.echo(json.dumps({"modules": [each.as_json() for each in found]}))
         return
-    from netpipe.render.terminal import console
+    from netpipe.render.terminal.summary import console
 
     print_modules(console(), found)
 
@@ -78,8 +78,8 @@ def add(
     into: Path | None,
 ) -> None:
     """Build the module of one more MPI library, so that 'netpipe run mpi@NAME' measures it."""
-    from netpipe.mpi.add import Wish
-    from netpipe.mpi.add import add as build
+    from netpipe.libraries.adding.add import Wish
+    from netpipe.libraries.adding.add import add as build
 
     settings = dict(setting(one) for one in environment)
     done = build(
@@ -98,7 +98,7 @@ def add(
 )
 def remove(names: tuple[str, ...]) -> None:
     """Remove modules that were added. The library itself stays."""
-    from netpipe.mpi import added
+    from netpipe.libraries.adding import added
 
     for one in [added.one(name) for name in names]:
         added.remove(one.name)
@@ -120,7 +120,7 @@ def on_path(program: str) -> Path:
 
 
 def complete_added(incomplete: str) -> list[CompletionItem]:
-    from netpipe.mpi import added
+    from netpipe.libraries.adding import added
 
     try:
         there = added.all_()

@@ -68,8 +68,8 @@ def command(
     from netpipe import Run
     from netpipe.cli.show import check_names
     from netpipe.render import openings
-    from netpipe.render.figures import draw
-    from netpipe.render.pictures import NothingToDraw, picture
+    from netpipe.render.figures.draw import draw
+    from netpipe.render.figures.pictures import NothingToDraw, picture
 
     chosen = file_format or _format_of(output)
     target = output or Path(f"{figure}.{chosen}")

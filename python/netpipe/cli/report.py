@@ -23,8 +23,8 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     distrust. Several runs are laid over each other: each variant says where its ranks were (--pin, or on several
     hosts), else which file it is from.
     """
-    from netpipe.analysis import merge
-    from netpipe.render.html import write
+    from netpipe.reading import merge
+    from netpipe.render.page.page import write
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netpipe.launch.plan import Plan
     from netpipe.records import End, Run
     from netpipe.records import Plan as ResolvedPlan
-    from netpipe.render.live import Display
+    from netpipe.render.terminal.live import Display
 
 # Every layer of one host above the one that it stands on, with the waiting of each that a layer above it needs.
 DEFAULT_VARIANTS = (
@@ -250,8 +250,8 @@ def dry_run(answer: dict[str, Any], launches: int, as_json: bool) -> int:
 
         click.echo(json.dumps({**answer, "launches": launches}))
         return DONE
-    from netpipe.render.plan import print_plan
-    from netpipe.render.terminal import console
+    from netpipe.render.terminal.plan import print_plan
+    from netpipe.render.terminal.summary import console
 
     print_plan(console(), resolve(answer), answer, launches)
     return DONE
@@ -259,12 +259,12 @@ def dry_run(answer: dict[str, Any], launches: int, as_json: bool) -> int:
 
 def make_display(quiet: bool, plan: ResolvedPlan) -> Display:
     from netpipe.cli import say
-    from netpipe.render import live
+    from netpipe.render.terminal import live
 
     if quiet:
         return live.Silent(say)
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from netpipe.render.terminal import console
+        from netpipe.render.terminal.summary import console
 
         return live.LiveTable(console(sys.stderr), plan)
     return live.Lines(say)
@@ -364,7 +364,7 @@ def finish(output: Path, end: End) -> int:
 
 
 def conclude(run: Run, output: Path, as_json: bool) -> None:
-    from netpipe.render.terminal import console, print_summary
+    from netpipe.render.terminal.summary import console, print_summary
 
     out = console(sys.stderr if as_json else sys.stdout)
     print_summary(out, run)
@@ -378,7 +378,7 @@ def conclude(run: Run, output: Path, as_json: bool) -> None:
 def make_report(output: Path, report: Path, quiet: bool) -> None:
     from netpipe.cli import say
     from netpipe.records import Run
-    from netpipe.render.html import write
+    from netpipe.render.page.page import write
 
     write(Run.read(output), report)
     if not quiet:

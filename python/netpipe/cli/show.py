@@ -14,7 +14,7 @@ from netpipe.failure import USAGE, Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from netpipe.analysis.curves import Curve
+    from netpipe.reading.curves import Curve
     from netpipe.records import Run
 
 
@@ -37,8 +37,8 @@ def command(
 
     Several runs are laid over each other: each variant says where its ranks were, else which file it is from.
     """
-    from netpipe.analysis import merge
-    from netpipe.analysis.curves import curves
+    from netpipe.reading import merge
+    from netpipe.reading.curves import curves
 
     whole = merge.read(runs or (Path("run.jsonl"),))
     found = choose(curves(whole), variant, pattern)
@@ -46,7 +46,7 @@ def command(
         click.echo(to_json(whole, found, points or bool(variant)))
         return
     from netpipe.render.sentences import measured, when
-    from netpipe.render.terminal import console, point_table, print_summary
+    from netpipe.render.terminal.summary import console, point_table, print_summary
 
     out = console()
     if variant or points:
@@ -90,10 +90,10 @@ def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[
 def to_json(run: Run, found: list[Curve], points: bool) -> str:
     import msgspec
 
-    from netpipe.analysis.floor import floors
-    from netpipe.analysis.losses import losses
-    from netpipe.analysis.states import states
-    from netpipe.analysis.summary import summarise
+    from netpipe.findings.floor import floors
+    from netpipe.reading.losses import losses
+    from netpipe.reading.states import states
+    from netpipe.reading.summary import summarise
 
     names = {(curve.variant, curve.pattern) for curve in found}
     answer: dict[str, Any] = {

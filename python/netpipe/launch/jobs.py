@@ -26,10 +26,10 @@ from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.launch.condense import condense, hopeless
 from netpipe.launch.description import Description, find
 from netpipe.launch.events import Launch
-from netpipe.launch.families import CHOICES, Family, Start, Task, families
-from netpipe.launch.families import find as find_family
 from netpipe.launch.hosts import Hosts, parse
 from netpipe.launch.processes import end_all_with, remove_unused, shared_memory
+from netpipe.libraries import CHOICES, Family, Start, Task, families
+from netpipe.libraries import find as find_family
 
 LEAVE_S = 2.0  # that launchers get to leave by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netpipe.analysis.estimate import Estimate
-from netpipe.analysis.loggp import Line, LogGP, Range, told_from_zero
-from netpipe.render.page_tables import Column, Table
-from netpipe.render.terminal import Rows
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.loggp import Line, LogGP, Range, told_from_zero
+from netpipe.render.page.tables import Column, Table
+from netpipe.render.terminal.summary import Rows
 from netpipe.render.units import percent_text, rate_text, size_text, time_text
 
 NAME = "LogGP"

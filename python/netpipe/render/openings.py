@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 
-from netpipe.analysis.openings import Opening, Spread, openings
+from netpipe.reading.openings import Opening, Spread, openings
 from netpipe.records import Run
-from netpipe.render.page_tables import Column, Table
-from netpipe.render.pictures import Axis, Line, NothingToDraw, Picture
+from netpipe.render.figures.pictures import Axis, Line, NothingToDraw, Picture
+from netpipe.render.page.tables import Column, Table
 from netpipe.render.sentences import when, where
-from netpipe.render.terminal import Rows
+from netpipe.render.terminal.summary import Rows
 from netpipe.render.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
 
 BAND = "least and most of all launches"

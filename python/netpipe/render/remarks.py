@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.analysis.cells import slowest_of
-from netpipe.analysis.curves import curves
-from netpipe.analysis.floor import NOTABLE, Floor, floors
-from netpipe.analysis.launches import launches
-from netpipe.analysis.merge import name_of
-from netpipe.analysis.modes import several_modes
-from netpipe.analysis.offered import Shortfall, shortfalls
-from netpipe.analysis.posting import Posting, posting
-from netpipe.analysis.states import states
+from netpipe.findings.floor import NOTABLE, Floor, floors
+from netpipe.findings.offered import Shortfall, shortfalls
+from netpipe.findings.posting import Posting, posting
+from netpipe.reading.cells import slowest_of
+from netpipe.reading.curves import curves
+from netpipe.reading.launches import launches
+from netpipe.reading.merge import name_of
+from netpipe.reading.modes import several_modes
+from netpipe.reading.states import states
 from netpipe.render.sentences import (
     SKEWED,
     begun_sentence,
@@ -31,8 +31,8 @@ from netpipe.render.sentences import (
 from netpipe.render.units import percent_text, size_text, time_text, width_text
 
 if TYPE_CHECKING:
-    from netpipe.analysis.losses import Loss
-    from netpipe.analysis.summary import Summary
+    from netpipe.reading.losses import Loss
+    from netpipe.reading.summary import Summary
     from netpipe.records import Run
 
 # The last one explains the * in the table of losses.

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from netpipe.analysis.cells import CLOCK_ERROR, Slowest
-from netpipe.analysis.curves import Curve, curves, shown_point
-from netpipe.analysis.estimate import Estimate
-from netpipe.analysis.launches import LaunchSpread
-from netpipe.analysis.losses import Loss
-from netpipe.analysis.measures import measures_of
-from netpipe.analysis.merge import name_of
-from netpipe.analysis.modes import SeveralModes
-from netpipe.analysis.openings import openings
-from netpipe.analysis.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
-from netpipe.analysis.summary import Summary
-from netpipe.analysis.sweeps import families
+from netpipe.reading.cells import CLOCK_ERROR, Slowest
+from netpipe.reading.curves import Curve, curves, shown_point
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.launches import LaunchSpread
+from netpipe.reading.losses import Loss
+from netpipe.reading.measures import measures_of
+from netpipe.reading.merge import name_of
+from netpipe.reading.modes import SeveralModes
+from netpipe.reading.openings import openings
+from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
+from netpipe.reading.summary import Summary
+from netpipe.reading.sweeps import families
 from netpipe.records import Point, Run
 from netpipe.render.units import (
     percent_text,

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds the layers. A layer is a folder in src/modules with its sources and a module.toml:
+#
+#     summary = "one line, as in the module's table"
+#     build = "here"              "library": by `netpipe modules add`, with the compiler of each library
+#
+#     [needs]                     of a layer over a library; without it a layer is always built
+#     header = "ucp/api/ucp.h"    what must compile
+#     libraries = "ucp ucs"       what it is linked with
+#     get = "apt install libucx-dev"
+#
+# A layer whose library is missing is not built. It leaves NAME.absent beside the modules instead, so that `netpipe list`
+# can say what it would take.
+include(CheckIncludeFileCXX)
+set(NETPIPE_MODULE_FOLDER "${CMAKE_BINARY_DIR}/lib/netpipe/modules")
+
+# The value of `key = "value"` in this section ("" before the first one), or "".
+function(netpipe_module_value file section key result)
+  set(${result} "" PARENT_SCOPE)
+  set(current "")
+  file(STRINGS "${file}" lines ENCODING UTF-8)
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^\\[([a-z]+)\\]")
+      set(current "${CMAKE_MATCH_1}")
+    elseif(current STREQUAL section AND line MATCHES "^${key} *= *\"([^\"]*)\"")
+      set(${result} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# netpipe_add_module(NAME DIRECTORY SOURCE...): one module, as DIRECTORY/NAME.so.
+function(netpipe_add_module name directory)
+  add_library(module_${name} MODULE ${ARGN})
+  set_target_properties(module_${name} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" LIBRARY_OUTPUT_DIRECTORY "${directory}")
+  target_include_directories(module_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src/modules")
+endfunction()
+
+file(GLOB layers CONFIGURE_DEPENDS src/modules/*/module.toml)
+foreach(toml IN LISTS layers)
+  get_filename_component(folder "${toml}" DIRECTORY)
+  get_filename_component(name "${folder}" NAME)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${toml}")
+  netpipe_module_value("${toml}" "" build build)
+  if(build STREQUAL "library")
+    install(DIRECTORY "${folder}/" DESTINATION ${CMAKE_INSTALL_DATADIR}/netpipe/modules/${name})
+    continue()
+  endif()
+  netpipe_module_value("${toml}" needs header header)
+  netpipe_module_value("${toml}" needs libraries libraries)
+  netpipe_module_value("${toml}" needs get get)
+  separate_arguments(libraries)
+  set(missing "")
+  if(header)
+    string(MAKE_C_IDENTIFIER "NETPIPE_HAVE_${header}" have)
+    check_include_file_cxx("${header}" ${have})
+    if(NOT ${have})
+      set(missing "its header ${header}")
+    endif()
+  endif()
+  foreach(library IN LISTS libraries)
+    string(MAKE_C_IDENTIFIER "NETPIPE_LIBRARY_${library}" found)
+    find_library(${found} "${library}")
+    if(NOT ${found} AND NOT missing)
+      set(missing "its library ${library}")
+    endif()
+  endforeach()
+  set(absent "${NETPIPE_MODULE_FOLDER}/${name}.absent")
+  if(missing)
+    netpipe_module_value("${toml}" "" summary summary)
+    file(WRITE "${absent}" "netpipe-absent 1\nname ${name}\nsummary ${summary}\n"
+         "reason it was not built: ${missing} was not found; ${get}, then build netpipe again\n")
+    install(FILES "${absent}" DESTINATION lib/netpipe/modules)
+    file(REMOVE "${NETPIPE_MODULE_FOLDER}/${name}.so")  # of an earlier build, when the library was there
+    continue()
+  endif()
+  file(REMOVE "${absent}")
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c" "${folder}/*.cpp")
+  netpipe_add_module(${name} "${NETPIPE_MODULE_FOLDER}" ${sources})
+  foreach(library IN LISTS libraries)
+    string(MAKE_C_IDENTIFIER "NETPIPE_LIBRARY_${library}" found)
+    target_link_libraries(module_${name} PRIVATE "${${found}}")
+  endforeach()
+  install(TARGETS module_${name} LIBRARY DESTINATION lib/netpipe/modules)
+endforeach()

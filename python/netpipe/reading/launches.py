@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several launches of the same plan: what differs between them, apart from what varies inside one (METHOD
+rule 8).
+
+Two starts of a program can differ more than two hours inside one. Per size the number is the median of the
+launches' medians; `spread` is their largest over their smallest, `inside` the relative half width that the
+launches themselves gave. Launches in different states of the machine are never mixed: `curves` keeps those of
+one state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from netpipe.reading.curves import Curve, curves
+
+if TYPE_CHECKING:
+    from netpipe.records import Run
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSpread:
+    size_bytes: int
+    launches: tuple[int, ...]  # their numbers
+    median_ns: float  # median of the launches' medians, per operation
+    spread: float  # largest over smallest of them: 1 is no spread
+    inside: float | None  # median of the launches' relative half widths
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpread:
+    variant: str
+    pattern: str
+    launches: int
+    sizes: tuple[SizeSpread, ...]  # those with two launches or more in one state of the machine
+    typical_spread: float  # median over the sizes
+    worst: SizeSpread
+    typical_inside: float | None
+    left_out: int  # points in another state of the machine than the ones taken together
+
+
+def launches(run: Run) -> tuple[LaunchSpread, ...]:
+    """One for each curve that was launched more than once; none for a run of one launch."""
+    return tuple(spread for spread in map(_spread, curves(run)) if spread is not None)
+
+
+def _spread(curve: Curve) -> LaunchSpread | None:
+    sizes = []
+    for spot in curve.spots:
+        medians = [point.median_ns for point in spot.points]
+        if len(medians) < 2 or min(medians) <= 0:
+            continue
+        sizes.append(
+            SizeSpread(
+                size_bytes=spot.size_bytes,
+                launches=tuple(point.launch for point in spot.points),
+                median_ns=median(medians),
+                spread=max(medians) / min(medians),
+                inside=_median_known([point.half_width for point in spot.points]),
+            )
+        )
+    if not sizes:
+        return None
+    return LaunchSpread(
+        variant=curve.variant,
+        pattern=curve.pattern,
+        launches=len({launch for size in sizes for launch in size.launches}),
+        sizes=tuple(sizes),
+        typical_spread=median(size.spread for size in sizes),
+        worst=max(sizes, key=lambda size: size.spread),
+        typical_inside=_median_known([size.inside for size in sizes]),
+        left_out=curve.left_out,
+    )
+
+
+def _median_known(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

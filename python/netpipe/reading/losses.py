@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each layer loses of the layer that it stands on.
+
+Every module names the module below it. Where both are in a run, under the same pattern, their curves are laid
+over each other at every size that both have: how many times longer the upper one takes, how many nanoseconds
+it adds, how much of the throughput it keeps. Points are paired within one launch and one state of the machine
+only; a size whose two points stand in different states is left out and counted. The intervals are those of
+`estimate.ratio` and `estimate.difference`, one size at a time: of many sizes without any difference, one in
+twenty would show one by chance.
+
+Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that
+was measured with the same waiting (option `wait`). Where there is none it is the nearest layer, and the pair
+says in `waits` where it waits differently. Of several variants of that layer it is the plain one (named as its
+module), else the first one.
+
+A layer between two hosts is never held against one inside a host: that would be a loss of the link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
+from netpipe.reading.estimate import Estimate, across, difference, ratio
+from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from netpipe.records import Point, Run, Variant
+
+
+# What stands below the modules of this repository, for runs that did not open the layer between: the words of
+# their own tables (np_module.below), which a test holds this to.
+STACK: Mapping[str, str | None] = {"tcp": "unix", "unix": "pipe", "pipe": "shm", "shm": "memcpy"}
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLoss:
+    """At one size."""
+
+    size_bytes: int
+    times: Estimate  # time of the layer over time of the one below: 2 is twice as long
+    added_ns: Estimate  # per operation
+    converged: bool | None  # both points, in every launch; None: nobody knows
+
+    @property
+    def kept(self) -> Estimate:
+        """The fraction of the throughput of the layer below that is left."""
+        return self.times.inverse()
+
+    @property
+    def seen(self) -> bool:
+        """False: the interval holds 1, or there is none: no difference was seen."""
+        return not self.times.covers(1)
+
+
+@dataclass(frozen=True, slots=True)
+class PeakLoss:
+    """Best rate against best rate, each at the size where it was reached. `kept` is a fraction."""
+
+    kept: Estimate
+    size_bytes: int
+    below_size_bytes: int
+
+    @property
+    def seen(self) -> bool:
+        return not self.kept.covers(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    variant: str
+    pattern: str
+    below: str  # the variant it is compared with
+    adds: str | None  # what the layer adds, in its module's words
+    absent: tuple[str, ...]  # layers between the two that this run did not measure, or not with this waiting
+    waits: tuple[str, str] | None  # how the two wait, where they do so differently
+    sizes: tuple[SizeLoss, ...]  # by rising size
+    small: SizeLoss | None  # at 8 bytes, else the smallest common size up to 64
+    peak: PeakLoss | None
+    other_state_sizes: int  # sizes that both have, but in different states of the machine: not compared
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    variant: str
+    module: str
+    below: str | None
+    adds: str | None
+    wait: str | None
+    hosts: frozenset[str | None]
+
+
+def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...]:
+    """Every loss that the run can show, in the order of the plan.
+
+    `stack` says what stands below modules that the run did not open (module -> module below), so that a layer
+    whose neighbour is absent is compared with the next one down. What the run recorded goes before it.
+    """
+    layers = _layers(run)
+    under = dict(stack) | {layer.module: layer.below for layer in layers.values()}
+    curves = grouped(run.points)
+    found = []
+    for variant, pattern in curves:
+        layer = layers.get(variant)
+        if layer is None:
+            continue
+        own = _launches(curves[variant, pattern])
+        measured = [
+            layers[v]
+            for v, p in curves
+            if p == pattern and v in layers and not own.isdisjoint(_launches(curves[v, p]))
+        ]
+        down = _down(layer, under)
+        nearest = None
+        for place, module in enumerate(down):
+            there = [other for other in measured if other.module == module and other.hosts == layer.hosts]
+            alike = [other for other in there if layer.wait in (None, other.wait)]
+            if alike:
+                nearest = (place, alike)
+                break
+            if there and nearest is None:
+                nearest = (place, there)
+        if nearest is not None:
+            place, there = nearest
+            found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
+    order = place_in_plan(run)
+    return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
+
+
+def _launches(curve: Mapping[int, Sequence[Point]]) -> set[int]:
+    return {point.launch for points in curve.values() for point in points}
+
+
+def _layers(run: Run) -> dict[str, _Layer]:
+    options = {variant.variant: variant.options for plan in run.plans for variant in plan.variants}
+    return {
+        opened.variant: _Layer(
+            opened.variant,
+            opened.module,
+            opened.below,
+            opened.adds,
+            options.get(opened.variant, {}).get("wait") or _found_wait(opened),
+            frozenset(rank.host for rank in opened.ranks),
+        )
+        for opened in run.variants
+    }
+
+
+def _found_wait(opened: Variant) -> str | None:
+    """How a library waits that has no option for it, as its module found out; "none" is a layer that never waits."""
+    wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
+    return None if wait == "none" else wait
+
+
+def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:
+    """The modules below, from the nearest on; a stack that bites its tail ends too."""
+    down: list[str] = []
+    module = layer.below
+    while module is not None and module not in down:
+        down.append(module)
+        module = under.get(module)
+    return down
+
+
+def _differ(layer: _Layer, other: _Layer) -> bool:
+    return layer.wait is not None and other.wait is not None and layer.wait != other.wait
+
+
+def _plain(there: Sequence[_Layer]) -> _Layer:
+    return next((other for other in there if other.variant == other.module), there[0])
+
+
+def _loss(
+    layer: _Layer,
+    below: _Layer,
+    pattern: str,
+    absent: tuple[str, ...],
+    curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
+) -> Loss:
+    upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
+    sizes, other_state = [], 0
+    by_launch: dict[int, list[tuple[Point, Point]]] = {}
+    for size in sorted(upper.keys() & lower.keys()):
+        matching = {point.launch: point for point in lower[size]}
+        both = [(point, matching[point.launch]) for point in upper[size] if point.launch in matching]
+        pairs = [(a, b) for a, b in both if a.state == b.state and time_of(a).low > 0 and time_of(b).low > 0]
+        other_state += any(a.state != b.state for a, b in both) and not pairs
+        if pairs:
+            sizes.append(_size_loss(pairs))
+        for pair in pairs:
+            by_launch.setdefault(pair[0].launch, []).append(pair)
+    small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
+    return Loss(
+        variant=layer.variant,
+        pattern=pattern,
+        below=below.variant,
+        adds=layer.adds,
+        absent=absent,
+        waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
+        sizes=tuple(sizes),
+        small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
+        peak=_peak_loss(list(by_launch.values())),
+        other_state_sizes=other_state,
+    )
+
+
+def _size_loss(pairs: Sequence[tuple[Point, Point]]) -> SizeLoss:
+    return SizeLoss(
+        size_bytes=pairs[0][0].size_bytes,
+        times=across([ratio(time_of(a), time_of(b)) for a, b in pairs]),
+        added_ns=across([difference(time_of(a), time_of(b)) for a, b in pairs]),
+        converged=all_converged(point for pair in pairs for point in pair),
+    )
+
+
+def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | None:
+    """Over the sizes that both have; the sizes named are those of the first launch."""
+    kept, sizes = [], []
+    for pairs in launches:
+        tops = [_fastest([pair[side] for pair in pairs]) for side in (0, 1)]
+        rates = [rate_of(top) for top in tops if top is not None]
+        if len(rates) == 2 and rates[0] is not None and rates[1] is not None:
+            kept.append(ratio(rates[0], rates[1]))
+            sizes.append([top.size_bytes for top in tops if top is not None])
+    return PeakLoss(across(kept), sizes[0][0], sizes[0][1]) if kept else None
+
+
+def _fastest(points: Sequence[Point]) -> Point | None:
+    return fastest((rate, point) for point in points if (rate := rate_of(point)) is not None)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What patterns say beside the time of an operation: their measures, by size; and the few sizes that stand for all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netpipe.reading.curves import Curve, Spot, curves
+from netpipe.reading.estimate import Estimate, across, unsure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from netpipe.records import Measure, Run
+
+TYPICAL_BYTES = (
+    8,
+    1 << 10,
+    64 << 10,
+    1 << 20,
+)  # a small message, one of a packet, one of a window, a large one
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measure of one curve; `values` by rising size, with the interval of the median."""
+
+    variant: str
+    pattern: str
+    name: str
+    unit: str
+    values: dict[int, Estimate]
+
+
+def measured(run: Run) -> tuple[Measured, ...]:
+    """Every measure of every curve, in the order of the plan and then of the pattern."""
+    return tuple(measure for curve in curves(run) for measure in measures_of(curve))
+
+
+def measures_of(curve: Curve) -> tuple[Measured, ...]:
+    found: dict[str, Measured] = {}
+    for spot in curve.spots:
+        for name, (unit, estimate) in _of(spot).items():
+            of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
+            of.values[spot.size_bytes] = estimate
+    return tuple(found.values())
+
+
+def _of(spot: Spot) -> dict[str, tuple[str, Estimate]]:
+    said: dict[str, tuple[str, list[Estimate]]] = {}
+    for point in spot.points:
+        for measure in point.measures:
+            estimate = _estimate(measure)
+            if estimate is not None:
+                said.setdefault(measure.name, (measure.unit, []))[1].append(estimate)
+    return {name: (unit, across(estimates)) for name, (unit, estimates) in said.items()}
+
+
+def _estimate(measure: Measure) -> Estimate | None:
+    if measure.median is None or not math.isfinite(measure.median):
+        return None
+    if measure.low is None or measure.high is None:
+        return unsure(measure.median)
+    return Estimate(measure.median, min(measure.low, measure.median), max(measure.high, measure.median))
+
+
+def typical_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
+    """Of these sizes those that stand for all: the ones nearest to 8 B, 1 KiB, 64 KiB and 1 MiB."""
+    there = sorted(set(sizes))
+    if not there:
+        return ()
+    nearest = {
+        min(there, key=lambda size: abs(math.log2(max(size, 0.5) / wanted))) for wanted in TYPICAL_BYTES
+    }
+    return tuple(sorted(nearest))

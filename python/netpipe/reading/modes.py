@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many ways of going there are to a distribution of times: its modes.
+
+The histogram is resampled into buckets of one width in log time and smoothed there with a Gaussian kernel, whose width
+is Silverman's rule for the central half of the samples (B. W. Silverman, "Density Estimation for Statistics and Data
+Analysis", 1986, section 3.4), narrowed to half of it because that rule smooths two modes into one; never less than the
+histogram or the clock resolves, and wider where samples are sparse (I. S. Abramson, "On bandwidth variation in kernel
+estimates", Annals of Statistics 10, 1982). Two peaks are two modes where the density between them falls to less than
+half of the lower one, and where each has at least 5 % of the samples. A tail falls and does not rise again, so it is no
+mode, however heavy; a few slow operations that lie together are too few.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from netpipe.reading.curves import curves, shown_point
+from netpipe.reading.measures import typical_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from netpipe.records import Histogram, Point, Run
+
+LEAST_SAMPLES = 200
+LEAST_SHARE = 0.05
+DEEPEST_VALLEY = 0.5  # of the lower peak
+NARROWER = 0.5  # than Silverman's rule
+LEAST_WIDTH_BUCKETS = 1.5  # of the kernel: a histogram knows no more than its buckets
+MOST_CELLS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    at_ns: float  # the median of the samples between its valleys
+    share: float  # of the samples
+    low_ns: float  # where its valleys are
+    high_ns: float
+
+
+def modes(histogram: Histogram | None, clock_ns: float = 0.0) -> tuple[Mode, ...]:
+    """By rising time; none where there are too few samples to say, else at least one. `clock_ns` is what the clock can
+    tell apart, per operation: times that lie further apart only because of it are no modes.
+    """
+    if histogram is None or sum(histogram.count) < LEAST_SAMPLES:
+        return ()
+    pairs = [
+        (low, count)
+        for low, count in zip(histogram.low_ns, histogram.count, strict=False)
+        if low > 0 and count > 0
+    ]
+    if not pairs:
+        return ()
+    step = math.log1p(histogram.resolution or 0.01)
+    first = math.log(min(low for low, _ in pairs))
+    last = math.log(max(low for low, _ in pairs))
+    step = max(step, (last - first) / MOST_CELLS)
+    counts = [0] * (round((last - first) / step) + 1)
+    for low, count in pairs:
+        counts[round((math.log(low) - first) / step)] += count
+    lower = math.exp(first + _quantile(counts, sum(counts) / 4) * step)
+    density = _density(counts, max(_width(counts), math.log1p(clock_ns / lower) / step))
+    bounds = _merged(counts, density, _valleys(density))
+    total = sum(counts)
+    found = []
+    for start, stop in pairwise(bounds):
+        inside = counts[start:stop]
+        middle = first + (start + _median(inside) + 0.5) * step
+        edges = (math.exp(first + start * step), math.exp(first + stop * step))
+        found.append(Mode(math.exp(middle), sum(inside) / total, *edges))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralModes:
+    """A curve whose distribution has more than one mode, at the smallest of the typical sizes where it has."""
+
+    variant: str
+    pattern: str
+    point: Point
+    modes: tuple[Mode, ...]
+    other_sizes: tuple[int, ...]  # typical ones, where it has several too
+
+
+def several_modes(run: Run) -> tuple[SeveralModes, ...]:
+    """Every curve that has, the one with the largest second mode first."""
+    found = []
+    for curve in curves(run):
+        sizes = typical_sizes(spot.size_bytes for spot in curve.spots)
+        points = [shown_point(spot) for spot in curve.spots if spot.size_bytes in sizes]
+        with_modes = [(point, modes_of(run, point)) for point in points]
+        several = [(point, of) for point, of in with_modes if len(of) > 1]
+        if several:
+            rest = tuple(point.size_bytes for point, _ in several[1:])
+            found.append(SeveralModes(curve.variant, curve.pattern, *several[0], rest))
+    return tuple(sorted(found, key=lambda one: -sorted(mode.share for mode in one.modes)[-2]))
+
+
+def modes_of(run: Run, point: Point) -> tuple[Mode, ...]:
+    """The modes of a point, whose times are no finer than the clock's."""
+    ticks = [
+        y.clock_resolution_ns for y in run.yardsticks if y.launch == point.launch and y.clock_resolution_ns
+    ]
+    operations = 1 if point.single else point.ops or 1
+    return modes(point.histogram, max(ticks, default=0.0) / operations)
+
+
+def _width(counts: Sequence[int]) -> float:
+    """Of the kernel, in cells."""
+    total = sum(counts)
+    lower, upper = (_quantile(counts, share * total) for share in (0.25, 0.75))
+    silverman = 0.9 * (upper - lower) / 1.34 / math.pow(total, 0.2)
+    return max(LEAST_WIDTH_BUCKETS, NARROWER * silverman)
+
+
+def _quantile(counts: Sequence[int], wanted: float) -> float:
+    seen = 0.0
+    for place, count in enumerate(counts):
+        if seen + count >= wanted and count:
+            return place + (wanted - seen) / count
+        seen += count
+    return float(len(counts))
+
+
+def _median(counts: Sequence[int]) -> float:
+    return _quantile(counts, sum(counts) / 2) - 0.5
+
+
+def _density(counts: Sequence[int], width: float) -> list[float]:
+    """Where samples are sparse the kernel is wider, by Abramson's square root law: with one width for all, every few
+    samples of a tail would be a peak.
+    """
+    pilot = _smoothed(counts, [width] * len(counts))
+    logs = sum(count * math.log(there) for count, there in zip(counts, pilot, strict=True) if count)
+    typical = math.exp(logs / sum(counts))
+    return _smoothed(
+        counts, [width * max(1.0, math.sqrt(typical / there)) if there else width for there in pilot]
+    )
+
+
+def _smoothed(counts: Sequence[int], widths: Sequence[float]) -> list[float]:
+    smooth = [0.0] * len(counts)
+    for place, (count, width) in enumerate(zip(counts, widths, strict=True)):
+        if not count:
+            continue
+        reach = math.ceil(3 * width)
+        for offset in range(max(0, place - reach), min(len(smooth), place + reach + 1)):
+            smooth[offset] += count / width * math.exp(-(((offset - place) / width) ** 2) / 2)
+    return smooth
+
+
+def _valleys(density: Sequence[float]) -> list[int]:
+    """Where the density is lowest between two peaks: the ends of what may be modes, both ends of all included."""
+    valleys, falling, lowest = [0], False, 0
+    for place in range(1, len(density)):
+        if density[place] < density[place - 1]:
+            falling, lowest = True, place
+        elif density[place] > density[place - 1] and falling:
+            valleys.append((lowest + place) // 2)  # in the middle of a flat one
+            falling = False
+    return [*valleys, len(density)]
+
+
+def _merged(counts: Sequence[int], density: Sequence[float], bounds: list[int]) -> list[int]:
+    """Without the valleys that are too shallow, the shallowest first, and then without parts that are too small."""
+    kept = list(bounds)
+    while len(kept) > 2:
+        peaks = [max(density[start:stop]) for start, stop in pairwise(kept)]
+        depths = [density[kept[i]] / min(peaks[i - 1], peaks[i]) for i in range(1, len(kept) - 1)]
+        worst = max(range(len(depths)), key=depths.__getitem__)
+        if depths[worst] < DEEPEST_VALLEY:
+            break
+        del kept[worst + 1]
+    total = sum(counts)
+    while len(kept) > 2:
+        shares = [sum(counts[start:stop]) / total for start, stop in pairwise(kept)]
+        least = min(range(len(shares)), key=shares.__getitem__)
+        if shares[least] >= LEAST_SHARE:
+            break
+        # It goes to the side from which it is parted less.
+        left = density[kept[least]] if least > 0 else -1.0
+        right = density[kept[least + 1]] if least + 1 < len(shares) else -1.0
+        del kept[least if left >= right else least + 1]
+    return kept

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a whole curve comes to in a few numbers.
+
+Latency is that of the smallest messages, the peak the best rate that was seen, n½ and the knee say how large
+a message must be to get there (n½ after R. W. Hockney, "The communication challenge for MPP", Parallel
+Computing 20 (1994) 389-398, taken here against the peak that was measured and not against an extrapolated
+one).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from netpipe.reading.curves import Curve, Spot, curves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from netpipe.reading.estimate import Estimate
+    from netpipe.records import Run
+
+_Rated = TypeVar("_Rated")
+
+LATENCY_BYTES = 8  # the size of the 2003 paper
+LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
+KNEE = 0.9  # of the peak: from here on larger messages win little
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of one curve. None where the curve does not reach far enough to say."""
+
+    variant: str
+    pattern: str
+    latency_ns: Estimate | None  # per operation: in pingpong half the round trip
+    latency_size_bytes: int | None
+    peak_bytes_per_s: Estimate | None
+    peak_size_bytes: int | None
+    half_size_bytes: float | None  # n½: from here half of the peak is reached; interpolated over log size
+    knee_size_bytes: int | None  # the smallest size with 90 % of the peak: where the curve saturates
+    points: int
+    converged: int | None  # how many points reached the target; None: imported, nobody knows
+    verified: int  # sizes at which every launch checked what arrived
+    unsure: int  # sizes with too few samples for an interval, or imported without one
+    worst_half_width: float | None  # relative, over the points; None where no point has an interval
+    worst_size_bytes: int | None
+
+
+def latency_spot(spots: Sequence[Spot]) -> Spot | None:
+    """The spot whose time is the latency: at 8 bytes, else the smallest size up to 64 bytes."""
+    small = [spot for spot in spots if 0 < spot.size_bytes <= LATENCY_MOST_BYTES]
+    at_eight = [spot for spot in small if spot.size_bytes == LATENCY_BYTES]
+    return next(iter(at_eight or small), None)
+
+
+def fastest(rated: Iterable[tuple[Estimate, _Rated]]) -> _Rated | None:
+    """What has the highest rate, of equal ones the first. A rate without an interval may be one lucky sample: the
+    highest with an interval goes before it where that comes within 10 % of it.
+    """
+    both = list(rated)
+    top = max(both, key=lambda item: item[0].value, default=None)
+    known = [item for item in both if top and item[0].known and item[0].value >= KNEE * top[0].value]
+    best = max(known, key=lambda item: item[0].value, default=top)
+    return best[1] if best else None
+
+
+def peak_spot(spots: Sequence[Spot]) -> Spot | None:
+    return fastest((spot.rate_bytes_per_s, spot) for spot in spots if spot.rate_bytes_per_s is not None)
+
+
+def size_reaching(spots: Sequence[Spot], bytes_per_s: float) -> float | None:
+    """The smallest size that moves at this rate, in bytes: between two sizes the rate is taken as linear in
+    log size.
+
+    A curve that starts above the rate gives its first size: the true one is at most that.
+    """
+    rated = [
+        (spot.size_bytes, spot.rate_bytes_per_s.value) for spot in spots if spot.rate_bytes_per_s is not None
+    ]
+    if rated and rated[0][1] >= bytes_per_s:
+        return float(rated[0][0])
+    for (size, rate), (next_size, next_rate) in pairwise(rated):
+        if next_rate >= bytes_per_s:
+            part = (bytes_per_s - rate) / (next_rate - rate)
+            return math.exp(math.log(size) + part * (math.log(next_size) - math.log(size)))
+    return None
+
+
+def summarise(curve: Curve) -> Summary:
+    spots = curve.spots
+    latency, peak = latency_spot(spots), peak_spot(spots)
+    top = peak.rate_bytes_per_s if peak else None
+    knee = next(
+        (s for s in spots if top and s.rate_bytes_per_s and s.rate_bytes_per_s.value >= KNEE * top.value),
+        None,
+    )
+    widths = [(p.half_width, p.size_bytes) for s in spots for p in s.points if p.half_width is not None]
+    converged = [s.converged for s in spots]
+    worst = max(widths, default=None)
+    return Summary(
+        variant=curve.variant,
+        pattern=curve.pattern,
+        latency_ns=latency.time_ns if latency else None,
+        latency_size_bytes=latency.size_bytes if latency else None,
+        peak_bytes_per_s=top,
+        peak_size_bytes=peak.size_bytes if peak else None,
+        half_size_bytes=size_reaching(spots, top.value / 2) if top else None,
+        knee_size_bytes=knee.size_bytes if knee else None,
+        points=len(spots),
+        converged=sum(map(bool, converged)) if None not in converged else None,
+        verified=sum(all(p.verified_bytes for p in s.points) for s in spots),
+        unsure=sum(not s.time_ns.known for s in spots),
+        worst_half_width=worst[0] if worst else None,
+        worst_size_bytes=worst[1] if worst else None,
+    )
+
+
+def summary(run: Run) -> tuple[Summary, ...]:
+    """One for each curve, in the order of the plan."""
+    return tuple(summarise(curve) for curve in curves(run))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an axis has its ticks, and what stands there: sizes at powers of two, the rest at 1, 2 and 5 times
+powers of ten, each with its unit.
+"""
+
+from __future__ import annotations
+
+import math
+
+from netpipe.render.figures.pictures import Axis
+from netpipe.render.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
+
+MOST = 9  # ticks of one axis
+
+# What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for
+# fractions.
+SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "count": 1.0, "number": 1.0}
+_STEPS = {
+    "size": (SIZE_STEPS, "B"),
+    "time": (TIME_STEPS, "ns"),
+    "rate": (RATE_STEPS, "bps"),
+    "kept": ((), "%"),
+    "count": (COUNT_STEPS, "/s"),
+    "number": ((), ""),
+}
+
+
+def ticks(axis: Axis) -> list[tuple[float, str]]:
+    """(value in the unit of the axis, text)."""
+    values = (
+        (_octaves(axis) if axis.quantity in ("size", "number") else _decades(axis))
+        if axis.log
+        else _even(axis)
+    )
+    return [(value, tick_text(axis.quantity, value)) for value in values]
+
+
+def tick_text(quantity: str, value: float) -> str:
+    """As short as it can be: "16 KiB", "500 ns", "2.5 Gbps"."""
+    if value == 0:
+        return "0"
+    steps, smallest = _STEPS[quantity]
+    shown = value * SCALE[quantity]
+    step, unit = next(
+        ((step, unit) for step, unit in steps if abs(shown) >= step * (1 - 1e-9)), (1, smallest)
+    )
+    number = shown / step
+    # Beyond the largest unit an exponent would be nothing to read on an axis.
+    return (f"{number:.4g} {unit}" if abs(number) < 1000 else f"{number:,.0f} {unit}").rstrip()
+
+
+def _octaves(axis: Axis) -> list[float]:
+    """At powers of two; where the axis has fewer than three, at multiples of one."""
+    first, last = math.ceil(math.log2(axis.low)), math.floor(math.log2(axis.high))
+    if axis.quantity == "size" and last - first < 2:
+        apart = 2.0 ** math.floor(math.log2((axis.high - axis.low) / 4))
+        numbers = range(math.ceil(axis.low / apart), math.floor(axis.high / apart) + 1)
+        return [number * apart for number in numbers]
+    step = next(step for step in (1, 2, 3, 4, 5, 10, 20) if (last - first) / step < MOST or step == 20)
+    return [2.0**power for power in range(first, last + 1) if power % step == 0]
+
+
+def _decades(axis: Axis) -> list[float]:
+    """At powers of ten; where the axis has fewer than three, at 1, 2 and 5 times them."""
+    scale = SCALE[axis.quantity]
+    low, high = axis.low * scale, axis.high * scale
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    inside = [power for power in powers if low <= 10.0**power <= high]
+    factors = (1.0,) if len(inside) >= 3 else (1.0, 2.0, 5.0)
+    every = math.ceil(len(inside) / MOST) if inside else 1
+    values = [f * 10.0**power for power in powers for f in factors if power % every == 0]
+    return [value / scale for value in values if low <= value <= high]
+
+
+def _even(axis: Axis) -> list[float]:
+    scale = SCALE[axis.quantity]
+    span = (axis.high - axis.low) * scale
+    rough = span / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(f * power for f in (1, 2, 5, 10) if f * power >= rough)
+    first = math.ceil(axis.low * scale / step)
+    return [number * step / scale for number in range(first, math.floor(axis.high * scale / step) + 1)]

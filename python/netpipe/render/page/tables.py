@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the report: a header with the unit of each column, and cells as text. Where a column has one
+unit, all its numbers have as many decimals, so that it can be read from top to bottom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from netpipe.reading.curves import Curve, Spot
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.losses import Loss
+from netpipe.reading.summary import Summary
+from netpipe.records import Run
+from netpipe.render.sentences import is_floor, left_out, sizes_text
+from netpipe.render.units import TIME_STEPS, UNKNOWN, digits, size_text, time_text, times_text
+
+THIN = "\u202f"  # between thousands
+TO = " \u2013 "  # between the limits of an interval
+INTERVAL = "95 % interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    unit: str = ""
+    left: bool = False  # words to the left, numbers to the right
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    faint: tuple[bool, ...] = ()  # rows that are to be distrusted
+
+
+def fixed(number: float | None, places: int = 0, step: float = 1.0) -> str:
+    """65539 with a thin space between the thousands, in units of `step`."""
+    return UNKNOWN if number is None else f"{number / step:,.{places}f}".replace(",", THIN)
+
+
+def time_unit_for(values_ns: Iterable[float]) -> tuple[float, str]:
+    """The unit in which the shortest of the times is no fraction."""
+    least = min(values_ns, default=0.0)
+    return next(((step, unit) for step, unit in TIME_STEPS if least >= step), (1.0, "ns"))
+
+
+def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
+    if estimate is None or not estimate.known:
+        return UNKNOWN
+    return f"{text(estimate.low)}{TO}{text(estimate.high)}"
+
+
+def _time_limits(estimate: Estimate | None) -> str:
+    """In the unit of the value, which stands beside them; each with its own where they go far beyond."""
+    step = next((step for step, _ in TIME_STEPS if estimate and abs(estimate.value) >= step), 1.0)
+    if estimate and max(abs(estimate.low), abs(estimate.high)) >= 1000 * step:
+        return _limits(estimate, time_text)
+    return _limits(estimate, lambda value: digits(value / step))
+
+
+def _words(*names: str) -> list[Column]:
+    return [Column(name, left=True) for name in names]
+
+
+# --------------------------------------------------------------------------------------------- summary and
+# losses
+
+
+def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table:
+    verified = any(summary.verified for summary in summaries)
+    sizes = {summary.latency_size_bytes for summary in summaries}
+    one_size = sizes.pop() if len(sizes) == 1 else None
+    columns = _words("variant", *(["pattern"] if several_patterns else []))
+    columns += [Column(f"time at {size_text(one_size)}" if one_size else "shortest time"), Column(INTERVAL)]
+    columns += [] if one_size else [Column("at")]
+    columns += [
+        Column("peak", "Gbps"),
+        Column(INTERVAL, "Gbps"),
+        Column("at"),
+        Column("half from"),
+        Column("90 % from"),
+    ]
+    columns += [Column("converged"), *([Column("verified")] if verified else [])]
+    rows = []
+    for s in summaries:
+        # Nothing is moved there: its rate is none.
+        peak = s.peak_bytes_per_s.scaled(8e-9) if s.peak_bytes_per_s and not is_floor(s.variant) else None
+        row = [s.variant, *([s.pattern] if several_patterns else [])]
+        row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
+        row += [] if one_size else [size_text(s.latency_size_bytes)]
+        row += [fixed(peak.value, 2) if peak else UNKNOWN, _limits(peak, lambda value: fixed(value, 2))]
+        row += [
+            size_text(size if peak else None)
+            for size in (s.peak_size_bytes, s.half_size_bytes, s.knee_size_bytes)
+        ]
+        row += [f"{UNKNOWN if s.converged is None else s.converged} of {s.points}"]
+        row += [f"{s.verified} of {s.points}"] if verified else []
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows))
+
+
+def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
+    sizes = {loss.small.size_bytes for loss in losses if loss.small}
+    one_size = sizes.pop() if len(sizes) == 1 else None
+    columns = _words("layer", "against", *(["pattern"] if several_patterns else []), "adds")
+    columns += [] if one_size else [Column("smallest")]
+    at = f" at {size_text(one_size)}" if one_size else ""
+    columns += [Column(f"takes{at}"), Column(INTERVAL), Column(f"added{at}"), Column(INTERVAL)]
+    columns += [Column("peak kept", "%"), Column(INTERVAL, "%"), Column("sizes that differ")]
+    rows = []
+    for loss in losses:
+        small = loss.small
+        kept = loss.peak.kept.scaled(100) if loss.peak else None
+        row = [loss.variant, loss.below + (f" ({loss.waits[1]})" if loss.waits else "")]
+        row += [loss.pattern] if several_patterns else []
+        row += [loss.adds or UNKNOWN]
+        row += [] if one_size else [size_text(small.size_bytes if small else None)]
+        row += [
+            times_text(small.times.value if small else None),
+            _limits(small.times, digits) if small else UNKNOWN,
+        ]
+        row += [
+            time_text(small.added_ns.value if small else None),
+            _time_limits(small.added_ns if small else None),
+        ]
+        row += [fixed(kept.value, 1) if kept else UNKNOWN, _limits(kept, lambda value: fixed(value, 1))]
+        row += [f"{sum(size.seen for size in loss.sizes)} of {len(loss.sizes)}"]
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows))
+
+
+def loss_sizes_table(losses: Sequence[Loss]) -> Table:
+    """Throughput kept at every size, two columns for each layer."""
+    kept = [{size.size_bytes: size.kept.scaled(100) for size in loss.sizes} for loss in losses]
+    columns = [Column("size", "B")]
+    for loss in losses:
+        pattern = f", {loss.pattern}" if len({other.pattern for other in losses}) > 1 else ""
+        columns += [Column(f"{loss.variant} of {loss.below}{pattern}", "%"), Column(INTERVAL, "%")]
+    rows = []
+    for size in sorted({size for of_loss in kept for size in of_loss}):
+        row = [fixed(size)]
+        for share in (of_loss.get(size) for of_loss in kept):
+            row += [fixed(share.value if share else None, 1), _limits(share, lambda value: fixed(value, 1))]
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows))
+
+
+# --------------------------------------------------------------------------------------------------------
+# points
+
+
+MOST_POINTS = 6000  # in tables; beyond it a report could no longer be mailed
+
+
+def thinned(found: Sequence[Curve]) -> tuple[bool, tuple[Curve, ...]]:
+    """The curves as the tables show them, and whether of a very large run only powers of two are left."""
+    number = sum(len(spot.points) for curve in found for spot in curve.spots)
+    if number <= MOST_POINTS:
+        return False, tuple(found)
+
+    def kept(curve: Curve) -> tuple[Spot, ...]:
+        return tuple(spot for spot in curve.spots if spot.size_bytes & (spot.size_bytes - 1) == 0)
+
+    return True, tuple(replace(curve, spots=kept(curve)) for curve in found)
+
+
+def point_table(curve: Curve) -> Table:
+    """Every point of a curve, launch by launch."""
+    points = [point for spot in curve.spots for point in spot.points]
+    several = len({point.launch for point in points}) > 1
+    verified = any(point.verified_bytes for point in points)
+    rated = not is_floor(curve.variant)
+    rates = [p.bytes_per_s * 8 if p.bytes_per_s else None for p in points]
+    time_step, time_unit = time_unit_for(p.median_ns for p in points)
+    columns = [Column("size", "B"), *([Column("launch")] if several else [])]
+    columns += [Column(name, time_unit) for name in ("median", "low", "high")] + [Column("±", "%")]
+    columns += [Column("rate", "Mbps")] if rated else []
+    columns += [Column(name, time_unit) for name in ("min", "p90", "p99", "p99.9", "max")]
+    columns += [
+        Column("samples"),
+        Column("passes"),
+        Column("state"),
+        *([Column("verified", "B")] if verified else []),
+    ]
+    columns += _words("ended by")
+    rows = []
+    for p, rate in zip(points, rates, strict=True):
+        row = [fixed(p.size_bytes), *([str(p.launch)] if several else [])]
+        row += [fixed(value, 2, time_step) for value in (p.median_ns, p.low_ns, p.high_ns)]
+        row += [fixed(p.half_width, 2, 0.01)]
+        row += [fixed(rate, 2, 1e6)] if rated else []
+        row += [fixed(value, 2, time_step) for value in (p.min_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns)]
+        row += [fixed(p.samples), fixed(p.passes), fixed(p.state)]
+        row += [fixed(p.verified_bytes)] if verified else []
+        row += [p.stop or UNKNOWN]
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows), tuple(point.converged is False for point in points))
+
+
+# --------------------------------------------------------------------------------------- plan and environment
+
+
+def plan_table(run: Run) -> Table:
+    """What was asked for, with the defaults, a line for each setting; where launches differ, each says which
+    it is of.
+    """
+    said: dict[tuple[str, str], list[str]] = {}
+    for plan in run.plans:
+        fields = plan.fields()
+        sizes = fields.pop("sizes")
+        lines = flattened(
+            {name: value for name, value in fields.items() if name not in ("launch", "variants", "modes")}
+        )
+        if sizes:
+            shown = ", ".join(map(str, sizes[:6])) + (f" … {sizes[-1]}" if len(sizes) > 6 else "")
+            lines.append(("sizes", f"{len(sizes)}: {shown} B"))
+        for line in lines:
+            said.setdefault(line, []).append(str(plan.launch))
+    rows = [
+        (name, text if len(launches) == len(run.plans) else f"{text} (launch {', '.join(launches)})")
+        for (name, text), launches in said.items()
+    ]
+    return Table(tuple(_words("setting", "value")), tuple(rows))
+
+
+def options_table(run: Run) -> Table:
+    """The options of every variant and of every pattern, defaults included."""
+    said = [(v.variant, v.options) for plan in run.plans for v in plan.variants]
+    said += [(mode.pattern, mode.options) for plan in run.plans for mode in plan.modes]
+    rows = dict.fromkeys((of, name, value) for of, options in said for name, value in options.items())
+    return Table(tuple(_words("variant or pattern", "option", "value")), tuple(rows))
+
+
+def settings_table(run: Run) -> Table:
+    """The settings as they really were, by rank; and what the layers counted."""
+    several = len({opened.launch for opened in run.variants}) > 1
+    found: dict[tuple[str, str, str], dict[str, None]] = {}  # the ranks are an ordered set
+
+    def add(variant: str, name: str, value: object, launch: int, rank: int) -> None:
+        who = f"{rank} (launch {launch})" if several else str(rank)
+        if value is not None:
+            found.setdefault((variant, name, str(value)), {})[who] = None
+
+    for opened in run.variants:
+        for rank in opened.ranks:
+            facts = {"host": rank.host, "cpu": rank.cpu, "library": opened.version} | rank.settings
+            for name, value in facts.items():
+                add(opened.variant, name, value, opened.launch, rank.rank)
+    for counters in run.counters:
+        for name, value in counters.values.items():
+            add(counters.variant, f"counted: {name}", value, counters.launch, counters.rank)
+    order = {variant: place for place, variant in enumerate(dict.fromkeys(key[0] for key in found))}
+    rows = [(variant, name, value, ", ".join(ranks)) for (variant, name, value), ranks in found.items()]
+    rows.sort(key=lambda row: order[row[0]])
+    return Table(tuple(_words("variant", "setting", "value", "rank")), tuple(rows))
+
+
+def environment_tables(run: Run) -> list[tuple[str, Table]]:
+    """A table for each host: dotted names and values, without the spoilers. Ranks and launches with other
+    facts have their own.
+    """
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for environment in run.environments:
+        facts = {name: value for name, value in environment.facts.items() if name != "spoilers"}
+        who = f"rank {environment.rank}" + (f" of launch {environment.launch}" if environment.launch else "")
+        groups.setdefault((environment.host or "host", tuple(flattened(facts))), []).append(who)
+    columns = tuple(_words("fact", "value"))
+    return [(f"{host}: {', '.join(who)}", Table(columns, rows)) for (host, rows), who in groups.items()]
+
+
+def flattened(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested facts as lines of (dotted name, text). Lists of simple things become one text."""
+    if isinstance(value, dict):
+        inner = [(f"{prefix}.{key}" if prefix else str(key), item) for key, item in value.items()]
+        return [line for name, item in inner for line in flattened(item, name)]
+    if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
+        return [line for place, item in enumerate(value) for line in flattened(item, f"{prefix}.{place}")]
+    if isinstance(value, list):
+        return [(prefix, ", ".join(map(_text, value)) or "none")]
+    return [(prefix, _text(value))]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def problem_tables(run: Run) -> tuple[Table, Table]:
+    """(skipped, errors), each line once."""
+
+    def size(size_bytes: int | None) -> str:
+        return UNKNOWN if size_bytes is None else size_text(size_bytes)
+
+    skipped = [
+        (variant, pattern or UNKNOWN, sizes_text(sizes) if sizes else UNKNOWN, reason)
+        for (variant, pattern, reason), sizes in left_out(run).items()
+    ]
+    errors = dict.fromkeys(
+        (
+            e.variant or UNKNOWN,
+            e.pattern or UNKNOWN,
+            size(e.size_bytes),
+            e.host or UNKNOWN,
+            fixed(e.rank),
+            fixed(e.code),
+            e.message,
+        )
+        for e in run.errors
+    )
+    return (
+        Table(tuple(_words("variant", "pattern", "size", "why")), tuple(skipped)),
+        Table(
+            tuple(_words("variant", "pattern", "size", "host", "rank", "exit", "what happened")),
+            tuple(errors),
+        ),
+    )

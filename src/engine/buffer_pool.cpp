@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/text.h"
+#include "machine/memory.h"
+
+namespace netpipe {
+namespace {
+
+constexpr std::uint64_t line = 64;
+
+std::string reason() { return std::strerror(errno); }
+
+}  // namespace
+
+Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
+                                                     const PoolNeed& need, int ranks_here) {
+  std::unique_ptr<BufferPool> pool(new BufferPool);
+  pool->module_ = &module;
+  pool->endpoint_ = endpoint;
+  pool->half_bytes_ = netpipe::half_bytes(need);
+  pool->own_ = module.alloc == nullptr;
+  const std::string much =
+      "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
+  const std::uint64_t available = available_memory_bytes();
+  if (pool->half_bytes_ > available / 2 / static_cast<std::uint64_t>(ranks_here)) {
+    return failed(much + " cannot be allocated: this host has " + size_text(available >> 20 << 20) +
+                  " bytes available for " + std::to_string(ranks_here) + " rank" + (ranks_here > 1 ? "s" : "") +
+                  "; choose a smaller end of the schedule");
+  }
+  for (char** half : {&pool->outgoing_, &pool->incoming_}) {
+    void* memory = nullptr;
+    if (pool->own_) {
+      memory = mmap(nullptr, pool->half_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) {
+        return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
+      }
+    } else if (module.alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
+      return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
+    }
+    *half = static_cast<char*>(memory);
+    std::memset(*half, 1, pool->half_bytes_);  // touched: METHOD rule 10
+  }
+  return pool;
+}
+
+BufferPool::~BufferPool() {
+  for (char* half : {outgoing_, incoming_}) {
+    if (half == nullptr) continue;
+    if (own_) {
+      munmap(half, half_bytes_);
+    } else {
+      module_->free(endpoint_, half, half_bytes_);
+    }
+  }
+}
+
+Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
+                        std::uint32_t many) {
+  const std::uint64_t stride = place_stride(place_bytes);
+  const std::uint64_t fit = std::max<std::uint64_t>((half_bytes_ - offset - token_bytes) / stride, 1);
+  const std::uint64_t wanted = policy.spreads() ? fit : std::clamp<std::uint64_t>(many, 1, fit);
+  Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
+  if (policy.spreads()) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
+  return result;
+}
+
+Slots BufferPool::outgoing(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
+  return slots(outgoing_, policy.send_offset_bytes, policy, place_bytes, many);
+}
+
+Slots BufferPool::incoming(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
+  return slots(incoming_, policy.recv_offset_bytes, policy, place_bytes, many);
+}
+
+char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - token_bytes; }
+char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_bytes; }
+
+Slots BufferPool::returning(const BufferPolicy& policy, std::uint64_t place_bytes) {
+  return slots(incoming_, policy.send_offset_bytes, policy, place_bytes, 1);
+}
+
+void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) {
+#if defined(__x86_64__)
+  const std::uint64_t count = std::min<std::uint64_t>(messages, slots.count());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const char* place = slots.at(slots.next() + i);
+    for (std::uint64_t b = 0; b < size_bytes; b += line) _mm_clflush(place + b);
+  }
+  _mm_mfence();
+#else
+  (void)slots, (void)size_bytes, (void)messages;  // the pool is larger than the caches, that has to do
+#endif
+}
+
+}  // namespace netpipe

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/pinning.h"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "machine/environment.h"
+
+namespace netpipe {
+namespace {
+
+int allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks) {
+  std::vector<int> cpus;
+  if (pin.kind == Pinning::Kind::nearness) {
+    Result<std::vector<int>> two = two_cpus(pin.nearness);
+    if (!two) return two.failure();
+    cpus = std::move(*two);
+  }
+  if (pin.kind == Pinning::Kind::list) cpus = pin.cpus;
+  if (pin.kind == Pinning::Kind::automatic) cpus = sensible_cpus(ranks);
+  cpus.resize(static_cast<std::size_t>(ranks), -1);
+  return cpus;
+}
+
+bool ranks_share_a_cpu(const std::vector<int>& cpus) {
+  std::set<int> distinct;
+  int pinned = 0;
+  for (const int cpu : cpus) {
+    if (cpu < 0) continue;
+    ++pinned;
+    distinct.insert(cpu);
+  }
+  return static_cast<int>(distinct.size()) < pinned || allowed_cpus() < static_cast<int>(cpus.size());
+}
+
+Outcome pin_to(int cpu) {
+  if (cpu < 0) return ok();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(cpu), &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return ok();
+  return usage("a rank cannot be pinned to processor " + std::to_string(cpu) + ": " + std::strerror(errno) +
+               "; name processors that this process may use with pin, or pin none");
+}
+
+}  // namespace netpipe

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/watchdog.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "base/clock.h"
+
+namespace netpipe {
+namespace {
+
+// What the handler reads. Written only while armed is false, so that it never sees half of a change.
+struct State {
+  volatile int abort = 0;
+  volatile sig_atomic_t interrupted = 0;
+  std::atomic<bool> armed{false};
+  std::int64_t deadline = 0;
+  std::int64_t raised_at = 0;
+  Cause cause = Cause::none;
+  const Group* watch = nullptr;
+  std::string last_words;
+  int last_fd = -1;
+  timer_t timer{};
+  bool ticking = false;
+};
+State state;
+
+constexpr long tick_ns = 100'000'000;
+
+void on_tick(int);
+
+// It ticks only while something is watched: a rank that waits for its turn must not wake up beside one that measures.
+bool tick(bool on) {
+  if (state.ticking == on) return true;
+  const long ns = on ? tick_ns : 0;
+  const itimerspec every{{0, ns}, {0, ns}};
+  if (timer_settime(state.timer, 0, &every, nullptr) != 0) return false;
+  state.ticking = on;
+  return true;
+}
+
+// While nothing is wrong interrupted system calls go on by themselves; once the flag is up they have to return.
+void install_tick(bool restart) {
+  struct sigaction action{};
+  action.sa_handler = on_tick;
+  action.sa_flags = restart ? SA_RESTART : 0;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+}
+
+void raise_flag(Cause cause) {
+  if (state.abort != 0) return;
+  state.cause = cause;
+  state.raised_at = now_ns();
+  state.abort = 1;
+  install_tick(false);
+}
+
+// Async-signal-safe throughout: clock_gettime, recv, write, sigaction, _exit.
+void on_tick(int) {
+  const int saved = errno;
+  if (state.armed.load(std::memory_order_acquire)) {
+    if (state.interrupted != 0) raise_flag(Cause::interrupted);
+    if (now_ns() > state.deadline) raise_flag(Cause::deadline);
+    if (state.watch != nullptr && state.watch->peer_gone()) raise_flag(Cause::peer_gone);
+    if (state.abort != 0 && now_ns() > state.raised_at + Watchdog::grace_ns) {
+      if (state.last_fd >= 0) {
+        [[maybe_unused]] const ssize_t n = write(state.last_fd, state.last_words.data(), state.last_words.size());
+      }
+      _exit(state.cause == Cause::interrupted ? static_cast<int>(Exit::interrupted) : static_cast<int>(Exit::failed));
+    }
+  }
+  errno = saved;
+}
+
+void on_interrupt(int) { state.interrupted = 1; }
+
+}  // namespace
+
+Outcome Watchdog::install(bool interruptible) {
+  state.abort = 0;
+  state.armed.store(false);
+  install_tick(true);
+  struct sigaction action{};
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = interruptible ? on_interrupt : SIG_IGN;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGALRM;
+  event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+  state.ticking = false;  // a fork has not inherited the timer
+  if (timer_create(CLOCK_MONOTONIC, &event, &state.timer) != 0) {
+    return failed(std::string("the watchdog's timer cannot be made: ") + std::strerror(errno));
+  }
+  return ok();
+}
+
+const volatile int* Watchdog::abort_flag() { return &state.abort; }
+
+void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd) {
+  state.armed.store(false, std::memory_order_release);
+  state.deadline = now_ns() + deadline_ns;
+  state.watch = watch;
+  state.last_words = std::move(last_words);
+  state.last_fd = last_fd;
+  state.armed.store(true, std::memory_order_release);
+  tick(true);
+}
+
+Cause Watchdog::disarm() {
+  state.armed.store(false, std::memory_order_release);
+  tick(false);
+  const Cause cause = state.abort != 0 ? state.cause : Cause::none;
+  if (state.abort != 0) {
+    state.abort = 0;
+    state.cause = Cause::none;
+    install_tick(true);
+  }
+  return cause;
+}
+
+bool Watchdog::interrupted() { return state.interrupted != 0; }
+
+}  // namespace netpipe

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of `netpipe serve`: it listens, lets those in who know the token, and gives one of them at a time a process
+// to measure in. Nothing that a stranger or a client does ends it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "link/child.h"
+#include "link/rendezvous.h"
+
+namespace netpipe {
+
+// May this plan be measured here, within these bounds? Called in the measurement's own process; a failure is what the
+// client is told.
+using Check = std::function<Outcome(const std::string& plan_text, const Bounds& bounds)>;
+
+// The server's side of a measurement, in a process of its own; what it returns is that process's exit code. control_fd
+// is a blocking stream to the client that the handler owns, the addresses are numeric, job is known to the two sides
+// alone. When the time is over, or the server is ended, the process gets SIGTERM and 2 s later SIGKILL.
+using Handler = std::function<int(int control_fd, const std::string& plan_text, const std::string& peer_host,
+                                  const std::string& local_address, const std::string& job)>;
+
+struct ServeOptions {
+  std::string token;
+  Bounds bounds;
+  bool once = false;  // end after one measurement
+  Check check;
+  Handler handler;
+  std::function<void(const std::string&)> log;  // one line without its end, for people; must not block
+  // How long a stranger may take to prove the token and send its plan, and how long a measurement may take to end once
+  // it has been told to. Tests shorten them.
+  std::int64_t handshake_ns = 5'000'000'000;
+  std::int64_t grace_ns = 2'000'000'000;
+};
+
+// Serves until SIGTERM (0), SIGINT (130) or, with once, the end of the first measurement (its exit code; a refused plan
+// is none). To be called in a process of one thread: it blocks these signals and SIGCHLD meanwhile, and forks.
+Result<int> serve(Listener listener, const ServeOptions& options);
+
+}  // namespace netpipe

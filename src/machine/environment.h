@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this host is, what on it spoils measurements, and which processors a measurement should be pinned to.
+// docs/reference/environment.md names every fact with its unit and its source.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace netpipe {
+
+// Where the host's files are read from. Tests give a directory that looks like another machine; then nothing is asked
+// of the running one, and what no file says is not known.
+struct Host {
+  std::string root = "/";
+};
+
+// The facts as one JSON object, with `spoilers`, a list of {what, why, fix, severity}, in it. `cpus` names the
+// processor that each rank is pinned to, -1 for a rank that is not; empty: there are no ranks to judge. Never fails:
+// what cannot be read is null. Starts no process, opens no connection, and takes a few milliseconds. Contains no
+// address of any kind.
+std::string environment_json(std::span<const int> cpus, const Host& host = {});
+
+// How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on
+// two of one socket (in different last levels of cache, where it has several), on two sockets.
+enum class Nearness { smt, cache, socket, sockets };
+inline constexpr std::array<const char*, 4> nearness_names = {"smt", "cache", "socket", "sockets"};
+
+// Two processors that are so, within the affinity mask, always the same on the same machine: where there is a choice of
+// one kind of core, the fastest, and without the core of processor 0. A failure names what this host has.
+Result<std::vector<int>> two_cpus(Nearness nearness, const Host& host = {});
+
+// One processor per rank, always the same on the same machine: distinct physical cores of one kind that share the last
+// level of cache, else one socket, else any; without the core of processor 0, where interrupts go, when there are more
+// than 4 cores; always within the affinity mask. With more ranks than cores the idle SMT siblings follow, with more
+// ranks than processors they repeat. Empty when the machine does not say which processors there are: leave the ranks
+// alone then.
+std::vector<int> sensible_cpus(int ranks, const Host& host = {});
+
+}  // namespace netpipe

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// pipe: messages over two pipes, one for each direction. Rank 0 makes them and hands their ends over.
+//
+// There is no vmsplice: it lends the sender's pages to the pipe, and nothing tells the sender when they have been read,
+// so send() could not say when the buffer may be written again.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+
+#include "kit/fd_connect.h"
+#include "kit/fd_io.h"
+#include "netpipe/module.h"
+
+namespace {
+
+using namespace netpipe::fd_io;
+
+enum Option { kCapacity, kWait, kSpin, kOptions };
+
+constexpr np_option kTable[kOptions] = {
+    {"capacity", NP_SIZE, "0", 0, 1 << 30, nullptr, "bytes",
+     "what each pipe holds; the kernel rounds up to whole pages, a power of two of them; 0 leaves its default", 1},
+    kWaitOption,
+    kSpinOption,
+};
+
+}  // namespace
+
+struct np_endpoint {
+  explicit np_endpoint(const np_context* given)
+      : context(given),
+        wire(given, WireSettings{.layer = "pipe",
+                                 .wait = static_cast<Wait>(given->options[kWait].number),
+                                 .spin_ns = given->options[kSpin].number * 1000}) {}
+
+  const np_context* context;
+  LocalMeeting meeting;
+  Wire<FileIo>& active() { return wire; }
+  Wire<FileIo> wire;
+};
+
+namespace {
+
+np_status open(const np_context* context, np_endpoint** endpoint) {
+  std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
+  if (!made) return fail(context, NP_NO_MEMORY, "pipe: no memory for an endpoint");
+  if (const np_status status = made->meeting.open(context, SOCK_STREAM); status != NP_OK) return status;
+  *endpoint = made.release();
+  return NP_OK;
+}
+
+np_status address(np_endpoint* endpoint, void* data, size_t* bytes) { return endpoint->meeting.address(data, bytes); }
+
+struct Pipe {
+  Fd read_end, write_end;
+};
+
+np_status make_pipe(const np_context* context, Pipe& made) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return fail(context, NP_FAILED, "pipe: a pipe cannot be made: %s", std::strerror(errno));
+  made = {Fd(ends[0]), Fd(ends[1])};
+  const int wanted = static_cast<int>(context->options[kCapacity].number);
+  if (wanted == 0 || fcntl(ends[1], F_SETPIPE_SZ, wanted) >= 0) return NP_OK;
+  return fail(context, NP_UNAVAILABLE, "pipe: capacity=%s: %s; without privileges the kernel allows fs.pipe-max-size",
+              context->options[kCapacity].text, std::strerror(errno));
+}
+
+// unix(7), SCM_RIGHTS: the two descriptors travel beside one byte.
+union Baggage {
+  char room[CMSG_SPACE(2 * sizeof(int))];
+  cmsghdr align;
+};
+
+np_status hand_over(const np_context* context, int socket, const int (&ends)[2]) {
+  Baggage baggage{};
+  char byte = 0;
+  iovec beside = {&byte, 1};
+  msghdr message{};
+  message.msg_iov = &beside;
+  message.msg_iovlen = 1;
+  message.msg_control = baggage.room;
+  message.msg_controllen = sizeof baggage.room;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof ends);
+  std::memcpy(CMSG_DATA(header), ends, sizeof ends);
+  // NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): a meeting that succeeded has left a socket
+  if (sendmsg(socket, &message, MSG_NOSIGNAL) == 1) return NP_OK;
+  return fail(context, NP_PEER_LOST, "pipe: the pipes cannot be handed to rank 1: %s", std::strerror(errno));
+}
+
+np_status take_over(const np_context* context, int socket, int64_t deadline_ns, int (&ends)[2]) {
+  const char* what = "pipe: waiting for the pipes of rank 0";
+  pollfd wanted = {socket, POLLIN, 0};
+  while (wanted.revents == 0) {
+    if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what); status != NP_OK) return status;
+  }
+  Baggage baggage{};
+  char byte = 0;
+  iovec beside = {&byte, 1};
+  msghdr message{};
+  message.msg_iov = &beside;
+  message.msg_iovlen = 1;
+  message.msg_control = baggage.room;
+  message.msg_controllen = sizeof baggage.room;
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof ends)) {
+    return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
+  }
+  std::memcpy(ends, CMSG_DATA(header), sizeof ends);
+  return NP_OK;
+}
+
+np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
+  const np_context* context = endpoint->context;
+  const int64_t deadline_ns = now_ns() + context->timeout_ns;
+  Fd joined;
+  if (const np_status s = endpoint->meeting.connect(addresses, bytes, joined); s != NP_OK) return s;
+  if (context->rank == 0) {
+    Pipe there, back;  // the ends that are handed over close here: a pipe ends when its last holder goes
+    if (const np_status s = make_pipe(context, there); s != NP_OK) return s;
+    if (const np_status s = make_pipe(context, back); s != NP_OK) return s;
+    if (const np_status s = hand_over(context, joined.get(), {there.read_end.get(), back.write_end.get()});
+        s != NP_OK) {
+      return s;
+    }
+    const Lane lane{back.read_end.release(), there.write_end.release()};
+    endpoint->wire.attach(&lane, 1);
+  } else {
+    int ends[2];
+    if (const np_status s = take_over(context, joined.get(), deadline_ns, ends); s != NP_OK) return s;
+    const Lane lane{ends[0], ends[1]};
+    endpoint->wire.attach(&lane, 1);
+  }
+  return NP_OK;
+}
+
+void describe(np_endpoint* endpoint, np_emit emit, void* to) {
+  describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin], emit, to);
+  if (endpoint->wire.lane_count() == 0) return;
+  emit_number(emit, to, "capacity_kernel_bytes", fcntl(endpoint->wire.lane(0).out, F_GETPIPE_SZ));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
+  static const np_module module = [] {
+    np_module m = wire_module<np_endpoint>();
+    m.version = kernel_version();
+    m.name = "pipe";
+    m.summary = "two pipes between two processes of one host";
+    m.below = "shm";
+    m.adds = "kernel crossing and wake-up";
+    m.options = kTable;
+    m.noptions = kOptions;
+    m.open = open;
+    m.address = address;
+    m.connect = connect;
+    m.describe = describe;
+    return m;
+  }();
+  return &module;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What put and get have in common: rank 0 moves data into or out of the memory of the last rank, which does nothing
+// but wait.
+//
+//     time of one operation = (in_flight of them and what completes them) / in_flight
+//     throughput = size_bytes / that time
+//
+// sync=flush: the rank that moves the data, the origin, completes them. sync=fence: all ranks do, together, which is
+// what the 2003 paper means by fence calls between operations. in_flight=64 of either: hardly any between them.
+//
+// Operations that are in flight together land in places of their own. The other rank waits in a barrier, inside its
+// library: most libraries move a transfer only while its target calls them.
+#pragma once
+
+#include <array>
+#include <cstdio>
+
+#include "patterns/kit/pattern.h"
+
+namespace netpipe::patterns::one_sided {
+
+enum Option { sync, in_flight };
+inline constexpr std::array<np_option, 2> options{{
+    {"sync", NP_CHOICE, "flush", 0, 0, "flush|fence", "",
+     "what completes operations: a flush by the rank that began them, or a fence of all ranks", 0},
+    {"in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "operations between two of these", 0},
+}};
+
+inline std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
+inline bool fences(const Part& part) { return part.options[sync].number != 0; }
+
+// Whether this rank moves the data.
+inline bool is_origin(const Part& part) { return part.nranks == 1 || is_first(part); }
+
+inline const char* missing(const np_module& m, int nranks) {
+  return nranks > 1 && m.barrier == nullptr ? "barrier" : nullptr;
+}
+
+// What puts and what gets: begins the next one.
+template <typename Transfer>
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer) {
+  const np_module& m = s.module;
+  np_endpoint* const endpoint = s.endpoint;
+  const int peer = mirrored(s.rank, s.nranks);
+  const std::uint64_t count = width(s);
+  const bool fencing = fences(s), moving = is_origin(s);
+  if (fencing ? m.fence == nullptr : m.flush == nullptr) {
+    std::snprintf(s.message.data(), s.message.size(), "it has no %s", fencing ? "fence" : "flush: choose sync=fence");
+    return NP_UNSUPPORTED;
+  }
+  const auto moved = [&](std::uint64_t times) {
+    for (std::uint64_t round = 0; round < times; ++round) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        if (const np_status status = transfer(); status != NP_OK) return status;
+      }
+      const np_status status = fencing ? m.fence(endpoint) : m.flush(endpoint, peer);
+      if (status != NP_OK) return status;
+    }
+    return NP_OK;
+  };
+  np_status status = fencing ? m.fence(endpoint) : NP_OK;
+  if (moving) {
+    if (status == NP_OK) status = moved(1);  // the other rank may only be on its way
+    *stamps++ = now_ns();
+    for (std::uint64_t sample = 0; sample < samples && status == NP_OK; ++sample) {
+      status = moved(rounds);
+      *stamps++ = now_ns();
+    }
+  } else if (fencing) {
+    for (std::uint64_t round = 0; round < 1 + samples * rounds && status == NP_OK; ++round) status = m.fence(endpoint);
+  }
+  return status == NP_OK && s.nranks > 1 ? m.barrier(endpoint) : status;
+}
+
+inline std::uint32_t sent_by_origin(const Part& part) { return is_origin(part) ? width(part) : 0; }
+inline std::uint32_t sent_by_other(const Part& part) { return part.nranks == 1 || !is_origin(part) ? width(part) : 0; }
+
+}  // namespace netpipe::patterns::one_sided

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pattern is. Each is one file in src/patterns, named as the pattern, that defines `const Pattern
+// patterns::NAME`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "netpipe/module.h"
+#include "patterns/kit/slots.h"
+
+namespace netpipe {
+
+// Who one rank is in a pattern, and what was chosen of the pattern's options (in the order of its table).
+struct Part {
+  int rank, nranks;
+  std::uint64_t size_bytes;
+  const np_value* options;
+};
+
+// What one rank has in its hands during a visit of one size. Everything is there, touched and connected before the
+// clock starts.
+struct Stage : Part {
+  const np_module& module;
+  np_endpoint* endpoint;
+  Slots outgoing{}, incoming{};        // NOLINT(readability-redundant-member-init): where messages start and land
+  const np_region* far_in = nullptr;   // one-sided patterns: the region of the peer's incoming slots, and
+  const np_region* far_out = nullptr;  // of its outgoing ones; the peer is the mirrored rank
+  char* near_in = nullptr;             // the base of the own regions: the peer's are laid out alike
+  char* near_out = nullptr;
+  np_request* requests = nullptr;                  // as many as the pattern asked for
+  char *token_out = nullptr, *token_in = nullptr;  // token_bytes each, to tell the peer something
+  // What to add to the own clock to have rank 0's, and how far off that may be; of a pattern that is synchronised.
+  std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
+  std::uint64_t seed = 0;       // for what is drawn by lot: of this visit, the same on all ranks
+  bool oversubscribed = false;  // ranks share a processor: a loop that waits yields
+  // Of patterns whose ranks all depend on one another: raised by one where an operation begins and where it ends, for
+  // the sentence that names the rank all others wait for.
+  std::uint64_t* progress = nullptr;
+  const volatile int* abort = nullptr;  // not 0: give up and return NP_ABORTED
+  // Room for a sentence, for a pattern that fails by itself.
+  std::span<char> message = {};  // NOLINT(readability-redundant-member-init)
+};
+
+// Starts count messages of so many bytes, by the module's isend or irecv, from or into the next places.
+template <typename Starts>
+inline np_status start_messages(Starts start, np_endpoint* endpoint, int peer, Slots& places, std::size_t bytes,
+                                np_request* requests, std::uint64_t count) {
+  np_status status = NP_OK;
+  for (std::uint64_t done = 0; done < count && status == NP_OK;) {
+    const Slots::Row row = places.take(count - done);
+    status = start(endpoint, peer, row.base, row.stride, bytes, requests + done, row.count);
+    done += row.count;
+  }
+  return status;
+}
+inline np_status start_sends(Stage& s, int peer, std::size_t bytes, np_request* requests, std::uint64_t count) {
+  return start_messages(s.module.isend, s.endpoint, peer, s.outgoing, bytes, requests, count);
+}
+inline np_status start_receives(Stage& s, int peer, std::size_t bytes, np_request* requests, std::uint64_t count) {
+  return start_messages(s.module.irecv, s.endpoint, peer, s.incoming, bytes, requests, count);
+}
+
+// Something that a sample says beside the time of one operation.
+struct Measure {
+  const char* name;  // lower case, with underscores: "overlap"
+  const char* unit;  // "ns", "1" (a ratio), "1/s", "bytes/s"
+  const char* help;  // one phrase
+};
+
+// What the ranks noted of one sample: clock readings (ns) or counts, as the pattern's run() wrote them. Of a rank that
+// noted nothing it is empty.
+using Notes = std::span<const std::span<const std::int64_t>>;
+
+// What one sample comes to.
+struct Reading {
+  double ns = 0;                     // of all its operations together
+  double span_ns = 0;                // how long taking it lasted; 0: as long as ns
+  std::span<double> measures;        // one per Measure of the pattern
+  std::span<double> cells;           // one per Cell, ns of all its operations together
+  std::vector<double>* events = {};  // ns of single operations, where a sample has many that were timed one by one
+};
+
+// A part of what a pattern measures that has a time of its own: a rank, or a pair of ranks.
+struct Cell {
+  int rank;
+  int peer = -1;  // -1: it is a rank
+};
+
+// Which message of which rank.
+struct Origin {
+  int rank;
+  std::uint64_t message;
+};
+
+// Pairs of ranks, the first with the last: the other one of rank r. A rank alone is its own.
+constexpr int mirrored(int rank, int nranks) { return nranks - 1 - rank; }
+
+// Of such a pair the rank with the lower number; a rank alone is none.
+constexpr bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
+
+// For Pattern::missing.
+inline const char* without_messages(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
+inline const char* without_requests(const np_module& m, int nranks) {
+  const char* const messages = without_messages(m, nranks);
+  return messages != nullptr || m.isend != nullptr ? messages : "isend and irecv";
+}
+
+struct Pattern {
+  const char* name;
+  const char* summary;                      // one line
+  const char* formula;                      // how bytes and time become its metric
+  const char* source;                       // paper or standard
+  std::span<const np_option> options = {};  // NOLINT(readability-redundant-member-init): most patterns leave it out
+  // What one round of the pattern counts: its time is divided by this to give the time of one operation.
+  std::uint32_t (*operations)(const Part& part);
+  // Messages of size_bytes that move in the time of one operation: 2 where both directions are counted, 0 where no
+  // rate makes sense.
+  std::uint32_t (*messages_per_operation)(const Part& part) = [](const Part&) { return 1U; };
+  // Rounds that are not timed: so many before the first clock reading of a visit, or of each sample where it pauses.
+  std::uint32_t (*extra_rounds)(const Part& part);
+  // How many messages of one round arrive at this rank, for verification.
+  std::uint32_t (*arrivals)(const Part& part);
+  // And how many of them it sends.
+  std::uint32_t (*departures)(const Part& part);
+  // What the i-th message (from 0) that arrives at this rank is.
+  Origin (*origin)(const Part& part, std::uint64_t i) = [](const Part& part, std::uint64_t i) {
+    return Origin{mirrored(part.rank, part.nranks), i};
+  };
+  // How many messages may be under way to this rank at once: each lands in a place of its own.
+  std::uint32_t (*in_flight)(const Part& part) = [](const Part&) { return 1U; };
+  // Bytes of one place, where a message is made of several parts of size_bytes.
+  std::uint64_t (*place_bytes)(const Part& part) = [](const Part& part) { return part.size_bytes; };
+  // Sizes that are no multiple of this are left out.
+  std::uint64_t (*unit_bytes)(const Part& part) = [](const Part&) { return std::uint64_t{1}; };
+  // true: the size changes nothing, and one is enough.
+  bool (*sizeless)(const Part& part) = [](const Part&) { return false; };
+  // Requests that it needs on its stage, for samples of so many rounds.
+  std::uint64_t (*requests)(const Part& part, std::uint64_t rounds) = [](const Part&, std::uint64_t) {
+    return std::uint64_t{0};
+  };
+  // Rounds of one sample at least, and at most, 0: any number.
+  std::uint64_t (*fewest_rounds)(const Part& part) = [](const Part&) { return std::uint64_t{1}; };
+  std::uint64_t (*most_rounds)(const Part& part) = [](const Part&) { return std::uint64_t{0}; };
+  // true: every round may be timed by itself. false: only a long batch says something (streams arrive in bursts).
+  bool single_rounds;
+  // How long the rounds of one sample last at least; 0: as long as the clock, or a stream, makes necessary.
+  double sample_ns = 0;
+  // true: between samples is something that does not count.
+  bool pauses = false;
+  // true: no rank sends and receives at the same time, so warm messages leave from where they landed, as in NetPIPE.
+  // The data then really changes hands with every message, and does not stay in the cache of the side that has copied
+  // it before.
+  bool one_buffer;
+  // Numbers that this rank notes of each sample of so many rounds; 0: clock readings, see run().
+  std::uint64_t (*notes)(const Part& part, std::uint64_t rounds) = [](const Part&, std::uint64_t) {
+    return std::uint64_t{0};
+  };
+  int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count
+  bool every_rank = false;                                // or all of them do
+  bool synchronised = false;                              // the ranks' clocks are compared before each visit
+  bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
+  np_reach reach = NP_REACH_NONE;  // it needs the peer's memory: far_in or far_out
+  // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.
+  void (*evaluate)(const Part& part, std::uint64_t rounds, Notes notes, Reading& reading) = nullptr;
+  std::span<const Measure> measures = {};  // NOLINT(readability-redundant-member-init)
+  // The parts with a time of their own, one after another; 0: none.
+  std::uint32_t (*cells)(const Part& part) = [](const Part&) { return 0U; };
+  Cell (*cell)(const Part& part, std::uint32_t i) = [](const Part&, std::uint32_t i) {
+    return Cell{static_cast<int>(i)};
+  };
+  bool resets = false;  // connections anew before each visit
+  std::int32_t min_ranks, max_ranks;
+  std::int32_t multiple_of = 1;  // ranks come in groups of so many; alone a rank may be where min_ranks is 1
+  // The operation that this module lacks for this pattern, or nullptr when it has all.
+  const char* (*missing)(const np_module& module, int nranks);
+  // What these options and this number of ranks lack, as the end of a sentence that begins with the pattern's name; "":
+  // nothing.
+  std::string (*unfit)(const Part& part, const np_module& module) = [](const Part&, const np_module&) {
+    return std::string();
+  };
+  // Messages that do not arrive as they were sent: what the place of the i-th round holds before, on either side, and
+  // what is wrong with it afterwards ("" is right). nullptr: each message is what its sender filled in.
+  void (*fill)(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) = nullptr;
+  std::string (*check)(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) = nullptr;
+  // Runs samples x rounds. Without notes of its own the pattern writes clock readings: before the first sample and
+  // after each; where it pauses before and after each. With notes as many numbers as it announced for each sample.
+  // Nothing but operations and clock readings may happen while the clock runs.
+  np_status (*run)(Stage& stage, std::uint64_t samples, std::uint64_t rounds, std::int64_t* notes);
+};
+
+// Numbers that this rank notes in a visit.
+inline std::uint64_t notes_of(const Pattern& pattern, const Part& part, std::uint64_t samples, std::uint64_t rounds) {
+  const bool counts = pattern.every_rank || pattern.clock_rank(part.nranks) == part.rank;
+  if (!counts) return 0;
+  if (pattern.evaluate != nullptr) return samples * pattern.notes(part, rounds);
+  return pattern.pauses ? 2 * samples : samples + 1;
+}
+
+// All the rounds of a visit, those that are not timed included.
+inline std::uint64_t all_rounds(const Pattern& pattern, const Part& part, std::uint64_t samples, std::uint64_t rounds) {
+  return samples * rounds + (pattern.pauses ? samples : 1) * pattern.extra_rounds(part);
+}
+
+std::span<const Pattern* const> all_patterns();
+
+}  // namespace netpipe

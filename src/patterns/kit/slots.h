@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which memory each message starts from and lands in, as a pattern and a user see it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "netpipe/module.h"
+
+namespace netpipe {
+
+struct BufferPolicy {
+  bool cold = false;  // each message from and to a new place in main memory; else always the same one, warm in cache
+  int reuse_percent = 100;  // of warm messages so many use the same place, all others one that none used before
+  std::uint64_t send_offset_bytes = 0;  // from a page boundary
+  std::uint64_t recv_offset_bytes = 0;
+  [[nodiscard]] bool spreads() const { return cold || reuse_percent < 100; }  // over more memory than the caches hold
+};
+
+// The places of one direction, taken in turn. A value type without logic worth a call: it is used in the timed region.
+class Slots {
+ public:
+  Slots() = default;
+  Slots(char* base, std::size_t stride, std::uint32_t count) : base_(base), stride_(stride), count_(count) {}
+  char* take() noexcept {
+    // So that reuse_ of a hundred, evenly spread, are the first place.
+    if (reuse_ != 0) {
+      credit_ += reuse_;
+      if (credit_ >= 100) {
+        credit_ -= 100;
+        return base_;
+      }
+    }
+    char* place = base_ + stride_ * next_;
+    if (++next_ >= count_) next_ = 0;
+    return place;
+  }
+  // Places that lie evenly apart.
+  struct Row {
+    char* base;
+    std::size_t stride;
+    std::size_t count;
+  };
+  // The next places at once: all that are wanted, or those up to where the row breaks.
+  Row take(std::uint64_t wanted) noexcept {
+    if (reuse_ != 0) return {take(), 0, 1};
+    if (count_ == 1) return {base_, 0, wanted};
+    const Row row{base_ + stride_ * next_, stride_, std::min<std::uint64_t>(wanted, count_ - next_)};
+    next_ += static_cast<std::uint32_t>(row.count);
+    if (next_ >= count_) next_ = 0;
+    return row;
+  }
+  [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] char* base() const noexcept { return base_; }
+  [[nodiscard]] np_places places() const noexcept { return {base_, stride_, reuse_ == 0 ? count_ : 0, next_}; }
+  void rewind(std::uint32_t to = 0) noexcept { next_ = count_ == 0 ? 0 : to % count_; }
+  void reuse(std::uint32_t percent) noexcept { reuse_ = percent; }
+  [[nodiscard]] std::uint32_t next() const noexcept { return next_; }
+
+ private:
+  char* base_ = nullptr;
+  std::size_t stride_ = 0;
+  std::uint32_t count_ = 1;
+  std::uint32_t next_ = 0;
+  std::uint32_t reuse_ = 0;
+  std::uint32_t credit_ = 0;
+};
+
+// Behind every message lie this many bytes of its place, to see a message that is longer than it says.
+inline constexpr std::size_t guard_bytes = 64;
+inline constexpr char guard_byte = 0x5a;
+
+// For what ranks tell each other, in a line of its own at the end of each half.
+inline constexpr std::size_t token_bytes = 64;
+
+}  // namespace netpipe

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace netpipe {
+namespace {
+
+// A stream's sample must be long against the bursts that it arrives in.
+constexpr double stream_sample_ns = 300'000;
+constexpr std::uint64_t stream_rounds = 16;
+// Passes that the budget is laid out for: the fewest, and some for the points that need more.
+constexpr double spare_passes = 2;
+constexpr double planned_passes = fewest_passes + spare_passes;
+constexpr std::uint64_t long_visit_samples = 3;
+constexpr double shortest_visit_ns = 50'000;
+constexpr int most_corrections = 2;
+constexpr std::uint64_t first_visit_samples = 8;
+constexpr double longest_visit_ns = 100'000'000;
+
+std::uint64_t limit_of(const std::vector<std::uint64_t>& limits, const Curve& curve, const Point& point) {
+  return limits.empty() ? 0 : limits[static_cast<std::size_t>(&point - curve.points.data())];
+}
+
+// As many rounds as one sample may have. What there is room for in a whole visit, one left out that is not timed, comes
+// before what the pattern would rather have.
+std::uint64_t within_sample(const Curve& curve, const Point& point, std::uint64_t rounds) {
+  const CurveSetting& setting = curve.setting;
+  rounds = std::max(rounds, limit_of(setting.fewest_rounds, curve, point));
+  if (const std::uint64_t most = limit_of(setting.most_rounds_of_sample, curve, point)) rounds = std::min(rounds, most);
+  if (const std::uint64_t most = limit_of(setting.most_rounds, curve, point)) {
+    rounds = std::min(rounds, std::max<std::uint64_t>(most - 1, 1));
+  }
+  return std::max<std::uint64_t>(rounds, 1);
+}
+
+}  // namespace
+
+const char* stop_name(Stop stop) {
+  switch (stop) {
+    case Stop::none: return "none";
+    case Stop::precision: return "precision";
+    case Stop::budget: return "budget";
+    case Stop::limit: return "limit";
+    case Stop::interrupted: return "interrupted";
+    case Stop::error: return "error";
+  }
+  return "none";
+}
+
+void Point::note_speed(double ns, double lasts_ns) {
+  round_ns = ns;
+  whole_ns = lasts_ns > 0 ? lasts_ns : ns;
+  fastest_ns = fastest_ns == 0 ? ns : std::min(fastest_ns, ns);
+  slowest_ns = std::max(slowest_ns, ns);
+  slowest_whole_ns = std::max(slowest_whole_ns, whole_ns);
+}
+
+int Point::state() const {
+  int best = -1;
+  std::size_t most = 0;
+  for (const auto& [state, blocks] : states) {
+    std::size_t count = 0;
+    for (const Block& block : blocks) count += block.values.size();
+    if (count > most) {
+      most = count;
+      best = state;
+    }
+  }
+  return best;
+}
+
+Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
+    : setting_(setting),
+      visit_ns_(curves.size(), shortest_visit_ns),
+      fewest_(curves.size(), long_visit_samples),
+      random_(setting.seed) {
+  for (CurveSetting& one : curves) {
+    Curve curve;
+    for (const std::uint64_t size : one.sizes) {
+      Point point;
+      point.size_bytes = size;
+      curve.points.push_back(std::move(point));
+    }
+    curve.setting = std::move(one);
+    curves_.push_back(std::move(curve));
+  }
+  begin_pass();
+  // The speeds are found out from the smallest size on: a size at which a layer hangs is met when all below it are
+  // known to work.
+  std::stable_sort(order_.begin(), order_.end(), [&](const auto& a, const auto& b) {
+    return curves_[a.first].points[a.second].size_bytes < curves_[b.first].points[b.second].size_bytes;
+  });
+}
+
+std::size_t Sampler::points() const {
+  std::size_t count = 0;
+  for (const Curve& curve : curves_) count += curve.points.size();
+  return count;
+}
+
+double Sampler::left_s() const {
+  double seconds = 0;
+  for (const Curve& curve : curves_) {
+    const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(),
+                                                 [](const Point& p) { return p.stop == Stop::none; });
+    if (open) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
+  }
+  return seconds;
+}
+
+// A budget that has no room for a few samples of each size makes them shorter than the pattern wants them.
+double Sampler::long_sample_ns(const Curve& curve) const {
+  constexpr double few = 2;
+  const double share_ns = setting_.budget_s * 1e9 / (few * static_cast<double>(curve.points.size()));
+  return std::min(curve.setting.sample_ns, share_ns);
+}
+
+std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const {
+  double rounds = 1;
+  if (curve.setting.sample_ns > 0) {
+    rounds = std::ceil(long_sample_ns(curve) / point.round_ns);
+  } else if (!curve.setting.single_rounds) {
+    rounds = std::max(std::ceil(stream_sample_ns / point.round_ns), static_cast<double>(stream_rounds));
+    // A message that takes longer than a whole sample should needs no burst behind it.
+    if (point.round_ns > stream_sample_ns)
+      rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
+  } else if (point.fastest_ns < single_factor * setting_.clock_cost_ns) {
+    // A layer that sleeps is a hundred times slower then than while it happens to be awake. Its batches are as short as
+    // METHOD rule 1 allows, or one batch of sleeps would last forever.
+    const bool sleeps = point.slowest_ns > smallest_factor * point.fastest_ns;
+    rounds =
+        std::ceil((sleeps ? smallest_factor : batch_factor) * setting_.clock_cost_ns / std::max(point.fastest_ns, 0.1));
+  }
+  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, 1e9)));
+}
+
+// Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of
+// a size pays for page tables and windows. Both count as warm-up.
+std::optional<Visit> Sampler::calibrate() {
+  while (next_in_order_ < order_.size()) {
+    const auto [c, p] = order_[next_in_order_];
+    Curve& curve = curves_[c];
+    Point& point = curve.points[p];
+    const bool known = point.rounds != 0;
+    if (curve.over || point.stop != Stop::none || known) {
+      ++next_in_order_;
+      continue;
+    }
+    if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
+    const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
+    const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
+    const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
+    const auto rounds = within_sample(
+        curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
+    const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
+    return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds))};
+  }
+  return std::nullopt;
+}
+
+void Sampler::begin_pass() {
+  order_.clear();
+  next_in_order_ = 0;
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    for (std::size_t p = 0; p < curves_[c].points.size(); ++p) {
+      if (!curves_[c].over && curves_[c].points[p].stop == Stop::none) order_.emplace_back(c, p);
+    }
+  }
+  std::shuffle(order_.begin(), order_.end(), random_);
+}
+
+// Lays what is left of a curve's budget out over this many passes: a visit of a short operation lasts visit_ns, one of
+// a long operation has a few samples.
+void Sampler::choose_visit_lengths(double passes) {
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    const Curve& curve = curves_[c];
+    const double around_ns = curve.visits > 0 ? curve.around_s * 1e9 / curve.visits : 0;
+    const double allowed = std::max(0.0, setting_.budget_s - curve.used_s) * 1e9 / passes;
+    const auto pass_ns = [&](double visit_ns, std::uint64_t fewest) {
+      double sum = 0;
+      for (const Point& p : curve.points) {
+        if (p.stop != Stop::none) continue;
+        sum += around_ns +
+               std::max(visit_ns, p.cost_ns(static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1))));
+      }
+      return sum;
+    };
+    fewest_[c] = long_visit_samples;
+    while (fewest_[c] > 1 && pass_ns(shortest_visit_ns, fewest_[c]) > allowed) --fewest_[c];
+    double low = shortest_visit_ns;
+    double high = longest_visit_ns;
+    for (int i = 0; i < 40; ++i) {
+      const double middle = (low + high) / 2;
+      (pass_ns(middle, fewest_[c]) > allowed ? high : low) = middle;
+    }
+    visit_ns_[c] = low;
+  }
+}
+
+std::optional<Visit> Sampler::next() {
+  if (!calibrated_) {
+    if (auto visit = calibrate()) return visit;
+    calibrated_ = true;
+    pass_ = 0;
+    choose_visit_lengths(planned_passes);
+    begin_pass();
+  }
+  for (;;) {
+    while (next_in_order_ < order_.size()) {
+      const auto [c, p] = order_[next_in_order_++];
+      Curve& curve = curves_[c];
+      Point& point = curve.points[p];
+      if (curve.over || point.stop != Stop::none) continue;
+      if (spent(curve, point)) continue;
+      const double sample_ns = point.cost_ns(static_cast<double>(point.rounds));
+      std::uint64_t samples = std::clamp<std::uint64_t>(
+          static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
+      // The first visit is a short one, and no visit would last very long even if the layer were as slow as it ever
+      // was.
+      if (point.passes == 0) samples = std::min(samples, first_visit_samples);
+      const double slowest_ns = static_cast<double>(point.rounds) * point.slowest_whole_ns;
+      const double bearable = std::max(static_cast<double>(fewest_[c]), 4 * visit_ns_[c] / std::max(slowest_ns, 1.0));
+      samples = std::min(samples, static_cast<std::uint64_t>(bearable));
+      const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
+      if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
+      return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
+    }
+    if (order_.empty()) return std::nullopt;
+    end_pass();
+    begin_pass();
+    if (order_.empty()) return std::nullopt;
+    ++pass_;
+    choose_visit_lengths(std::max(planned_passes - pass_, 1.0));
+  }
+}
+
+std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s,
+                            int state, Beside beside, double span_ns) {
+  Curve& curve = curves_[visit.curve];
+  Point& point = at(visit);
+  if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
+  curve.used_s += seconds;
+  const double samples_ns = span_ns > 0 ? span_ns * static_cast<double>(sample_ns.size())
+                                        : std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
+  curve.around_s += seconds - 1e-9 * samples_ns;
+  ++curve.visits;
+  const double operations = static_cast<double>(visit.rounds) * curve.setting.operations_per_round;
+  std::vector<float> values;
+  values.reserve(sample_ns.size());
+  for (const double ns : sample_ns) values.push_back(static_cast<float>(ns / operations));
+  std::vector<float> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const bool first = point.round_ns == 0;
+  point.note_speed(std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1),
+                   span_ns / static_cast<double>(visit.rounds));
+  if (visit.pass < 0) {
+    if (!first) point.slowest_ns = point.round_ns;  // the one before was a first message, which is no sleep
+    point.dropped += values.size();
+    const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
+                             std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
+    if (!first || long_enough) point.rounds = rounds_for(curve, point);
+    return values.size();
+  }
+  if (point.corrections < (curve.setting.sample_ns > 0 ? 2 : 1) * most_corrections) {
+    // What was found out was not its usual speed; or, later, its samples have become too short for the clock, or for
+    // the pattern.
+    const std::uint64_t better = rounds_for(curve, point);
+    const bool far_off = point.passes == 0 && (better > 4 * point.rounds || 4 * better < point.rounds);
+    const double shortest_ns = std::max(smallest_factor * setting_.clock_cost_ns, long_sample_ns(curve) / 4);
+    const bool too_short = curve.setting.single_rounds && better > point.rounds &&
+                           static_cast<double>(point.rounds) * point.round_ns < shortest_ns;
+    if (far_off || too_short) {
+      ++point.corrections;
+      point.rounds = better;
+      point.dropped += values.size() + point.samples;  // samples of another length are no longer part of this point
+      point.samples = 0;
+      point.passes = 0;
+      point.states.clear();
+      return values.size();
+    }
+  }
+  ++point.passes;
+  const std::size_t warm = warmup_samples(values);
+  point.dropped += warm;
+  point.samples += values.size() - warm;
+  const auto drop = static_cast<std::ptrdiff_t>(warm);
+  for (std::vector<float>& measure : beside.measures) measure.erase(measure.begin(), measure.begin() + drop);
+  point.states[state].push_back({at_s, {values.begin() + drop, values.end()}, std::move(beside)});
+  return warm;
+}
+
+void Sampler::suspect_since(double at_s) {
+  for (Curve& curve : curves_) {
+    for (Point& point : curve.points) {
+      if (point.stop != Stop::none) continue;
+      for (auto& [state, blocks] : point.states) {
+        while (!blocks.empty() && blocks.back().at_s >= at_s) {
+          point.suspect += blocks.back().values.size();
+          blocks.pop_back();
+        }
+      }
+    }
+  }
+}
+
+// Every point gets samples whatever the budget says: a number that is marked as uncertain tells more than a gap. Visits
+// that were taken back or only corrected the calibration are made up for, but not without end.
+bool Sampler::spent(const Curve& curve, const Point& point) const {
+  constexpr int most_late_tries = 3;
+  return curve.used_s >= setting_.budget_s && (point.state() >= 0 || point.late_tries >= most_late_tries);
+}
+
+void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
+  curves_[curve].points[point].stop = why;
+  ++done_;
+  newly_done_.emplace_back(curve, point);
+}
+
+void Sampler::end_pass() {
+  for (std::size_t c = 0; c < curves_.size(); ++c) {
+    Curve& curve = curves_[c];
+    for (std::size_t p = 0; p < curve.points.size(); ++p) {
+      const Point& point = curve.points[p];
+      if (curve.over || point.stop != Stop::none) continue;
+      const auto blocks = point.states.find(point.state());
+      const bool believed =
+          blocks != point.states.end() && blocks->second.size() >= static_cast<std::size_t>(fewest_passes);
+      if (believed && estimate_point(blocks->second).half_width() <= setting_.target) {
+        finish(c, p, Stop::precision);
+      } else if (point.samples >= most_samples_per_point) {
+        finish(c, p, Stop::limit);
+      } else if (spent(curve, point)) {
+        finish(c, p, Stop::budget);
+      }
+    }
+  }
+}
+
+void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {
+  Curve& curve = curves_[c];
+  curve.over = true;
+  for (std::size_t p = 0; p < curve.points.size(); ++p) {
+    if (curve.points[p].stop != Stop::none) continue;
+    if (curve.points[p].size_bytes >= from_size_bytes) {
+      finish(c, p, why);
+    } else {
+      curve.over = false;
+    }
+  }
+}
+
+void Sampler::interrupt() {
+  for (std::size_t c = 0; c < curves_.size(); ++c) give_up(c, Stop::interrupted);
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> Sampler::take_done() { return std::exchange(newly_done_, {}); }
+
+std::span<const Block> Sampler::blocks_of(std::size_t c, std::size_t p) const {
+  const Point& point = curves_[c].points[p];
+  const auto blocks = point.states.find(point.state());
+  return blocks == point.states.end() ? std::span<const Block>{} : std::span<const Block>(blocks->second);
+}
+
+}  // namespace netpipe

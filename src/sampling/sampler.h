@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides what is measured next and when a point is done. Pure: it is told what was measured and never looks at a
+// clock, so its whole behaviour is tested without time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sampling/histogram.h"
+#include "sampling/statistics.h"
+
+namespace netpipe {
+
+// A point needs this many visits before its interval is believed; with them a 1 % target and the default budget fit
+// each other.
+inline constexpr int fewest_passes = 8;
+inline constexpr std::size_t most_samples_per_visit = 256;
+inline constexpr std::size_t most_samples_per_point = 1U << 16;
+
+struct SamplerSetting {
+  double target = 0.01;
+  double budget_s = 3;  // of one curve
+  double clock_cost_ns = 25;
+  std::uint64_t seed = 1;
+};
+
+// How a pattern wants to be sampled.
+struct CurveSetting {
+  std::uint32_t variant = 0;
+  std::uint32_t pattern = 0;
+  std::uint32_t operations_per_round = 1;
+  std::uint32_t messages_per_operation = 1;
+  bool single_rounds = true;
+  double sample_ns = 0;  // how long the rounds of a sample last at least
+  std::vector<std::uint64_t> sizes;
+  // Per size, 0 is no limit, and so is an empty list.
+  std::vector<std::uint64_t> most_rounds;            // of one visit
+  std::vector<std::uint64_t> most_rounds_of_sample;  // of one sample
+  std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
+};
+
+struct Visit {
+  std::size_t curve = 0;
+  std::size_t point = 0;
+  std::uint64_t samples = 1;
+  std::uint64_t rounds = 1;  // of one sample
+  int pass = 0;              // -1 while the point's speed is being found out
+  double expected_ns = 0;    // of the whole visit, 0 when nothing is known yet
+};
+
+enum class Stop { none, precision, budget, limit, interrupted, error };
+const char* stop_name(Stop stop);
+
+// What is known of one size of one curve.
+struct Point {
+  std::uint64_t size_bytes = 0;
+  double round_ns = 0;                    // the latest idea of one round's time
+  double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
+  double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit
+  double slowest_whole_ns = 0;
+  int corrections = 0;                       // how often a first visit proved the calibration wrong
+  std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
+  std::map<int, std::vector<Block>> states;  // kept samples by state of the machine, ns per operation
+  std::size_t samples = 0;                   // over all states
+  std::size_t suspect = 0;                   // samples taken while the state changed: in no state, in no number
+  std::size_t dropped = 0;                   // warm-up
+  std::uint64_t verified_bytes = 0;
+  int passes = 0;
+  int late_tries = 0;  // visits when the budget of the curve was spent
+  Stop stop = Stop::none;
+
+  // One round took ns in a visit, and its part of a whole sample lasted so long; 0: as long.
+  void note_speed(double ns, double lasts_ns);
+  // What so many rounds take altogether.
+  [[nodiscard]] double cost_ns(double many) const { return many * whole_ns; }
+  // The state that most samples were taken in, or -1.
+  [[nodiscard]] int state() const;
+};
+
+struct Curve {
+  CurveSetting setting;
+  std::vector<Point> points;
+  double used_s = 0;
+  double around_s = 0;  // of used_s: everything but the samples (commands, warm buffers, verification)
+  int visits = 0;
+  bool over = false;  // failed or skipped: no further visit
+};
+
+class Sampler {
+ public:
+  Sampler(SamplerSetting setting, std::vector<CurveSetting> curves);
+
+  // What to do next: first every point's speed is found out, then passes over all points that are not done, in random
+  // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
+  std::optional<Visit> next();
+
+  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. beside: of all
+  // samples. span_ns: how long taking one sample lasts, where that is not what its operations took. Returns how many
+  // leading samples were dropped as warm-up.
+  std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
+                     Beside beside = {}, double span_ns = 0);
+  void add_verified(const Visit& visit, std::uint64_t bytes) { at(visit).verified_bytes += bytes; }
+
+  // The machine changed its state since at_s: what was measured since then belongs to no state.
+  void suspect_since(double at_s);
+
+  // This size failed: nothing that was measured of it may be reported.
+  void forget(const Visit& visit) { at(visit).states.clear(); }
+
+  // What is left of this curve, from this size on, will not be measured.
+  void give_up(std::size_t curve, Stop why, std::uint64_t from_size_bytes = 0);
+  void interrupt();
+
+  // Points that have been done since the last call, as (curve, point).
+  std::vector<std::pair<std::size_t, std::size_t>> take_done();
+
+  [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
+  [[nodiscard]] std::size_t points() const;
+  [[nodiscard]] std::size_t points_done() const { return done_; }
+  [[nodiscard]] int pass() const { return pass_; }
+  // Seconds that are left at most: what the budgets still allow the points that are not done.
+  [[nodiscard]] double left_s() const;
+  // The visits of a point in its state.
+  [[nodiscard]] std::span<const Block> blocks_of(std::size_t curve, std::size_t point) const;
+
+ private:
+  Point& at(const Visit& visit) { return curves_[visit.curve].points[visit.point]; }
+  std::optional<Visit> calibrate();
+  void end_pass();
+  void begin_pass();
+  void choose_visit_lengths(double passes);
+  [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
+  void finish(std::size_t curve, std::size_t point, Stop why);
+  [[nodiscard]] double long_sample_ns(const Curve& curve) const;
+  [[nodiscard]] std::uint64_t rounds_for(const Curve& curve, const Point& point) const;
+
+  SamplerSetting setting_;
+  std::vector<Curve> curves_;
+  std::vector<double> visit_ns_;       // per curve: how long a visit of a short operation lasts
+  std::vector<std::uint64_t> fewest_;  // per curve: samples of a visit of a long one
+  std::mt19937_64 random_;
+  std::vector<std::pair<std::size_t, std::size_t>> order_;
+  std::size_t next_in_order_ = 0;
+  bool calibrated_ = false;
+  int pass_ = -1;
+  std::size_t done_ = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> newly_done_;
+};
+
+}  // namespace netpipe

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which message sizes are visited.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+
+namespace netpipe {
+
+struct Schedule {
+  enum class Kind { classic, powers, list } kind = Kind::classic;
+  std::uint64_t start_bytes = 1;
+  std::uint64_t end_bytes = 8ULL << 20;
+  std::uint64_t perturbation_bytes = 3;  // classic: also length - p and length + p
+  std::vector<std::uint64_t> list;       // list: the sizes as given
+};
+
+// The sizes in ascending order, each once; a list keeps a size that is given twice, and it then has two points of its
+// own (which is how bench/ shows that the intervals are honest). Classic is the schedule of NetPIPE 3.7.2 and 5.x
+// exactly: an increment from 1 (from half of the start, where that is above 1), doubled at every other step from the
+// third on; bounds apply to the base length only.
+Result<std::vector<std::uint64_t>> sizes_of(const Schedule& schedule);
+
+}  // namespace netpipe
