@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client and a server say to each other before a measurement, as two state machines without any input or output:
-// bytes that came go in, bytes to send come out. Neither trusts a byte of the other until it has proved the token.
+// The conversation between a client and a server before a measurement, as two state machines without input or output:
+// received bytes go in, bytes to send come out. Neither side trusts the other until it has proved that it knows the
+// token.
 //
 //     client                                  server
 //     HELLO         version, ABI, nonce  ->
 //                                        <-   CHALLENGE     version, ABI, nonce
-//     CLIENT_PROOF  plan hash, tag       ->                                        until here the server has allocated
-//     nothing
+//     CLIENT_PROOF  plan hash, tag       ->
 //                                        <-   SERVER_PROOF  tag
-//     PLAN          text                 ->                                        and the client has said nothing of
-//     worth
+//     PLAN          text                 ->
 //                                        <-   ACCEPT        tag, host name
 //
-// In place of any of its messages the server may say REFUSE (an exit code and a sentence). A tag is HMAC-SHA-256, keyed
-// with the token, of a label that names its purpose and of the SHA-256 of HELLO, CHALLENGE and the plan's hash: so it
-// is good for these two nonces, this plan and this purpose, and cannot be played again or played back. The client
-// proves first, so a server that anybody can reach gives nobody a tag to try tokens against.
+// The server allocates nothing before CLIENT_PROOF, and the client reveals nothing before SERVER_PROOF. The server may
+// answer any message with REFUSE (an exit code and a sentence). A tag is an HMAC-SHA-256 with the token as its key,
+// over a label that names its purpose and the SHA-256 of HELLO, CHALLENGE and the plan's hash. So it is valid for these
+// two nonces, this plan and this purpose only, and cannot be replayed. The client proves first, so that a server that
+// anybody can reach gives nobody a tag to test tokens against.
 #pragma once
 
 #include <array>
