@@ -239,13 +239,29 @@ class Point(Record, kw_only=True, tag="point"):
     measures: list[Measure] = []
     cells: list[Cell] = []
 
-    exploded: ClassVar[dict[str, Any]] = {"measures": str, "cells": str}
+    exploded: ClassVar[dict[str, Any]] = {"measures": None, "cells": list[Cell]}
 
     def rows(self) -> Iterator[dict[str, Any]]:
+        """Each measure becomes three columns (`measure_columns`); `cells` stays a list of objects."""
         whole = self.fields()
-        for name in ("measures", "cells"):  # of any number: one text each
-            whole[name] = _encoder.encode(whole[name]).decode() if whole[name] else None
-        yield flat(whole)
+        del whole["measures"]
+        cells = whole.pop("cells") or None
+        whole = flat(whole) | {"cells": cells}
+        for measure in self.measures:
+            values = (measure.median, measure.low, measure.high)
+            whole |= dict(zip(measure_columns(measure.name, measure.unit), values, strict=True))
+        yield whole
+
+    def cell_rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each rank or pair that has a time of its own."""
+        point = {
+            "launch": self.launch,
+            "variant": self.variant,
+            "pattern": self.pattern,
+            "size_bytes": self.size_bytes,
+        }
+        for cell in self.cells:
+            yield point | msgspec.to_builtins(cell)
 
 
 class Counters(Record, kw_only=True, tag="counters"):
@@ -408,6 +424,30 @@ class Run:
 
 # --------------------------------------------------------------------------------------------- data frames
 
+MEASURE = "measure_"  # what the columns of measures begin with
+_SUFFIXES = {"ns": "_ns", "bytes/s": "_bytes_per_s", "1/s": "_per_s", "1": ""}  # the unit in a column's name
+
+
+def measure_columns(name: str, unit: str) -> tuple[str, str, str]:
+    """The columns of a measure: its median and the limits of the median's interval. `overlap` in ns is
+    measure_overlap_ns, measure_overlap_ns_low and measure_overlap_ns_high. A unit without a suffix of its own stands in
+    brackets, and so does one whose suffix would be taken for part of the name.
+    """
+    column = f"{MEASURE}{name}{_SUFFIXES.get(unit, '')}"
+    if unit not in _SUFFIXES or measure_of(column) != (name, unit):
+        column = f"{MEASURE}{name}[{unit}]"
+    return column, f"{column}_low", f"{column}_high"
+
+
+def measure_of(column: str) -> tuple[str, str]:
+    """The name and the unit of the measure whose median stands in this column."""
+    text = column.removeprefix(MEASURE)
+    if text.endswith("]") and "[" in text:
+        name, _, unit = text[:-1].rpartition("[")
+        return name, unit
+    unit = next(unit for unit, suffix in _SUFFIXES.items() if text.endswith(suffix))
+    return text.removesuffix(_SUFFIXES[unit]), unit
+
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested objects as one: {"a": {"b": 1}} is {"a.b": 1}. Lists stay; lists of objects become JSON text."""
@@ -427,11 +467,14 @@ def load(path: str | os.PathLike[str], kind: str = "point") -> polars.DataFrame:
     """The records of one kind as a data frame with flat columns (`facts.cpu.model`).
 
     `kind` is a record type of docs/reference/record.md. `sample` gives a row for each timed batch, `plan` one
-    for each planned variant, `variant` one for each rank. Raises NotARun, OSError, or ValueError for a kind
-    that there is not.
+    for each planned variant, `variant` one for each rank. `cell` gives a row for each rank or pair of a point. The
+    measures of a pattern are columns of `point` (`measure_columns`). Raises NotARun, OSError, or ValueError for an
+    unknown kind.
     """
+    if kind == CELL:
+        return cell_frame(record for record in read(path) if isinstance(record, Point))
     if kind not in KINDS:
-        raise ValueError(f"there is no record type '{kind}'; there are {', '.join(KINDS)}")
+        raise ValueError(f"there is no record type '{kind}'; there are {', '.join([*KINDS, CELL])}")
     wanted = KINDS[kind]
     return frame(wanted, (record for record in read(path) if type(record) is wanted))
 
@@ -443,8 +486,23 @@ def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:
     rows = [row for record in records for row in record.rows()]
     types, nested = _columns(kind, polars)
     extra = {column: None for row in rows for column in row if column not in types and column not in nested}
+    types |= {column: polars.Float64 for column in extra if column.startswith(MEASURE)}
     columns = {column: [row.get(column) for row in rows] for column in [*types, *extra]}
     return polars.DataFrame(columns, schema_overrides=types, strict=False)
+
+
+CELL = "cell"  # no record of its own: the ranks and pairs inside points
+
+
+def cell_frame(points: Iterable[Point]) -> polars.DataFrame:
+    """The ranks and pairs of points as a long table, one row each."""
+    import polars
+
+    of_point, _ = _columns(Point, polars)
+    of_cell, _ = _columns(Cell, polars)
+    types = {name: of_point[name] for name in ("launch", "variant", "pattern", "size_bytes")} | of_cell
+    rows = [row for point in points for row in point.cell_rows()]
+    return polars.DataFrame({name: [row[name] for row in rows] for name in types}, schema=types, strict=False)
 
 
 def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple[dict[str, Any], set[str]]:
@@ -453,13 +511,17 @@ def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple
     types: dict[str, Any] = {}
     nested: set[str] = set()
     shape: dict[str, Any] = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    for field_name, field_type in (shape | getattr(kind, "exploded", {})).items():
+    exploded = getattr(kind, "exploded", {})
+    for field_name, field_type in (shape | exploded).items():
         name = prefix + field_name
         outer: Any = get_origin(field_type)
         inner = next((t for t in get_args(field_type) or [field_type] if t is not type(None)), None)
         if outer is list:
             if inner in plain:
                 types[name] = polars.List(plain[inner])
+            elif field_name in exploded and isinstance(inner, type):
+                below, _ = _columns(inner, polars)
+                types[name] = polars.List(polars.Struct(below))
         elif isinstance(inner, type) and issubclass(inner, msgspec.Struct):
             below, _ = _columns(inner, polars, name + ".")
             types |= below

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import polars
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netpipe.records import Cell, Histogram, Measure, Point, Run
+from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode, load
 from netpipe.render.export import npout, table
 
 if TYPE_CHECKING:
@@ -45,6 +47,16 @@ curves = st.lists(
     min_size=1,
     unique_by=lambda point: point.size_bytes,
 )
+# Names and units that a column's name must keep apart.
+UNITS = [
+    ("overlap", "ns"),
+    ("overlap", "1"),
+    ("overlap_ns", "1"),
+    ("tested", "1/s"),
+    ("x", "bytes/s"),
+    ("x", ""),
+    ("x", "µJ"),
+]
 points = st.lists(
     st.builds(
         Point,
@@ -66,8 +78,15 @@ points = st.lists(
             low_ns=st.lists(times, min_size=1),
             count=st.lists(st.integers(1, 2**40), min_size=1),
         ),
-        measures=st.lists(
-            st.builds(Measure, name=st.just("overlap"), unit=st.just("1"), median=st.none() | times)
+        measures=st.lists(st.sampled_from(UNITS), unique=True).flatmap(
+            lambda some: st.tuples(
+                *(
+                    st.builds(
+                        Measure, name=st.just(name), unit=st.just(unit), median=times, low=st.none() | times
+                    )
+                    for name, unit in sorted(some)
+                )
+            ).map(list)
         ),
         cells=st.lists(st.builds(Cell, rank=st.integers(0, 9), peer=st.none() | st.integers(0, 9))),
     ),
@@ -105,7 +124,62 @@ def test_a_table_comes_back(form: str, some: list[Point]) -> None:
     if form == "csv":  # has no room for them
         for point in some:
             point.histogram = None
-    assert back == some
+    assert [sorted_measures(point) for point in back] == [sorted_measures(point) for point in some]
+
+
+def sorted_measures(point: Point) -> Point:
+    """Columns keep measures, not their order within a point."""
+    return msgspec.structs.replace(
+        point, measures=sorted(point.measures, key=lambda one: (one.name, one.unit))
+    )
+
+
+def test_measures_are_columns_with_their_unit(tmp_path: Path) -> None:
+    """The columns of every unit that patterns use, as docs/reference/record.md has them."""
+    with_measures = Point(
+        variant="shm",
+        pattern="overlap",
+        size_bytes=8,
+        median_ns=1.0,
+        measures=[
+            Measure(name="overlap", unit="ns", median=5.0, low=4.0, high=6.0),
+            Measure(name="fraction", unit="1", median=0.5),
+            Measure(name="reached", unit="1/s", median=2.0),
+            Measure(name="one_pair", unit="bytes/s", median=3.0),
+        ],
+    )
+    without = Point(variant="tcp", pattern="pingpong", size_bytes=8, median_ns=2.0)
+    table.write([without, with_measures], "csv", tmp_path / "p.csv")
+    rows = polars.read_csv(tmp_path / "p.csv")
+    assert rows["measure_overlap_ns"].to_list() == [None, 5.0]
+    assert rows["measure_overlap_ns_low"].to_list() == [None, 4.0]
+    assert rows["measure_overlap_ns_high"].to_list() == [None, 6.0]
+    assert rows["measure_fraction"].to_list() == [None, 0.5]
+    assert rows["measure_reached_per_s"].to_list() == [None, 2.0]
+    assert rows["measure_one_pair_bytes_per_s"].to_list() == [None, 3.0]
+    assert "measures" not in rows.columns
+
+
+def test_a_csv_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """There measures and cells were JSON text."""
+    (tmp_path / "old.csv").write_text(
+        "launch,variant,pattern,size_bytes,median_ns,single,measures,cells\n"
+        '0,tcp,overlap,8,5.0,false,"[{""name"":""overlap"",""unit"":""1"",""median"":0.5,""low"":null,""high"":null}]",\n'
+        '0,tcp,pairs,8,5.0,false,,"[{""rank"":0,""peer"":1,""median_ns"":2.0,""slowest"":3}]"\n'
+    )
+    first, second = table.read(tmp_path / "old.csv", "csv")
+    assert first.measures == [Measure(name="overlap", unit="1", median=0.5)]
+    assert second.cells == [Cell(rank=0, peer=1, median_ns=2.0, slowest=3)]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "\t=1", "tcp"])
+def test_a_text_is_no_formula_for_a_spreadsheet(name: str, tmp_path: Path) -> None:
+    made = Point(variant=name, pattern="pingpong", size_bytes=8, median_ns=-1.0)
+    table.write([made], "csv", tmp_path / "p.csv")
+    (row,) = csv.DictReader((tmp_path / "p.csv").open())
+    assert row["variant"][0] not in "=+-@\t"
+    assert row["median_ns"] == "-1.0", "a number stays a number"
+    assert list(table.read(tmp_path / "p.csv", "csv")) == [made]
 
 
 def test_the_units_of_netpipe_3_are_binary_megabits() -> None:
@@ -196,7 +270,7 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
     ("arguments", "says"),
     [
         (("export", "--variant", "tpc"), "the run has no points of variant 'tpc'; did you mean 'tcp'?"),
-        (("export", "--pattern", "stream"), "the run has no points of pattern 'stream'; there are pingpong"),
+        (("export", "--pattern", "stream"), "the run has no points of pattern 'stream'; it has pingpong"),
         (("export", "--launch", "3"), "the run has no points of launch 3"),
         (("export", "gone.jsonl"), "gone.jsonl: No such file or directory"),
         (("import", "gone.out"), "gone.out: No such file or directory"),
@@ -230,3 +304,38 @@ def test_import_replaces_no_other_file(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("import", "np.out")
     assert said.code == 2
     assert Path("np.jsonl").read_text() == "my notes\n"
+
+
+@pytest.mark.parametrize("form", table.FORMATS)
+def test_cells_are_a_long_table(netpipe: Netpipe, form: str) -> None:
+    with_cells = [
+        Point(
+            variant="shm",
+            pattern="pairs",
+            size_bytes=size,
+            median_ns=1.0,
+            cells=[Cell(rank=0, peer=rank, median_ns=float(rank), slowest=rank) for rank in (1, 2)],
+        )
+        for size in (8, 16)
+    ]
+    Path("run.jsonl").write_bytes(b"".join(map(encode, [Header(schema=1, run="0" * 32), *with_cells])))
+    said = netpipe("export", "--table", "cells", "-o", f"cells.{form}")
+    assert said.code == 0, said.err
+    reader = {"csv": polars.read_csv, "parquet": polars.read_parquet, "json": polars.read_json}[form]
+    found = reader(f"cells.{form}")
+    assert found["peer"].to_list() == [1, 2, 1, 2]
+    assert found["median_ns"].to_list() == [1.0, 2.0, 1.0, 2.0]
+    assert found["size_bytes"].to_list() == [8, 8, 16, 16]
+    assert load("run.jsonl", "cell").to_dicts() == found.to_dicts()
+    assert load("run.jsonl")["cells"][0].to_list() == [
+        {"rank": 0, "peer": 1, "median_ns": 1.0, "slowest": 1},
+        {"rank": 0, "peer": 2, "median_ns": 2.0, "slowest": 2},
+    ]
+
+
+def test_cells_that_are_not_there_are_not_exported(netpipe: Netpipe) -> None:
+    made = Point(variant="shm", pattern="pingpong", size_bytes=8, median_ns=1.0)
+    Path("run.jsonl").write_bytes(b"".join(map(encode, [Header(schema=1, run="0" * 32), made])))
+    said = netpipe("export", "--table", "cells")
+    assert said.code == 2
+    assert "no chosen point has a time for each rank or pair" in said.err

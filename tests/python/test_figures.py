@@ -4,22 +4,28 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import Layer, point, run
+from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
 
 from netpipe.cli import plot
 from netpipe.failure import USAGE, Failure
-from netpipe.records import Header, Point, Run, encode
-from netpipe.render.figures import draw as figures
-from netpipe.render.figures.draw import draw, spread
-from netpipe.render.figures.pictures import FIGURES, Axis, NothingToDraw, Picture, picture
-from netpipe.render.figures.ticks import MOST, tick_text, ticks
+from netpipe.records import Header, Plan, Point, Rank, Record, Run, Variant, encode
+from netpipe.render import figures
+from netpipe.render.drawing import draw as drawing
+from netpipe.render.drawing.names import spread
+from netpipe.render.drawing.picture import Axis, Distribution, Map, NothingToDraw, Panel, Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.drawing.ticks import MOST, number_text, tick_text, ticks
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 MAGIC = {"svg": b"<?xml", "png": b"\x89PNG\r\n", "pdf": b"%PDF-"}
@@ -31,37 +37,64 @@ def real() -> Run:
     return run(sizes=SIZES, moved=True)
 
 
+CLASSIC = ("throughput", "latency", "signature", "saturation", "loss")
+
+
+def panels(
+    runs: Sequence[Run], figure: str, variants: Sequence[str] = (), **chosen: Any
+) -> tuple[list[Panel], Scope]:
+    scope = Scope(tuple(runs), tuple(variants), **chosen)
+    return figures.get(figure).panels(scope), scope
+
+
+def picture(
+    runs: Sequence[Run], figure: str, variants: Sequence[str] = (), log: bool | None = None
+) -> Picture:
+    """The first view of a figure that is made of lines."""
+    (panel, *_), _ = panels(runs, figure, variants, log=log)
+    assert isinstance(panel.views[0], Picture)
+    return panel.views[0]
+
+
+def draw(
+    runs: Sequence[Run], figure: str, path: Path, file_format: str, title: str | None = None, **chosen: Any
+) -> None:
+    made, scope = panels(runs, figure, **chosen)
+    drawing.draw(made, scope.subtitle, path, file_format, title, figures.get(figure).help)
+
+
 def names(svg: str) -> list[str]:
     """Text is drawn as outlines; matplotlib leaves the text itself as a comment before them."""
     return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
 
 
-@pytest.mark.parametrize("figure", FIGURES)
-@pytest.mark.parametrize("file_format", figures.FORMATS)
+@pytest.mark.parametrize("figure", CLASSIC)
+@pytest.mark.parametrize("file_format", drawing.FORMATS)
 def test_every_figure_is_written_in_every_format(
     real: Run, figure: str, file_format: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "figure"
-    draw(picture([real], figure), path, file_format)
+    draw([real], figure, path, file_format)
     written = path.read_bytes()
     assert written.startswith(MAGIC[file_format])
     assert len(written) > 10_000
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", CLASSIC)
 def test_every_curve_and_bound_is_named_in_the_figure(real: Run, figure: str, tmp_path: Path) -> None:
     drawn = picture([real], figure)
-    draw(drawn, tmp_path / "f.svg", "svg")
+    (panel, *_), _ = panels([real], figure)
+    draw([real], figure, tmp_path / "f.svg", "svg")
     said = names((tmp_path / "f.svg").read_text())
     assert len(drawn.lines) >= 5
     for label in [line.label for line in drawn.lines] + [bound.label for bound in drawn.bounds]:
         assert label in said
-    assert drawn.title in said
+    assert panel.title in said
     assert "node17, AMD EPYC 9454 48-Core Processor  ·  2026-03-01 12:00 UTC" in said
 
 
 def test_an_svg_needs_no_font_and_no_network(real: Run, tmp_path: Path) -> None:
-    draw(picture([real], "throughput"), tmp_path / "f.svg", "svg")
+    draw([real], "throughput", tmp_path / "f.svg", "svg")
     svg = (tmp_path / "f.svg").read_text()
     assert "<text" not in svg
     assert "font-family" not in svg
@@ -69,17 +102,17 @@ def test_an_svg_needs_no_font_and_no_network(real: Run, tmp_path: Path) -> None:
     assert not re.search(r"(href|src)\s*=\s*[\"'](?!#)", svg)
 
 
-@pytest.mark.parametrize("file_format", figures.FORMATS)
+@pytest.mark.parametrize("file_format", drawing.FORMATS)
 def test_the_same_run_gives_the_same_bytes(real: Run, file_format: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        draw(picture([real], "latency"), tmp_path / name, file_format)
+        draw([real], "latency", tmp_path / name, file_format)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_hostile_name_is_text(tmp_path: Path) -> None:
     made = Run([point(HOSTILE, size, 100.0 + size) for size in SIZES])
-    for file_format in figures.FORMATS:
-        draw(picture([made], "throughput", title=HOSTILE), tmp_path / "f", file_format)
+    for file_format in drawing.FORMATS:
+        draw([made], "throughput", tmp_path / "f", file_format, HOSTILE)
         assert (tmp_path / "f").stat().st_size > 5_000
         if file_format == "svg":
             svg = (tmp_path / "f").read_text()
@@ -96,7 +129,7 @@ def test_points_that_did_not_converge_are_hollow(real: Run) -> None:
     assert {size for size, hollow in zip(line.size_bytes, line.hollow, strict=True) if hollow} == loose
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", CLASSIC)
 def test_every_figure_has_its_bounds(real: Run, figure: str) -> None:
     drawn = picture([real], figure)
     said = [bound.label for bound in drawn.bounds] + list(drawn.beyond)
@@ -107,7 +140,7 @@ def test_every_figure_has_its_bounds(real: Run, figure: str) -> None:
         assert any(label.startswith("harness floor") for label in said)
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", CLASSIC)
 def test_curves_and_bounds_lie_inside_the_axes(real: Run, figure: str) -> None:
     drawn = picture([real], figure)
     inside = [(line.x, line.y) for line in drawn.lines] + [(bound.x, bound.y) for bound in drawn.bounds]
@@ -138,7 +171,7 @@ def test_the_figures_agree_with_the_points(real: Run) -> None:
 
 
 def test_a_curve_has_the_same_colour_in_every_figure(real: Run) -> None:
-    colors = [{line.variant: line.color for line in picture([real], figure).lines} for figure in FIGURES]
+    colors = [{line.variant: line.color for line in picture([real], figure).lines} for figure in CLASSIC]
     assert all(colors[0][variant] == color for some in colors for variant, color in some.items())
 
 
@@ -164,11 +197,13 @@ def test_a_linear_axis_is_kept_where_no_curve_is_pressed_flat(real: Run) -> None
 
 
 def test_what_is_not_there_is_said(real: Run) -> None:
-    with pytest.raises(NothingToDraw, match="nothing to draw for mpi; there are null \\(pingpong\\), memcpy"):
+    with pytest.raises(
+        NothingToDraw, match="no chosen curve has a throughput; the run has null \\(pingpong\\), memcpy"
+    ):
         picture([real], "throughput", ["mpi"])
     with pytest.raises(NothingToDraw, match="no two of the layers stand on each other"):
         picture([real], "loss", ["memcpy"])
-    with pytest.raises(NothingToDraw, match="no size was finished"):
+    with pytest.raises(NothingToDraw, match="the run has no finished points"):
         picture([Run()], "throughput")
 
 
@@ -184,16 +219,16 @@ def test_many_variants_with_long_names_have_a_legend(tmp_path: Path) -> None:
         for k in range(20)
     ]
     made = run(layers, SIZES)
-    draw(picture([made], "throughput"), tmp_path / "f.svg", "svg")
+    draw([made], "throughput", tmp_path / "f.svg", "svg")
     said = names((tmp_path / "f.svg").read_text())
     assert all(layer.name in said for layer in layers)
 
 
 def test_one_point_is_a_figure(tmp_path: Path) -> None:
-    for figure in FIGURES:
+    for figure in CLASSIC:
         drawn: Picture = picture([run(sizes=[8])], figure)
         assert drawn.x.low < drawn.lines[0].x[0] < drawn.x.high
-        draw(drawn, tmp_path / "f.png", "png")
+        draw([run(sizes=[8])], figure, tmp_path / "f.png", "png")
 
 
 # ------------------------------------------------------------------------------------------- labels and ticks
@@ -285,5 +320,239 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
 
 
 def test_the_command_offers_all_figures_and_formats() -> None:
-    assert tuple(FIGURES) == plot.FIGURES
-    assert figures.FORMATS == plot.FORMATS
+    assert drawing.FORMATS == plot.FORMATS
+    (option,) = [one for one in plot.command.params if one.name == "figure"]
+    assert tuple(option.type.choices) == figures.names()  # type: ignore[attr-defined]
+
+
+def test_the_help_loads_no_figure_and_no_matplotlib() -> None:
+    heavy = "[name for name in sys.modules if 'render.figures.' in name or 'matplotlib' in name]"
+    code = f"import sys, netpipe.cli.plot; print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------------------------- every figure
+
+
+MADE = {
+    "memory": "opened",
+    "startup": "opened",
+    "loggp": "loggp",
+    "scaling": "scaled",
+    "reuse": "reused",
+}
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    """Runs that have the data for all figures between them."""
+    return {
+        "patterned": patterned(),
+        "opened": opened(),
+        "loggp": of_loggp(),
+        "scaled": scaled(),
+        "reused": reused(),
+    }
+
+
+def opened() -> Run:
+    records: list[Record] = [Header(schema=1, run="0" * 32, host="node17")]
+    for launch, ranks in enumerate((2, 4, 8)):
+        records.append(Plan(launch=launch))
+        records += [
+            Variant(
+                launch=launch,
+                variant=name,
+                module=name,
+                launch_s=0.1,
+                ranks=[
+                    Rank(rank=r, resident_bytes=(5 + ranks) << 20, open_s=0.2 * cost) for r in range(ranks)
+                ],
+            )
+            for name, cost in (("mpi", 2), ("shm", 1))
+        ]
+    return Run(records)
+
+
+def of_loggp() -> Run:
+    made = patterned()
+    for planned in made.plans[0].modes:
+        if planned.name == "overhead":
+            planned.name = planned.pattern = "loggp"
+    for one in made.points:
+        if one.pattern == "overhead":
+            one.pattern = "loggp"
+            byte = one.size_bytes - 1
+            one.measures = [
+                measure(name, "ns", fixed + byte * slope)
+                for name, fixed, slope in (
+                    ("o_s", 90, 0.1),
+                    ("o_r", 80, 0.1),
+                    ("gap", 200, 0.2),
+                    ("transfer", 500, 0.1),
+                )
+            ]
+    return made
+
+
+def scaled() -> Run:
+    """The same variant with 2, 4 and 8 ranks."""
+    made = run(LAYERS[2:3], [8, 1024])
+    few = list(made.points)
+    for ranks in (4, 8):
+        name = f"shm:ranks={ranks}"
+        made.variants.append(Variant(variant=name, module="shm", ranks=[Rank(rank=r) for r in range(ranks)]))
+        made.points += [point(name, one.size_bytes, one.median_ns * ranks / 2) for one in few]
+    return made
+
+
+def reused() -> Run:
+    made = run(LAYERS[2:3], [8, 1024, 65536])
+    made.plans[0].modes = [
+        mode(f"pingpong:reuse={n}" if n < 100 else "pingpong", reuse="100") for n in (0, 50, 100)
+    ]
+    made.plans[0].patterns = [one.pattern for one in made.plans[0].modes]
+    for n in (0, 50):
+        made.points += [
+            point("shm", one.size_bytes, one.median_ns * (2 - n / 100), pattern=f"pingpong:reuse={n}")
+            for one in made.points[:3]
+        ]
+    return made
+
+
+NARROW = {"settings": "window", "sweep": "offered", "measures": "overlap"}  # what fits on a page
+
+
+@pytest.mark.parametrize("figure", figures.names())
+def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path) -> None:
+    made = runs[MADE.get(figure, "patterned")]
+    scope = Scope((made,))
+    assert figures.why_not(figures.get(figure), scope) is None
+    wanted = NARROW.get(figure)
+    known = {one.pattern for one in made.points}
+    patterns = tuple(sorted(one for one in known if one.partition(":")[0] == wanted)) if wanted else ()
+    if figure == "distribution":
+        patterns = ("pingpong",)
+    sizes = (8,) if figure == "sweep" else ()
+    draw([made], figure, tmp_path / "f.svg", "svg", patterns=patterns, sizes=sizes)
+    made_panels, _ = panels([made], figure, patterns=patterns, sizes=sizes)
+    said = names((tmp_path / "f.svg").read_text())
+    labels = {
+        line.label
+        for one in made_panels
+        for view in one.views
+        if isinstance(view, Picture)
+        for line in view.lines
+    }
+    assert labels <= {*said, ""}
+
+
+@pytest.mark.parametrize("figure", figures.names())
+def test_a_figure_without_data_says_why(figure: str) -> None:
+    why = figures.why_not(figures.get(figure), Scope((Run(),)))
+    assert why is not None
+    assert not why.endswith(".")
+
+
+def test_every_figure_is_registered_whole() -> None:
+    sections = {"curves", "patterns", "loggp", "openings", "machine", "more"}
+    for one in figures.every():
+        assert one.help, one.name
+        assert one.section in sections, one.name
+        assert set(one.options) <= set(figures.OPTIONS), one.name
+        assert not one.part_of or one.part_of in figures.names(), one.name
+
+
+def test_the_reference_names_every_figure() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|$", page, re.MULTILINE)
+    assert sorted(name for name, _, _ in rows) == list(figures.names())
+    for name, _, paper in rows:
+        assert paper.strip() == (figures.get(name).paper or "–"), name
+
+
+def test_pairs_are_a_symmetric_map(runs: dict[str, Run]) -> None:
+    (panel,), _ = panels([runs["patterned"]], "pairs", ["tcp"], sizes=(1024,))
+    (view,) = panel.views
+    assert isinstance(view, Map)
+    assert view.values == tuple(zip(*view.values, strict=True))
+    assert view.values[0][0] is None
+    assert max(value for row in view.values for value in row if value) == view.values[0][3]
+
+
+def test_a_distribution_is_that_of_the_chosen_size(runs: dict[str, Run]) -> None:
+    made = runs["patterned"]
+    (panel,), _ = panels([made], "distribution", ["tcp"], patterns=("pingpong",), sizes=(65536,))
+    (view,) = panel.views
+    assert isinstance(view, Distribution)
+    at = next(p for p in made.points if (p.variant, p.pattern, p.size_bytes) == ("tcp", "pingpong", 65536))
+    assert dict(view.marks)["median"] == at.median_ns
+    assert at.histogram is not None
+    assert sum(view.count) == sum(at.histogram.count)
+
+
+def test_time_over_the_number_of_ranks(runs: dict[str, Run]) -> None:
+    (times, ratios), _ = panels([runs["scaled"]], "scaling", sizes=(8,))
+    (view,), (ratio,) = times.views, ratios.views
+    assert isinstance(view, Picture)
+    assert isinstance(ratio, Picture)
+    median = next(line for line in view.lines if not line.faint)
+    assert (median.label, median.x) == ("shm", (2, 4, 8))
+    assert ratio.lines[0].y == pytest.approx((1, 2, 4))
+
+
+def test_variants_that_differ_in_a_number_are_a_sweep() -> None:
+    layers = [
+        Layer(f"tcp:sndbuf={n}k", None, None, 1e4 + n, ((1e5, 3e9), (1e9, 1e9))) for n in (4, 16, 64, 256)
+    ]
+    made = run(layers, [8, 1024])
+    for variant in made.plans[0].variants:
+        variant.options = {"sndbuf": variant.variant.partition("=")[2]}
+    (times, _), _ = panels([made], "sweep", sizes=(8,))
+    assert times.title == "Time over sndbuf"
+    (view,) = times.views
+    assert isinstance(view, Picture)
+    assert view.lines[0].x == (4096, 16384, 65536, 262144)
+    assert [text for _, text in ticks(view.x)] == ["4k", "16k", "64k", "256k"]
+
+
+def test_numbers_read_as_options_are_written() -> None:
+    assert [number_text(n) for n in (0, 8, 0.5, 1000, 4096, 1 << 20)] == ["0", "8", "0.5", "1000", "4k", "1M"]
+
+
+def test_a_bare_name_stands_for_all_settings(runs: dict[str, Run], tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    made = runs["patterned"]
+    for one in made.points:
+        one.pattern = one.pattern.replace("overlap", "overlap:computes=one")
+    records = [made.header, *made.plans, *made.variants, *made.points]
+    file.write_bytes(b"".join(encode(one) for one in records if one is not None))
+    for figure, pattern in (("overlap", "overlap"), ("settings", "window"), ("latency", "offered")):
+        output = tmp_path / f"{figure}.svg"
+        done = CliRunner().invoke(
+            plot.command, [str(file), "--figure", figure, "--pattern", pattern, "-o", str(output)]
+        )
+        assert done.exit_code == 0, done.exception
+    assert "in_flight=64" in names((tmp_path / "settings.svg").read_text())
+
+
+def test_the_list_says_what_can_be_drawn(run_file: Path) -> None:
+    done = CliRunner().invoke(plot.command, [str(run_file), "--list"])
+    there, lacking = done.output.split("It lacks the data for:")
+    assert re.search("^  throughput  ", there, re.MULTILINE)
+    assert re.search("^  pairs  .*no chosen curve has a time for each pair", lacking, re.MULTILINE)
+    assert all(f"\n  {name} " in done.output for name in figures.names())
+
+
+def test_an_option_without_effect_is_refused(run_file: Path, tmp_path: Path) -> None:
+    for arguments, sentence in (
+        (["--size", "8"], "--size has no effect on the figure throughput; it applies to distribution"),
+        (["--figure", "latency", "--scale", "log"], "--scale has no effect on the figure latency"),
+        (["--figure", "distribution", "--size", "9"], "no points of 9 bytes; the nearest is 8 (8 B)"),
+        (["--figure", "distribution", "--size", "x"], "--size x is not a size"),
+    ):
+        done = CliRunner().invoke(plot.command, [str(run_file), *arguments])
+        assert isinstance(done.exception, Failure), arguments
+        assert done.exception.exit_code == USAGE
+        assert sentence in done.exception.sentence

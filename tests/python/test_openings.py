@@ -12,16 +12,29 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from netpipe.cli.plot import OPENINGS
 from netpipe.cli.plot import command as plot
 from netpipe.reading.openings import Spread, openings
 from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
-from netpipe.render.figures.draw import draw
-from netpipe.render.figures.pictures import NothingToDraw
-from netpipe.render.openings import FIGURES, picture, terminal_table
+from netpipe.render import figures
+from netpipe.render.drawing.draw import draw
+from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.openings import terminal_table
 from netpipe.render.page.page import page
 
 MIB = 1 << 20
+FIGURES = ("memory", "startup")
+
+
+def panel(runs: list[Run], figure: str, variants: tuple[str, ...] = ()) -> Panel:
+    (found,) = figures.get(figure).panels(Scope(tuple(runs), variants))
+    return found
+
+
+def picture(runs: list[Run], figure: str, variants: tuple[str, ...] = ()) -> Picture:
+    (view,) = panel(runs, figure, variants).views
+    assert isinstance(view, Picture)
+    return view
 
 
 def variant(
@@ -89,8 +102,8 @@ def test_a_rank_that_does_not_know_leaves_no_mean() -> None:
 def test_a_run_that_measured_something_else_read_memory_too_early() -> None:
     run = made(variant(0, "mpi@b", [MIB, MIB], [0.1, 0.1], 0.1), patterns=["pingpong"])
     assert openings(run) == ()
-    with pytest.raises(NothingToDraw, match="netpipe memory does that"):
-        picture([run], "memory", (), None)
+    with pytest.raises(NothingToDraw, match="run netpipe memory"):
+        picture([run], "memory")
 
 
 def test_the_table_has_a_dash_for_what_is_not_known() -> None:
@@ -104,24 +117,22 @@ def test_the_table_has_a_dash_for_what_is_not_known() -> None:
 
 
 def test_pictures_lay_the_libraries_over_each_other() -> None:
-    drawn = picture([RUN], "memory", (), None)
+    drawn = picture([RUN], "memory")
     lines = {line.label: line for line in drawn.lines}
     assert set(lines) == {"mpi@b", "shm"}
     assert list(lines["mpi@b"].x) == [2, 4]
     assert list(lines["mpi@b"].y) == [11 * MIB, 15 * MIB]
     assert (lines["mpi@b"].low[0], lines["mpi@b"].high[0]) == (10 * MIB, 30 * MIB)
-    startup = picture([RUN, RUN], "startup", ("shm",), "mine")
-    assert startup.title == "mine"
+    startup = picture([RUN, RUN], "startup", ("shm",))
     assert [(line.y, line.dash) for line in startup.lines] == [((2e6,), 0), ((2e6,), 1)]
 
 
 def test_figures_are_drawn_and_the_command_knows_them(tmp_path: Path) -> None:
-    assert tuple(FIGURES) == OPENINGS
     file = tmp_path / "memory.jsonl"
     everything = [RUN.header, *RUN.plans, *RUN.variants]
     file.write_bytes(b"".join(encode(record) for record in everything if record is not None))
     for figure in FIGURES:
-        draw(picture([RUN], figure, (), None), tmp_path / f"{figure}.svg", "svg")
+        draw([panel([RUN], figure)], "", tmp_path / f"{figure}.svg", "svg")
         done = CliRunner().invoke(
             plot, [str(file), "--figure", figure, "-o", str(tmp_path / f"{figure}-2.svg")]
         )
@@ -139,7 +150,8 @@ def test_the_report_shows_them() -> None:
     assert "<h1>mpi@b, mpi@a and shm on here</h1>" in text
     # Its figures are drawn although there is no curve.
     assert all(
-        f'data-panel="{place}"><figcaption>{title[0]}' in text for place, title in enumerate(FIGURES.values())
+        f'data-panel="{place}"><figcaption>{panel([RUN], name).title}' in text
+        for place, name in enumerate(FIGURES)
     )
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert data

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._formats import FORMATS, OF_ENDING
+from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 @click.command
 @click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Default: by the ending of the output, else csv."
+    "--format", "form", type=click.Choice(FORMATS), help="[default: the ending of --output, or csv]"
 )
-@click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
+@click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
 @click.option("--variant", multiple=True, metavar="VARIANT", help="Only this variant; may be repeated.")
 @click.option("--pattern", multiple=True, metavar="NAME", help="Only this pattern; may be repeated.")
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
+@click.option(
+    "--table",
+    "which",
+    type=click.Choice(TABLES),
+    default="points",
+    show_default=True,
+    help="One row a point, or one row for each rank or pair that a point has a time of.",
+)
 def command(
     run: str,
     form: str | None,
@@ -33,17 +41,25 @@ def command(
     variant: tuple[str, ...],
     pattern: tuple[str, ...],
     launch: int | None,
+    which: str,
 ) -> None:
-    """Write the points of RUN [run.jsonl] as np.out of NetPIPE 3 or 5, CSV, Parquet or JSON.
+    """Write the points of RUN as np.out, CSV, Parquet or JSON.
 
-    np.out has no names in it: it holds one curve, which --variant, --pattern and --launch choose.
+    RUN is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE 3 or 5 has no names:
+    it holds one curve, which --variant, --pattern and --launch select.
     """
     from netpipe.records import Run
     from netpipe.render.export import npout, table
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
     points = choose(Run.read(run), variant, pattern, launch)
+    if which == "cells" and not any(point.cells for point in points):
+        raise Failure(
+            USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
+        )
     if form in npout.FORMATS:
+        if which != "points":
+            raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
         one_curve(points)
         text = npout.write(points, form)
         if output is None:
@@ -51,20 +67,21 @@ def command(
         else:
             Path(output).write_text(text)
     elif output is not None:
-        table.write(points, form, Path(output))
+        table.write(points, form, Path(output), which)
     else:
         if form == "parquet" and sys.stdout.isatty():
             raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "points"
-            table.write(points, form, path)
+            table.write(points, form, path, which)
             sys.stdout.buffer.write(path.read_bytes())
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
-    from netpipe.cli.show import check_names
+    from netpipe.cli.show import matching
 
-    check_names(variants, patterns, [(point.variant, point.pattern) for point in run.points])
+    pairs = [(point.variant, point.pattern) for point in run.points]
+    variants, patterns = matching(variants, patterns, pairs)
     points = [
         point
         for point in run.points

@@ -4,36 +4,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from netpipe.failure import USAGE, Failure
+from netpipe.render import figures
 
-# Those of render.pictures and render.figures, whose loading would slow every `netpipe --help`; a test holds
-# them together.
-FIGURES = ("throughput", "latency", "signature", "saturation", "loss")
-OPENINGS = ("memory", "startup")  # those of render.openings
-FORMATS = ("svg", "png", "pdf")
+if TYPE_CHECKING:
+    from netpipe.render.drawing.scope import Scope
+
+FORMATS = (
+    "svg",
+    "png",
+    "pdf",
+)  # those of render.drawing.draw, which is slow to load; a test holds them together
 
 
 @click.command
 @click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--figure",
-    type=click.Choice((*FIGURES, *OPENINGS)),
+    metavar="NAME",
+    type=click.Choice(figures.names()),
     default="throughput",
     show_default=True,
-    help="What to draw.",
+    help="What to draw; --list shows the names.",
+)
+@click.option(
+    "--list", "listing", is_flag=True, help="List all figures and whether RUN has the data for them."
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to; its ending names the format. Default: the figure's name in this folder.",
+    help="The file to write; its ending names the format.  [default: the figure's name, in this folder]",
 )
 @click.option(
-    "--format", "file_format", type=click.Choice(FORMATS), help="Default: the ending of --output, or svg."
+    "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"
 )
 @click.option(
     "--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; repeat for more."
@@ -41,53 +50,112 @@ FORMATS = ("svg", "png", "pdf")
 @click.option(
     "--pattern", "patterns", metavar="NAME", multiple=True, help="Only this pattern; repeat for more."
 )
-@click.option("--title", metavar="TEXT", help="Instead of the figure's own.")
+@click.option(
+    "--size", "sizes", metavar="BYTES", multiple=True, help="Only this message size, as 64k; repeat for more."
+)
+@click.option(
+    "--measure", "measures", metavar="NAME", multiple=True, help="Only this measure; repeat for more."
+)
+@click.option("--title", metavar="TEXT", help="Replaces the figure's own title.")
 @click.option(
     "--scale",
     type=click.Choice(("auto", "linear", "log")),
     default="auto",
     show_default=True,
-    help="The axis of throughput; auto is log where a linear one would press curves flat.",
+    help="The axis of throughput; auto is log where a linear axis would press curves flat.",
 )
 def command(
     runs: tuple[Path, ...],
     figure: str,
+    listing: bool,
     output: Path | None,
     file_format: str | None,
     variants: tuple[str, ...],
     patterns: tuple[str, ...],
+    sizes: tuple[str, ...],
+    measures: tuple[str, ...],
     title: str | None,
     scale: str,
 ) -> None:
     """Draw a figure of one RUN [run.jsonl], or of several laid over each other, as SVG, PNG or PDF.
 
-    throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of
-    NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below. memory
-    and startup are of netpipe memory: what opening a library costs, over the number of processes.
+    throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
+    A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
-    from netpipe.cli.show import check_names
-    from netpipe.render import openings
-    from netpipe.render.figures.draw import draw
-    from netpipe.render.figures.pictures import NothingToDraw, picture
+    from netpipe.cli.show import matching
+    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.drawing.scope import Scope
 
-    chosen = file_format or _format_of(output)
-    target = output or Path(f"{figure}.{chosen}")
+    whole = tuple(Run.read(path) for path in runs or (Path("run.jsonl"),))
     log = None if scale == "auto" else scale == "log"
-    whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
-    if figure not in OPENINGS:
-        check_names(
-            variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points]
-        )
+    chosen = figures.get(figure)
+    there = [(point.variant, point.pattern) for run in whole for point in run.points]
+    there += [(opened.variant, "") for run in whole for opened in run.variants]
+    variants, found = matching(variants, patterns, there)
+    if (
+        chosen.section == "patterns"
+    ):  # these lay settings over each other: a bare name never stands for one alone
+        found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
+    scope = Scope(whole, variants, found, tuple(map(_bytes, sizes)), measures, log)
+    _check_sizes(scope)
+    if listing:
+        _list(scope)
+        return
+    for option, given in (("size", sizes), ("measure", measures), ("scale", scale != "auto")):
+        if given and option not in chosen.options:
+            takers = ", ".join(one.name for one in figures.every() if option in one.options)
+            raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
+    format_name = file_format or _format_of(output)
+    target = output or Path(f"{figure}.{format_name}")
     try:
-        if figure in OPENINGS:
-            drawn = openings.picture(whole, figure, variants, title)
-        else:
-            drawn = picture(whole, figure, variants, patterns, title, log)
+        draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
     except NothingToDraw as why:
-        raise Failure(USAGE, str(why)) from None
-    draw(drawn, target, chosen)
+        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
     click.echo(f"netpipe: the figure is in {target}", err=True)
+
+
+def _bytes(text: str) -> int:
+    from netpipe.reading.sweeps import number
+
+    found = number(text)
+    if found is None:
+        raise Failure(USAGE, f"--size {text} is not a size; write bytes, or 64k, 1M")
+    return int(found)
+
+
+def _check_sizes(scope: Scope) -> None:
+    """Raises Failure (2) for a size that no run measured."""
+    from netpipe.render.units import size_text
+
+    known = {point.size_bytes for run in scope.runs for point in run.points}
+    for size in scope.sizes:
+        if size not in known:
+            near = min(known, key=lambda one: abs(one - size), default=None)
+            hint = f"; the nearest is {near} ({size_text(near)})" if near is not None else ""
+            raise Failure(USAGE, f"the run has no points of {size} bytes{hint}")
+
+
+def _list(scope: Scope) -> None:
+    """Figures with data first, each with its line of help; then the others, each with what it lacks."""
+    import shutil
+    import textwrap
+
+    found = [(one, figures.why_not(one, scope)) for one in figures.every()]
+    width = max(len(one.name) for one, _ in found) + 2
+    columns = max(60, shutil.get_terminal_size().columns)
+    for heading, some in (
+        ("This run has the data for", [(one, one.help) for one, why in found if why is None]),
+        ("It lacks the data for", [(one, why.partition(";")[0]) for one, why in found if why is not None]),
+    ):
+        if some:
+            click.echo(f"{heading}:")
+            for one, text in some:
+                lines = textwrap.wrap(text, columns - width - 2) or [""]
+                click.echo(f"  {one.name:<{width}}{lines[0]}")
+                for line in lines[1:]:
+                    click.echo(f"  {'':<{width}}{line}")
 
 
 def _format_of(output: Path | None) -> str:
@@ -95,5 +163,5 @@ def _format_of(output: Path | None) -> str:
         return "svg"
     ending = output.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
-        raise Failure(USAGE, f"{output} names no format; end it in .svg, .png or .pdf, or say --format")
+        raise Failure(USAGE, f"{output} names no format; end it in .svg, .png or .pdf, or give --format")
     return ending

@@ -60,26 +60,35 @@ def command(
     print_summary(out, whole)
 
 
-def check_names(
+def matching(
     variants: tuple[str, ...], patterns: tuple[str, ...], there: Iterable[tuple[str, str]]
-) -> None:
-    """Raises Failure (2) for a name that the run does not have. `there` is (variant, pattern) of what it has."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names as the run has them. `there` is (variant, pattern) of what it has. A name that is not there stands for
+    all that begin with it and go on with settings: `tcp` for tcp:wait=poll, `mpi` for mpi@openmpi, `overlap` for
+    overlap:computes=one. Raises Failure (2) for a name without a match.
+    """
     pairs = list(there)
+    found = []
     for what, asked, known in (
-        ("variant", variants, [variant for variant, _ in pairs]),
-        ("pattern", patterns, [pattern for _, pattern in pairs]),
+        ("variant", variants, list(dict.fromkeys(variant for variant, _ in pairs))),
+        ("pattern", patterns, list(dict.fromkeys(pattern for _, pattern in pairs))),
     ):
+        full: list[str] = []
         for name in asked:
-            if name not in known:
+            some = [one for one in known if one == name] or [
+                one for one in known if one.startswith((f"{name}:", f"{name}@"))
+            ]
+            if not some:
                 near = get_close_matches(name, known, n=1)
-                hint = (
-                    f"did you mean '{near[0]}'?" if near else f"there are {', '.join(dict.fromkeys(known))}"
-                )
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known) or 'none'}"
                 raise Failure(USAGE, f"the run has no points of {what} '{name}'; {hint}")
+            full += some
+        found.append(tuple(dict.fromkeys(full)))
+    return found[0], found[1]
 
 
 def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:
-    check_names(variants, patterns, ((curve.variant, curve.pattern) for curve in found))
+    variants, patterns = matching(variants, patterns, ((curve.variant, curve.pattern) for curve in found))
     return [
         curve
         for curve in found

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What opening the libraries costs: a table for the terminal, one for the report, and the figures of memory and of
-start-up time over the number of processes, the libraries laid over each other.
+"""What opening the libraries costs: a table for the terminal and one for the report. The figures are `memory` and
+`startup` of render.figures.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from netpipe.reading.openings import Opening, Spread, openings
-from netpipe.records import Run
-from netpipe.render.figures.pictures import Axis, Line, NothingToDraw, Picture
+from netpipe.reading.openings import Opening, Spread
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.sentences import when, where
 from netpipe.render.terminal.summary import Rows
 from netpipe.render.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
 
-BAND = "least and most of all launches"
 _COLUMNS = (
     ("variant", "name"),
     ("ranks", "right"),
@@ -27,23 +22,6 @@ _COLUMNS = (
     ("launcher", "right"),
     ("launches", "right"),
 )
-_Value = Callable[[Opening], "Spread | None"]
-FIGURES: dict[str, tuple[str, str, str, _Value, float]] = {
-    "memory": (
-        "Memory of each process over the number of processes",
-        "size",
-        "resident memory",
-        lambda opening: opening.resident_bytes,
-        1.0,
-    ),
-    "startup": (
-        "Start-up time over the number of processes",
-        "time",
-        "from the launch until all have talked to all",
-        lambda opening: opening.start_s,
-        1e9,
-    ),
-}
 
 
 def terminal_table(found: Sequence[Opening]) -> Rows:
@@ -71,66 +49,6 @@ def remark(found: Sequence[Opening]) -> str:
     if any(opening.resident_bytes is None for opening in found):
         words += f" {UNKNOWN}: not known; ranks of a simulated machine are one process."
     return words
-
-
-def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: str | None) -> Picture:
-    """`figure` is one of FIGURES. Raises NothingToDraw."""
-    heading, quantity, label, value, scale = FIGURES[figure]
-    lines: list[Line] = []
-    colors: dict[str, int] = {}
-    for number, run in enumerate(runs):
-        by_variant: dict[str, list[tuple[int, Spread]]] = {}
-        for opening in openings(run):
-            spread = value(opening)
-            # What costs nothing has no place on a logarithmic axis.
-            if spread is not None and spread.low > 0 and (not variants or opening.variant in variants):
-                by_variant.setdefault(opening.variant, []).append((opening.ranks, spread))
-        for variant, points in by_variant.items():
-            stem = f", {run.path.stem if run.path else f'run {number + 1}'}" if len(runs) > 1 else ""
-            lines.append(
-                Line(
-                    label=variant + stem,
-                    variant=variant,
-                    pattern="",
-                    color=colors.setdefault(variant, len(colors)),
-                    dash=number,
-                    size_bytes=(),
-                    x=tuple(float(ranks) for ranks, _ in points),
-                    y=tuple(spread.value * scale for _, spread in points),
-                    low=tuple(spread.low * scale for _, spread in points),
-                    high=tuple(spread.high * scale for _, spread in points),
-                    hollow=(False,) * len(points),
-                )
-            )
-    if not lines:
-        raise NothingToDraw(
-            "there is nothing to draw: no library was opened for its cost; netpipe memory does that"
-        )
-    x = [value for line in lines for value in line.x]
-    y = [value for line in lines for value in (*line.low, *line.high)]
-    return Picture(
-        figure=figure,
-        title=title or heading,
-        subtitle="  ·  ".join(
-            dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)
-        ),
-        x=Axis("number", "processes", True, min(x) / 1.2, max(x) * 1.2),
-        y=Axis(quantity, label, True, min(y) / 1.5, max(y) * 1.5),
-        band_on_x=False,
-        lines=tuple(lines),
-        bounds=(),
-        beyond=(),
-        band=BAND,
-    )
-
-
-def pictures(run: Run) -> list[Picture]:
-    """Those of FIGURES that there is something for."""
-    drawn = []
-    for figure in FIGURES:
-        with contextlib.suppress(NothingToDraw):
-            drawn.append(picture([run], figure, (), None))
-    return drawn
 
 
 def _cells(opening: Opening) -> tuple[str, ...]:

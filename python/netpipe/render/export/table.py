@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of a run as a table: CSV, Parquet and JSON; written and read. One row a point, one column a field of the
-`point` record (docs/reference/record.md). Histograms do not fit into CSV and are left out there.
+"""The points of a run as a table in CSV, Parquet and JSON, written and read: one row a point, one column a field of the
+`point` record (docs/reference/record.md), three columns a measure. The ranks and pairs of the points are a table of
+their own, with one row each, that is only written.
+
+CSV has no room for histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
 """
 
 from __future__ import annotations
@@ -8,35 +11,54 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from netpipe.records import Point, frame
+from netpipe.records import MEASURE, Point, cell_frame, frame, measure_columns, measure_of
+
+if TYPE_CHECKING:
+    import polars
 
 FORMATS = ("csv", "parquet", "json")
-LISTS = ("measures", "cells")  # JSON text where there are columns
+LISTS = ("measures", "cells")  # JSON text in CSV; measures also in tables of older versions
+FORMULA = r"^'*[=+\-@\t\r]"  # a cell that a spreadsheet would run, or that has been kept from it
 
 
 class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
     """A file that is no table of points; the sentence names the row."""
 
 
-def write(points: Iterable[Point], form: str, path: Path) -> None:
+def write(points: Iterable[Point], form: str, path: Path, table: str = "points") -> None:
     """Raises OSError."""
     chosen = list(points)
     if form == "json":
-        path.write_bytes(
-            msgspec.json.format(msgspec.json.encode([p.fields() for p in chosen]), indent=1) + b"\n"
+        rows = (
+            [row for point in chosen for row in point.cell_rows()]
+            if table == "cells"
+            else [point.fields() for point in chosen]
         )
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
         return
-    table = frame(Point, chosen)
+    whole = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if form == "csv":
-        path.write_text(
-            table.drop([name for name in table.columns if name.startswith("histogram.")]).write_csv()
-        )
+        path.write_text(_plain(whole).write_csv())
     else:
-        table.write_parquet(path)
+        whole.write_parquet(path)
+
+
+def _plain(whole: polars.DataFrame) -> polars.DataFrame:
+    """Without lists, and with an apostrophe before each text that a spreadsheet would take for a formula."""
+    import polars as pl
+
+    whole = whole.drop([name for name in whole.columns if name.startswith("histogram.")])
+    if "cells" in whole.columns:
+        texts = [msgspec.json.encode(cells).decode() if cells else None for cells in whole["cells"].to_list()]
+        whole = whole.with_columns(pl.Series("cells", texts, dtype=pl.String))
+    text = pl.col(pl.String)
+    return whole.with_columns(
+        pl.when(text.str.contains(FORMULA)).then("'" + text).otherwise(text).name.keep()
+    )
 
 
 def read(path: Path, form: str) -> Iterator[Point]:
@@ -61,25 +83,46 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
 
     try:
         # All of the file decides on the types: a column may begin with a thousand empty fields.
-        table = (
-            polars.read_csv(path, infer_schema_length=None) if form == "csv" else polars.read_parquet(path)
-        )
+        if form == "csv":
+            text = polars.col(polars.String)
+            table = polars.read_csv(path, infer_schema_length=None).with_columns(
+                polars.when(text.str.contains(rf"^'{FORMULA[1:]}"))
+                .then(text.str.slice(1))
+                .otherwise(text)
+                .name.keep()
+            )
+        else:
+            table = polars.read_parquet(path)
     except polars.exceptions.PolarsError as error:
         raise NotATable(str(error).splitlines()[0]) from None
     return table.iter_rows(named=True)
 
 
 def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns with a dot as the nested objects that they came from; an object of nothing is none, and text where
-    there were lists of objects is these again.
+    """Columns with a dot as the nested objects that they came from, columns of measures as measures, and JSON text as
+    the lists that it holds. What has no value is left out.
     """
     folded: dict[str, Any] = {}
+    measures = []
     for name, value in row.items():
         outer, dot, inner = name.partition(".")
         if name in LISTS and not isinstance(value, list):
             folded[name] = json.loads(value) if value else []
+        elif name.startswith(MEASURE):
+            if value is not None and (measure := _measure(name, row)):
+                measures.append(measure)
         elif not dot:
             folded.setdefault(name, value)
         elif value is not None:
             folded[outer] = {**(folded.get(outer) or {}), inner: value}
-    return folded
+    return folded | ({"measures": measures} if measures else {})
+
+
+def _measure(column: str, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The measure whose median stands in this column; None for the columns of limits."""
+    for limit in ("_low", "_high"):
+        if column.removesuffix(limit) in row and column.endswith(limit):
+            return None
+    name, unit = measure_of(column)
+    _, low, high = measure_columns(name, unit)
+    return {"name": name, "unit": unit, "median": row[column], "low": row.get(low), "high": row.get(high)}

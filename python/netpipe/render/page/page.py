@@ -27,11 +27,10 @@ from netpipe.reading.summary import Summary, summarise
 from netpipe.reading.sweeps import families
 from netpipe.records import Run
 from netpipe.render import loggp as loggp_table
-from netpipe.render.figures.pictures import FIGURES
-from netpipe.render.openings import page_table, pictures, remark
+from netpipe.render.openings import page_table, remark
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
-from netpipe.render.page.plots import panel, plots
+from netpipe.render.page.plots import plots
 from netpipe.render.palette import style
 from netpipe.render.remarks import floor_sentence, posting_sentence, shortfall_sentence
 from netpipe.render.sentences import (
@@ -74,22 +73,21 @@ def page(run: Run, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_patterns, panels = sections(run)
-    of_openings = [panel(drawn) for drawn in pictures(run)]
-    data = plots(run) | {"panels": panels + of_openings}
-    draws = bool(data["curves"] or data["panels"] or data["yardsticks"]["at"])
+    drawn = plots(run)
+    draws = bool(drawn.data["curves"] or drawn.data["panels"] or drawn.data["yardsticks"])
     return environment.get_template("report.html").render(
         _content(run, title),
-        sections=of_patterns,
-        openings_panels=[(len(panels) + i, one["title"]) for i, one in enumerate(of_openings)],
+        sections=sections(run, drawn),
+        figures=list(drawn.headings.items()),
+        panels_of=drawn.placed,
         # These stand in the page as they are: the template marks them so.
         css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
         # A closing tag inside a string of the library would end its script.
         plotly=get_plotlyjs().replace("</script", "<\\/script") if draws else "",
         draws=draws,
-        data=safe_json(data),
-        drawn=data,
+        data=safe_json(drawn.data),
+        drawn=drawn.data,
     )
 
 
@@ -125,7 +123,6 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "largest": largest_losses(lost),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
-        "figures": [(name, kind.title) for name, kind in FIGURES.items()],
         "loggp": loggp_table.page_table(loggp(run)),
         "loggp_remark": loggp_table.REMARK,
         "openings": page_table(opened) if (opened := openings(run)) else None,

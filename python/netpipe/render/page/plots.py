@@ -1,94 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of the report draw, as plain data for JSON: the figures, the distribution at every size,
-the yardsticks.
+"""The figures as plain data for the scripts of the report.
 
-Numbers are rounded to five digits, far below what any interval is sure of, and distributions to so many
-buckets that a report of any run stays small enough to be mailed.
+Numbers are rounded to five digits, far below what any interval is sure of, and distributions to so many buckets that a
+report of any run stays small enough to be mailed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from netpipe.reading.curves import Spot, curves, shown_point
-from netpipe.reading.losses import Loss, losses
+from netpipe.reading.curves import Spot
+from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
-from netpipe.reading.modes import modes_of
-from netpipe.reading.states import states
 from netpipe.reading.sweeps import families
-from netpipe.records import Histogram, Run
-from netpipe.render.figures.pictures import FIGURES, Axis, Line, NothingToDraw, Picture, picture
-from netpipe.render.figures.ticks import SCALE, tick_text, ticks
+from netpipe.records import Run
+from netpipe.render import figures
+from netpipe.render.drawing.picture import Axis, Distribution, Line, Map, NothingToDraw, Panel, Picture, View
+from netpipe.render.drawing.scope import Member, Scope
+from netpipe.render.drawing.ticks import SCALE, tick_text, ticks
+from netpipe.render.figures.distribution import MOST_BUCKETS, of_spot
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
 from netpipe.render.sentences import interval, share_text
 from netpipe.render.units import percent_text, rate_text, size_text, time_text
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
 BYTES_A_BUCKET = 14
-MOST_BUCKETS, FEWEST_BUCKETS = 120, 16
+FEWEST_BUCKETS = 16
+CURVES, MACHINE = "curves", "machine"  # sections that the scripts draw in their own way
+
+Placed = tuple[int, str]  # a panel's place in the data, and its title
 
 
-def plots(run: Run) -> dict[str, Any]:
-    """Everything that the page's script needs, as JSON takes it."""
-    pictures: dict[str, Picture] = {}
-    for figure in FIGURES:
+@dataclass(frozen=True, slots=True)
+class Plots:
+    data: dict[str, Any]  # as JSON takes it
+    headings: dict[str, str]  # title of each figure of the section "curves"
+    sections: dict[str, list[tuple[Panel, Placed]]]  # the other panels by section of the report
+
+    def placed(self, section: str) -> list[Placed]:
+        return [placed for _, placed in self.sections.get(section, [])]
+
+
+def plots(run: Run) -> Plots:
+    """Everything that the page draws: every figure that has data and that no other figure stands for."""
+    scope = Scope((run,))
+    found: list[tuple[figures.Figure, Panel]] = []
+    for one in figures.every():
+        if one.part_of:
+            continue
         try:
-            pictures[figure] = picture([run], figure)
+            found += [(one, panel) for panel in one.panels(scope)]
         except NothingToDraw:
             continue
-    # Every curve has times; some patterns have no rate.
-    lines = pictures["latency"].lines if "latency" in pictures else ()
-    base = {pattern: family.name for family in families(run) for pattern in family.members}
-    order = {(line.variant, line.pattern): place for place, line in enumerate(lines)}
-    found = {(curve.variant, curve.pattern): curve.spots for curve in curves(run)}
-    spots = [found[line.variant, line.pattern] for line in lines]
-    lost = {(loss.variant, loss.pattern): loss for loss in losses(run)}
-    return {
-        "palette": {"light": LIGHT, "dark": DARK},
-        "curves": [_curve(line) | {"group": base.get(line.pattern, line.pattern)} for line in lines],
-        "figures": {name: _figure(drawn, order) for name, drawn in pictures.items()},
-        "hover": [{str(spot.size_bytes): _spot_text(spot) for spot in curve} for curve in spots],
-        "lossHover": [_loss_texts(lost.get(key)) for key in order],
-        "histograms": _histograms(run, spots),
-        "yardsticks": _yardsticks(run),
+    pictures = {
+        one.name: (panel, view)
+        for one, panel in found
+        if one.section == CURVES and isinstance(view := panel.views[0], Picture)
     }
+    members = [member for member in scope.members if member.spots()]
+    order = {(member.variant, member.pattern): place for place, member in enumerate(members)}
+    data: list[dict[str, Any]] = []
+    sections: dict[str, list[tuple[Panel, Placed]]] = {}
+    machine: list[View] = []
+    for one, panel in found:
+        if one.section == MACHINE and panel.stacked:
+            machine += panel.views
+        elif one.section != CURVES:
+            sections.setdefault(one.section, []).append((panel, (len(data), panel.title)))
+            data.append(panel_data(panel))
+    return Plots(
+        {
+            "palette": {"light": LIGHT, "dark": DARK},
+            "curves": _curves(scope, members),
+            "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
+            "hover": [{str(s.size_bytes): _spot_text(s) for s in member.spots()} for member in members],
+            "lossHover": _loss_hover(scope, order),
+            "histograms": _histograms(scope, members),
+            "yardsticks": [view_data(view) for view in machine],
+            "panels": data,
+        },
+        {name: panel.title for name, (panel, _) in pictures.items()},
+        sections,
+    )
 
 
-def panel(drawn: Picture) -> dict[str, Any]:
-    """A picture that is none of the classic figures, for the place among them that its section gives it."""
+# ------------------------------------------------------------------------------------------ the classic figures
 
-    def text(line: Line, place: int) -> str:
-        value, low, high = (tick_text(drawn.y.quantity, of[place]) for of in (line.y, line.low, line.high))
-        at = f"{tick_text(drawn.x.quantity, line.x[place])} {drawn.x.label}"
-        return f"{at}: {value}" + (f" ({low} to {high}: {drawn.band})" if low != high else "")
 
-    series = [
-        _curve(line)
-        | {
-            "faint": False,
-            "x": _scaled(line.x, drawn.x),
-            "y": _scaled(line.y, drawn.y),
-            "low": _scaled(line.low, drawn.y),
-            "high": _scaled(line.high, drawn.y),
-            "text": [text(line, place) for place in range(len(line.x))],
+def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
+    base = {
+        pattern: family.name for run in scope.runs for family in families(run) for pattern in family.members
+    }
+    return [
+        {
+            "label": scope.label(member),
+            **_look(scope.color(member.variant), scope.dash(member.source, member.pattern)),
+            "group": base.get(member.pattern, member.pattern),
         }
-        for line in drawn.lines
+        for member in members
     ]
-    view = {"label": "", "x": _axis(drawn.x), "y": _axis(drawn.y), "series": series}
-    return {"title": drawn.title, "kind": "lines", "views": [view]}
 
 
-def rounded(value: float) -> float:
-    return float(f"{value:.5g}")
-
-
-def _curve(line: Line) -> dict[str, Any]:
-    color, dash = style(line.color, line.dash)
+def _look(color: int | None, dash: int) -> dict[str, Any]:
+    place, dash = style(color or 0, dash)
     # In the words of SVG; DASHES counts in line widths.
     pixels = ",".join(f"{2 * length:g}px" for length in DASHES[dash])
-    return {"label": line.label, "color": color, "dash": pixels or "solid"}
+    return {"color": None if color is None else place, "dash": pixels or "solid"}
 
 
 def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]:
@@ -99,7 +118,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
         "bandOnX": drawn.band_on_x,
         "lines": [
             {
-                "curve": order[line.variant, line.pattern],
+                "curve": order[line.curve],
                 "size": line.size_bytes,
                 "x": _scaled(line.x, drawn.x),
                 "y": _scaled(line.y, drawn.y),
@@ -108,7 +127,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
                 "hollow": [place for place, ring in enumerate(line.hollow) if ring],
             }
             for line in drawn.lines
-            if (line.variant, line.pattern) in order
+            if line.curve in order
         ],
         "bounds": [
             {
@@ -120,20 +139,6 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             for bound in drawn.bounds
         ],
     }
-
-
-def _axis(axis: Axis) -> dict[str, Any]:
-    scale = SCALE[axis.quantity]
-    return {
-        "label": axis.label,
-        "log": axis.log,
-        "range": [rounded(axis.low * scale), rounded(axis.high * scale)],
-        "ticks": [[rounded(value * scale), text] for value, text in ticks(axis)],
-    }
-
-
-def _scaled(values: Iterable[float], axis: Axis) -> list[float]:
-    return [rounded(value * SCALE[axis.quantity]) for value in values]
 
 
 def _spot_text(spot: Spot) -> list[str]:
@@ -152,6 +157,11 @@ def _spot_text(spot: Spot) -> list[str]:
     return lines
 
 
+def _loss_hover(scope: Scope, order: dict[tuple[str, str], int]) -> list[dict[str, list[str]]]:
+    lost = {(loss.variant, loss.pattern): loss for source in scope.sources for loss in source.losses}
+    return [_loss_texts(lost.get(key)) for key in order]
+
+
 def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     texts = {}
     for size in loss.sizes if loss else ():
@@ -163,100 +173,101 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     return texts
 
 
-# ------------------------------------------------------------------------------------------------
-# distributions
+# ------------------------------------------------------------------------------------------ panels
 
 
-def _histograms(run: Run, spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
-    """By curve and size. Launches are not mixed: it is the launch whose median is the one shown, or nearest
-    to it.
-    """
-    chosen = []
-    for curve in spots:
-        typical = typical_sizes(spot.size_bytes for spot in curve)
-        chosen.append({str(spot.size_bytes): _shown(run, spot, spot.size_bytes in typical) for spot in curve})
-    number = sum(entry is not None for curve in chosen for entry in curve.values())
+def panel_data(panel: Panel) -> dict[str, Any]:
+    kind = "map" if isinstance(panel.views[0], Map) else "lines"
+    return {"title": panel.title, "kind": kind, "views": [view_data(view) for view in panel.views]}
+
+
+def view_data(view: View) -> dict[str, Any]:
+    if isinstance(view, Map):
+        return {
+            "label": view.label,
+            "x": view.columns,
+            "y": view.rows,
+            "xTitle": view.x_label,
+            "yTitle": view.y_label,
+            "z": [[None if value is None else rounded(value) for value in row] for row in view.values],
+            "text": view.texts,
+        }
+    if isinstance(view, Distribution):
+        return _distribution(view)
+    return {
+        "label": view.label,
+        "x": _axis(view.x),
+        "y": _axis(view.y),
+        "series": [_series(view, line) for line in view.lines],
+    }
+
+
+def _series(drawn: Picture, line: Line) -> dict[str, Any]:
+    look = _look(line.color, line.dash)
+    if line.faint and look["dash"] == "solid" and line.color is not None:
+        look["dash"] = "1.5px,2.5px"
+    return {
+        "label": line.label,
+        **look,
+        "faint": line.faint,
+        "joined": line.joined,
+        "x": _scaled(line.x, drawn.x),
+        "y": _scaled(line.y, drawn.y),
+        "low": _scaled(line.low, drawn.y),
+        "high": _scaled(line.high, drawn.y),
+        "text": line.texts or [_coordinates(drawn, line, place) for place in range(len(line.x))],
+    }
+
+
+def _coordinates(drawn: Picture, line: Line, place: int) -> str:
+    x, y = tick_text(drawn.x.quantity, line.x[place]), tick_text(drawn.y.quantity, line.y[place])
+    return f"{x} {drawn.x.label}: {y}"
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    scale = SCALE[axis.quantity]
+    return {
+        "label": axis.label,
+        "log": axis.log,
+        "range": [rounded(axis.low * scale), rounded(axis.high * scale)],
+        "ticks": [[rounded(value * scale), text] for value, text in ticks(axis)],
+    }
+
+
+def _scaled(values: Iterable[float], axis: Axis) -> list[float]:
+    return [rounded(value * SCALE[axis.quantity]) for value in values]
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+# ------------------------------------------------------------------------------------------ distributions
+
+
+def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
+    """By curve and size, in as many buckets as the page has room for. At the typical sizes with their modes."""
+    number = sum(spot.points[0].histogram is not None for member in members for spot in member.spots())
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
     buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
-    return [
-        {size: entry | coarser(entry["of"], buckets) | {"of": None} for size, entry in curve.items() if entry}
-        for curve in chosen
-    ]
+    found = []
+    for member in members:
+        typical = typical_sizes(spot.size_bytes for spot in member.spots())
+        run, color = member.source.run, scope.color(member.variant)
+        drawn = {
+            str(spot.size_bytes): of_spot(run, spot, "", color, spot.size_bytes in typical, buckets)
+            for spot in member.spots()
+        }
+        found.append({size: _distribution(one) for size, one in drawn.items() if one is not None})
+    return found
 
 
-def _shown(run: Run, spot: Spot, typical: bool) -> dict[str, Any] | None:
-    """At the typical sizes its modes are said too."""
-    point = shown_point(spot)
-    if point.histogram is None or not sum(point.histogram.count):
-        return None
-    marks = [
-        ("median", point.median_ns),
-        ("p90", point.p90_ns),
-        ("p99", point.p99_ns),
-        ("p99.9", point.p999_ns),
-        ("p99.99", point.p9999_ns),
-    ]
-    found = modes_of(run, point) if typical else ()
+def _distribution(one: Distribution) -> dict[str, Any]:
     return {
-        "of": point.histogram,
-        "what": "operations"
-        if point.single
-        else f"batches of {point.ops} operations"
-        if point.ops
-        else "batches",
-        "launch": point.launch if len(spot.points) > 1 else None,
-        "marks": [[name, rounded(value)] for name, value in marks if value is not None],
-        "modes": [f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in found]
-        if len(found) > 1
-        else [],
+        "low": [rounded(low) for low in one.low_ns],
+        "count": one.count,
+        "factor": one.factor,
+        "what": one.what,
+        "marks": [[name, rounded(value)] for name, value in one.marks],
+        "modes": one.modes,
     }
-
-
-def coarser(histogram: Histogram, most: int) -> dict[str, Any]:
-    """The distribution in at most so many buckets of one width in log time: lower edges in ns, counts and the
-    width as a factor.
-    """
-    edges = [edge for edge in histogram.low_ns if edge > 0]
-    if not edges:
-        return {"low": [], "count": [], "factor": 1.0}
-    first, last = math.log(min(edges)), math.log(max(edges))
-    width = max(
-        math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf
-    )
-    cells: dict[int, int] = {}
-    for edge, count in zip(histogram.low_ns, histogram.count, strict=False):
-        if edge > 0 and count > 0:
-            cell = int((math.log(edge) - first) / width + 1e-9)
-            cells[cell] = cells.get(cell, 0) + count
-    places = sorted(cells)
-    return {
-        "low": [rounded(math.exp(first + place * width)) for place in places],
-        "count": [cells[place] for place in places],
-        "factor": math.exp(width),
-    }
-
-
-# ---------------------------------------------------------------------------------------------------
-# yardsticks
-
-
-def _yardsticks(run: Run) -> dict[str, Any]:
-    """Launches one after the other on one time axis, in seconds."""
-    seen = states(run)
-    offset: dict[int, float] = {}
-    end = 0.0
-    for launch in sorted({yardstick.launch for yardstick in run.yardsticks}):
-        offset[launch] = end
-        end += max((y.at_s or 0.0 for y in run.yardsticks if y.launch == launch), default=0.0)
-    return {
-        "at": [rounded(offset[y.launch] + (y.at_s or 0.0)) for y in run.yardsticks],
-        "state": [seen.number_of(y.launch, y.state) for y in run.yardsticks],
-        "bounce": [_or_null(y.bounce_ns) for y in run.yardsticks],
-        "copy": [_or_null(y.copy_bytes_per_s, 8e-9) for y in run.yardsticks],
-        "wakeup": [_or_null(y.wakeup_ns, 1e-3) for y in run.yardsticks],
-        "launches": [rounded(at) for at in list(offset.values())[1:]],
-    }
-
-
-def _or_null(value: float | None, scale: float = 1.0) -> float | None:
-    return None if value is None else rounded(value * scale)

@@ -180,37 +180,26 @@
 
   // --------------------------------------------------------------------------------------------- yardsticks
 
+  // One row for each yardstick, above each other on one time axis.
   function drawYardsticks() {
     const host = document.getElementById("plot-yardsticks");
-    const y = data.yardsticks;
     if (!host) return;
-    const rows = [["bounce", "cache-line bounce (ns)"], ["copy", "memory copy (Gbps)"], ["wakeup", "wake-up (µs)"]]
-      .filter(([key]) => y[key].some((value) => value !== null));
-    const looks = layout(host, { log: false, range: null, ticks: [], label: "" }, { log: false, range: null, ticks: [], label: "" });
+    const rows = data.yardsticks;
+    const looks = layout(host, rows[0].x, rows[0].y);
     delete looks.xaxis;
     delete looks.yaxis;
     looks.annotations = [];
-    looks.hovermode = "closest";
     const gap = 0.16;
-    const height = (1 - gap * (rows.length - 1)) / Math.max(1, rows.length);
-    const plain = { gridcolor: css("--rule"), linecolor: css("--soft"), showline: true, zeroline: false, automargin: true };
-    const end = Math.max(...y.at, 0.1) * 1.02;
-    const states = [...new Set(y.state)];
-    const traces = rows.map(([key, label], row) => {
+    const height = (1 - gap * (rows.length - 1)) / rows.length;
+    const traces = rows.flatMap((view, row) => {
       const id = row ? String(row + 1) : "";
       const bottom = 1 - height - row * (height + gap);
-      looks["xaxis" + id] = { ...plain, anchor: "y" + id, range: [-0.02 * end, end], showticklabels: row === rows.length - 1,
-        title: row === rows.length - 1 ? { text: "time (s)", standoff: 8 } : undefined };
-      looks["yaxis" + id] = { ...plain, anchor: "x" + id, domain: [bottom, bottom + height], rangemode: "tozero", nticks: 4 };
+      const last = row === rows.length - 1;
+      looks["xaxis" + id] = { ...axis(view.x, !last, narrow(host)), anchor: "y" + id, showticklabels: last };
+      looks["yaxis" + id] = { ...axis(view.y, true, true), anchor: "x" + id, domain: [bottom, bottom + height] };
       looks.annotations.push({ xref: "paper", yref: "paper", x: 0, y: bottom + height, xanchor: "left", yanchor: "bottom", yshift: 2,
-        text: label, showarrow: false, font: { size: 11, color: css("--soft") } });
-      return {
-        type: "scatter", mode: "lines+markers", x: y.at, y: y[key], xaxis: "x" + id, yaxis: "y" + id, connectgaps: false,
-        line: { color: css("--rule"), width: 1.5 },
-        marker: { size: 7, color: y.state.map((state) => palette()[Math.max(0, states.indexOf(state)) % palette().length]) },
-        hoverinfo: "text",
-        text: y.at.map((at, i) => label + ": " + y[key][i] + "<br>at " + at + " s, state " + (y.state[i] === null ? "not known" : y.state[i])),
-      };
+        text: view.label, showarrow: false, font: { size: 11, color: css("--soft") } });
+      return lineTraces(view).map((trace) => ({ ...trace, xaxis: "x" + id, yaxis: "y" + id }));
     });
     looks.margin.t = 22;
     Plotly.react(host, traces, looks, config);
@@ -280,14 +269,15 @@
   // --------------------------------------------------------------------------------------- what the patterns say
 
   function lineTraces(view) {
-    const ink = (of) => palette()[of.color];
-    const bands = view.series.filter((of) => !of.faint).map((of) => ({
+    const ink = (of) => (of.color === null ? css("--soft") : palette()[of.color]);
+    const bands = view.series.filter((of) => !of.faint && of.joined).map((of) => ({
       type: "scatter", mode: "lines", x: of.x.concat([...of.x].reverse()), y: of.low.concat([...of.high].reverse()), fill: "toself",
       fillcolor: fade(ink(of), 0.2), line: { width: 0 }, hoverinfo: "skip",
     }));
     return bands.concat(view.series.map((of) => ({
-      type: "scatter", mode: "lines+markers", x: of.x, y: of.y, line: { color: ink(of), width: of.faint ? 1.3 : 2, dash: of.dash },
-      marker: { color: ink(of), size: of.faint ? 3 : of.x.length > 40 ? 0 : 5, opacity: 1 }, hoverinfo: "text",
+      type: "scatter", mode: !of.joined ? "markers" : of.faint ? "lines" : "lines+markers", x: of.x, y: of.y,
+      line: { color: ink(of), width: of.faint ? 1.3 : 2, dash: of.dash },
+      marker: { color: ink(of), size: !of.joined ? 6 : of.x.length > 40 ? 0 : 5, opacity: 1 }, hoverinfo: "text",
       text: of.text.map((text) => "<b>" + esc(of.label) + "</b><br>" + esc(text)),
     })));
   }

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an axis has its ticks, and what stands there: sizes at powers of two, the rest at 1, 2 and 5 times
-powers of ten, each with its unit.
+"""Where an axis has its ticks, and how they read: sizes at powers of two, the rest at 1, 2 and 5 times powers of ten,
+each with its unit.
 """
 
 from __future__ import annotations
 
 import math
 
-from netpipe.render.figures.pictures import Axis
+from netpipe.render.drawing.picture import Axis
 from netpipe.render.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
 
 MOST = 9  # ticks of one axis
 
-# What one unit of the axis is in the unit that people count in: bits for bytes per second, percent for
-# fractions.
-SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "count": 1.0, "number": 1.0}
+# From the unit of the axis to the one that people count in: bits for bytes per second, percent for fractions.
+SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "count": 1.0, "number": 1.0, "seconds": 1.0}
 _STEPS = {
     "size": (SIZE_STEPS, "B"),
     "time": (TIME_STEPS, "ns"),
@@ -22,17 +21,31 @@ _STEPS = {
     "kept": ((), "%"),
     "count": (COUNT_STEPS, "/s"),
     "number": ((), ""),
+    "seconds": ((), "s"),
 }
+_FACTORS = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
 
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
     """(value in the unit of the axis, text)."""
+    if axis.at:
+        return [(value, number_text(value)) for value in axis.at]
     values = (
         (_octaves(axis) if axis.quantity in ("size", "number") else _decades(axis))
         if axis.log
         else _even(axis)
     )
     return [(value, tick_text(axis.quantity, value)) for value in values]
+
+
+def number_text(value: float) -> str:
+    """The value of an option as the worker writes it: 65536 is 64k."""
+    if value != int(value) or value == 0:
+        return f"{value:g}"
+    for step, unit in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
+        if value % step == 0:
+            return f"{int(value) // step}{unit}"
+    return f"{int(value)}"
 
 
 def tick_text(quantity: str, value: float) -> str:
@@ -61,15 +74,19 @@ def _octaves(axis: Axis) -> list[float]:
 
 
 def _decades(axis: Axis) -> list[float]:
-    """At powers of ten; where the axis has fewer than three, at 1, 2 and 5 times them."""
+    """At powers of ten; on a shorter axis at multiples of them, so many that there are three ticks."""
     scale = SCALE[axis.quantity]
     low, high = axis.low * scale, axis.high * scale
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    inside = [power for power in powers if low <= 10.0**power <= high]
-    factors = (1.0,) if len(inside) >= 3 else (1.0, 2.0, 5.0)
-    every = math.ceil(len(inside) / MOST) if inside else 1
-    values = [f * 10.0**power for power in powers for f in factors if power % every == 0]
-    return [value / scale for value in values if low <= value <= high]
+    found: list[float] = []
+    for factors in _FACTORS:
+        found = [f * 10.0**power for power in powers for f in factors if low <= f * 10.0**power <= high]
+        if len(found) >= 3:
+            break
+    if factors == _FACTORS[0]:
+        every = math.ceil(len(found) / MOST)
+        found = [value for value in found if round(math.log10(value)) % every == 0]
+    return [value / scale for value in found]
 
 
 def _even(axis: Axis) -> list[float]:

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures are made of: data that knows neither matplotlib nor plotly (picture), what to draw it from (scope), its
+axes and ticks, and the drawing for print (draw).
+"""

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of the classic NetPIPE and their kin: every curve is a line over size or time, between bounds that no
+curve should cross (METHOD rule 16: the memory copy rate and the floor of the harness).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from netpipe.reading.estimate import Estimate
+from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
+from netpipe.render.drawing.scope import Member, Scope
+from netpipe.render.sentences import is_floor
+from netpipe.render.units import rate_text, time_text
+
+LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
+BOUND_WITHIN = (
+    100.0  # a bound farther from the nearest curve than this factor does not stretch a logarithmic axis
+)
+BOUND_WITHIN_LINEAR = 4.0
+LEAST_SPAN = 16.0  # of a logarithmic axis
+BOUND_STEPS = 64  # a bound is straight on logarithmic axes and bent on others
+_LABELS = {
+    "size": "message size",
+    "time": "time of one operation",
+    "rate": "throughput",
+    "kept": "throughput kept",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A bound before it is drawn: the best rate, the shortest time or the whole of the layer below."""
+
+    label: str
+    quantity: str
+    value: float
+
+
+def curve_panel(scope: Scope, title: str, x: str, y: str, log: bool | None = True) -> list[Panel]:
+    """Every chosen curve as a line of y over x: two of size, time and rate. `log`: the y axis; None: by its range."""
+    lines = tuple(line for member in scope.members if (line := _line(scope, member, x, y)) is not None)
+    if not lines:
+        raise scope.nothing(f"no chosen curve has a {_LABELS[y if y != 'size' else x]}")
+    tops = [max(line.y) for line in lines]
+    wide = max(tops) > LOG_FROM * min(tops)  # a linear axis would press some curves flat
+    y_log = (wide if scope.log is None else scope.log) if log is None else log
+    return panel(title, x, y, y_log, lines, levels(scope, lines))
+
+
+def panel(
+    title: str, x: str, y: str, y_log: bool, lines: tuple[Line, ...], bounds: Sequence[Level]
+) -> list[Panel]:
+    """Lines and bounds inside axes that hold all lines."""
+    x_axis = _axis(x, True, [value for line in lines for value in line.x], bounds)
+    y_axis = _axis(y, y_log, [value for line in lines for value in line.y], bounds)
+    drawn = [_bound(level, x_axis, y_axis) for level in bounds]
+    picture = Picture(
+        label="",
+        x=x_axis,
+        y=y_axis,
+        lines=lines,
+        bounds=tuple(bound for bound in drawn if bound.x),
+        beyond=tuple(bound.label for bound in drawn if not bound.x),
+        band_on_x=y == "size",
+        legend_inside=y == "size",  # all curves end at the same height, none runs through the lower right
+    )
+    return [Panel(title, (picture,))]
+
+
+def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
+    spots = member.spots(rates="rate" in (x, y))
+    if not spots:
+        return None
+    values: dict[str, list[Estimate]] = {
+        "size": [Estimate(spot.size_bytes, spot.size_bytes, spot.size_bytes) for spot in spots],
+        "time": [spot.time_ns for spot in spots],
+        "rate": [spot.rate_bytes_per_s for spot in spots if spot.rate_bytes_per_s is not None],
+    }
+    band = values[x if y == "size" else y]
+    return Line(
+        label=scope.label(member),
+        color=scope.color(member.variant),
+        dash=scope.dash(member.source, member.pattern),
+        x=tuple(value.value for value in values[x]),
+        y=tuple(value.value for value in values[y]),
+        low=tuple(value.low for value in band),
+        high=tuple(value.high for value in band),
+        hollow=tuple(spot.converged is False for spot in spots),
+        curve=(member.variant, member.pattern),
+        size_bytes=tuple(spot.size_bytes for spot in spots),
+    )
+
+
+def levels(scope: Scope, lines: Sequence[Line]) -> tuple[Level, ...]:
+    """The bounds of the runs: the memory copy rate and the floor of the harness."""
+    found = []
+    rates = [y.copy_bytes_per_s for run in scope.runs for y in run.yardsticks if y.copy_bytes_per_s]
+    if rates:
+        found.append(Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
+    floor = [
+        spot.time_ns.value
+        for source in scope.sources
+        for curve in source.curves
+        if is_floor(curve.variant)
+        for spot in curve.spots
+    ]
+    only_floor = all(line.curve is not None and is_floor(line.curve[0]) for line in lines)
+    if floor and median(floor) > 0 and not only_floor:
+        found.append(Level(f"harness floor {time_text(median(floor))}", "time", median(floor)))
+    return tuple(found)
+
+
+def _axis(quantity: str, log: bool, values: Sequence[float], bounds: Sequence[Level]) -> Axis:
+    """Room for all curves, and for the bounds that are near enough not to press them together."""
+    low, high = min(values), max(values)
+    within = BOUND_WITHIN if log else BOUND_WITHIN_LINEAR
+    near = [
+        level.value
+        for level in bounds
+        if level.quantity == quantity and low / within <= level.value <= high * within
+    ]
+    low, high = min([low, *near]), max([high, *near])
+    if not log:
+        return Axis(quantity, _LABELS[quantity], log, 0.0, high * 1.06)
+    # A single point stands in the middle of an axis, not on one of no length.
+    margin = max(1.12 if quantity == "size" else 1.3, (LEAST_SPAN * low / high) ** 0.5)
+    return Axis(quantity, _LABELS[quantity], log, low / margin, high * margin)
+
+
+def _bound(level: Level, x: Axis, y: Axis) -> Bound:
+    """The part of the level inside the axes: nothing, or a line of points. It is followed over sizes, as the curves
+    are: a quantity is the same at every size, or it grows in proportion to it.
+    """
+    per_byte = {"size": 1.0, "rate": 1e9 / level.value, "time": 1e9 / level.value}
+    first, last = 0.0, math.inf
+    for axis in (x, y):
+        if axis.quantity == level.quantity:
+            first = first if axis.holds(level.value) else math.inf
+        else:
+            first = max(first, axis.low / per_byte[axis.quantity])
+            last = min(last, axis.high / per_byte[axis.quantity])
+    if first >= last:
+        return Bound(level.label, level.quantity, (), ())
+    first = max(first, last * 1e-12)  # a linear axis begins at 0, which no logarithmic step reaches
+    sizes = [first * (last / first) ** (step / BOUND_STEPS) for step in range(BOUND_STEPS + 1)]
+    coordinates = (
+        tuple(
+            level.value if axis.quantity == level.quantity else size * per_byte[axis.quantity]
+            for size in sizes
+        )
+        for axis in (x, y)
+    )
+    return Bound(level.label, level.quantity, *coordinates)

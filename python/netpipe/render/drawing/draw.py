@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures for print: panels as SVG, PNG or PDF.
+
+The same run gives the same bytes: no date, no random identifiers. Text is drawn as outlines in SVG and embedded in
+PDF, so that a figure looks the same where its font is missing. A panel with one view fills the page; several views
+stand side by side, with one legend below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
+from netpipe.render.drawing.names import LOOK, Legend, end_labels, fits_at_ends, legend
+from netpipe.render.drawing.picture import Distribution, Map, NothingToDraw, Panel, Picture, View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+WIDTH_IN, HEIGHT_IN = 7.4, 4.6  # a page's text width
+PNG_DPI = 200
+MOST_CELLS = 12  # views on one page
+HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
+NAME_LENGTH = 52  # characters of a view's name that fit above one of two columns
+
+_SETTINGS: Any = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 8.5,
+    "text.parse_math": False,  # a name may hold a dollar sign
+    "svg.fonttype": "path",
+    "svg.hashsalt": "netpipe",
+    "pdf.fonttype": 42,
+    "axes.linewidth": 0.7,
+    "path.simplify": False,
+}
+# Dates and versions would make every file differ from the last.
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "netpipe"},
+    "pdf": {"CreationDate": None, "Creator": "netpipe", "Producer": None},
+    "png": {"Software": None},
+}
+
+
+def draw(
+    panels: Sequence[Panel],
+    subtitle: str,
+    path: Path,
+    file_format: str,
+    title: str | None = None,
+    several: str = "",
+) -> None:
+    """Write the panels as one page, under the title of all or, if they have several, under `several`. Raises
+    NothingToDraw if they do not fit on it, and OSError.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    cells = [(panel, view) for panel in panels for view in panel.views]
+    if len(cells) > MOST_CELLS:
+        patterns = ", ".join(dict.fromkeys(panel.pattern for panel in panels if panel.pattern))
+        raise NothingToDraw(
+            f"{len(cells)} parts do not fit on a page, which holds {MOST_CELLS}; choose some with --variant, --size, "
+            f"--measure or --pattern{f' ({patterns})' if patterns else ''}"
+        )
+    one_title = len({panel.title for panel in panels}) == 1
+    heading = title or (panels[0].title if one_title else several[:1].upper() + several[1:])
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), facecolor="white")
+        FigureCanvasAgg(figure)  # to measure text with
+        one = cells[0][1]
+        if len(cells) == 1 and isinstance(one, Picture):
+            left = _one_picture(figure, one)
+        else:
+            left = _grid(figure, cells, several_titles=not one_title)
+        _head_and_foot(figure, heading, subtitle, _note([view for _, view in cells]), left)
+        about = {"Title": heading} if file_format != "png" else {}
+        figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
+
+
+def _head_and_foot(figure: Figure, title: str, subtitle: str, note: str, left: float) -> None:
+    height = figure.get_size_inches()[1]
+    figure.text(left, 1 - 0.21 / height, title, fontsize=11, fontweight="bold", color=INK, va="center")
+    figure.text(left, 1 - 0.44 / height, subtitle, fontsize=7.5, color=GREY, va="center")
+    figure.text(left, 0.10 / height, note, fontsize=6.5, color=GREY, va="center")
+
+
+def _note(views: Sequence[View]) -> str:
+    pictures = [view for view in views if isinstance(view, Picture)]
+    parts = [f"band: {band}" for band in dict.fromkeys(one.band for one in pictures) if band]
+    if any(any(line.hollow) for one in pictures for line in one.lines):
+        parts.append("ring: not converged")
+    if any(line.faint and "p99" in line.label for one in pictures for line in one.lines):
+        parts.append("dotted: 99th percentile")
+    beyond = dict.fromkeys(bound for one in pictures for bound in one.beyond)
+    parts += [f"outside the axes: {bound}" for bound in beyond]
+    parts += dict.fromkeys(
+        f"{one.label}: {len(one.modes)} modes, {', '.join(one.modes)}"
+        for one in views
+        if isinstance(one, Distribution) and one.modes and len(views) == 1
+    )
+    return "   ".join(parts)
+
+
+# ------------------------------------------------------------------------------------------ one picture
+
+
+def _one_picture(figure: Figure, picture: Picture) -> float:
+    """Curves are named at their ends if there is room, else in a legend. Returns the left edge of the axes."""
+    axes = figure.add_axes((0.105, 0.15, 0.87, 0.66))
+    draw_picture(axes, picture)
+    axes.xaxis.set_label_text(picture.x.label, fontsize=8.5, color=INK)
+    # Upright above its axis: nobody likes to turn the head.
+    axes.text(0, 1.06, picture.y.label, transform=axes.transAxes, fontsize=8.5, color=INK, ha="left")
+    room = fits_at_ends(figure, picture)
+    if room is not None:
+        widest, height = room
+        place = axes.get_position()
+        axes.set_position((place.x0, place.y0, 0.965 - widest - place.x0, place.height))
+        end_labels(axes, picture, height * 1.18)
+        return float(place.x0)
+    names = legend([picture])
+    if picture.legend_inside and max(map(len, names.names), default=0) < NAME_LENGTH:
+        axes.legend(names.handles, names.names, loc="lower right", **LOOK)
+        return 0.105
+    height_in = HEIGHT_IN + names.height_in
+    figure.set_size_inches(WIDTH_IN, height_in)
+    bottom = (0.15 * HEIGHT_IN + names.height_in) / height_in
+    axes.set_position((0.105, bottom, 0.87, 0.66 * HEIGHT_IN / height_in))
+    names.draw(figure, 0.1, 0.22 / height_in)
+    return 0.105
+
+
+# ------------------------------------------------------------------------------------------ several views
+
+
+def _grid(figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: bool) -> float:
+    """Views side by side, above each other where their panel says so. Returns the left edge of the axes."""
+    stacked = all(panel.stacked for panel, _ in cells)
+    columns = 1 if stacked or len(cells) == 1 else 2 if len(cells) <= 8 else 3
+    rows = -(-len(cells) // columns)
+    names = legend([view for _, view in cells if isinstance(view, Picture)])
+    maps = [view for _, view in cells if isinstance(view, Map)]
+    few = columns > 1 or stacked
+    name_in, axis_in = 0.26, (0.12 if stacked else 0.34 if few else 0.42)
+    cell_in = _cell_height(columns, stacked)
+    below_in = FOOT_IN + (names.height_in + 0.12 if names.names else 0.0)
+    below_in += 0.3 if stacked else 0.0
+    height_in = HEAD_IN + rows * (name_in + cell_in + axis_in) + below_in
+    figure.set_size_inches(WIDTH_IN, height_in)
+    left_in, gap_in, right_in = 0.66 if few else 0.78, 0.72, (0.72 if maps else 0.22)
+    width_in = (WIDTH_IN - left_in - right_in - (columns - 1) * gap_in) / columns
+    octaves = reach(maps) if maps else 0.0
+    drawn = None
+    for place, (panel, view) in enumerate(cells):
+        row, column = divmod(place, columns)
+        bottom_in = height_in - HEAD_IN - (row + 1) * (name_in + cell_in) - row * axis_in
+        x_in = left_in + column * (width_in + gap_in)
+        axes = figure.add_axes(
+            (x_in / WIDTH_IN, bottom_in / height_in, width_in / WIDTH_IN, cell_in / height_in)
+        )
+        covered = stacked and place + 1 < len(cells)  # the next one below has the same x axis
+        drawn = _draw_view(axes, view, octaves, few, "" if covered else _x_label(view)) or drawn
+        axes.tick_params(axis="x", labelbottom=not covered)
+        pattern = panel.pattern if len({one.pattern for one, _ in cells}) > 1 else ""
+        parts = [panel.title, pattern, view.label] if several_titles else [pattern, view.label]
+        name = ", ".join(filter(None, dict.fromkeys(parts)))
+        most = NAME_LENGTH * 2 // columns
+        shown = name if len(name) <= most else f"{name[: most - 1]}…"
+        axes.text(0, 1 + 0.07 / cell_in, shown, transform=axes.transAxes, fontsize=8, color=INK, ha="left")
+    if drawn is not None:
+        _color_bar(figure, drawn, octaves, height_in)
+    _legend_below(figure, names, left_in, height_in)
+    return left_in / WIDTH_IN
+
+
+def _cell_height(columns: int, stacked: bool) -> float:
+    if stacked:
+        return 1.05
+    return {1: 3.2, 2: 1.95, 3: 1.5}[columns]
+
+
+def _x_label(view: View) -> str:
+    if isinstance(view, Picture):
+        return view.x.label
+    if isinstance(view, Map):
+        return view.x_label
+    return f"time of one operation ({sum(view.count):,} {view.what})"
+
+
+def _draw_view(axes: Axes, view: View, octaves: float, few: bool, x_label: str) -> Any:
+    """Returns what the colour bar of a map is drawn from."""
+    drawn = None
+    if isinstance(view, Picture):
+        draw_picture(axes, view, few)
+    elif isinstance(view, Map):
+        drawn = draw_map(axes, view, octaves, few)
+        axes.yaxis.set_label_text(view.y_label, fontsize=7.5, color=INK)
+    else:
+        draw_distribution(axes, view, few)
+    axes.set_xlabel(x_label, fontsize=7 if few else 8.5, color=INK, labelpad=2)
+    return drawn
+
+
+def _color_bar(figure: Figure, drawn: Any, octaves: float, height_in: float) -> None:
+    bar_in = 1.4
+    place = figure.add_axes(
+        (
+            (WIDTH_IN - 0.56) / WIDTH_IN,
+            1 - (HEAD_IN + 0.26 + bar_in) / height_in,
+            0.1 / WIDTH_IN,
+            bar_in / height_in,
+        )
+    )
+    most = f"{2**octaves:.2g}"
+    bar = figure.colorbar(drawn, cax=place, ticks=[-octaves, 0, octaves])
+    bar.ax.set_yticklabels([f"÷{most}", "1", f"×{most}"], fontsize=7, color=INK)
+    bar.ax.tick_params(length=0)
+    bar.outline.set_visible(False)
+
+
+def _legend_below(figure: Figure, names: Legend, left_in: float, height_in: float) -> None:
+    names.draw(figure, (left_in - 0.05) / WIDTH_IN, (FOOT_IN - 0.04) / height_in)

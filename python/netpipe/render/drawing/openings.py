@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What opening a library costs over the number of processes, the libraries laid over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from netpipe.reading.openings import Opening, Spread, openings
+from netpipe.render.drawing.picture import Axis, Line, NothingToDraw, Panel, Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.drawing.ticks import tick_text
+
+BAND = "least and most of all launches"
+
+
+def opening_panel(
+    scope: Scope,
+    title: str,
+    quantity: str,
+    label: str,
+    value: Callable[[Opening], Spread | None],
+    scale: float,
+) -> list[Panel]:
+    """`value` times `scale` is in the unit of the quantity."""
+    lines: list[Line] = []
+    for number, source in enumerate(scope.sources):
+        by_variant: dict[str, list[tuple[int, Spread]]] = {}
+        for opening in openings(source.run):
+            spread = value(opening)
+            # What costs nothing has no place on a logarithmic axis.
+            if (
+                spread is not None
+                and spread.low > 0
+                and (not scope.variants or opening.variant in scope.variants)
+            ):
+                by_variant.setdefault(opening.variant, []).append((opening.ranks, spread))
+        for variant, points in by_variant.items():
+            low, y, high = (
+                tuple(number * scale for number in of)
+                for of in zip(*((s.low, s.value, s.high) for _, s in points), strict=True)
+            )
+            x = tuple(float(ranks) for ranks, _ in points)
+            lines.append(
+                Line(
+                    label=scope.variant_label(source, variant),
+                    color=scope.color(variant),
+                    dash=number,
+                    x=x,
+                    y=y,
+                    low=low,
+                    high=high,
+                    texts=tuple(map(_text, [quantity] * len(x), x, y, low, high)),
+                )
+            )
+    if not lines:
+        raise NothingToDraw("no library was opened to measure its cost; run netpipe memory")
+    x_values = [at for line in lines for at in line.x]
+    y_values = [at for line in lines for at in (*line.low, *line.high)]
+    picture = Picture(
+        label="",
+        x=Axis("number", "processes", True, min(x_values) / 1.2, max(x_values) * 1.2),
+        y=Axis(quantity, label, True, min(y_values) / 1.5, max(y_values) * 1.5),
+        lines=tuple(lines),
+        band=BAND,
+    )
+    return [Panel(title, (picture,))]
+
+
+def _text(quantity: str, x: float, y: float, low: float, high: float) -> str:
+    value, least, most = (tick_text(quantity, number) for number in (y, low, high))
+    return f"{x:g} processes: {value}" + (f" ({least} to {most}: {BAND})" if low != high else "")

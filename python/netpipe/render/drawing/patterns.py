@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of one pattern over message size, used by the figures of patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from netpipe.reading.curves import Spot
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.measures import Measured, measures_of
+from netpipe.render.drawing.axes import line, picture, size_axis
+from netpipe.render.drawing.picture import Line, Panel, Picture
+from netpipe.render.drawing.scope import MOST_VIEWS, Group, Member, Scope
+
+Label = Callable[[Member], str]
+
+
+def rate(spot: Spot) -> Estimate | None:
+    return spot.rate_bytes_per_s
+
+
+def time(spot: Spot) -> Estimate | None:
+    return spot.time_ns
+
+
+def over_size(
+    label: str,
+    members: Sequence[tuple[Member, str, int, int]],
+    of: Callable[[Spot], Estimate | None],
+    unit: str,
+) -> Picture | None:
+    """A line for each (member, name, colour, dash); None if nothing is known of any."""
+    lines: list[Line] = []
+    for member, name, color, dash in members:
+        known = [(spot, value) for spot in member.spots() if (value := of(spot)) is not None]
+        if known:
+            values = [(float(spot.size_bytes), value) for spot, value in known]
+            hollow = tuple(spot.converged is False for spot, _ in known)
+            lines.append(line(name, color, values, unit, dash=dash, hollow=hollow))
+    if not lines:
+        return None
+    return picture(label, lines, size_axis(at for one in lines for at in one.x), unit)
+
+
+def measure_panels(
+    scope: Scope, groups: Sequence[Group], only: Sequence[str] = (), titles: dict[str, str] | None = None
+) -> list[Panel]:
+    """A panel for each measure of each pattern, with a view for each setting. `only` keeps these measures."""
+    panels = []
+    for group in groups:
+        found: dict[tuple[str, str], list[tuple[Member, Measured]]] = {}
+        for member in group.members:
+            for measured in measures_of(member.curve):
+                if any(size > 0 for size in measured.values):
+                    found.setdefault((measured.name, measured.unit), []).append((member, measured))
+        for (name, unit), several in found.items():
+            if (only and name not in only) or (scope.measures and name not in scope.measures):
+                continue
+            if not any(value.value for _, measured in several for value in measured.values.values()):
+                continue  # clocks of one host differ by nothing, at any size
+            views = [
+                _measure_view(scope, group, pattern, unit, several)
+                for pattern in list(dict.fromkeys(member.pattern for member, _ in several))[:MOST_VIEWS]
+            ]
+            title = (titles or {}).get(name, f"{name} over message size")
+            panels.append(Panel(title, tuple(views), group.name))
+    return panels
+
+
+def _measure_view(
+    scope: Scope, group: Group, pattern: str, unit: str, several: Sequence[tuple[Member, Measured]]
+) -> Picture:
+    lines = [
+        line(
+            scope.variant_label(member.source, member.variant),
+            scope.color(member.variant),
+            [(float(size), value) for size, value in measured.values.items() if size > 0],
+            unit,
+            dash=scope.sources.index(member.source),
+        )
+        for member, measured in several
+        if member.pattern == pattern
+    ]
+    return picture(group.setting(pattern), lines, size_axis(at for one in lines for at in one.x), unit)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure as data. `drawing.draw` draws it with matplotlib and `page.plots` hands it to plotly, so both show the same.
+
+Values are in the unit of their axis: bytes, ns, bytes per second, fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEDIAN_BAND = "95 % interval of the median"
+
+
+class NothingToDraw(ValueError):  # noqa: N818  (it reads as what it says)
+    """A figure cannot be drawn from these runs. The sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    quantity: str  # size (bytes), time (ns), rate (bytes/s), kept (fraction), count (1/s), seconds, number
+    label: str
+    log: bool
+    low: float  # the limits of the axis
+    high: float
+    at: tuple[float, ...] = ()  # put ticks here and nowhere else; empty: at round values
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve. The tuples are parallel, in the order in which the points are joined."""
+
+    label: str
+    color: int | None  # place in the palette; None: grey
+    dash: int
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...]  # the interval of y; that of x where the picture's `band_on_x` is set
+    high: tuple[float, ...]
+    hollow: tuple[bool, ...] = ()  # not converged; empty: none
+    texts: tuple[str, ...] = ()  # what a point says when it is pointed at; empty: its coordinates
+    faint: bool = False  # accompanies another line, such as a percentile beside the median
+    joined: bool = True  # False: markers only
+    curve: tuple[str, str] | None = None  # the variant and pattern that the line shows
+    size_bytes: tuple[int, ...] = ()
+
+    @property
+    def variant(self) -> str:
+        return self.curve[0] if self.curve else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A thin line that no curve should cross, clipped to the axes."""
+
+    label: str
+    quantity: str  # what is bounded: a rate, a time, or what is kept
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Lines in one coordinate system."""
+
+    label: str  # tells this view from the others of its panel; empty if there is only one
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    bounds: tuple[Bound, ...] = ()
+    beyond: tuple[str, ...] = ()  # labels of bounds outside the axes
+    band_on_x: bool = False
+    band: str = MEDIAN_BAND  # what `low` and `high` are; empty: nothing
+    legend_inside: bool = False  # the curves leave the lower right free
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A matrix of factors, where 1 is the median of all: by row and column, None where nothing was measured."""
+
+    label: str
+    x_label: str
+    y_label: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram over log time. Bucket i goes from low_ns[i] to low_ns[i] * factor."""
+
+    label: str
+    color: int
+    low_ns: tuple[float, ...]
+    count: tuple[int, ...]
+    factor: float
+    what: str  # what was counted: "operations", "batches of 128 operations"
+    marks: tuple[tuple[str, float], ...]  # name and ns: median, p90, ...
+    modes: tuple[str, ...]  # in words; empty if there is only one
+
+
+View = Picture | Map | Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One figure of the report, with one view or several to choose from. On paper they stand side by side."""
+
+    title: str
+    views: tuple[View, ...]
+    pattern: str = ""  # the pattern that it is about; empty: the whole run
+    stacked: bool = False  # the views share their x axis and stand above each other

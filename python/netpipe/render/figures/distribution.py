@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the times of one size are distributed: a histogram over logarithmic time, with its percentiles and modes."""
+
+from __future__ import annotations
+
+import math
+
+from netpipe.reading.curves import Spot, shown_point
+from netpipe.reading.modes import modes_of
+from netpipe.records import Histogram, Run
+from netpipe.render.drawing.picture import Distribution, Panel
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import figure
+from netpipe.render.units import percent_text, size_text, time_text
+
+MOST_BUCKETS = 120
+TYPICAL_BYTES = 8  # the size that is shown unless another is chosen
+
+
+@figure(
+    "distribution of times at one size (--size, else the one nearest to 8 B)",
+    "curves",
+    place=9,
+    options=("size",),
+)
+def panels(scope: Scope) -> list[Panel]:
+    views = []
+    for member in scope.members:
+        there = {spot.size_bytes: spot for spot in member.curve.spots if _histogram(spot)}
+        sizes = sorted(there, key=lambda size: abs(math.log2(max(size, 0.5) / TYPICAL_BYTES)))[:1]
+        for size in [size for size in scope.sizes if size in there] if scope.sizes else sizes:
+            label = f"{scope.label(member)}, {size_text(size)}"
+            drawn = of_spot(member.source.run, there[size], label, scope.color(member.variant), True)
+            if drawn is not None:
+                views.append(drawn)
+    if not views:
+        raise scope.nothing("no distribution was recorded for the chosen curves and sizes")
+    return [Panel("Distribution of times", tuple(views))]
+
+
+def of_spot(
+    run: Run, spot: Spot, label: str, color: int, say_modes: bool, buckets: int = MOST_BUCKETS
+) -> Distribution | None:
+    """Launches are not mixed: it is the launch whose median is the one shown, or nearest to it. None if the record has
+    no histogram.
+    """
+    histogram = _histogram(spot)
+    if histogram is None:
+        return None
+    point = shown_point(spot)
+    marks = [
+        ("median", point.median_ns),
+        ("p90", point.p90_ns),
+        ("p99", point.p99_ns),
+        ("p99.9", point.p999_ns),
+        ("p99.99", point.p9999_ns),
+    ]
+    modes = modes_of(run, point) if say_modes else ()
+    batches = f"batches of {point.ops} operations" if point.ops else "batches"
+    low, count, factor = coarser(histogram, buckets)
+    return Distribution(
+        label=label,
+        color=color,
+        low_ns=low,
+        count=count,
+        factor=factor,
+        what="operations" if point.single else batches,
+        marks=tuple((name, value) for name, value in marks if value is not None),
+        modes=tuple(f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in modes)
+        if len(modes) > 1
+        else (),
+    )
+
+
+def _histogram(spot: Spot) -> Histogram | None:
+    found = shown_point(spot).histogram
+    return found if found is not None and any(found.count) and any(low > 0 for low in found.low_ns) else None
+
+
+def coarser(histogram: Histogram, most: int) -> tuple[tuple[float, ...], tuple[int, ...], float]:
+    """The distribution in at most so many buckets of one width in log time: lower edges in ns, counts, and the width
+    as a factor.
+    """
+    edges = [edge for edge in histogram.low_ns if edge > 0]
+    if not edges:
+        return (), (), 1.0
+    first, last = math.log(min(edges)), math.log(max(edges))
+    width = max(
+        math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf
+    )
+    cells: dict[int, int] = {}
+    for edge, count in zip(histogram.low_ns, histogram.count, strict=False):
+        if edge > 0 and count > 0:
+            cell = int((math.log(edge) - first) / width + 1e-9)
+            cells[cell] = cells.get(cell, 0) + count
+    places = sorted(cells)
+    return (
+        tuple(math.exp(first + place * width) for place in places),
+        tuple(cells[place] for place in places),
+        math.exp(width),
+    )

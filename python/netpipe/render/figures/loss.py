@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each layer keeps of the throughput of the layer below it."""
+
+from __future__ import annotations
+
+from netpipe.render.drawing.curves import LOG_FROM, Level, panel
+from netpipe.render.drawing.picture import Line, Panel
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import figure
+
+
+@figure(
+    "share of the throughput of the layer below that is kept, over message size",
+    "curves",
+    place=5,
+    options=("scale",),
+    paper="the losses of Turner et al. 2002 and 2003 against raw TCP and GM, as a graph",
+)
+def panels(scope: Scope) -> list[Panel]:
+    members = {(id(one.source), one.variant, one.pattern): one for one in scope.members}
+    lines = []
+    for source in scope.sources:
+        for loss in source.losses:
+            member = members.get((id(source), loss.variant, loss.pattern))
+            sizes = [size for size in loss.sizes if size.size_bytes > 0]
+            if member is None or not sizes:
+                continue
+            lines.append(
+                Line(
+                    label=f"{scope.label(member)} of {loss.below}",
+                    color=scope.color(loss.variant),
+                    dash=scope.dash(source, loss.pattern),
+                    x=tuple(float(size.size_bytes) for size in sizes),
+                    y=tuple(size.kept.value for size in sizes),
+                    low=tuple(size.kept.low for size in sizes),
+                    high=tuple(size.kept.high for size in sizes),
+                    hollow=tuple(size.converged is False for size in sizes),
+                    curve=(loss.variant, loss.pattern),
+                    size_bytes=tuple(size.size_bytes for size in sizes),
+                )
+            )
+    if not lines:
+        raise scope.nothing("no two of the layers stand on each other")
+    wide = max(max(line.y) for line in lines) > LOG_FROM * min(min(line.y) for line in lines)
+    return panel(
+        "Throughput kept of the layer below",
+        "size",
+        "kept",
+        wide if scope.log is None else scope.log,
+        tuple(lines),
+        (Level("all of it", "kept", 1.0),),
+    )

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The yardsticks over the run: how the machine was doing while it was measured, coloured by its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from netpipe.reading.states import states
+from netpipe.records import Run, Yardstick
+from netpipe.render.drawing.axes import value_axis
+from netpipe.render.drawing.picture import Axis, Line, NothingToDraw, Panel, Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import figure
+from netpipe.render.units import rate_text, span_text, time_text
+
+ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float], str]], ...] = (
+    ("cache-line bounce", "time", lambda y: y.bounce_ns, time_text),
+    ("memory copy", "rate", lambda y: y.copy_bytes_per_s, rate_text),
+    ("wake-up", "time", lambda y: y.wakeup_ns, time_text),
+)
+
+
+@figure("the yardsticks of the machine over the time of the run", "machine", place=80)
+def panels(scope: Scope) -> list[Panel]:
+    panels = []
+    for source in scope.sources:
+        title = "Yardsticks over the run"
+        views = tuple(view for row in ROWS if (view := _row(source.run, *row)) is not None)
+        if views:
+            panels.append(Panel(scope.variant_label(source, title), views, stacked=True))
+    if not panels:
+        raise NothingToDraw("the run has no yardsticks")
+    return panels
+
+
+def _row(
+    run: Run,
+    label: str,
+    quantity: str,
+    value: Callable[[Yardstick], float | None],
+    text: Callable[[float], str],
+) -> Picture | None:
+    """One yardstick; grey between the points, which have the colour of the machine's state."""
+    seen = states(run)
+    found = [
+        (at, number, seen.number_of(y.launch, y.state))
+        for at, y in zip(times(run), run.yardsticks, strict=True)
+        if (number := value(y)) is not None
+    ]
+    if not found:
+        return None
+    x, y, _ = (tuple(of) for of in zip(*found, strict=True))
+    lines = [Line("", None, 0, x, y, y, y, faint=True)]
+    for state in dict.fromkeys(state for _, _, state in found):
+        here = [(at, number) for at, number, of in found if of == state]
+        x, y = (tuple(of) for of in zip(*here, strict=True))
+        name = "state not known" if state is None else f"state {state}"
+        texts = tuple(f"{label}: {text(number)} at {span_text(at)}, {name}" for at, number in here)
+        lines.append(Line(name, state or 0, 0, x, y, y, y, texts=texts, joined=False))
+    end = max([0.1, *times(run)])
+    axis = Axis("seconds", "time since the start of the run", False, -0.02 * end, 1.02 * end)
+    return Picture(
+        label,
+        axis,
+        value_axis(quantity, [number for _, number, _ in found], "", False),
+        tuple(lines),
+        band="",
+    )
+
+
+def times(run: Run) -> list[float]:
+    """When each yardstick was taken, in seconds: launches one after the other on one axis."""
+    offset: dict[int, float] = {}
+    end = 0.0
+    for launch in sorted({yardstick.launch for yardstick in run.yardsticks}):
+        offset[launch] = end
+        end += max((y.at_s or 0.0 for y in run.yardsticks if y.launch == launch), default=0.0)
+    return [offset[y.launch] + (y.at_s or 0.0) for y in run.yardsticks]
