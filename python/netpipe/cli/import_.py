@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe import: what another program measured as a run, to stand beside ours."""
+"""netpipe import: results of another program as a run file, to compare with ours."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="Default: by the ending, else by the columns of np.out.",
+    help="[default: the ending of FILE, or the number of columns of np.out]",
 )
-@click.option("-o", "--output", metavar="RUN", help="The run file  [FILE with the ending .jsonl]")
-@click.option("--variant", metavar="NAME", help="What the curve of an np.out belongs to  [the name of FILE]")
-@click.option("--pattern", metavar="NAME", default="pingpong", help="And its pattern  [pingpong]")
+@click.option(
+    "-o", "--output", metavar="RUN", help="The run file to write.  [default: FILE with the ending .jsonl]"
+)
+@click.option(
+    "--variant", metavar="NAME", help="The variant of the curve in an np.out.  [default: the name of FILE]"
+)
+@click.option("--pattern", metavar="NAME", default="pingpong", show_default=True, help="Its pattern.")
 def command(file: str, form: str | None, output: str | None, variant: str | None, pattern: str) -> None:
-    """Make a run of FILE: an np.out of NetPIPE 3 or 5, or points as CSV, Parquet or JSON.
+    """Convert FILE to a run: an np.out of NetPIPE 3 or 5, or points as CSV, Parquet or JSON.
 
-    An np.out has no intervals, so what is imported has none: its time stands as the median, and the record says what it
-    really is.
+    An np.out has no intervals, so the imported points have none. Its time is stored as the median, and the record says
+    which statistic it is.
     """
     from netpipe.records import End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
@@ -61,9 +65,7 @@ def guess(path: Path) -> str:
     words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
-        raise Failure(
-            USAGE, f"{path} has {len(words)} columns, which is no np.out (3 or 5); name its --format"
-        )
+        raise Failure(USAGE, f"{path} has {len(words)} columns, and np.out has 3 or 5; give its --format")
     return form
 
 
@@ -71,7 +73,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError:
-        raise Failure(USAGE, f"{path} is no text, and so no np.out; name its --format") from None
+        raise Failure(USAGE, f"{path} is not a text file, so not an np.out; give its --format") from None
 
 
 def read(path: Path, form: str, variant: str, pattern: str) -> list[Point]:
