@@ -65,6 +65,10 @@ bool mark_operation(np_module& table, std::string_view name) {
   return false;
 }
 
+ProcessModel process_model(const np_module& module) {
+  return module.bootstrap != nullptr ? ProcessModel::launched : ProcessModel::forked;
+}
+
 std::string_view type_name(np_type type) { return type_names.at(static_cast<std::size_t>(type)); }
 
 std::optional<np_type> type_named(std::string_view name) {

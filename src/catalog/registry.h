@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "catalog/contract.h"
 #include "netpipe/module.h"
 
 namespace netpipe {
@@ -19,8 +20,8 @@ struct LoadedModule {
   std::shared_ptr<const void> owner;  // of the table, where that is not the library
 };
 
-// Has this library a launcher of its own, so that each variant is measured by processes of its own?
-inline bool launched(const np_module& module) { return module.bootstrap != nullptr; }
+// Does the library start the ranks with a launcher of its own, so that each variant is measured by a job of its own?
+inline bool launched(const np_module& module) { return process_model(module) == ProcessModel::launched; }
 
 struct RefusedModule {
   std::string path;

@@ -69,7 +69,7 @@ void on_tick(int) {
   if (state.armed.load(std::memory_order_acquire)) {
     if (state.interrupted != 0) raise_flag(Cause::interrupted);
     if (now_ns() > state.deadline) raise_flag(Cause::deadline);
-    if (state.watch != nullptr && state.watch->peer_gone()) raise_flag(Cause::peer_gone);
+    if (state.watch != nullptr && state.watch->any_gone()) raise_flag(Cause::peer_gone);
     if (state.abort != 0 && now_ns() > state.raised_at + Watchdog::grace_ns) {
       if (state.last_fd >= 0) {
         [[maybe_unused]] const ssize_t n = write(state.last_fd, state.last_words.data(), state.last_words.size());

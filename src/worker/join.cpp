@@ -5,9 +5,10 @@
 
 #include <cstdlib>
 
+#include "base/clock.h"
 #include "base/text.h"
+#include "engine/engine.h"
 #include "engine/pinning.h"
-#include "engine/rig.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 #include "worker/complain.h"
@@ -17,25 +18,24 @@ namespace {
 
 constexpr std::int64_t joining_ns = 20'000'000'000;
 
-}  // namespace
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
-int join(const ModuleLoader& load, int ranks_here) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
+// Calls the conductor that requested this process.
+Result<Link> call_conductor(bool last_of_process) {
   const std::string where = variable("NETPIPE_JOIN");
   const std::string secret = variable("NETPIPE_JOIN_SECRET");
   const auto colon = where.rfind(':');
   const Result<std::int64_t> port = parse_integer(colon == std::string::npos ? "" : where.substr(colon + 1));
   if (!port || *port < 1 || *port > 65535 || secret.empty()) {
-    return complain(
-        usage("this process was not sent for: NETPIPE_JOIN, NETPIPE_JOB and NETPIPE_JOIN_SECRET did not reach "
-              "it; 'netpipe-worker join' is what netpipe gives to the launcher of an MPI"));
+    return usage(
+        "no run requested this process: NETPIPE_JOIN, NETPIPE_JOB and NETPIPE_JOIN_SECRET are not in its environment; "
+        "only netpipe gives 'netpipe-worker join' to the launcher of an MPI");
   }
-  // The library's own children need not know it; but a rank after this one in the same process does.
-  if (ranks_here == 1) unsetenv("NETPIPE_JOIN_SECRET");
-  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
+  // The library's own children need not know it; a rank that follows in the same process does.
+  if (last_of_process) unsetenv("NETPIPE_JOIN_SECRET");
   CallOptions options;
   options.host = where.substr(0, colon);
   if (options.host.starts_with('[')) options.host = options.host.substr(1, options.host.size() - 2);
@@ -44,56 +44,64 @@ int join(const ModuleLoader& load, int ranks_here) {
   options.plan_text = "join " + variable("NETPIPE_JOB");
   options.deadline_ns = now_ns() + joining_ns;
   options.abort = Watchdog::abort_flag();
-  const Result<Link> link = call(options);
-  if (!link) return complain(link.failure());
+  return call(options);
+}
+
+// What the conductor tells a process that has joined.
+struct Welcome {
+  int member = 0, members = 0;
+  std::string job, module, plan_text;
+};
+
+Result<Welcome> receive_welcome(int fd) {
   std::string words;
-  std::string text;
-  {
-    const auto first = make_socket_group(1, 2, {dup(link->fd)}, Watchdog::abort_flag());
-    first->rename(0, "the conductor");
-    for (std::string* one : {&words, &text}) {
-      if (Outcome got = first->recv_text(0, *one); !got) return complain(got.failure());
-    }
+  Welcome welcome;
+  const auto group = make_socket_group(1, 2, {dup(fd)}, Watchdog::abort_flag());
+  group->rename(0, "the conductor");
+  for (std::string* text : {&words, &welcome.plan_text}) {
+    if (Outcome got = group->recv_text(0, *text); !got) return got.failure();
   }
-  const std::vector<std::string> told = split(words, ' ');  // member, members, job, name of the module
+  const std::vector<std::string> told = split(words, ' ');
   const Result<std::int64_t> member = parse_integer(told[0]);
   const Result<std::int64_t> members = parse_integer(told.size() == 4 ? told[1] : "");
-  if (!member || !members) return complain(failed("the conductor said '" + words + "', which is no welcome"));
-  const Result<Plan> plan = parse_plan(text);
+  if (!member || !members) return failed("the conductor sent a malformed welcome: '" + words + "'");
+  welcome.member = static_cast<int>(*member);
+  welcome.members = static_cast<int>(*members);
+  welcome.job = told[2];
+  welcome.module = told[3];
+  return welcome;
+}
+
+}  // namespace
+
+int join(const ModuleLoader& load, LaunchedProcess& process) {
+  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
+  const Result<Link> link = call_conductor(process.in_process() == 1);
+  if (!link) return complain(link.failure());
+  const Result<Welcome> welcome = receive_welcome(link->fd);
+  if (!welcome) return complain(welcome.failure());
+  const Result<Plan> plan = parse_plan(welcome->plan_text);
   if (!plan) return complain(plan.failure());
-  const Meter meter(ranks_here);
-  const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], told[3]);
+  const Meter meter(process.in_process());
+  const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], welcome->module);
   if (!registry) return complain(registry.failure());
-  const Cost loading = meter.spent();
+  process.prepare(plan->pin, meter.spent());
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return complain(resolved.failure());
-  const auto group =
-      make_socket_group(static_cast<int>(*member), static_cast<int>(*members), {link->fd}, Watchdog::abort_flag());
+  const Result<std::vector<int>> cpus = choose_cpus(plan->pin, welcome->members - 1);
+  if (!cpus) return complain(cpus.failure());
+  const auto group = make_socket_group(welcome->member, welcome->members, {link->fd}, Watchdog::abort_flag());
   group->rename(0, "the conductor");
-  RigSetting setting;
+  RankSetting setting;
   setting.group = group.get();
+  setting.process = &process;
   setting.plan = &*plan;
   setting.resolved = &*resolved;
-  setting.job = told[2];
-  setting.record_fd = STDERR_FILENO;
-  setting.loading = loading;
-  setting.ranks_here = ranks_here;
+  setting.job = welcome->job;
   setting.local_address = link->local_address;
-  const Result<std::vector<int>> all = choose_cpus(plan->pin, static_cast<int>(*members) - 1);
-  if (!all) return complain(all.failure());
-  setting.oversubscribed = ranks_share_a_cpu(*all);
-  setting.settle = [&plan](int local, int locals) -> Result<int> {
-    if (plan->pin.kind == Pinning::Kind::nearness && locals != 2) {
-      return usage("pin " + pin_text(plan->pin) + " is of two ranks of one host, and here is one; name processors");
-    }
-    const Result<std::vector<int>> cpus = choose_cpus(plan->pin, locals);
-    if (!cpus) return cpus.failure();
-    const int cpu = (*cpus)[static_cast<std::size_t>(local)];
-    if (Outcome pinned = pin_to(cpu); !pinned) return pinned.failure();
-    return cpu;
-  };
-  Rig rig(std::move(setting));
-  const Outcome followed = rig.follow();
+  setting.oversubscribed = ranks_share_a_cpu(*cpus);
+  Engine engine(std::move(setting));
+  const Outcome followed = engine.follow_commands();
   // What went wrong is the conductor's to say, which also knows that it has gone.
   return followed ? 0 : static_cast<int>(Exit::failed);
 }

@@ -89,7 +89,10 @@ int main_of(std::vector<std::string> arguments) {
     return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
-  if (command == "join") return join(Registry::load_as, 1);
+  if (command == "join") {
+    LaunchedProcess process;
+    return join(Registry::load_as, process);
+  }
   if (command == "environment") {
     say(environment_json(sensible_cpus(2)));
     return 0;

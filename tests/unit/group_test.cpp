@@ -156,7 +156,7 @@ TEST(Group, OfOneRankSaysNothingToAnybody) {
   const std::unique_ptr<Group> group = make_single_group();
   EXPECT_EQ(group->rank(), 0);
   EXPECT_EQ(group->size(), 1);
-  EXPECT_FALSE(group->peer_gone());
+  EXPECT_FALSE(group->any_gone());
   EXPECT_TRUE(group->barrier());
   std::string text = "mine";
   EXPECT_TRUE(group->bcast_text(text));
@@ -228,11 +228,11 @@ TEST(Group, GivesUpWhenTheFlagIsRaised) {
 
 TEST(PeerGone, IsFalseWhileNothingOrAnOrdinaryMessageIsThere) {
   auto groups = star(3);
-  EXPECT_FALSE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   const std::array<std::int32_t, 2> report = {0, 7};  // the first word of a good report is 0
   ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
-  EXPECT_FALSE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
   std::array<std::int32_t, 2> got{};
   ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
   EXPECT_EQ(got, report) << "looking took nothing away";
@@ -242,21 +242,21 @@ TEST(PeerGone, IsTrueWhenAReportOfTroubleIsThere) {
   auto groups = star(3);
   const std::array<std::int32_t, 2> report = {4, 0};
   ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
-  EXPECT_TRUE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   std::array<std::int32_t, 2> got{};
   ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
   EXPECT_EQ(got, report);
-  EXPECT_FALSE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
 }
 
 TEST(PeerGone, IsTrueAtTheEndOfAConnection) {
   auto groups = star(3);
   groups[2].reset();
-  EXPECT_TRUE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   groups[0].reset();
-  EXPECT_TRUE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[1]->any_gone());
 }
 
 }  // namespace

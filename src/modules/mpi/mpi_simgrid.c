@@ -14,7 +14,7 @@
 
 #include "netpipe/module.h"
 
-/* Of libnetpipe-simulated.a (src/simulated/machine.h, which is not installed). */
+/* Of libnetpipe-simulated.a (src/engine/simulated/simulator.h, which is not installed). */
 int netpipe_join_simulated(const np_module* (*module)(void), int ranks);
 void netpipe_simulator_turn(double seconds);
 
