@@ -32,7 +32,7 @@ void add_counter(void* to, const char* name, const char* value) { static_cast<Js
 void add_cost_fields(Json& json, const Cost& cost, bool known) {
   const Footprint grown = cost.memory.value_or(Footprint{});
   const auto bytes = [&](const char* name, std::int64_t value) {
-    known && cost.memory ? json.field(name, value) : json.field_null(name);
+    known&& cost.memory ? json.field(name, value) : json.field_null(name);
   };
   bytes("resident_bytes", grown.resident_bytes);
   bytes("private_bytes", grown.private_bytes);
@@ -83,9 +83,7 @@ Endpoint::~Endpoint() {
   if (handle_ != nullptr) module_.close(handle_);
 }
 
-const char* Endpoint::detail(np_status status) const {
-  return message_[0] != '\0' ? message_.data() : meaning(status);
-}
+const char* Endpoint::detail(np_status status) const { return message_[0] != '\0' ? message_.data() : meaning(status); }
 
 Failure Endpoint::fault(const char* step, np_status status) const {
   return {exit_of(status), std::string("module ") + module_.name + ", " + step + ": " + detail(status)};

@@ -19,7 +19,7 @@ namespace netpipe {
 
 struct EndpointSetting {
   const Variant* variant = nullptr;
-  int rank = -1;    // -1 and 0 ranks: the library says so once it is open
+  int rank = -1;  // -1 and 0 ranks: the library says so once it is open
   int nranks = 0;
   std::string job;  // unguessable and the same on all ranks of this variant
   std::string local_address;

@@ -54,9 +54,9 @@ class Engine {
   void note_buffers();
 
   RankSetting set_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;   // by variant; nullptr: it is not open
-  std::map<int, std::unique_ptr<Group>> subgroups_;    // by size
-  std::shared_ptr<BufferPool> common_pool_;            // of all variants whose module has no memory of its own
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by variant; nullptr: it is not open
+  std::map<int, std::unique_ptr<Group>> subgroups_;   // by size
+  std::shared_ptr<BufferPool> common_pool_;           // of all variants whose module has no memory of its own
   VisitMemory visit_memory_;
   std::vector<char> yardstick_memory_;
   std::uint64_t most_buffer_bytes_ = 0;

@@ -13,9 +13,9 @@ class ForkedProcess final : public RankProcess {
   struct Setting {
     const Plan* plan = nullptr;
     int rank = 0;
-    int cpu = -1;           // that this process is pinned to
-    bool one_host = true;   // all ranks share a host and its clock
-    int record_fd = -1;     // the run file, for the watchdog's last words
+    int cpu = -1;          // that this process is pinned to
+    bool one_host = true;  // all ranks share a host and its clock
+    int record_fd = -1;    // the run file, for the watchdog's last words
   };
   explicit ForkedProcess(Setting setting) : set_(setting) {}
 

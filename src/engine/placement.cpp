@@ -36,8 +36,8 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
     }
     const auto at = static_cast<std::size_t>(*rank);
     if (*rank < 0 || at >= members || static_cast<std::size_t>(*size) != members || placement.member_of_rank[at] >= 0) {
-      return failed("the " + std::to_string(members) + " processes of " + module + " do not form one job: one is rank " +
-                    std::to_string(*rank) + " of " + std::to_string(*size));
+      return failed("the " + std::to_string(members) + " processes of " + module +
+                    " do not form one job: one is rank " + std::to_string(*rank) + " of " + std::to_string(*size));
     }
     placement.member_of_rank[at] = static_cast<int>(member);
     placement.host_of_rank[at] = words[2];

@@ -21,7 +21,7 @@ struct RankSetting {
   std::string job;                    // the same on all ranks, unguessable
   std::string local_address;          // numeric
   bool oversubscribed = false;        // ranks share a processor
-  std::int64_t silence_ns = 0;  // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
+  std::int64_t silence_ns = 0;        // how long rank 0 may be silent before this rank gives up; 0: as long as it lives
 
   [[nodiscard]] std::int64_t timeout_ns() const { return static_cast<std::int64_t>(plan->timeout_s * 1e9); }
 };

@@ -89,12 +89,11 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
 
   const StuckIn where{setting.resolved->variants[command.variant].name, mode.name.c_str(), command.size_bytes,
                       endpoint.rank()};
-  Watchdog::arm(
-      command.deadline_ns, &group,
-      setting.process->last_words(where, "the module did not return within " +
-                                             std::to_string(command.deadline_ns / 1'000'000) +
-                                             " ms, nor after it was told to give up; the process was ended"),
-      setting.process->last_words_fd());
+  Watchdog::arm(command.deadline_ns, &group,
+                setting.process->last_words(where, "the module did not return within " +
+                                                       std::to_string(command.deadline_ns / 1'000'000) +
+                                                       " ms, nor after it was told to give up; the process was ended"),
+                setting.process->last_words_fd());
   prepare_messages(messages, endpoint.pool(), stage);
   np_status status = NP_OK;
   if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr) {

@@ -16,7 +16,7 @@
 namespace netpipe {
 namespace {
 
-// What the handler reads. Written only while armed is false, so that it never sees half of a change.
+// What the handler reads. Written only while armed is false, so that the handler never sees half of a change.
 struct State {
   volatile int abort = 0;
   volatile sig_atomic_t interrupted = 0;
@@ -46,7 +46,7 @@ bool tick(bool on) {
   return true;
 }
 
-// While nothing is wrong interrupted system calls go on by themselves; once the flag is up they have to return.
+// While nothing is wrong, interrupted system calls resume by themselves; once the flag is up they have to return.
 void install_tick(bool restart) {
   struct sigaction action{};
   action.sa_handler = on_tick;

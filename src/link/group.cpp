@@ -32,8 +32,7 @@ std::string encoded(const Result<std::string>& mine) {
 std::optional<Failure> failure_in(const std::string& outcome) {
   if (!outcome.empty() && outcome[0] == succeeded) return std::nullopt;
   const auto blank = outcome.find(' ');
-  const Result<std::int64_t> code =
-      parse_integer(std::string_view(outcome).substr(outcome.empty() ? 0 : 1, blank - 1));
+  const Result<std::int64_t> code = parse_integer(std::string_view(outcome).substr(outcome.empty() ? 0 : 1, blank - 1));
   return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
                  blank == std::string::npos ? "no reason given" : outcome.substr(blank + 1)};
 }

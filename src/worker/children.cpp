@@ -49,8 +49,7 @@ void settle_in(pid_t parent) {
 
 }  // namespace
 
-Result<std::unique_ptr<Group>> Children::fork_ranks(int ranks,
-                                                    const std::function<int(Group& group, int rank)>& life) {
+Result<std::unique_ptr<Group>> Children::fork_ranks(int ranks, const std::function<int(Group& group, int rank)>& life) {
   if (ranks == 1) return make_single_group();
   std::vector<Descriptor> ends(1);  // of the socket pairs, by rank; rank 0 has none to itself
   const pid_t parent = getpid();

@@ -7,9 +7,9 @@
 
 #include "base/text.h"
 #include "catalog/description.h"
+#include "engine/join.h"
 #include "machine/environment.h"
 #include "worker/complain.h"
-#include "worker/join.h"
 #include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
@@ -91,7 +91,8 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "plan") return with_plan(false);
   if (command == "join") {
     LaunchedProcess process;
-    return join(Registry::load_as, process);
+    const Result<Exit> joined = join(Registry::load_as, process);
+    return joined ? static_cast<int>(*joined) : complain(joined.failure());
   }
   if (command == "environment") {
     say(environment_json(sensible_cpus(2)));

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/rank_setting.h"
 #include "engine/forked.h"
+#include "engine/rank_setting.h"
 
 namespace netpipe {
 

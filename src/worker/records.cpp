@@ -96,8 +96,8 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
   return json.take();
 }
 
-std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
-                           std::uint64_t size_bytes, const std::string& reason) {
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern, std::uint64_t size_bytes,
+                           const std::string& reason) {
   Json json = begin("skipped", launch);
   json.field("variant", variant).field("pattern", pattern);
   size_bytes != 0 ? json.field("size_bytes", size_bytes) : json.field_null("size_bytes");

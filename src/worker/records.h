@@ -18,8 +18,8 @@ namespace netpipe {
 std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts);
 std::string variant_record(int launch, const Variant& variant, const Opening& opening);
 // size_bytes 0: all sizes.
-std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
-                           std::uint64_t size_bytes, const std::string& reason);
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern, std::uint64_t size_bytes,
+                           const std::string& reason);
 std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick);
 // values: a JSON object.
 std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);

@@ -62,8 +62,7 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   Group& group = *setting.group;
   Result<JobServer> job_server = make_job_server(*this, setting.job);
   if (!job_server) return complain(job_server.failure());
-  const std::string environment =
-      environment_here(plan, 0, process.one_host ? cpus : std::vector<int>{process.cpu});
+  const std::string environment = environment_here(plan, 0, process.one_host ? cpus : std::vector<int>{process.cpu});
   if (Outcome pinned = pin_to(process.cpu); !pinned) return complain(pinned.failure());
   Result<RunFile> file = RunFile::open(plan.record);
   if (!file) return complain(file.failure());
@@ -95,8 +94,8 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
 int Leader::run_with_server() const {
   for (const Variant& variant : resolved.variants) {
     if (variant.module->crosses_hosts != 0) continue;
-    return complain(usage(std::string("module ") + variant.module->name +
-                          " stays on one host; leave it out of a run with --host"));
+    return complain(
+        usage(std::string("module ") + variant.module->name + " stays on one host; leave it out of a run with --host"));
   }
   const Result<std::string> token = read_token(plan.token_file);
   if (!token) return complain(token.failure());
@@ -117,8 +116,7 @@ int Leader::run_with_server() const {
   setting.group = group.get();
   setting.job = link->job;
   setting.local_address = link->local_address;
-  return lead(std::move(setting), {.plan = &plan, .rank = 0, .cpu = (*cpus)[0], .one_host = false},
-              {(*cpus)[0], -1});
+  return lead(std::move(setting), {.plan = &plan, .rank = 0, .cpu = (*cpus)[0], .one_host = false}, {(*cpus)[0], -1});
 }
 
 int Leader::run_here() const {

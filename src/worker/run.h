@@ -10,8 +10,8 @@
 
 namespace netpipe {
 
-// Rank 0 of a plan: with ranks that it forks here, or, where the plan names a host, with that host's server. Returns the
-// exit code.
+// Rank 0 of a plan: with ranks that it forks here, or, where the plan names a host, with that host's server. Returns
+// the exit code.
 int run(const Plan& plan, LauncherInput& input);
 
 // Rank 1 of a client's plan, on this host's server. Owns the control connection. Returns the exit code.

@@ -15,8 +15,8 @@ struct VisitShape {
   int nranks = 1;
   std::uint64_t size_bytes = 0;
   std::uint64_t samples = 0;
-  std::uint64_t rounds = 0;   // of one sample
-  bool calibrating = false;   // the speed of the point is being found out, so nothing is dropped as warm-up
+  std::uint64_t rounds = 0;  // of one sample
+  bool calibrating = false;  // the speed of the point is being found out, so nothing is dropped as warm-up
 };
 
 struct Samples {

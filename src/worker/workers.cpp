@@ -28,7 +28,8 @@ void tell(Group& group, const Command& command) {
 
 Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
                        const Report* own, RankNotes& notes) {
-  const auto nranks = static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
+  const auto nranks =
+      static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
   make_room(notes, mode, nranks, command);
   Reports reports(nranks);
   if (own != nullptr) reports.add(rank_of[0], *own);

@@ -159,6 +159,18 @@ def test_the_victim_is_measured_with_and_without_load(measure: Runner) -> None:
             assert ns / sample["ops"] == pytest.approx(without * factor, rel=1e-3)
 
 
+def test_modules_of_one_two_and_many_ranks_share_a_run(measure: Runner) -> None:
+    done = measure(
+        module("crowd"), "variant crowd", "variant pipe", "variant memcpy", "ranks 4", "schedule list", "sizes 8,4097",
+        "verify yes", "budget 0.2",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    ranks = {one["variant"]: len(one["ranks"]) for one in done.of("variant")}
+    assert ranks == {"crowd": 4, "pipe": 2, "memcpy": 1}
+    assert {point["variant"] for point in done.of("point")} == set(ranks)
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
 @pytest.mark.parametrize(
     ("ranks", "pattern", "reason"),
     [

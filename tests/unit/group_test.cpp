@@ -165,6 +165,40 @@ TEST(Group, OfOneRankSaysNothingToAnybody) {
   EXPECT_FALSE(group->recv(0, text.data(), 1));
 }
 
+TEST(Subgroup, LeavesTheOtherRanksAlone) {
+  auto groups = star(4);
+  on_all(groups, [&](Group& group) {
+    if (group.rank() >= 2) return;  // they take no part, and would be waited for in vain
+    const std::unique_ptr<Group> pair = make_subgroup(group, 2);
+    EXPECT_EQ(pair->size(), 2);
+    EXPECT_EQ(pair->rank(), group.rank());
+    ASSERT_TRUE(pair->barrier());
+    const Result<std::vector<std::string>> all = pair->agree("rank " + std::to_string(pair->rank()));
+    ASSERT_TRUE(all) << all.failure().sentence;
+    EXPECT_EQ(*all, (std::vector<std::string>{"rank 0", "rank 1"}));
+  });
+}
+
+TEST(Subgroup, OfOneRankNeedsNobody) {
+  auto groups = star(3);
+  const std::unique_ptr<Group> alone = make_subgroup(*groups[0], 1);
+  ASSERT_TRUE(alone->barrier());
+  EXPECT_EQ(*alone->agree(std::string("mine")), (std::vector<std::string>{"mine"}));
+  const Result<std::vector<std::string>> bad = alone->agree(Failure{Exit::usage, "why"});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.failure().sentence, "rank 0: why");
+}
+
+TEST(Subgroup, WatchesOnlyItsOwnRanks) {
+  auto groups = star(3);
+  const std::unique_ptr<Group> pair = make_subgroup(*groups[0], 2);
+  groups[2].reset();
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(pair->any_gone());
+  groups[1].reset();
+  EXPECT_TRUE(pair->any_gone());
+}
+
 TEST(Group, TakesATextOfAMebibyteAndRefusesALongerOne) {
   auto groups = star(2);
   std::thread sender([&] {

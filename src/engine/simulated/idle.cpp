@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank of a simulated machine waits for the conductor. A rank that slept in the kernel would stop all of them, so
-// it polls and lets the others run. When all of them wait, the process sleeps until something arrives for one of them: a
-// simulator that spins would spoil what is measured beside it.
+// it polls and lets the others run. When all of them wait, the process sleeps until something arrives for one of them:
+// a simulator that spins would spoil what is measured beside it.
 #include "engine/simulated/idle.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/join.h"
+#include "engine/join.h"
 
 #include <sys/resource.h>
 
@@ -22,8 +22,11 @@ int netpipe_join_simulated(const np_module* (*module)(), int ranks) {
   try {
     SimulatedProcess process(ranks);
     // The module is this very file: the simulator has loaded a copy of it for each rank.
-    return join([&](const std::string& file, const std::string& name) { return Registry::of(module(), file, name); },
-                process);
+    const Result<Exit> joined = join(
+        [&](const std::string& file, const std::string& name) { return Registry::of(module(), file, name); }, process);
+    if (joined) return static_cast<int>(*joined);
+    std::fprintf(stderr, "netpipe-worker: %s\n", joined.failure().sentence.c_str());
+    return static_cast<int>(joined.failure().exit);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "netpipe-worker: %s\n", error.what());
     return static_cast<int>(Exit::failed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/join.h"
+#include "engine/join.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,6 @@
 #include "engine/pinning.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
-#include "worker/complain.h"
 
 namespace netpipe {
 namespace {
@@ -74,22 +73,22 @@ Result<Welcome> receive_welcome(int fd) {
 
 }  // namespace
 
-int join(const ModuleLoader& load, LaunchedProcess& process) {
-  if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
+Result<Exit> join(const ModuleLoader& load, LaunchedProcess& process) {
+  if (Outcome watched = Watchdog::install(false); !watched) return watched.failure();
   const Result<Link> link = call_conductor(process.in_process() == 1);
-  if (!link) return complain(link.failure());
+  if (!link) return link.failure();
   const Result<Welcome> welcome = receive_welcome(link->fd);
-  if (!welcome) return complain(welcome.failure());
+  if (!welcome) return welcome.failure();
   const Result<Plan> plan = parse_plan(welcome->plan_text);
-  if (!plan) return complain(plan.failure());
+  if (!plan) return plan.failure();
   const Meter meter(process.in_process());
   const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], welcome->module);
-  if (!registry) return complain(registry.failure());
+  if (!registry) return registry.failure();
   process.prepare(plan->pin, meter.spent());
   const Result<Resolved> resolved = resolve(*plan, *registry);
-  if (!resolved) return complain(resolved.failure());
+  if (!resolved) return resolved.failure();
   const Result<std::vector<int>> cpus = choose_cpus(plan->pin, welcome->members - 1);
-  if (!cpus) return complain(cpus.failure());
+  if (!cpus) return cpus.failure();
   const auto group = make_socket_group(welcome->member, welcome->members, {link->fd}, Watchdog::abort_flag());
   group->rename(0, "the conductor");
   RankSetting setting;
@@ -103,7 +102,7 @@ int join(const ModuleLoader& load, LaunchedProcess& process) {
   Engine engine(std::move(setting));
   const Outcome followed = engine.follow_commands();
   // What went wrong is the conductor's to say, which also knows that it has gone.
-  return followed ? 0 : static_cast<int>(Exit::failed);
+  return followed ? Exit::done : Exit::failed;
 }
 
 }  // namespace netpipe
