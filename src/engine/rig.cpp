@@ -223,9 +223,7 @@ Rig::Rig(RigSetting setting) : set_(std::move(setting)), opened_(set_.resolved->
 
 Rig::~Rig() = default;
 
-int Rig::ranks(std::uint32_t variant) const {
-  return ranks_of(*set_.resolved->variants[variant].module, set_.plan->ranks);
-}
+int Rig::ranks(std::uint32_t variant) const { return set_.resolved->variants[variant].ranks; }
 
 bool Rig::takes_part(std::uint32_t variant) const {
   return launched(*set_.resolved->variants[variant].module) || set_.group->rank() < ranks(variant);

@@ -2,7 +2,6 @@
 #include "worker/crew.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,25 +16,13 @@
 #include "link/handshake.h"
 #include "link/secret.h"
 #include "record/json.h"
+#include "worker/checks.h"
 
 namespace netpipe {
 namespace {
 
 constexpr std::int64_t handshake_ns = 5'000'000'000;
 constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
-
-// A connection is a descriptor, and many systems give a program 1024 of them until it asks for more.
-Outcome make_room(int connections) {
-  constexpr rlim_t ours = 64;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (static_cast<rlim_t>(connections) + ours <= limit.rlim_max) return ok();
-  return unavailable("a job of " + std::to_string(connections) + " processes needs more open files than the " +
-                     std::to_string(limit.rlim_max) +
-                     " that this system gives a program; raise that (ulimit -n), or take fewer ranks");
-}
 
 void tell(Group& group, const Command& command) {
   for (int peer = 1; peer < group.size(); ++peer) {
@@ -201,7 +188,7 @@ std::string JobCrew::plan_of(std::uint32_t variant) const {
 // Asks for the processes and waits until all have come and proved that they were sent for.
 Outcome JobCrew::gather(std::uint32_t variant, int ranks) {
   const Variant& v = resolved_.variants[variant];
-  if (Outcome room = make_room(ranks); !room) return room;
+  if (Outcome room = room_for_connections(ranks); !room) return room;
   const Result<Nonce> secret_bytes = fresh_nonce();
   if (!secret_bytes) return secret_bytes.failure();
   const std::string secret = hex(*secret_bytes);
@@ -267,7 +254,7 @@ Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   job_ = office_.jobs++;
   const std::int64_t asked_ns = now_ns();
   const np_module& module = *resolved_.variants[variant].module;
-  if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
+  if (Outcome here = gather(variant, resolved_.variants[variant].ranks); !here) return here.failure();
   const double launch_s = static_cast<double>(now_ns() - asked_ns) * 1e-9;
   if (Outcome told = welcome(variant); !told) return lost(told.failure());
   tell(*group_, {.verb = Verb::open, .variant = 0});

@@ -26,8 +26,8 @@
 #include "link/rendezvous.h"
 #include "link/secret.h"
 #include "machine/environment.h"
-#include "machine/memory.h"
 #include "record/json.h"
+#include "worker/checks.h"
 #include "worker/complain.h"
 #include "worker/launcher_io.h"
 #include "worker/session.h"
@@ -190,15 +190,9 @@ int run(const Plan& plan, LauncherInput& input) {
   if (!registry) return complain(registry.failure());
   Result<Resolved> resolved = resolve(plan, *registry);
   if (!resolved) return complain(resolved.failure());
-  if (Outcome fits = fits_here(plan, *resolved, available_memory_bytes()); !fits) return complain(fits.failure());
+  if (Outcome can = can_run_here(plan, *resolved); !can) return complain(can.failure());
   RigSetting setting;
   if (!plan.host.empty()) {
-    for (const Variant& variant : resolved->variants) {
-      if (variant.module->crosses_hosts == 0) {
-        return complain(usage(std::string("module ") + variant.module->name +
-                              " stays on one host; leave it out of a run with --host"));
-      }
-    }
     const Result<std::string> token = read_token(plan.token_file);
     if (!token) return complain(token.failure());
     if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());

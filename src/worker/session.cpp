@@ -19,13 +19,6 @@ constexpr double yardstick_every_s = 0.25;
 constexpr std::int64_t progress_every_ns = 400'000'000;
 constexpr int most_restarts = 3;  // of a job that was lost
 
-// The more serious of two outcomes: what failed outranks what is missing, a wrong byte outranks both.
-Exit worse(Exit a, Exit b) {
-  static constexpr std::array order = {Exit::done,   Exit::unavailable, Exit::usage,
-                                       Exit::failed, Exit::gate,        Exit::interrupted};
-  return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
-}
-
 // The measures and cells of a point: their medians over all samples, and over the visits.
 void add_beside(Json& json, const Mode& mode, int nranks, std::uint64_t size_bytes, std::span<const Block> blocks,
                 std::size_t leading) {
@@ -154,6 +147,7 @@ void Session::open_variants() {
     }
     json.key("adds");
     m.adds != nullptr ? json.value(m.adds) : json.null();
+    json.field("idle", openings_[v].limits.idle != 0);
     openings_[v].launch_s >= 0 ? json.field("launch_s", openings_[v].launch_s) : json.field_null("launch_s");
     json.key("ranks").open('[');
     for (const std::string& settings : openings_[v].settings) json.raw(settings);
@@ -167,11 +161,10 @@ std::vector<CurveSetting> Session::curve_settings() {
   for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
     if (crews_[v] == nullptr) continue;
     const np_limits& limits = openings_[v].limits;
-    const np_module& module = *set_.resolved->variants[v].module;
     for (std::uint32_t p = 0; p < set_.resolved->modes.size(); ++p) {
       const Mode& mode = set_.resolved->modes[p];
       const Pattern& pattern = *mode.pattern;
-      if (const std::string reason = skip_reason(mode, module, set_.plan->ranks); !reason.empty()) {
+      if (const std::string reason = skip_reason(mode, set_.resolved->variants[v]); !reason.empty()) {
         skip(v, mode.name.c_str(), 0, reason);
         continue;
       }
