@@ -133,7 +133,7 @@ bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks,
 }
 
 std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
-  const int nranks = ranks_of(module, ranks);
+  const int nranks = possible_ranks(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
            module.name + " has " + std::to_string(nranks);

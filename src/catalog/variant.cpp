@@ -131,7 +131,7 @@ std::string ChosenSettings::full_name() const {
   return text;
 }
 
-int ranks_of(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
+int possible_ranks(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks) {
   const std::string name = name_in(text);
@@ -144,7 +144,7 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry, i
   const bool own = std::any_of(variant.options.begin(), variant.options.end(), [](const np_option& option) {
     return std::string_view(option.name) == of_variants[0].name;
   });
-  variant.ranks = ranks_of(module, ranks);
+  variant.ranks = possible_ranks(module, ranks);
   const std::string by_default = std::to_string(variant.ranks);
   if (!own) {
     np_option& option = variant.options.emplace_back(of_variants[0]);

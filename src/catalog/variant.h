@@ -64,7 +64,7 @@ inline Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffer
 std::span<const np_option> common_variant_options();
 std::span<const np_option> common_options();
 
-// Ranks of a module when `ranks` are wanted: as near to that as it can.
-int ranks_of(const np_module& module, int ranks);
+// The number of ranks nearest to the wanted one that this module can have. Of a variant it is Variant::ranks.
+int possible_ranks(const np_module& module, int ranks);
 
 }  // namespace netpipe

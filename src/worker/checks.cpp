@@ -54,6 +54,10 @@ Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
       return usage(std::string("module ") + variant.module->name +
                    " stays on one host; leave it out of a run with --host");
     }
+    if (!launched(*variant.module) && variant.ranks > 2) {
+      return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
+                   " ranks, and a run with --host has one on each host; use two ranks");
+    }
   }
   const Result<std::string> token = read_token(plan.token_file);
   if (!token) return token.failure();

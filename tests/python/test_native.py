@@ -48,6 +48,15 @@ def refusal(*lines: str) -> tuple[int, str]:
     return refused.value.exit_code, str(refused.value)
 
 
+def add_library(folder: Path, name: str, operations: str = "") -> None:
+    """The description of a library whose launcher starts any number of ranks."""
+    (folder / f"{name}.module").write_text(
+        f"netpipe-module 1\nname {name}\nfile /no/such.so\nsummary s\nversion v\nranks 1 2147483647\n"
+        f"crosses-hosts yes\noperations open close bootstrap send recv {operations}".rstrip()
+        + "\n"
+    )
+
+
 # ---------------------------------------------------------------------------------------------- what is exported
 
 
@@ -117,10 +126,7 @@ def test_a_bare_name_stands_for_the_libraries_that_were_added(
 ) -> None:
     assert all("@" in name for names in native.list_()["libraries"].values() for name in names)
     for name in ("mpi@two", "mpi@one", "shmem@three"):
-        (tmp_path / f"{name}.module").write_text(
-            f"netpipe-module 1\nname {name}\nfile /no/such.so\nsummary s\nversion v\nranks 2 8\ncrosses-hosts yes\n"
-            "operations open close bootstrap send recv\n"
-        )
+        add_library(tmp_path, name)
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
     libraries = native.list_()["libraries"]
     assert libraries["mpi"][:2] == ["mpi@one", "mpi@two"]
@@ -168,8 +174,12 @@ def test_a_dry_run_says_the_ranks_of_each_curve_and_the_points_that_it_takes() -
     assert curves["memcpy", "stream"]["reason"]
 
 
-def test_a_dry_run_leaves_out_sizes_that_a_pattern_does_not_take() -> None:
-    said = answer("variant null", "pattern collective:what=reduce", "schedule list", "sizes 1,8,9,16")
+def test_a_dry_run_leaves_out_sizes_that_a_pattern_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_library(tmp_path, "mpi@sums", operations="collective")
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    said = answer("variant mpi@sums", "pattern collective:what=reduce", "schedule list", "sizes 1,8,9,16")
     assert [(one["points"], one["reason"]) for one in said["curves"]] == [(2, None)]
 
 
@@ -206,10 +216,7 @@ def test_a_dry_run_wants_two_processors_that_are_so_near(tmp_path: Path) -> None
 def test_a_dry_run_refuses_more_processes_than_a_host_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mpi@many.module").write_text(
-        "netpipe-module 1\nname mpi@many\nfile /no/such.so\nsummary s\nversion v\nranks 1 2147483647\n"
-        "crosses-hosts yes\noperations open close bootstrap send recv\n"
-    )
+    add_library(tmp_path, "mpi@many")
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
     code, sentence = refusal("variant mpi@many", "ranks 99999")
     assert code == USAGE
