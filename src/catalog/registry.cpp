@@ -212,11 +212,11 @@ std::vector<std::string> Registry::names() const {
   return all;
 }
 
-std::vector<std::string> module_directories() {
-  std::vector<std::string> directories;
+std::vector<ModuleDirectory> module_search_path() {
+  std::vector<ModuleDirectory> directories;
   if (const char* path = std::getenv("NETPIPE_MODULE_PATH"); path != nullptr) {
     for (std::string& one : split(path, ':')) {
-      if (!one.empty()) directories.push_back(std::move(one));
+      if (!one.empty()) directories.push_back({std::move(one), "environment"});
     }
   }
   std::array<char, PATH_MAX> self{};
@@ -224,16 +224,22 @@ std::vector<std::string> module_directories() {
   if (length > 0) {
     const fs::path prefix =
         fs::path(std::string(self.data(), static_cast<std::size_t>(length))).parent_path().parent_path();
-    directories.push_back((prefix / "lib/netpipe/modules").string());
+    directories.push_back({(prefix / "lib/netpipe/modules").string(), "installation"});
   }
   const char* data = std::getenv("XDG_DATA_HOME");
   const char* home = std::getenv("HOME");
   if (data != nullptr && *data == '/') {
-    directories.push_back(std::string(data) + "/netpipe/modules");
+    directories.push_back({std::string(data) + "/netpipe/modules", "user"});
   } else if (home != nullptr && *home == '/') {
-    directories.push_back(std::string(home) + "/.local/share/netpipe/modules");
+    directories.push_back({std::string(home) + "/.local/share/netpipe/modules", "user"});
   }
   return directories;
+}
+
+std::vector<std::string> module_directories() {
+  std::vector<std::string> paths;
+  for (ModuleDirectory& directory : module_search_path()) paths.push_back(std::move(directory.path));
+  return paths;
 }
 
 }  // namespace netpipe

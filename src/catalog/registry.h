@@ -52,8 +52,16 @@ class Registry {
   std::vector<RefusedModule> refused_;
 };
 
-// Where modules are: $NETPIPE_MODULE_PATH (colons), ../lib/netpipe/modules beside the executable, and the user's own
-// below $XDG_DATA_HOME (~/.local/share) in netpipe/modules.
+// A directory where modules are looked for. kind: "environment" (named in NETPIPE_MODULE_PATH), "installation" or
+// "user".
+struct ModuleDirectory {
+  std::string path;
+  const char* kind;
+};
+
+// In the order of the search: $NETPIPE_MODULE_PATH (separated by colons), ../lib/netpipe/modules beside the executable,
+// and the user's own, netpipe/modules in $XDG_DATA_HOME (~/.local/share).
+std::vector<ModuleDirectory> module_search_path();
 std::vector<std::string> module_directories();
 
 // Is this table one that the core can use? The sentence names both sides of a mismatch.

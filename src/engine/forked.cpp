@@ -9,7 +9,7 @@
 namespace netpipe {
 
 RankProcess::Identity ForkedProcess::identity(const Variant& variant) const {
-  return {set_.rank, ranks_of(*variant.module, set_.plan->ranks)};
+  return {set_.rank, variant.ranks};
 }
 
 Result<std::string> ForkedProcess::address(Endpoint& endpoint) {

@@ -64,7 +64,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
       const auto skip = [&](std::uint64_t size_bytes, const std::string& reason) {
         curves.skipped.push_back({v, mode.name, size_bytes, reason});
       };
-      if (const std::string reason = skip_reason(mode, *resolved.variants[v].module, plan.ranks); !reason.empty()) {
+      if (const std::string reason = skip_reason(mode, resolved.variants[v]); !reason.empty()) {
         skip(0, reason);
         continue;
       }

@@ -2,7 +2,6 @@
 #include "worker/launched_workers.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,25 +13,13 @@
 #include "link/handshake.h"
 #include "link/secret.h"
 #include "record/json.h"
+#include "worker/checks.h"
 
 namespace netpipe {
 namespace {
 
 constexpr std::int64_t handshake_ns = 5'000'000'000;
 constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
-
-// A connection is a descriptor, and many systems give a program 1024 of them until it asks for more.
-Outcome allow_connections(int connections) {
-  constexpr rlim_t ours = 64;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (static_cast<rlim_t>(connections) + ours <= limit.rlim_max) return ok();
-  return unavailable("a job of " + std::to_string(connections) + " processes needs more open files than the " +
-                     std::to_string(limit.rlim_max) +
-                     " that this system allows a program; raise the limit (ulimit -n), or use fewer ranks");
-}
 
 // Everybody in a job's group knows the variant by this number: the plan that it receives has no other.
 constexpr std::uint32_t only_variant = 0;
@@ -66,7 +53,7 @@ void LaunchedWorkers::request(std::uint32_t variant, int ranks, const std::strin
 
 // Requests the processes and waits until all have joined and proved that they belong to this job.
 Outcome LaunchedWorkers::gather(std::uint32_t variant, int ranks) {
-  if (Outcome room = allow_connections(ranks); !room) return room;
+  if (Outcome room = room_for_connections(ranks); !room) return room;
   const Result<Nonce> secret_bytes = fresh_nonce();
   if (!secret_bytes) return secret_bytes.failure();
   const std::string secret = hex(*secret_bytes);
@@ -129,7 +116,7 @@ Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
   job_ = server_.jobs++;
   const std::int64_t requested_ns = now_ns();
   const np_module& module = *resolved_.variants[variant].module;
-  if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
+  if (Outcome here = gather(variant, resolved_.variants[variant].ranks); !here) return here.failure();
   const double launch_s = static_cast<double>(now_ns() - requested_ns) * 1e-9;
   if (Outcome told = welcome(variant); !told) return with_last_words(told.failure());
   tell(*group_, {.verb = Verb::open, .variant = only_variant});

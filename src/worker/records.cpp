@@ -89,6 +89,7 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
   json.field("variant", variant.name).field("module", m.name).field("version", m.version);
   text_or_null(json, "below", opening.below.empty() ? view_of(m.below) : opening.below);
   m.adds != nullptr ? json.field("adds", m.adds) : json.field_null("adds");
+  json.field("idle", opening.limits.idle != 0);
   opening.launch_s >= 0 ? json.field("launch_s", opening.launch_s) : json.field_null("launch_s");
   json.key("ranks").open('[');
   for (const std::string& settings : opening.settings) json.raw(settings);

@@ -15,7 +15,7 @@
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 #include "link/secret.h"
-#include "machine/memory.h"
+#include "worker/checks.h"
 #include "worker/children.h"
 #include "worker/complain.h"
 #include "worker/rank_life.h"
@@ -92,11 +92,6 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
 }
 
 int Leader::run_with_server() const {
-  for (const Variant& variant : resolved.variants) {
-    if (variant.module->crosses_hosts != 0) continue;
-    return complain(
-        usage(std::string("module ") + variant.module->name + " stays on one host; leave it out of a run with --host"));
-  }
   const Result<std::string> token = read_token(plan.token_file);
   if (!token) return complain(token.failure());
   if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
@@ -161,7 +156,7 @@ int run(const Plan& plan, LauncherInput& input) {
   if (!registry) return complain(registry.failure());
   const Result<Resolved> resolved = resolve(plan, *registry);
   if (!resolved) return complain(resolved.failure());
-  if (Outcome fits = fits_here(plan, *resolved, available_memory_bytes()); !fits) return complain(fits.failure());
+  if (Outcome can = can_run_here(plan, *resolved); !can) return complain(can.failure());
   const Leader leader{plan, *registry, *resolved, input};
   return plan.host.empty() ? leader.run_here() : leader.run_with_server();
 }

@@ -21,13 +21,6 @@ constexpr double yardstick_every_s = 0.25;
 constexpr std::int64_t progress_every_ns = 400'000'000;
 constexpr int most_restarts = 3;  // of a job that was lost
 
-// The more serious of two outcomes: what failed outranks what is missing, a wrong byte outranks both.
-Exit worse(Exit a, Exit b) {
-  static constexpr std::array order = {Exit::done,   Exit::unavailable, Exit::usage,
-                                       Exit::failed, Exit::gate,        Exit::interrupted};
-  return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b) ? b : a;
-}
-
 }  // namespace
 
 Session::Session(SessionSetting setting)

@@ -494,7 +494,8 @@ TEST(Shm, AMessageOfMoreThanTwoGibArrivesWhole) {
 
 TEST(Shm, DescribesHowItWaitsAndCountsInNumbers) {
   const auto body = [](Rank& rank) -> std::string {
-    if (!rank.settings()["wait"].starts_with("hybrid: looks for 7 us")) return "it does not say how it waits";
+    const auto said = rank.settings();
+    if (said.at("wait") != "hybrid" || said.at("spin_us") != "7") return "it does not say how it waits";
     for (const auto& [name, value] : rank.facts(rank.module->counters)) {
       if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos) return name + " is " + value;
     }

@@ -238,4 +238,4 @@ def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     assert (said.code, said.err) == (2, "netpipe: there is no module or pattern 'tpc'; did you mean 'tcp'?\n")
     said = netpipe("list", fake="refuse")
     assert said.code == 4
-    assert "netpipe-worker list answered what is no JSON: b'refused" in said.err
+    assert "netpipe-worker list returned invalid JSON: b'refused" in said.err

@@ -303,7 +303,7 @@ def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("echo nonsense", "answered what is no JSON: b'nonsense"),
+        ("echo nonsense", "returned invalid JSON: b'nonsense"),
         ("kill -SEGV $$", "was killed by SIGSEGV"),
         ("exit 9", "ended with exit code 9"),
         ("echo why >&2; exit 99", "ended with exit code 99: why"),

@@ -37,6 +37,15 @@ def test_mpi_with_settings_is_every_library_that_has_them() -> None:
     assert notes == ["mpi@three is left out of mpi:eager=64k: it has no option 'eager'"]
 
 
+def test_mpi_with_an_option_of_every_variant_is_every_library() -> None:
+    listing = {
+        "modules": [module("mpi@one"), module("mpi@two", transports="auto|tcp")],
+        "variant_options": [{"name": "ranks"}],
+    }
+    found, notes = expand(["mpi:ranks=4"], listing)
+    assert (found, notes) == (("mpi@one:ranks=4", "mpi@two:ranks=4"), [])
+
+
 def test_what_names_its_library_stays_as_it_is() -> None:
     assert expand(["mpi@one", "mpi", "mpi@one:transport=shm"], LISTING)[0][0] == "mpi@one"
     assert len(expand(["mpi", "mpi"], LISTING)[0]) == 4

@@ -57,7 +57,8 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
         wanted = [one.partition("=")[0] for one in settings.split(",") if one]
         fitting = []
         for other, module in modules.items():
-            options = {option["name"] for option in module["options"]}
+            common = listing.get("variant_options", [])
+            options = {option["name"] for option in (*module["options"], *common)}
             unknown = [option for option in wanted if option not in options]
             if not unknown:
                 fitting.append(f"{other}:{settings}")

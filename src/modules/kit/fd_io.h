@@ -24,6 +24,7 @@
 #include <string>
 #include <utility>
 
+#include "kit/waiting.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {
@@ -84,13 +85,12 @@ inline bool set_blocking(int fd, bool blocking) {
   return fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0;
 }
 
-// The places in the list are those of kWaitOption.
-enum class Wait { block = 0, poll = 1, hybrid = 2 };
+enum class Wait { block = NP_WAIT_BLOCK, poll = NP_WAIT_POLL, hybrid = NP_WAIT_HYBRID };
 
 constexpr np_option kWaitOption = {
     "wait",  NP_CHOICE,
     "block", 0,
-    0,       "block|poll|hybrid",
+    0,       NP_WAIT_CHOICES,
     "",      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps",
     1};
 constexpr np_option kSpinOption = {

@@ -47,7 +47,7 @@ enum Option {
   kOptions
 };
 constexpr np_option kOptionTable[kOptions] = {
-    {"wait", NP_CHOICE, "poll", 0, 0, "poll|block|hybrid", "",
+    {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "how a process waits: by looking again, asleep in the kernel (futex), or looking for spin_us and then asleep", 1},
     {"spin_us", NP_INT, "50", 0, 1000000, nullptr, "us", "how long wait=hybrid looks before it sleeps", 1},
     {"copy", NP_CHOICE, "auto", 0, 0, "auto|pipeline|cma", "",
@@ -421,11 +421,10 @@ np_status barrier(np_endpoint* e) {
 void describe(np_endpoint* e, np_emit emit, void* to) {
   const Pace& pace = e->messages.waiter.pace;
   const auto number = [](auto value) { return std::to_string(value); };
-  std::string waits = e->peer.context->options[kWait].text;
-  if (waits == "hybrid") waits += ": looks for " + number(e->option(kSpin)) + " us, then sleeps (futex)";
-  if (waits == "block") waits += ": sleeps (futex)";
-  if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
-  emit(to, "wait", waits.c_str());
+  const np_value& wait = e->peer.context->options[kWait];
+  const bool yields = e->peer.context->oversubscribed != 0;
+  emit(to, "wait", yields && wait.number == NP_WAIT_POLL ? np_waiting_word(NP_WAIT_YIELD) : wait.text);
+  if (wait.number == NP_WAIT_HYBRID) emit(to, "spin_us", number(e->option(kSpin)).c_str());
   char gap[64];
   std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(0), pace.pause_ns());
   emit(to, "poll_gap", gap);

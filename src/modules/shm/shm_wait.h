@@ -12,13 +12,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "shm_cells.h"
 #include "shm_pace.h"
 
 namespace netpipe::shm {
 
-enum class WaitMode { poll = 0, block = 1, hybrid = 2 };  // in the order of the option's choices
+enum class WaitMode { block = NP_WAIT_BLOCK, poll = NP_WAIT_POLL, hybrid = NP_WAIT_HYBRID };
 
 // One process's line in the shared memory: is it asleep, has it closed.
 struct alignas(kApart) Bell {
