@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All ranks begin at one moment: rank 0 names one a little ahead, and each waits for it by its own clock, whose
-// distance from rank 0's is known (engine/clock_sync.h). A rank that learned of it too late makes the next one lie further
-// ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think" (2016).
+// distance from rank 0's is known (engine/clock_sync.h). A rank that learned of it too late makes the next one lie
+// further ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think"
+// (2016).
 #pragma once
 
 #include <algorithm>
