@@ -22,9 +22,11 @@
  *   - One thread uses an endpoint, unless context->threads is more than 1. One process may have several endpoints of
  *     one module open, in any state.
  *
- * How the contract grows: every table starts with its size in bytes. netpipe accepts a shorter table (an older module)
- * and takes what it lacks as NULL or 0; of a longer one (a newer module) it ignores what it does not know. Fields are
- * only ever added at the end. NP_ABI changes when that is not enough; then a module has to be compiled again.
+ * How the contract grows: fields are only ever added at the end of a table, and every table carries its size in bytes.
+ * netpipe accepts a shorter table (an older module) and takes what is missing as NULL or 0; it ignores what lies behind
+ * the end of the tables that it knows (a newer module). A module does the same with what netpipe passes: it reads or
+ * writes a field that a later version added only where the size says that it is there. NP_ABI changes when that is not
+ * enough; then a module has to be compiled again.
  *
  * Units: bytes and nanoseconds. Ranks count from 0. The comment of each pointer says who owns what it points to.
  */
@@ -128,8 +130,8 @@ static inline void np_emit_bool(np_emit emit, void* to, const char* name, int va
 /* Something that the layer counts. It is read before and after every visit of a size, outside the timed region, so that
  * a retransmission stands beside the size that it belongs to. */
 typedef enum np_counter_kind {
-  NP_COUNTS_UP = 0, /* of a visit the difference is kept */
-  NP_GAUGE = 1      /* of a visit the value after it is kept */
+  NP_COUNTS_UP = 0, /* grows; a visit is given the difference */
+  NP_GAUGE = 1      /* goes up and down; a visit is given the value at its end */
 } np_counter_kind;
 typedef struct np_counter {
   const char* name; /* lower case, with underscores: "retransmits" */
@@ -167,17 +169,18 @@ typedef struct np_context {
 
 typedef struct np_endpoint np_endpoint; /* the module's own: one variant of it, open in one process */
 
-/* What an endpoint can do with these settings; 0 means no limit. netpipe sets size before the call. */
+/* What an endpoint can do with these settings. netpipe sets size, sets delivers to 1 and clears the rest; a module
+ * changes what differs, field by field. */
 typedef struct np_limits {
-  uint32_t size;
+  uint32_t size;      /* sizeof(np_limits) of this netpipe */
   uint32_t delivers;  /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
   uint32_t idle;      /* 1: not even a byte is touched (null), so there is a time and no rate */
   uint32_t lossy;     /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
   uint32_t unordered; /* 1: messages may overtake each other */
   uint32_t reserved;
-  uint64_t max_message_bytes;
-  uint64_t max_inline_bytes; /* the largest message that is sent without reference to its buffer; 0: none is */
-  uint64_t alignment;        /* that buffers must have, in bytes: netpipe keeps to it */
+  uint64_t max_message_bytes; /* 0: no limit */
+  uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is */
+  uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
 } np_limits;
 
 /* An operation in flight; the module uses the words as it likes. Owned by the pattern. */
@@ -210,10 +213,13 @@ typedef struct np_visit {
 } np_visit;
 
 /* How the ranks of a library with a launcher of its own (mpirun, oshrun) talk before and between measurements.
- * Never used in the timed region. Both calls are blocking and obey *context->abort. */
+ * Never used in the timed region. Both calls block and obey *context->abort; without them netpipe uses send and recv. A
+ * module sets what it has, field by field. */
 typedef struct np_bootstrap {
-  void* state;
+  uint32_t size; /* sizeof(np_bootstrap) of this netpipe */
   int32_t rank, nranks;
+  uint32_t reserved;
+  void* state; /* passed to both calls */
   np_status (*send)(void* state, int peer, const void* data, size_t bytes);
   np_status (*recv)(void* state, int peer, void* data, size_t bytes);
 } np_bootstrap;
@@ -337,7 +343,8 @@ typedef enum np_collective {
 typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
 typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np_reduction;
 
-/* What a collective operation shall be. Every rank says the same, but for in_place where that is the root's alone. */
+/* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
+ * root sends from source and all others receive into target; all others are as in MPI. */
 typedef struct np_collective_plan {
   uint32_t size;      /* sizeof(np_collective_plan) of this netpipe */
   uint32_t what;      /* an np_collective */
@@ -385,17 +392,16 @@ typedef enum np_memory_kind {
 /* One kind of memory that a module provides. netpipe has HOST, HUGE and NUMA of its own for every module; a table here
  * replaces netpipe's. Nothing here is timed. */
 typedef struct np_memory {
-  uint32_t size; /* sizeof(np_memory) */
-  uint32_t kind; /* an np_memory_kind */
-  uint32_t
-      host_access; /* 1: the processor reads and writes it by pointer, and the four functions at the end may be NULL */
+  uint32_t size;        /* sizeof(np_memory) */
+  uint32_t kind;        /* an np_memory_kind */
+  uint32_t host_access; /* 1: the processor reads and writes it by pointer; the last four functions may be NULL */
   uint32_t reserved;
   np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory); /* at least page-aligned */
   void (*free)(np_endpoint* endpoint, void* memory, size_t bytes);
   np_status (*copy_in)(np_endpoint* endpoint, void* memory, const void* host, size_t bytes);
   np_status (*copy_out)(np_endpoint* endpoint, void* host, const void* memory, size_t bytes);
   np_status (*fill)(np_endpoint* endpoint, void* memory, int byte, size_t bytes);
-  /* NP_OK, and *equal becomes how many bytes are the same from the beginning on: bytes where all are. */
+  /* *equal becomes the number of bytes before the first that differs: bytes if none does. */
   np_status (*compare)(np_endpoint* endpoint, const void* memory, const void* host, size_t bytes, size_t* equal);
 } np_memory;
 
@@ -427,7 +433,8 @@ typedef struct np_module {
   const np_messages* messages;       /* NULL: the layer has none of this group */
   const np_one_sided* one_sided;     /* " */
   const np_collectives* collectives; /* " */
-  const np_memory* memory;           /* " */
+  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used
+                                        unless the user asks for another. NULL: netpipe's own */
 
   /* Can it be used here? NP_OK, or NP_UNAVAILABLE with a sentence that says what is missing and how to get it. */
   np_status (*probe)(char* message, size_t message_bytes);

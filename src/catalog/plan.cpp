@@ -229,7 +229,7 @@ Result<Plan> parse_plan(std::string_view text) {
   return plan;
 }
 
-int ranks_of(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
+int ranks_of(const Layer& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
 namespace {
 
@@ -294,7 +294,7 @@ bool takes_size(const Resolved& resolved, const Mode& mode, int nranks, std::uin
   return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
 }
 
-std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
+std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
   const int nranks = ranks_of(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
@@ -310,7 +310,7 @@ std::string skip_reason(const Pattern& pattern, const np_module& module, int ran
   return {};
 }
 
-std::string skip_reason(const Mode& mode, const np_module& module, int ranks) {
+std::string skip_reason(const Mode& mode, const Layer& module, int ranks) {
   const Pattern& pattern = *mode.pattern;
   if (std::string reason = skip_reason(pattern, module, ranks); !reason.empty()) return reason;
   const std::string lack = pattern.unfit(mode.part(0, ranks_of(module, ranks), 0), module);

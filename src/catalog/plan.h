@@ -75,11 +75,11 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
                         const std::vector<int>& pin);
 
 // Why this pattern cannot run over this variant, or "".
-std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks = 2);
-std::string skip_reason(const Mode& mode, const np_module& module, int ranks);
+std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = 2);
+std::string skip_reason(const Mode& mode, const Layer& module, int ranks);
 
 // Ranks that take part in one variant when `ranks` are wanted.
-int ranks_of(const np_module& module, int ranks);
+int ranks_of(const Layer& module, int ranks);
 
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
 // own. The same on every host.

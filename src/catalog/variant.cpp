@@ -131,7 +131,7 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
   const std::string name = name_in(text);
   const LoadedModule* loaded = registry.find(name);
   if (loaded == nullptr) return usage("there is no module '" + name + "'" + did_you_mean(name, registry.names()));
-  const np_module& module = *loaded->table;
+  const Layer& module = *loaded->layer;
   Variant variant;
   variant.module = &module;
   if (Outcome chosen = choose(variant, "module", module.name, module.options, module.noptions, text); !chosen) {

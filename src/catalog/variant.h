@@ -32,7 +32,7 @@ struct Choice {
 };
 
 struct Variant : Choice {
-  const np_module* module = nullptr;
+  const Layer* module = nullptr;
 };
 
 struct Mode : Choice {

@@ -9,29 +9,13 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "engine/facts.h"
 #include "engine/verify.h"
 #include "engine/watchdog.h"
 #include "record/json.h"
 
 namespace netpipe {
 namespace {
-
-// What describe says of a variant: its settings, and apart from them the layer below.
-struct Described {
-  Json settings;
-  std::string below;
-};
-
-void add_field(void* to, const char* name, const char* value) { static_cast<Json*>(to)->field(name, value); }
-
-void add_described(void* to, const char* name, const char* value) {
-  auto& described = *static_cast<Described*>(to);
-  if (std::string_view(name) == "below") {
-    described.below = value;
-  } else {
-    described.settings.field(name, value);
-  }
-}
 
 // What it cost to open a variant, as fields; nothing is known where the ranks are one process.
 void add_cost(Json& json, const Cost& cost, bool known) {
@@ -86,7 +70,7 @@ Exit exit_of(np_status status) {
 }
 
 // Does a mode of this plan reach into the memory of another rank of this module?
-bool one_sided(const Resolved& resolved, const np_module& module) {
+bool one_sided(const Resolved& resolved, const Layer& module) {
   return module.expose != nullptr && std::any_of(resolved.modes.begin(), resolved.modes.end(),
                                                  [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
 }
@@ -161,7 +145,7 @@ Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::
   return placement;
 }
 
-Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const Layer& module,
                          Placement& placement) {
   // The job's own watchdogs end before this one.
   const auto deadline = static_cast<std::int64_t>(plan.timeout_s * 1e9) + 2 * Watchdog::grace_ns;
@@ -194,7 +178,7 @@ std::string host_name() {
 
 // One variant on this rank.
 struct Rig::Opened {
-  const np_module* module = nullptr;
+  const Layer* module = nullptr;
   np_context context{};
   std::string job;
   np_endpoint* endpoint = nullptr;
@@ -235,7 +219,7 @@ MemoryUse Rig::memory() const {
   return {most_resident_bytes() / static_cast<std::uint64_t>(set_.ranks_here), most_buffer_bytes_};
 }
 
-Failure Rig::fault(const np_module& module, const char* step, np_status status) const {
+Failure Rig::fault(const Layer& module, const char* step, np_status status) const {
   const std::string detail = message_[0] != '\0' ? message_.data() : meaning(status);
   return {exit_of(status), std::string("module ") + module.name + ", " + step + ": " + detail};
 }
@@ -264,7 +248,7 @@ std::string Rig::error_line(const Command& command, const std::string& sentence)
 
 Result<std::string> Rig::open_here(std::uint32_t index) {
   const Variant& variant = set_.resolved->variants[index];
-  const np_module& module = *variant.module;
+  const Layer& module = *variant.module;
   auto one = std::make_unique<Opened>();
   one->module = &module;
   if (launched(module)) one->cost = set_.loading;
@@ -283,6 +267,8 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   c.job = one->job.c_str();
   c.timeout_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9);
   c.oversubscribed = set_.oversubscribed ? 1 : 0;
+  c.threads = c.rails = 1;
+  c.rail_addresses = &c.local_address;
   message_[0] = '\0';
   if (const std::string reason = probe_reason(module); !reason.empty()) {
     return unavailable(std::string("module ") + module.name + " cannot be used here: " + reason);
@@ -294,6 +280,7 @@ Result<std::string> Rig::open_here(std::uint32_t index) {
   std::string address;
   if (launched(module)) {
     np_bootstrap& bootstrap = one->bootstrap;
+    bootstrap.size = sizeof bootstrap;
     if (const np_status status = module.bootstrap(one->endpoint, &bootstrap); status != NP_OK) {
       return fault(module, "its ranks", status);
     }
@@ -340,7 +327,7 @@ Outcome Rig::connect_here(std::uint32_t index, const std::vector<std::string>& a
 // in a circle.
 Outcome Rig::reach_all_here(std::uint32_t index) {
   Opened& one = *opened_[index];
-  const np_module& m = *one.module;
+  const Layer& m = *one.module;
   const int nranks = one.context.nranks;
   if (nranks == 1) return ok();
   char* const out = one.pool->token_out();
@@ -349,7 +336,7 @@ Outcome Rig::reach_all_here(std::uint32_t index) {
   const Meter meter(set_.ranks_here);
   np_status status = NP_OK;
   if (m.prepare != nullptr) {
-    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}};
+    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}, NP_USES_MESSAGES, 0};
     status = m.prepare(one.endpoint, &visit);
   }
   // A library with a launcher is asked in its own plain way: what the variant's messages are (one-sided, say) may need
@@ -379,14 +366,11 @@ Outcome Rig::reach_all_here(std::uint32_t index) {
 
 Outcome Rig::ready_here(std::uint32_t index) {
   Opened& one = *opened_[index];
-  one.limits = np_limits{0, 1, 1, 0};
   message_[0] = '\0';
-  if (one.module->limits != nullptr) {
-    if (const np_status status = one.module->limits(one.endpoint, &one.limits); status != NP_OK) {
-      return fault(*one.module, "its limits", status);
-    }
+  if (const np_status status = limits_of(*one.module, one.endpoint, one.limits); status != NP_OK) {
+    return fault(*one.module, "its limits", status);
   }
-  if (one.module->alloc == nullptr && common_pool_) {
+  if (one.module->own_memory() == nullptr && common_pool_) {
     one.pool = common_pool_;
   } else {
     auto pool = BufferPool::make(*one.module, one.endpoint, set_.resolved->pool,
@@ -397,7 +381,7 @@ Outcome Rig::ready_here(std::uint32_t index) {
       return failure;
     }
     one.pool = std::move(*pool);
-    if (one.module->alloc == nullptr) common_pool_ = one.pool;
+    if (one.module->own_memory() == nullptr) common_pool_ = one.pool;
   }
   std::uint64_t bytes = common_pool_ ? common_pool_->bytes() : 0;
   for (const auto& each : opened_) bytes += each && each->pool && each->pool != common_pool_ ? each->pool->bytes() : 0;
@@ -476,10 +460,7 @@ Outcome Rig::settle_here(std::uint32_t index, const std::vector<std::string>& te
 
 std::string Rig::describe_here(std::uint32_t index) const {
   const Opened& one = *opened_[index];
-  Described described;
-  described.settings.open('{');
-  if (one.module->describe != nullptr) one.module->describe(one.endpoint, add_described, &described);
-  described.settings.close('}');
+  const Facts facts = facts_of(*one.module, one.endpoint);
   Json json;
   json.open('{').field("rank", one.context.rank).field("host", host_name());
   if (set_.cpu >= 0) {
@@ -487,25 +468,20 @@ std::string Rig::describe_here(std::uint32_t index) const {
   } else {
     json.field_null("cpu");
   }
-  json.field_raw("settings", described.settings.take());
+  json.field_raw("settings", facts.settings);
   add_cost(json, one.cost, set_.ranks_here == 1);
   json.close('}');
-  return facts_text(one.limits, described.below, json.take());
+  return facts_text(one.limits, facts.below, json.take());
 }
 
 std::string Rig::counters_here(std::uint32_t index) const {
   const auto& one = opened_[index];
-  if (!one || one->module->counters == nullptr) return {};
-  Json json;
-  json.open('{');
-  one->module->counters(one->endpoint, add_field, &json);
-  json.close('}');
-  return json.take();
+  return one ? counters_of(*one->module, one->endpoint) : std::string();
 }
 
 Result<Opening> Rig::open(std::uint32_t index) {
   Group& group = *set_.group;
-  const np_module& module = *set_.resolved->variants[index].module;
+  const Layer& module = *set_.resolved->variants[index].module;
   const bool job = launched(module);
   const bool alone = !job && ranks(index) == 1;
   const Command command{.verb = Verb::open, .variant = index};
@@ -663,7 +639,7 @@ np_status Rig::synchronise(Opened& one, Stage& stage) {
     std::int64_t offset_ns, error_ns;
   };
   static_assert(sizeof(Answer) <= token_bytes);
-  const np_module& m = *one.module;
+  const Layer& m = *one.module;
   stage.clock_offset_ns = stage.clock_error_ns = 0;
   if (std::none_of(one.far.begin(), one.far.end(), [](bool far) { return far; })) return NP_OK;
   if (m.send == nullptr) {
@@ -755,8 +731,13 @@ Report Rig::visit(const Command& command) {
                   simulated ? "computation takes no time on a simulated machine" : one.unreachable.c_str());
   }
   if (status == NP_OK && one.module->prepare != nullptr) {
-    const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), command.size_bytes,
-                         stage.outgoing.places(), stage.incoming.places()};
+    const np_visit visit{sizeof visit,
+                         static_cast<std::uint32_t>(pattern.reach),
+                         command.size_bytes,
+                         stage.outgoing.places(),
+                         stage.incoming.places(),
+                         0,
+                         0};
     status = one.module->prepare(one.endpoint, &visit);
   }
   if (status == NP_OK && pattern.resets && one.module->reset != nullptr) status = one.module->reset(one.endpoint);

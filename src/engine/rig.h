@@ -53,7 +53,7 @@ struct Placement {
 Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::string& module);
 
 // Collective, as Rig::open, for the conductor of a job, who is member 0 of its group and opens nothing.
-Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+Result<Opening> open_job(Group& group, const Plan& plan, const Resolved& resolved, const Layer& module,
                          Placement& placement);
 
 struct MemoryUse {
@@ -104,7 +104,7 @@ class Rig {
   Report check(const Command& command, const Pattern& pattern, const Stage& stage, std::uint64_t rounds) const;
   [[nodiscard]] bool takes_part(std::uint32_t variant) const;
   [[nodiscard]] std::string error_line(const Command& command, const std::string& sentence) const;
-  Failure fault(const np_module& module, const char* step, np_status status) const;
+  Failure fault(const Layer& module, const char* step, np_status status) const;
 
   RigSetting set_;
   std::vector<std::unique_ptr<Opened>> opened_;

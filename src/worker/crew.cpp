@@ -266,7 +266,7 @@ Result<Opening> JobCrew::open(std::uint32_t variant) {
 Result<Opening> JobCrew::open_new(std::uint32_t variant) {
   job_ = office_.jobs++;
   const std::int64_t asked_ns = now_ns();
-  const np_module& module = *resolved_.variants[variant].module;
+  const Layer& module = *resolved_.variants[variant].module;
   if (Outcome here = gather(variant, ranks_of(module, plan_.ranks)); !here) return here.failure();
   const double launch_s = static_cast<double>(now_ns() - asked_ns) * 1e-9;
   if (Outcome told = welcome(variant); !told) return lost(told.failure());

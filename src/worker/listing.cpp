@@ -30,7 +30,7 @@ void add_option(Json& json, const np_option& option) {
 }
 
 void add_module(Json& json, const LoadedModule& module) {
-  const np_module& m = *module.table;
+  const Layer& m = *module.layer;
   const std::string reason = probe_reason(m);
   json.open('{')
       .field("name", m.name)

@@ -143,7 +143,7 @@ void Session::open_variants() {
     const Variant& variant = set_.resolved->variants[v];
     if (Watchdog::interrupted()) return;
     if (!open(v)) continue;
-    const np_module& m = *variant.module;
+    const Layer& m = *variant.module;
     Json json;
     json.open('{').field("type", "variant").field("launch", set_.plan->launch).field("variant", variant.name);
     json.field("module", m.name).field("version", m.version).key("below");
@@ -167,7 +167,7 @@ std::vector<CurveSetting> Session::curve_settings() {
   for (std::uint32_t v = 0; v < set_.resolved->variants.size(); ++v) {
     if (crews_[v] == nullptr) continue;
     const np_limits& limits = openings_[v].limits;
-    const np_module& module = *set_.resolved->variants[v].module;
+    const Layer& module = *set_.resolved->variants[v].module;
     for (std::uint32_t p = 0; p < set_.resolved->modes.size(); ++p) {
       const Mode& mode = set_.resolved->modes[p];
       const Pattern& pattern = *mode.pattern;
