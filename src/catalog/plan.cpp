@@ -132,7 +132,7 @@ bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks,
   return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
 }
 
-std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
+std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
   const int nranks = possible_ranks(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +

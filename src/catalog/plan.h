@@ -78,7 +78,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
                         const std::vector<int>& pin);
 
 // Why this pattern cannot run over this module or variant, or "".
-std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks = default_ranks);
+std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = default_ranks);
 std::string skip_reason(const ChosenPattern& pattern, const Variant& variant);
 
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its

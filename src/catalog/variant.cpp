@@ -131,13 +131,13 @@ std::string ChosenSettings::full_name() const {
   return text;
 }
 
-int possible_ranks(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
+int possible_ranks(const Layer& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks) {
   const std::string name = name_in(text);
   const LoadedModule* loaded = registry.find(name);
   if (loaded == nullptr) return usage("there is no module '" + name + "'" + did_you_mean(name, registry.names()));
-  const np_module& module = *loaded->table;
+  const Layer& module = *loaded->layer;
   Variant variant;
   variant.module = &module;
   variant.options.assign(module.options, module.options + module.noptions);

@@ -38,7 +38,7 @@ struct ChosenSettings {
 };
 
 struct Variant : ChosenSettings {
-  const np_module* module = nullptr;
+  const Layer* module = nullptr;
   int ranks = default_ranks;  // processes that take part: within what the module can
 };
 
@@ -65,6 +65,6 @@ std::span<const np_option> common_variant_options();
 std::span<const np_option> common_options();
 
 // The number of ranks nearest to the wanted one that this module can have. Of a variant it is Variant::ranks.
-int possible_ranks(const np_module& module, int ranks);
+int possible_ranks(const Layer& module, int ranks);
 
 }  // namespace netpipe

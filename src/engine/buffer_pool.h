@@ -7,16 +7,16 @@
 
 #include "base/result.h"
 #include "catalog/pool_need.h"
-#include "netpipe/module.h"
+#include "layer/layer.h"
 #include "patterns/kit/slots.h"
 
 namespace netpipe {
 
-// The memory of one endpoint: an outgoing and an incoming half, from the module's alloc where it has one.
+// The memory of one endpoint: an outgoing and an incoming half, from the layer's own memory where it has some.
 class BufferPool {
  public:
   // ranks_here: how many ranks of this host make the same pool, so that all of them fit into its memory together.
-  static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint, const PoolNeed& need,
+  static Result<std::unique_ptr<BufferPool>> make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
                                                   int ranks_here);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
@@ -43,12 +43,11 @@ class BufferPool {
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
-  const np_module* module_ = nullptr;
+  const np_memory* memory_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
   std::uint64_t half_bytes_ = 0;
   char* outgoing_ = nullptr;
   char* incoming_ = nullptr;
-  bool own_ = false;
   std::uint32_t turn_ = 0;
 };
 

@@ -19,7 +19,7 @@ struct Offset {
 static_assert(sizeof(Offset) <= token_bytes);
 
 // Rank 0's side, with one other rank.
-np_status measure_offset(const np_module& m, np_endpoint* endpoint, int peer, const Stage& stage) {
+np_status measure_offset(const Layer& m, np_endpoint* endpoint, int peer, const Stage& stage) {
   np_status status = NP_OK;
   Offset best{0, INT64_MAX};
   for (int i = 0; i < round_trips && status == NP_OK; ++i) {
@@ -35,7 +35,7 @@ np_status measure_offset(const np_module& m, np_endpoint* endpoint, int peer, co
   return status == NP_OK ? m.send(endpoint, peer, stage.token_out, sizeof best) : status;
 }
 
-np_status answer_with_clock(const np_module& m, np_endpoint* endpoint, Stage& stage) {
+np_status answer_with_clock(const Layer& m, np_endpoint* endpoint, Stage& stage) {
   np_status status = NP_OK;
   for (int i = 0; i < round_trips && status == NP_OK; ++i) {
     status = m.recv(endpoint, 0, stage.token_in, 1);
@@ -54,7 +54,7 @@ np_status answer_with_clock(const np_module& m, np_endpoint* endpoint, Stage& st
 }  // namespace
 
 np_status synchronise_clocks(Endpoint& endpoint, Stage& stage) {
-  const np_module& m = endpoint.module();
+  const Layer& m = endpoint.module();
   stage.clock_offset_ns = stage.clock_error_ns = 0;
   bool any_far = false;
   for (int rank = 1; rank < stage.nranks; ++rank) any_far = any_far || endpoint.far(rank);

@@ -5,29 +5,13 @@
 #include <utility>
 
 #include "base/host_name.h"
+#include "engine/facts.h"
 #include "engine/watchdog.h"
 #include "patterns/kit/pattern.h"
 #include "record/json.h"
 
 namespace netpipe {
 namespace {
-
-// What a module's describe says: its settings, and apart from them the layer below.
-struct Described {
-  Json settings;
-  std::string below;
-};
-
-void add_described(void* to, const char* name, const char* value) {
-  auto& described = *static_cast<Described*>(to);
-  if (std::string_view(name) == "below") {
-    described.below = value;
-  } else {
-    described.settings.field(name, value);
-  }
-}
-
-void add_counter(void* to, const char* name, const char* value) { static_cast<Json*>(to)->field(name, value); }
 
 void add_cost_fields(Json& json, const Cost& cost, bool known) {
   const Footprint grown = cost.memory.value_or(Footprint{});
@@ -74,6 +58,8 @@ Endpoint::Endpoint(EndpointSetting setting) : set_(std::move(setting)), module_(
   context_.job = set_.job.c_str();
   context_.timeout_ns = set_.timeout_ns;
   context_.oversubscribed = set_.oversubscribed ? 1 : 0;
+  context_.threads = context_.rails = 1;
+  context_.rail_addresses = &context_.local_address;
 }
 
 Endpoint::~Endpoint() {
@@ -91,7 +77,7 @@ Failure Endpoint::fault(const char* step, np_status status) const {
 
 Result<std::unique_ptr<Endpoint>> Endpoint::open(EndpointSetting setting) {
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(setting)));
-  const np_module& module = endpoint->module_;
+  const Layer& module = endpoint->module_;
   if (const std::string reason = probe_reason(module); !reason.empty()) {
     return unavailable(std::string("module ") + module.name + " cannot be used here: " + reason);
   }
@@ -115,6 +101,7 @@ Result<std::string> Endpoint::address() {
 }
 
 Outcome Endpoint::bootstrap() {
+  bootstrap_.size = sizeof bootstrap_;
   if (const np_status status = module_.bootstrap(handle_, &bootstrap_); status != NP_OK) {
     return fault("its ranks", status);
   }
@@ -145,12 +132,11 @@ Outcome Endpoint::connect(const std::vector<std::string>& addresses) {
 }
 
 Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common) {
-  limits_ = np_limits{0, 1, 1, 0};
   clear_message();
-  if (module_.limits != nullptr) {
-    if (const np_status status = module_.limits(handle_, &limits_); status != NP_OK) return fault("its limits", status);
+  if (const np_status status = limits_of(module_, handle_, limits_); status != NP_OK) {
+    return fault("its limits", status);
   }
-  if (module_.alloc == nullptr && common) {
+  if (module_.own_memory() == nullptr && common) {
     pool_ = common;
     return ok();
   }
@@ -161,7 +147,7 @@ Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::sha
     return failure;
   }
   pool_ = std::move(*pool);
-  if (module_.alloc == nullptr) common = pool_;
+  if (module_.own_memory() == nullptr) common = pool_;
   return ok();
 }
 
@@ -218,7 +204,7 @@ Outcome Endpoint::reach_all() {
   const Meter meter(set_.ranks_in_process);
   np_status status = NP_OK;
   if (module_.prepare != nullptr) {
-    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}};
+    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}, NP_USES_MESSAGES, 0};
     status = module_.prepare(handle_, &visit);
   }
   // A library with a launcher is asked in its own plain way: the variant's messages (one-sided ones, say) may need all
@@ -246,26 +232,16 @@ Outcome Endpoint::reach_all() {
 }
 
 RankFacts Endpoint::describe(int cpu, bool with_cost) const {
-  Described described;
-  described.settings.open('{');
-  if (module_.describe != nullptr) module_.describe(handle_, add_described, &described);
-  described.settings.close('}');
+  const LayerFacts facts = facts_of(module_, handle_);
   Json json;
   json.open('{').field("rank", rank()).field("host", host_name());
   cpu >= 0 ? json.field("cpu", cpu) : json.field_null("cpu");
-  json.field_raw("settings", described.settings.take());
+  json.field_raw("settings", facts.settings);
   add_cost_fields(json, cost_, with_cost);
   json.close('}');
-  return {limits_, described.below, json.take()};
+  return {limits_, facts.below, json.take()};
 }
 
-std::string Endpoint::counters() const {
-  if (module_.counters == nullptr) return {};
-  Json json;
-  json.open('{');
-  module_.counters(handle_, add_counter, &json);
-  json.close('}');
-  return json.take();
-}
+std::string Endpoint::counters() const { return counters_of(module_, handle_); }
 
 }  // namespace netpipe

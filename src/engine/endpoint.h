@@ -37,7 +37,7 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  [[nodiscard]] const np_module& module() const { return module_; }
+  [[nodiscard]] const Layer& module() const { return module_; }
   [[nodiscard]] np_endpoint* handle() const { return handle_; }
   [[nodiscard]] int rank() const { return context_.rank; }
   [[nodiscard]] int nranks() const { return context_.nranks; }
@@ -84,7 +84,7 @@ class Endpoint {
   explicit Endpoint(EndpointSetting setting);
 
   EndpointSetting set_;
-  const np_module& module_;
+  const Layer& module_;
   np_context context_{};
   std::array<char, 256> message_{};
   np_endpoint* handle_ = nullptr;

@@ -12,7 +12,7 @@ namespace netpipe {
 namespace {
 
 // Does a pattern of this plan reach into the memory of another rank of this module?
-bool one_sided(const Resolved& resolved, const np_module& module) {
+bool one_sided(const Resolved& resolved, const Layer& module) {
   return module.expose != nullptr && std::any_of(resolved.modes.begin(), resolved.modes.end(),
                                                  [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
 }
@@ -151,7 +151,7 @@ void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoi
   Watchdog::disarm();
 }
 
-Result<Opening> conduct_opening(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+Result<Opening> conduct_opening(Group& group, const Plan& plan, const Resolved& resolved, const Layer& module,
                                 Placement& placement) {
   const auto deadline_ns = static_cast<std::int64_t>(plan.timeout_s * 1e9);
   const auto step = [&](bool for_root) { return agree(group, std::string(), for_root, deadline_ns); };

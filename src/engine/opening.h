@@ -36,7 +36,7 @@ void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoi
 
 // The same steps for the conductor of a job, which is member 0 of its group and opens nothing. placement: which member
 // is which rank.
-Result<Opening> conduct_opening(Group& group, const Plan& plan, const Resolved& resolved, const np_module& module,
+Result<Opening> conduct_opening(Group& group, const Plan& plan, const Resolved& resolved, const Layer& module,
                                 Placement& placement);
 
 }  // namespace netpipe

@@ -47,11 +47,11 @@ const char* obstacle(const RankSetting& setting, const Pattern& pattern, const E
 }
 
 np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage& stage) {
-  const np_module& module = endpoint.module();
+  const Layer& module = endpoint.module();
   np_status status = NP_OK;
   if (module.prepare != nullptr) {
     const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), stage.size_bytes,
-                         stage.outgoing.places(), stage.incoming.places()};
+                         stage.outgoing.places(), stage.incoming.places(), 0, 0};
     status = module.prepare(endpoint.handle(), &visit);
   }
   if (status == NP_OK && pattern.resets && module.reset != nullptr) status = module.reset(endpoint.handle());

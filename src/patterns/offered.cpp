@@ -82,7 +82,7 @@ np_status send_batch(Stage& s, std::span<const std::int64_t> moments, std::int64
 }
 
 np_status source(Stage& s, std::uint64_t samples, Departures& departures, std::span<std::int64_t> moments) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   // The other rank may still be on its way out of the barrier: its answer says that it is here.
   np_status status = m.send(s.endpoint, peer, s.outgoing.take(), s.size_bytes);

@@ -115,7 +115,7 @@ Result<Opening> LaunchedWorkers::open(std::uint32_t variant) {
 Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
   job_ = server_.jobs++;
   const std::int64_t requested_ns = now_ns();
-  const np_module& module = *resolved_.variants[variant].module;
+  const Layer& module = *resolved_.variants[variant].module;
   if (Outcome here = gather(variant, resolved_.variants[variant].ranks); !here) return here.failure();
   const double launch_s = static_cast<double>(now_ns() - requested_ns) * 1e-9;
   if (Outcome told = welcome(variant); !told) return with_last_words(told.failure());

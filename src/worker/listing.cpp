@@ -44,7 +44,7 @@ void add_options(Json& json, const char* name, const Options& options) {
 }
 
 void add_module(Json& json, const LoadedModule& module) {
-  const np_module& m = *module.table;
+  const Layer& m = *module.layer;
   const std::string reason = probe_reason(m);
   json.open('{')
       .field("name", m.name)

@@ -64,7 +64,7 @@ int describe(const std::vector<std::string>& arguments) {
   const Result<Registry> registry = Registry::load_as(arguments[0], named ? arguments[2] : "");
   if (!registry) return complain(registry.failure());
   const LoadedModule& module = registry->modules()[0];
-  std::fputs(describe_table(*module.table, module.path, {}).c_str(), stdout);
+  std::fputs(describe_layer(*module.layer, module.path, {}).c_str(), stdout);
   return 0;
 }
 

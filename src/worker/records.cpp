@@ -84,7 +84,7 @@ std::string environment_record(int launch, int rank, const std::string& host, co
 }
 
 std::string variant_record(int launch, const Variant& variant, const Opening& opening) {
-  const np_module& m = *variant.module;
+  const Layer& m = *variant.module;
   Json json = begin("variant", launch);
   json.field("variant", variant.name).field("module", m.name).field("version", m.version);
   text_or_null(json, "below", opening.below.empty() ? view_of(m.below) : opening.below);

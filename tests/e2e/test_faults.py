@@ -70,7 +70,8 @@ ABI = int(HEADER.partition("#define NP_ABI UINT32_C(")[2].partition(")")[0])
     [
         ("wrong_abi", 2, f"ABI {ABI + 1}, this netpipe has {ABI}"),
         ("wrong_magic", 2, "magic number"),
-        ("short_table", 2, "bytes, this netpipe's has"),
+        ("old_abi", 2, f"ABI {ABI - 1}, this netpipe has {ABI}"),
+        ("short_table", 2, "has 16 bytes, at least 56 are needed"),
         ("half", 2, "send and recv belong together"),
         ("no_entry", 2, "does not export netpipe_module()"),
         ("missing_library", 3, "cannot be loaded"),

@@ -365,8 +365,8 @@ TEST(PlanRecord, GivesTheBoundsOfAListAsItsSmallestAndLargestSize) {
       plan_record(plan, *resolved, "", {}));
 }
 
-np_module module_of_ranks(std::int32_t least, std::int32_t most) {
-  np_module m{};
+Layer module_of_ranks(std::int32_t least, std::int32_t most) {
+  Layer m;
   m.name = "some";
   m.min_ranks = least;
   m.max_ranks = most;

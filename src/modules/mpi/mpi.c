@@ -286,15 +286,18 @@ static np_status control_recv(void* state, int peer, void* data, size_t bytes) {
 }
 
 static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
-  *bootstrap =
-      (np_bootstrap){.state = e, .rank = e->rank, .nranks = e->nranks, .send = control_send, .recv = control_recv};
+  bootstrap->state = e;
+  bootstrap->rank = e->rank;
+  bootstrap->nranks = e->nranks;
+  bootstrap->send = control_send;
+  bootstrap->recv = control_recv;
   return NP_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- what it tells */
 
 static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
-  *limits = (np_limits){.max_message_bytes = most_bytes(e), .delivers = 1};
+  limits->max_message_bytes = most_bytes(e);
   if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
   if (e->library.family == OF_LAM && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
     /* Beyond what LAM sends at once its MPI_Win_complete and MPI_Win_wait wait for each other for ever. */
@@ -312,10 +315,9 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
                 {MPI_THREAD_FUNNELED, "funneled"},
                 {MPI_THREAD_SERIALIZED, "serialized"},
                 {MPI_THREAD_MULTIPLE, "multiple"}};
-  char text[64];
-  emit(to, "library", e->library.version);
+  np_emit_text(emit, to, "library", e->library.version);
   for (size_t i = 0; i < sizeof levels / sizeof *levels; ++i) {
-    if (levels[i].level == e->thread_level) emit(to, "thread_given", levels[i].name);
+    if (levels[i].level == e->thread_level) np_emit_text(emit, to, "thread_given", levels[i].name);
   }
   describe_found(e, emit, to);
   char* const all = calloc(1, sizeof e->settings.all);
@@ -325,35 +327,38 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
     used += (size_t)snprintf(all + used, sizeof e->settings.all - used, "%s%s=%s", used > 0 ? " " : "", one->name,
                              one->value);
   }
-  if (used > 0) emit(to, "environment", all);
+  if (used > 0) np_emit_text(emit, to, "environment", all);
   free(all);
-  if (e->one_sided || e->window_memory || e->windows_found != FOUND_NOTHING) emit(to, "window", window_name(e));
-  if (e->one_sided) emit(to, "sync", text_of(&e->settings, SYNC));
+  if (e->one_sided || e->window_memory || e->windows_found != FOUND_NOTHING) {
+    np_emit_text(emit, to, "window", window_name(e));
+  }
+  if (e->one_sided) np_emit_text(emit, to, "sync", text_of(&e->settings, SYNC));
   if (e->one_sided || e->windows_found != FOUND_NOTHING) {
-    emit(to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
+    np_emit_text(emit, to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
   }
-  if (e->windows_found != FOUND_NOTHING) emit(to, "window_transport_found", found_words[e->windows_found]);
-  if (e->op == OP_BSEND) {
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->bsend_bytes);
-    emit(to, "bsend_buffer_bytes", text);
+  if (e->windows_found != FOUND_NOTHING) {
+    np_emit_text(emit, to, "window_transport_found", found_words[e->windows_found]);
   }
+  if (e->op == OP_BSEND) np_emit_integer(emit, to, "bsend_buffer_bytes", (int64_t)e->bsend_bytes, "bytes");
 }
 
-static void mpi_counters(np_endpoint* e, np_emit emit, void* to) {
-  static const char* const made[] = {"send_requests_made", "recv_requests_made", "collective_requests_made"};
-  static const char* const reused[] = {"send_requests_reused", "recv_requests_reused", "collective_requests_reused"};
-  char text[32];
+/* Two for each purpose of a request that is kept, in their order, and one for op=bsend. */
+static const np_counter mpi_counters[] = {
+    {"send_requests_made", "1", "persistent send requests made", NP_COUNTS_UP},
+    {"send_requests_reused", "1", "persistent send requests started again", NP_COUNTS_UP},
+    {"recv_requests_made", "1", "persistent receive requests made", NP_COUNTS_UP},
+    {"recv_requests_reused", "1", "persistent receive requests started again", NP_COUNTS_UP},
+    {"collective_requests_made", "1", "persistent collective requests made", NP_COUNTS_UP},
+    {"collective_requests_reused", "1", "persistent collective requests started again", NP_COUNTS_UP},
+    {"buffer_full", "1", "buffered sends that found the buffer full", NP_COUNTS_UP},
+};
+
+static void mpi_read_counters(np_endpoint* e, int64_t* values) {
   for (int i = 0; i < PURPOSES; ++i) {
-    if (e->stores[i] == NULL) continue;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->made);
-    emit(to, made[i], text);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->reused);
-    emit(to, reused[i], text);
+    values[2 * i] = e->stores[i] != NULL ? (int64_t)e->stores[i]->made : INT64_MIN;
+    values[2 * i + 1] = e->stores[i] != NULL ? (int64_t)e->stores[i]->reused : INT64_MIN;
   }
-  if (e->op == OP_BSEND) {
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->drained);
-    emit(to, "buffer_full", text);
-  }
+  values[2 * PURPOSES] = e->op == OP_BSEND ? (int64_t)e->drained : INT64_MIN;
 }
 
 /* The library has been loaded with this file, or nothing of it would run. */
@@ -371,6 +376,25 @@ struct binding {
   np_module table;
 };
 
+static const np_messages messages = {
+    .size = sizeof(np_messages), .send = mpi_send, .recv = mpi_recv, .isend = mpi_isend, .irecv = mpi_irecv};
+static const np_one_sided transfers = {.size = sizeof(np_one_sided),
+                                       .expose = mpi_expose,
+                                       .attach = mpi_attach,
+                                       .withdraw = mpi_withdraw,
+                                       .put = mpi_put,
+                                       .get = mpi_get,
+                                       .fence = mpi_fence,
+#if HAVE_MPI_3
+                                       .flush = mpi_flush
+#endif
+};
+static const np_collectives collectives = {
+    .size = sizeof(np_collectives), .prepare = mpi_prepare_collective, .release = mpi_release_collective};
+static const np_memory window_memory = {
+    .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = mpi_alloc, .free = mpi_free};
+static const np_memory* const memories[] = {&window_memory, NULL};
+
 static struct binding* the_binding(void) {
   static struct binding binding;
   if (binding.table.magic != 0) return &binding;
@@ -386,35 +410,28 @@ static struct binding* the_binding(void) {
       .adds = "MPI",
       .options = binding.options.all,
       .noptions = (uint32_t)binding.options.count,
+      .option_bytes = sizeof(np_option),
+      .counters = mpi_counters,
+      .ncounters = sizeof mpi_counters / sizeof *mpi_counters,
+      .counter_bytes = sizeof(np_counter),
+      .process_model = NP_LAUNCHED,
       .min_ranks = 2,
       .max_ranks = INT32_MAX,
       .crosses_hosts = 1,
+      .messages = &messages,
+      .one_sided = &transfers,
+      .collectives = &collectives,
+      .memories = memories,
       .probe = mpi_probe,
       .open = mpi_open,
       .close = mpi_close,
       .bootstrap = mpi_bootstrap,
       .limits = mpi_limits,
-      .alloc = mpi_alloc,
-      .free = mpi_free,
-      .send = mpi_send,
-      .recv = mpi_recv,
-      .isend = mpi_isend,
-      .irecv = mpi_irecv,
       .wait = mpi_wait,
       .test = mpi_test,
-      .expose = mpi_expose,
-      .attach = mpi_attach,
-      .withdraw = mpi_withdraw,
-      .put = mpi_put,
-      .get = mpi_get,
-      .fence = mpi_fence,
-#if HAVE_MPI_3
-      .flush = mpi_flush,
-#endif
-      .collective = mpi_collective,
       .barrier = mpi_barrier,
       .describe = mpi_describe,
-      .counters = mpi_counters,
+      .read_counters = mpi_read_counters,
       .prepare = mpi_prepare,
   };
   return &binding;

@@ -233,25 +233,22 @@ static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
   const struct found* const found = &e->found;
   char text[320];
-  emit(to, "transport_found", found_words[found->transport]);
-  if (below[found->transport] != NULL) emit(to, "below", below[found->transport]);
+  np_emit_text(emit, to, "transport_found", found_words[found->transport]);
+  if (below[found->transport] != NULL) np_emit_text(emit, to, "below", below[found->transport]);
   if (found->transport == FOUND_TCP) {
-    snprintf(text, sizeof text, "%d", found->connections);
-    emit(to, "connections", text);
-    snprintf(text, sizeof text, "%d", found->sndbuf);
-    emit(to, "sndbuf_kernel_bytes", text);
-    snprintf(text, sizeof text, "%d", found->rcvbuf);
-    emit(to, "rcvbuf_kernel_bytes", text);
-    emit(to, "nodelay", found->nodelay != 0 ? "yes" : "no");
-    emit(to, "congestion", found->congestion);
+    np_emit_integer(emit, to, "connections", found->connections, "");
+    np_emit_integer(emit, to, "sndbuf_kernel_bytes", found->sndbuf, "bytes");
+    np_emit_integer(emit, to, "rcvbuf_kernel_bytes", found->rcvbuf, "bytes");
+    np_emit_bool(emit, to, "nodelay", found->nodelay);
+    np_emit_text(emit, to, "congestion", found->congestion);
   }
-  if (found->maps[0] != '\0') emit(to, "shared_mappings", found->maps);
+  if (found->maps[0] != '\0') np_emit_text(emit, to, "shared_mappings", found->maps);
   if (found->awake >= 0) {
     const double awake = found->awake > 1 ? 1 : found->awake;
     snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
-    emit(to, "awake", text);
+    np_emit_text(emit, to, "awake", text);
     /* A rank that looks at a counter never sleeps, whatever the library does. */
-    emit(to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
+    np_emit_text(emit, to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
   }
 }
 

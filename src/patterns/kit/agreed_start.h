@@ -11,6 +11,7 @@
 
 #include "base/ready.h"
 #include "patterns/kit/pattern.h"
+#include "patterns/kit/prepared.h"
 
 namespace netpipe::patterns {
 
@@ -42,7 +43,7 @@ inline void name_moment(Start& next, bool anybody_late) {
 // Up a binomial tree goes whether a rank was late, down it the moment. No rank sends up before it has heard from all
 // below, so no two wait for each other.
 inline np_status by_messages(Stage& s, Start& next) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   np_status status = NP_OK;
   bool late = next.late;
   int span = 1;
@@ -70,21 +71,22 @@ inline np_status by_messages(Stage& s, Start& next) {
 
 // As above, with what the module has for it: what a library was called for before decides how its next operation fares.
 struct ByCollectives {
-  np_collective_call sum, tell;
+  Prepared sum, tell;
 
   explicit ByCollectives(const Stage& s)
-      : sum(s.module.collective(s.endpoint, NP_ALLREDUCE)), tell(s.module.collective(s.endpoint, NP_BCAST)) {}
+      : sum(s, {.what = NP_ALLREDUCE, .datatype = NP_DOUBLE, .reduction = NP_SUM, .count = 1}),
+        tell(s, {.what = NP_BCAST, .datatype = NP_BYTE, .count = sizeof Start::moment}) {}
 
   np_status operator()(Stage& s, Start& next) const {
     const double late = next.late ? 1 : 0;
     std::memcpy(s.token_out, &late, sizeof late);
-    np_status status = sum(s.endpoint, 0, s.token_out, s.token_in, sizeof late, nullptr);
+    np_status status = sum(s.token_out, s.token_in);
     if (status != NP_OK) return status;
     double all_late = 0;
     std::memcpy(&all_late, s.token_in, sizeof all_late);
     if (s.rank == 0) name_moment(next, all_late > 0);
     std::memcpy(s.token_out, &next.moment, sizeof next.moment);
-    status = tell(s.endpoint, 0, s.token_out, s.token_in, sizeof next.moment, nullptr);
+    status = tell(s.token_out, s.token_in);
     if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
     return status;
   }
