@@ -70,6 +70,7 @@ typedef struct np_option {
   const char* unit;          /* "bytes", "us", "" */
   const char* help;          /* one sentence without a full stop */
   uint32_t tunable;          /* 1: it changes speed and not meaning, so tune may try other values */
+  const char* unsupported;   /* which values this library cannot take and why (src/catalog/unsupported.h), or NULL */
 } np_option;
 
 /* The value of an option, resolved; arrays of these are in the order of the module's table. */

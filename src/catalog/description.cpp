@@ -13,7 +13,7 @@ namespace netpipe {
 namespace {
 
 constexpr std::string_view first_line = "netpipe-module 1";
-constexpr std::size_t option_fields = 9;
+constexpr std::size_t option_fields = 9;  // of older descriptions; the tenth is `unsupported`
 
 std::string one_line(const char* text) {
   std::string line = text;
@@ -44,7 +44,8 @@ std::string describe_table(const np_module& table, const std::string& file, cons
     text += "option\t" + std::string(o.name) + "\t" + std::string(type_name(o.type)) + "\t" +
             one_line(o.default_value) + "\t" + std::to_string(o.min) + "\t" + std::to_string(o.max) + "\t" +
             (o.choices != nullptr ? one_line(o.choices) : "") + "\t" + one_line(o.unit) + "\t" +
-            (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\n";
+            (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\t" +
+            (o.unsupported != nullptr ? one_line(o.unsupported) : "") + "\n";
   }
   return text;
 }
@@ -52,7 +53,7 @@ std::string describe_table(const np_module& table, const std::string& file, cons
 const char* DescribedModule::keep(std::string_view text) { return texts_.emplace_back(text).c_str(); }
 
 Outcome DescribedModule::take_option(const std::vector<std::string>& fields) {
-  if (fields.size() != option_fields) {
+  if (fields.size() != option_fields && fields.size() != option_fields + 1) {
     return usage("an option has " + std::to_string(fields.size()) + " fields instead of " +
                  std::to_string(option_fields));
   }
@@ -71,6 +72,7 @@ Outcome DescribedModule::take_option(const std::vector<std::string>& fields) {
   option.unit = keep(fields[6]);
   option.tunable = fields[7] == "yes" ? 1 : 0;
   option.help = keep(fields[8]);
+  option.unsupported = fields.size() > option_fields && !fields[9].empty() ? keep(fields[9]) : nullptr;
   options_.push_back(option);
   return ok();
 }

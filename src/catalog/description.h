@@ -12,9 +12,10 @@
 //     ranks 2 2147483647
 //     crosses-hosts yes
 //     operations bootstrap send recv ...
-//     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help
+//     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help<TAB>
+//         unsupported (unsupported.h; older descriptions end with help)
 //
-// Lines of launcher, environment, mpicc and added are the Python launcher's and are not read here.
+// Other lines (family, launcher, environment, compiler, ...) are for Python and are not read here.
 #pragma once
 
 #include <cstdint>

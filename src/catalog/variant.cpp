@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "catalog/unsupported.h"
 
 namespace netpipe {
 namespace {
@@ -54,9 +55,9 @@ Result<Value> parse_value(const np_option& option, std::string_view text) {
   return Value{0, std::string(text)};
 }
 
-// settings: what stands behind the colon of the user's text; kind: "module" or "pattern", for sentences.
+// text: as the user wrote it; kind: "module" or "pattern", for sentences; library: its version, or "".
 Outcome choose(Choice& choice, const std::string& kind, const char* of, const np_option* options, std::uint32_t count,
-               std::string_view text) {
+               std::string_view text, const std::string& library = "") {
   const std::string who = kind + " " + of;
   std::vector<std::string> names;
   std::vector<Value> values;
@@ -88,6 +89,11 @@ Outcome choose(Choice& choice, const std::string& kind, const char* of, const np
       if (!value) return usage("option '" + key + "' of " + who + ": " + value.failure().sentence);
       values[index] = *value;
     }
+  }
+  std::vector<std::string> texts;
+  for (const Value& value : values) texts.push_back(value.text);
+  if (const std::string why = why_unsupported({options, count}, texts, defaults); !why.empty()) {
+    return usage(who + (library.empty() ? "" : " (" + library + ")") + " cannot take " + why);
   }
   choice.name = of;
   char separator = ':';
@@ -134,9 +140,8 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
   const np_module& module = *loaded->table;
   Variant variant;
   variant.module = &module;
-  if (Outcome chosen = choose(variant, "module", module.name, module.options, module.noptions, text); !chosen) {
-    return chosen.failure();
-  }
+  const Outcome chosen = choose(variant, "module", module.name, module.options, module.noptions, text, module.version);
+  if (!chosen) return chosen.failure();
   return variant;
 }
 

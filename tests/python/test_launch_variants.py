@@ -43,7 +43,7 @@ def test_what_names_its_library_stays_as_it_is() -> None:
 
 
 def test_no_library_and_no_such_option_are_said() -> None:
-    with pytest.raises(Failure, match="no MPI library was added") as none:
+    with pytest.raises(Failure, match="no library for MPI was added") as none:
         expand(["mpi"], {"modules": [module("tcp")]})
     assert none.value.exit_code == UNAVAILABLE
     with pytest.raises(Failure, match="no library that was added has these options") as unknown:

@@ -43,7 +43,7 @@ void expect_same_table(const np_module& a, const np_module& b) {
     const np_option& x = a.options[i];
     const np_option& y = b.options[i];
     EXPECT_EQ(same(x.name, y.name) + same(x.default_value, y.default_value) + same(x.choices, y.choices), "");
-    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help), "");
+    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help) + same(x.unsupported, y.unsupported), "");
     EXPECT_EQ(x.type, y.type);
     EXPECT_EQ(x.min, y.min);
     EXPECT_EQ(x.max, y.max);

@@ -115,7 +115,7 @@ static np_status start_kept_collective(np_endpoint* e, const struct purpose* pur
 }
 
 static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, int n, maker make, np_request* to) {
-  if (UNLIKELY(e->library.stale && e->reuse)) {
+  if (UNLIKELY((e->library.quirks & STALE_PERSISTENT_COLLECTIVES) != 0 && e->reuse)) {
     return fail(e->context, NP_UNSUPPORTED,
                 "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
                 "reuse=no or another op",
@@ -132,7 +132,7 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
   return finish_kept(e, FOR_COLLECTIVE, one);
 }
 
-#define KEPT(name) kept_##name
+#define KEPT_CALL(name) kept_##name
 #define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                                    \
   static int name##_made(np_endpoint* e, const struct purpose* p, int n, MPI_Request* request) {                  \
     const void* const source = p->data;                                                                           \
@@ -149,7 +149,7 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
     return kept_collective(e, &purpose, n, name##_made, to);                                                      \
   }
 #else
-#define KEPT(name) none_kept
+#define KEPT_CALL(name) none_kept
 #define DEFINE_KEPT(...)
 static np_status none_kept(np_endpoint* e, int root, const void* source, void* target, size_t bytes, np_request* to) {
   (void)root, (void)source, (void)target, (void)bytes, (void)to;
@@ -201,7 +201,7 @@ static np_collective_call mpi_collective(np_endpoint* e, np_collective what) {
   }
 #endif
 #define CHOOSE(WHAT, Name, name, in, ...) \
-  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT(name) : now_##name;
+  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT_CALL(name) : now_##name;
   COLLECTIVES(CHOOSE)
 #undef CHOOSE
   return NULL;

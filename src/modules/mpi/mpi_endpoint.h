@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one process knows of one variant, and what to do when the library reports an error.
+ * What one process knows of one variant, and what it does when the library reports an error.
  */
 #ifndef NETPIPE_MPI_ENDPOINT_H
 #define NETPIPE_MPI_ENDPOINT_H
@@ -47,10 +47,9 @@ struct request_store {
   uint64_t made, reused;
 };
 
-/* What the messages were found to go through. */
-enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
+/* What was observed of the library, from outside (mpi_found.h). */
 struct found {
-  int transport;
+  int transport;      /* FOUND_... */
   int connections;    /* TCP: that carried messages */
   int sndbuf, rcvbuf; /* of one of them, in bytes, as the kernel has them */
   int nodelay;

@@ -138,7 +138,7 @@ static np_status look_around(np_endpoint* e) {
   int length = 0;
   e->found.awake = -1;
   if (e->nranks < 2) return NP_OK;
-  if (e->library.family == OF_SIMGRID) { /* the sockets and the waits of this process are not those of its ranks */
+  if ((e->library.quirks & SIMULATES) != 0) { /* the sockets and waits of this process are not those of its ranks */
     e->found.transport = FOUND_SIMULATION;
     return NP_OK;
   }
@@ -162,8 +162,9 @@ static np_status look_around(np_endpoint* e) {
   read_maps(&e->found);
   if (e->found.transport == FOUND_NOTHING) {
     const int same_host = strcmp(own, other) == 0;
-    const int daemon = e->library.family == OF_LAM && strstr(e->found.maps, "SYSV") == NULL;
-    e->found.transport = daemon ? FOUND_DAEMON : same_host ? FOUND_SHM : FOUND_NETWORK;
+    const struct family* const family = e->library.family;
+    const int shared = family != NULL && family->carrier != NULL ? family->carrier(e->found.maps) : FOUND_SHM;
+    e->found.transport = same_host || shared == FOUND_DAEMON ? shared : FOUND_NETWORK;
   }
   if (code == MPI_SUCCESS) code = watch_waiting(e);
   return outcome(e, code, "the first exchange");
@@ -183,8 +184,9 @@ static inline const char* window_name(const np_endpoint* e) {
 /* What must be true of what was found, or the settings have been ignored. */
 static np_status check_found(np_endpoint* e) {
   const struct settings* const s = &e->settings;
+  const struct family* const family = e->library.family;
   const char* const asked =
-      e->library.family == OF_LAM && !is(s, RPI, "auto") ? text_of(s, RPI) : text_of(s, TRANSPORT);
+      family != NULL && family->asked_for != NULL ? family->asked_for(s) : text_of(s, "transport");
   if (e->nranks < 2) return NP_OK;
   const size_t length = strlen(asked);
   const int wants_tcp = length >= 3 && strcmp(asked + length - 3, "tcp") == 0;
@@ -207,8 +209,7 @@ static np_status check_found(np_endpoint* e) {
 }
 
 /* The kernel doubles what it is asked for, has a smallest size, and stops at a largest one without a word. */
-static np_status check_buffer(np_endpoint* e, int option, int has, const char* limit) {
-  const int place = e->settings.table->place[option];
+static np_status check_buffer(np_endpoint* e, const char* option, int has, const char* limit) {
   const int64_t asked = number_of(&e->settings, option);
   FILE* const file = asked > 0 ? fopen(limit, "r") : NULL;
   long long most = INT64_MAX;
@@ -216,14 +217,13 @@ static np_status check_buffer(np_endpoint* e, int option, int has, const char* l
   if (file != NULL) fclose(file);
   if (asked < 8192 || asked > most || has == 2 * asked || e->found.transport != FOUND_TCP) return NP_OK;
   return fail(e->context, NP_USAGE, "%s was asked for %s=%s, but its socket has %d bytes where the kernel gives %lld",
-              e->library.version, e->settings.table->all[place].name, text_of(&e->settings, option), has,
-              (long long)(2 * asked));
+              e->library.version, option, text_of(&e->settings, option), has, (long long)(2 * asked));
 }
 
 static np_status check_buffers(np_endpoint* e) {
-  const np_status status = check_buffer(e, SNDBUF, e->found.sndbuf, "/proc/sys/net/core/wmem_max");
+  const np_status status = check_buffer(e, "sndbuf", e->found.sndbuf, "/proc/sys/net/core/wmem_max");
   if (status != NP_OK) return status;
-  return check_buffer(e, RCVBUF, e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
+  return check_buffer(e, "rcvbuf", e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
 }
 
 static const char* const found_words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",

@@ -297,7 +297,7 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
                                np_request* to) {
   if (UNLIKELY(e->one_sided)) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s: one-sided transfers are not waited for one by one",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   if (e->keeps) {
     struct kept_request* one = NULL;

@@ -25,11 +25,11 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
   if (w == NULL) {
     e->broken = 1;
     return fail(e->context, NP_UNSUPPORTED, "op=%s: the messages are in memory that is not of this module",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   if (own->count == 0) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s: with reuse nobody can know where a message lies at its peer",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   np_status status = e->active != NULL ? end_epoch(e, e->active) : NP_OK;
 #if HAVE_MPI_3
@@ -47,8 +47,8 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
     if (e->far[rank].window == mine.window) continue;
     e->broken = 1;
     return fail(e->context, NP_UNSUPPORTED,
-                "op=%s: the messages of rank %d are in another window than those of rank %d", text_of(&e->settings, OP),
-                rank, e->rank);
+                "op=%s: the messages of rank %d are in another window than those of rank %d",
+                text_of(&e->settings, "op"), rank, e->rank);
   }
   e->active = w;
   e->met = -1;
@@ -64,7 +64,7 @@ static COLD np_status meet(np_endpoint* e, int peer) {
   if (e->met >= 0) {
     return fail(e->context, NP_UNSUPPORTED,
                 "op=%s: the transfers of one visit are between two ranks, and rank %d is asked for %d after %d",
-                text_of(&e->settings, OP), e->rank, peer, e->met);
+                text_of(&e->settings, "op"), e->rank, peer, e->met);
   }
   e->met = peer;
   e->far_now = e->far[peer];

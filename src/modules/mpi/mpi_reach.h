@@ -48,7 +48,7 @@ static np_status mpi_expose(np_endpoint* e, void* memory, size_t bytes, np_regio
   if (e->one_sided) {
     return fail(e->context, NP_UNSUPPORTED,
                 "op=%s makes a one-sided transfer of each message; a pattern that puts or gets itself needs op=send",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   np_status status = look_at_windows(e);
   if (status != NP_OK) return status;

@@ -130,7 +130,7 @@ static inline void free_shapes(np_endpoint* e) {
 
 /* What shape_of can name. */
 static inline uint64_t most_bytes(const np_endpoint* e) {
-  if (e->library.family == OF_LAM) return INT_MAX - 65536; /* it counts a message and what it adds in an int */
+  if (e->library.family != NULL && e->library.family->max_bytes != 0) return e->library.family->max_bytes;
   const uint64_t blocks = e->type == TYPE_BYTES ? HUGE_BLOCK : e->type == TYPE_VECTOR ? e->stride : e->block;
   return blocks * INT_MAX;
 }

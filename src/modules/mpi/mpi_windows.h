@@ -100,8 +100,7 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
     return failed(e, code, call);
   }
   w->begun = 1;
-  /* LAM gives the handler that it replaces free each time, until it has none for the next window. */
-  if (e->library.family != OF_LAM) code = MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
+  if ((e->library.quirks & FREES_WINDOW_ERROR_HANDLERS) == 0) code = MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Win_set_errhandler");
   const uint64_t start = (uint64_t)(uintptr_t)w->memory;
   w->base = w->memory + ((start + PAGE - 1) / PAGE * PAGE - start);
@@ -227,7 +226,7 @@ static np_status check_one_host(np_endpoint* e) {
 static np_status find_memory_model(np_endpoint* e) {
   int* model = NULL;
   int known = 0;
-  if (e->library.family == OF_SIMGRID) return NP_OK; /* it knows no such attribute; the ranks are one process */
+  if ((e->library.quirks & SIMULATES) != 0) return NP_OK; /* the ranks are one process */
   const int code = MPI_Win_get_attr(e->flags.win, MPI_WIN_MODEL, (void*)&model, &known);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Win_get_attr");
   e->separate = !known || *model != MPI_WIN_UNIFIED;
