@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe modules, with compilers and launchers that are shell scripts, and a worker that describes any file as a module.
+"""netpipe modules, with compilers and launchers that are shell scripts, and a worker that describes any file.
 tests/e2e/test_modules.py does the same with real MPI libraries.
 """
 

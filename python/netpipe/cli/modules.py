@@ -111,9 +111,12 @@ def add_command(layer: Layer) -> click.Command:
             help="With --into: allow the name of a module in another folder, which this one then hides.",
         ),
     ]
-    help_ = f"Build the module of one more library for {layer.title}, so that 'netpipe run {layer.prefix}NAME' measures it."
     return click.Command(
-        layer.name, params=list(options), help=help_, callback=lambda **given: build(layer, **given)
+        layer.name,
+        params=list(options),
+        help=f"Add a library for {layer.title}, so that 'netpipe run {layer.prefix}NAME' measures it.",
+        short_help=f"Add a library for {layer.title}.",
+        callback=lambda **given: build(layer, **given),
     )
 
 

@@ -260,8 +260,8 @@ class Jobs:
             self._end(running)
 
     def close(self, leave_s: float = LEAVE_S) -> None:
-        """Ends all that are left, after `leave_s` in which they may end by themselves. After one interrupt it waits less,
-        after two not at all.
+        """Ends all that are left, after `leave_s` in which they may end by themselves. After one interrupt it waits
+        less, after two not at all.
         """
         if self._closed:
             return

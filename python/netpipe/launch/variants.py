@@ -91,7 +91,7 @@ def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
 
 
 def added(listing: Mapping[str, Any]) -> list[str]:
-    """Every library that was added and whose launcher still exists, over each transport: what a default run measures."""
+    """Every library that was added and has its launcher, over each transport: what a default run measures."""
     from netpipe.launch import description
 
     found = []

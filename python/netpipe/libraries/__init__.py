@@ -98,7 +98,7 @@ RANK_VARIABLES = (
 
 
 class Launcher:
-    """Starts the processes of a job. One object serves each module of a run, from its first job to the end of the run."""
+    """Starts the processes of a job. One object serves each module of a run, from its first job to the run's end."""
 
     name: ClassVar[str] = ""  # in descriptions: `launcher NAME PATH`
     title: ClassVar[str] = ""  # whose it is, for people

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MVAPICH, which is derived from MPICH and started by Hydra. Its settings are its own: give them with the option env."""
+"""MVAPICH, which is derived from MPICH and started by Hydra. Its settings go through the option env."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds a library: compiles the layer's source with the library's compiler, loads the result in a process of its own, and
-puts both files into place. Until then everything happens in a temporary folder, so a failure changes nothing.
+"""Adds a library: compiles the layer's source with the library's compiler, loads the result in a process of its own,
+and puts both files into place. Until then everything happens in a temporary folder, so a failure changes nothing.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], fi
     """Raises Failure (3) with the compiler's first error."""
     layer, library = build.layer, build.library
     table = file.parent / f"{layer.name}_families.h"
-    table.write_text(layers.family_table(layer, served))
+    table.write_text(layers.family_table(served))
     folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
     more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
     flags = [*library.family.flags(library.version), *layer.flags]

@@ -2,8 +2,8 @@
 """The libraries that `netpipe modules add` has added, and whether they still work.
 
 A module is two files: `mpi@NAME.so`, and `mpi@NAME.module` that describes it, so that nobody has to load a library to
-know its options. Lines of the second that only this file reads: `compiler` (`mpicc` in older ones), `library`, `source`,
-`added`.
+know its options. Lines of the second that only this file reads: `compiler` (`mpicc` in older ones), `library`,
+`source`, `added`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def remove(name: str) -> Added:
 
 
 def describe(file: Path, name: str, environment: Mapping[str, str] | None = None) -> str:
-    """Loads a module in a process of its own, and returns its description. Raises Failure with the worker's sentence."""
+    """The description of a module, loaded in a process of its own. Raises Failure with the worker's sentence."""
     command = [str(native.worker()), "describe", str(file), "--as", name]
     done = compiler.run(command, environment)
     if done.returncode == 0 and done.stdout.startswith("netpipe-module "):

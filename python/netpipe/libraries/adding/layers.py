@@ -88,7 +88,7 @@ def _layer(path: Path, said: Mapping[str, Any]) -> Layer:
 
 
 def one(name: str) -> Layer:
-    """Raises Failure: 2 for a layer that does not exist or is built with netpipe, 3 for one whose library is missing."""
+    """Raises Failure: 2 for a layer that does not exist or comes with netpipe, 3 for one whose library is missing."""
     layers = all_()
     if name in layers:
         return layers[name]
@@ -172,7 +172,7 @@ def digest(files: Sequence[Path]) -> str:
     return whole.hexdigest()[:16]
 
 
-def family_table(layer: Layer, families: Sequence[Family]) -> str:
+def family_table(families: Sequence[Family]) -> str:
     """LAYER_families.h: includes the headers of these families, and lists the tables that they define."""
     known = [family for family in families if family.header]
     lines = [f'#include "{family.header}"' for family in known]

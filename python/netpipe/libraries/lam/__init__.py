@@ -120,8 +120,8 @@ def may_read(user: pwd.struct_passwd, program: str, module: str) -> None:
         if look.popen(subprocess.DEVNULL, subprocess.DEVNULL).wait() != 0:
             raise Failure(
                 UNAVAILABLE,
-                f"LAM refuses root, and user {user.pw_name}, who runs it instead, cannot read {path}; make it readable, "
-                f"name another user in {USER}, or do not run as root",
+                f"LAM refuses root, and user {user.pw_name}, who runs it instead, cannot read {path}; "
+                f"make it readable, name another user in {USER}, or do not run as root",
             )
 
 

@@ -50,8 +50,8 @@ class Smpirun(Launcher):
         return Command(tuple(argv), job.variables)
 
 
-# SimGrid claims MPI 3.1 without these. MPI_Iprobe takes longer each time it is called, so nothing may wait with it for a
-# passive target; and no two ranks share a host.
+# SimGrid claims MPI 3.1 without these. MPI_Iprobe takes longer each time it is called, so nothing may wait with it for
+# a passive target; and no two ranks share a host.
 MISSING = ("TOOLS", "NEIGHBORS", "PASSIVE_TARGET", "SHARED_WINDOWS")
 # What the simulator answers for each rank (program.c).
 WRAPPED = ("clock_gettime", "gethostname")
