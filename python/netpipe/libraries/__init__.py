@@ -153,6 +153,7 @@ class Family:
     interface: str = ""  # how its processes find each other: pmix, pmi2, ...; "": only by its own launcher
     compilers: tuple[str, ...] = ("mpicc",)  # names of its compiler, also with an ending: mpicc.openmpi
     files: tuple[str, ...] = ("libmpi*.so*",)  # how the library's files are called
+    places: tuple[str, ...] = ()  # folders below / where its compiler is usually installed, with * and ?
     flags: Callable[[str], tuple[str, ...]] = lambda version: ()  # noqa: ARG005  for the compiler
     sources: tuple[str, ...] = ()  # in its folder, compiled into its module
     environment: Callable[[Path], Mapping[str, str]] = lambda prefix: {}  # noqa: ARG005  that it needs

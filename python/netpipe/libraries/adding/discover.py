@@ -141,7 +141,7 @@ def spack(environment: Mapping[str, str], names: Sequence[str]) -> Iterator[Plac
 
 def usual_places() -> Iterator[Place]:
     for pattern in (
-        "opt/intel/oneapi/mpi/*/bin",
+        *(place for family in families() for place in family.places),
         "opt/*/bin",
         "opt/*/*/bin",
         "usr/local/*/bin",

@@ -66,6 +66,7 @@ family(
         launcher=IntelHydra,
         interface="pmi2",
         environment=lambda prefix: {"I_MPI_ROOT": str(prefix)},
+        places=("opt/intel/oneapi/mpi/*/bin",),
         marker="bin/impi_info",  # installed by pip, its mpicc does not know where it is
         slurm=under_slurm,
         has_abi=True,
