@@ -5,12 +5,14 @@ not compare with real ones, so such a library must be named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch.description import launched, read
+from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
 
@@ -27,11 +29,14 @@ def name_of(variant: str) -> str:
     return variant.partition(":")[0]
 
 
-def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
-    """`mpi` becomes every library over shared memory and over TCP, `mpi:eager=64k` those that have this option; other
+def expand(
+    variants: Sequence[str], listing: Mapping[str, Any], refused: Callable[[str], str] | None = None
+) -> tuple[tuple[str, ...], list[str]]:
+    """`mpi` becomes every library over shared memory and over TCP, `mpi:eager=64k` those that can take it; other
     variants stay as they are. Also returns sentences about libraries that were left out. Raises Failure: 3 if no
-    library was added, 2 if none has the option.
+    library was added, 2 if none can take it. `refused` says why one cannot; by default the worker does.
     """
+    refused = refused or refusal
     per_library = layers.all_()
     found: list[str] = []
     notes: list[str] = []
@@ -62,14 +67,25 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
         for other, module in modules.items():
             options = {option["name"] for option in module["options"]}
             unknown = [option for option in wanted if option not in options]
-            if not unknown:
-                fitting.append(f"{other}:{settings}")
+            why = f"it has no option '{unknown[0]}'" if unknown else refused(f"{other}:{settings}")
+            if why:
+                notes.append(f"{other} is left out of {variant}: {why}")
             else:
-                notes.append(f"{other} is left out of {variant}: it has no option '{unknown[0]}'")
+                fitting.append(f"{other}:{settings}")
         if not fitting:
-            raise Failure(USAGE, f"{variant}: no library that was added has these options; {notes[-1]}")
+            raise Failure(USAGE, f"{variant}: no library that was added can take this; {notes[-1]}")
         found += fitting
     return tuple(dict.fromkeys(found)), notes
+
+
+def refusal(variant: str) -> str:
+    """Why the worker refuses to plan this variant; "" if it does not."""
+    try:
+        native.plan(Plan((("variant", variant),)).text())
+    except Failure as failure:
+        if failure.exit_code == USAGE:
+            return failure.sentence
+    return ""
 
 
 def simulated(module: Mapping[str, Any]) -> bool:

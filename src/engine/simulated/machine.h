@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank on a simulated machine: where its library simulates the machine, all ranks of a job are one process, each in a
-// copy of the module with globals of its own. src/modules/mpi/mpi_simgrid.c ties this to the simulator.
+// copy of the module with globals of its own. python/netpipe/libraries/smpi/program.c ties this to the simulator.
 #pragma once
 
 #include "netpipe/module.h"
