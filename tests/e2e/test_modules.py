@@ -144,7 +144,7 @@ def test_the_library_is_exchanged_for_another_one(mpis: Mpis, tmp_path: Path) ->
     assert added.problem(one) is None
     library.unlink()
     library.symlink_to(WHEELS / "impi/lib")
-    assert "is Intel MPI 2021" in (added.problem(one) or "")
+    assert "is now Intel MPI 2021" in (added.problem(one) or "")
 
 
 # ------------------------------------------------------------------------------- what happens to one after it was added

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi: messages of any MPI library. Not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this one
- * file with each library's own compiler wrapper, and the result is called mpi@NAME.
+ * mpi: messages of any MPI library. It is not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this
+ * file with the library's own compiler wrapper into mpi@NAME. What differs between libraries is in their families
+ * (mpi_family.h).
  *
- * MPI reads its settings once, in MPI_Init, so one process has one variant; they go into the environment just before
- * (mpi_settings.h). What the library made of them is found out from outside (mpi_found.h). The timed calls are in
- * mpi_messages.h and mpi_collectives.h.
+ * MPI reads its settings once, in MPI_Init, so a process has one variant; they go into the environment just before
+ * (mpi_settings.h). What the library made of them is observed from outside (mpi_found.h). The timed calls are in
+ * mpi_messages.h, mpi_one_sided.h, mpi_reach.h and mpi_collectives.h.
  *
- * A blocking call of MPI cannot be asked to give up, so *context->abort is looked at only where nothing is timed; a
- * rank that hangs in MPI is ended by netpipe with its process.
+ * A blocking call of MPI cannot be interrupted, so *context->abort is checked only where nothing is timed; netpipe ends
+ * a rank that hangs in MPI with its process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -58,7 +59,7 @@ static void mpi_close(np_endpoint* e) {
     if (e->ring != MPI_COMM_NULL) MPI_Comm_free(&e->ring);
     end_mpi();
   }
-  /* After a failure the library may still write into what it was given, and the process is about to end. */
+  /* After a failure the library may still write into what it was given; the process is about to end anyway. */
   if (!e->initialised || !e->broken) {
     for (int i = 0; i < PURPOSES; ++i) free(e->stores[i]);
     free(e->bsend_memory);
@@ -85,15 +86,15 @@ static np_status initialise(np_endpoint* e) {
   const int level = levels[number_of(&e->settings, "thread")];
   int already = 0;
   if (MPI_Initialized(&already) == MPI_SUCCESS && already) {
-    return fail(e->context, NP_FAILED, "MPI runs in this process already: it can be begun once, for one variant");
+    return fail(e->context, NP_FAILED, "MPI already runs in this process; it can be started once, for one variant");
   }
   show_library_to_its_plugins(e);
   int code = begin_mpi(level, &e->thread_level);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Init_thread");
   e->initialised = 1;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  /* The communicator that programs use: a small message costs up to 2 % more over a duplicate, and over Open MPI 5 1 %
-   * more as soon as there is one. What is not timed has a tag of its own. */
+  /* The communicator that programs use: a small message costs up to 2 % more over a duplicate, and with Open MPI 5 1 %
+   * more as soon as a duplicate exists. What is not timed has a tag of its own. */
   e->comm = MPI_COMM_WORLD;
   e->ring = MPI_COMM_NULL;
   code = MPI_Comm_rank(e->comm, &e->rank);
@@ -120,7 +121,7 @@ static np_status prepare(np_endpoint* e) {
   if (e->counts == NULL || e->types == NULL)
     return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
-  /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */
+  /* Room for two of the largest messages, or many small ones, so that a stream does not stop after each. */
   const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;
   e->bsend_bytes = 2 * largest > (4 << 20) ? 2 * largest : 4 << 20;
   if (!HAVE_COUNTS && e->bsend_bytes > INT_MAX) e->bsend_bytes = INT_MAX;
@@ -145,7 +146,7 @@ static np_status check_options(np_endpoint* e) {
               text_of(s, "block"));
 }
 
-/* Here, and only here, a module with a launcher may wait for the other ranks: MPI_Init is collective. */
+/* Only here may a module with a launcher wait for the other ranks: MPI_Init is collective. */
 static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   np_endpoint* const e = calloc(1, sizeof *e);
   if (e == NULL) return fail(context, NP_NO_MEMORY, "no memory for an endpoint");
@@ -193,7 +194,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = check_buffers(e);
   if (status == NP_OK && e->one_sided && passive(e)) status = begin_epoch(e, &e->flags);
   if (status != NP_OK) {
-    /* The other ranks may have come further, and MPI_Finalize would wait for them. */
+    /* The other ranks may have gone on, and MPI_Finalize would wait for them. */
     e->broken = 1;
     mpi_close(e);
     return status;
@@ -204,7 +205,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
 
 /* ---------------------------------------------------------------------------------------------- bootstrap */
 
-/* Not timed, so it can do what the timed calls cannot: look at abort, and sleep. */
+/* Not timed, so it can check abort, and sleep. */
 static np_status finish_control(np_endpoint* e, MPI_Request* request) {
   int done = 0;
   for (int64_t looks = 0;; ++looks) {
@@ -213,7 +214,7 @@ static np_status finish_control(np_endpoint* e, MPI_Request* request) {
     if (done) return NP_OK;
     if (*e->context->abort != 0) {
       e->broken = 1;
-      return fail(e->context, NP_ABORTED, "gave up while a message to set up was under way");
+      return fail(e->context, NP_ABORTED, "gave up while a message for set-up was in flight");
     }
     if (looks > 1000) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   }
@@ -310,7 +311,7 @@ static void mpi_counters(np_endpoint* e, np_emit emit, void* to) {
   }
 }
 
-/* The library has been loaded with this file, or nothing of it would run. */
+/* The library was loaded with this file, or this would not run. */
 static np_status mpi_probe(char* message, size_t message_bytes) {
   (void)message, (void)message_bytes;
   return NP_OK;
@@ -318,7 +319,7 @@ static np_status mpi_probe(char* message, size_t message_bytes) {
 
 /* ---------------------------------------------------------------------------------------------- the table */
 
-/* What does not change while the library is loaded: which one it is, and the table that follows from that. */
+/* What is fixed while the library is loaded: which one it is, and the table that follows from it. */
 struct binding {
   struct library library;
   struct option_table options;
@@ -376,5 +377,5 @@ static struct binding* the_binding(void) {
 static struct library* the_library(void) { return &the_binding()->library; }
 static struct option_table* the_options(void) { return &the_binding()->options; }
 
-/* The one name that is exported. */
+/* The only exported name. */
 __attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &the_binding()->table; }

@@ -13,14 +13,14 @@ static np_status reconcile_reach(np_endpoint* e);
 
 static np_status mpi_barrier(np_endpoint* e) {
   const int code = MPI_Barrier(e->comm);
-  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* what peers have put is there now */
+  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* shows what peers have put */
   return outcome(e, code, "MPI_Barrier");
 }
 
-/* What bytes are counted in, and whether MPI is told of each rank's part apart. */
+/* The unit of counts, and whether MPI is given a count for each rank. */
 enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 
-/* Every collective once: its names in MPI, what is counted, and its arguments, n being the count. */
+/* Every collective once: its names in MPI, the unit of counts, and its arguments; n is the count. */
 #define COLLECTIVES(X)                                                                                                \
   X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                     \
   X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)              \
@@ -67,7 +67,7 @@ enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 static int told_each(enum counting in) { return in == BYTES_EACH || in == DOUBLES_EACH; }
 static size_t unit_of(enum counting in) { return in == DOUBLES || in == DOUBLES_EACH ? sizeof(double) : 1; }
 
-/* For all ranks the same count, and their parts one behind the other. */
+/* The same count for all ranks, and their parts contiguous. */
 static COLD int count_each(np_endpoint* e, int count) {
   if (count > INT_MAX / e->nranks) return -1;
   for (int i = 0; i < e->nranks; ++i) {
@@ -78,7 +78,7 @@ static COLD int count_each(np_endpoint* e, int count) {
   return e->counted = count;
 }
 
-/* -1: MPI has no number for it. */
+/* -1: an int cannot count it. */
 static inline int count_of(np_endpoint* e, size_t bytes, enum counting in) {
   const size_t n = bytes / unit_of(in);
   if (UNLIKELY(bytes % unit_of(in) != 0 || n > INT_MAX)) return -1;
@@ -178,15 +178,14 @@ static inline void own(np_request* to) { to->word[1] = OWN; }
 COLLECTIVES(DEFINE)
 
 #if HAVE_NEIGHBORS
-/* Neighbours are those of a ring of all ranks, the one below and the one above, in their order. */
+/* The neighbours of a rank are the one below and the one above, in a ring of all ranks. */
 static np_status make_ring(np_endpoint* e) {
   const int periodic = 1;
   if (e->ring != MPI_COMM_NULL) return NP_OK;
   MPI_OR_RETURN(e, MPI_Cart_create(e->comm, 1, &e->nranks, &periodic, 0, &e->ring), "MPI_Cart_create");
   return NP_OK;
 }
-/* Where it cannot be made: that is a failure, which make_ring has described, and no operation that the library lacks.
- */
+/* If the ring cannot be made, that is a failure, described by make_ring; the library does not lack the operation. */
 static np_status without_ring(np_endpoint* e, int root, const void* source, void* target, size_t bytes,
                               np_request* to) {
   (void)e, (void)root, (void)source, (void)target, (void)bytes, (void)to;
