@@ -13,7 +13,8 @@ namespace netpipe {
 namespace {
 
 constexpr std::string_view first_line = "netpipe-module 1";
-constexpr std::size_t option_fields = 9;  // of older descriptions; the tenth is `unsupported`
+constexpr std::size_t older_fields = 9;  // of an option, up to its help
+constexpr std::size_t option_fields = 11;
 
 std::string one_line(const char* text) {
   std::string line = text;
@@ -44,7 +45,7 @@ std::string describe_table(const np_module& table, const std::string& file, cons
     text += "option\t" + std::string(o.name) + "\t" + std::string(type_name(o.type)) + "\t" +
             one_line(o.default_value) + "\t" + std::to_string(o.min) + "\t" + std::to_string(o.max) + "\t" +
             (o.choices != nullptr ? one_line(o.choices) : "") + "\t" + one_line(o.unit) + "\t" +
-            (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\t" +
+            (o.tunable != 0 ? "yes" : "no") + "\t" + one_line(o.help) + "\t\t" +
             (o.unsupported != nullptr ? one_line(o.unsupported) : "") + "\n";
   }
   return text;
@@ -53,7 +54,7 @@ std::string describe_table(const np_module& table, const std::string& file, cons
 const char* DescribedModule::keep(std::string_view text) { return texts_.emplace_back(text).c_str(); }
 
 Outcome DescribedModule::take_option(const std::vector<std::string>& fields) {
-  if (fields.size() != option_fields && fields.size() != option_fields + 1) {
+  if (fields.size() != older_fields && fields.size() != option_fields) {
     return usage("an option has " + std::to_string(fields.size()) + " fields instead of " +
                  std::to_string(option_fields));
   }
@@ -72,7 +73,7 @@ Outcome DescribedModule::take_option(const std::vector<std::string>& fields) {
   option.unit = keep(fields[6]);
   option.tunable = fields[7] == "yes" ? 1 : 0;
   option.help = keep(fields[8]);
-  option.unsupported = fields.size() > option_fields && !fields[9].empty() ? keep(fields[9]) : nullptr;
+  option.unsupported = fields.size() == option_fields && !fields[10].empty() ? keep(fields[10]) : nullptr;
   options_.push_back(option);
   return ok();
 }

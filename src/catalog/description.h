@@ -13,7 +13,7 @@
 //     crosses-hosts yes
 //     operations bootstrap send recv ...
 //     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help<TAB>
-//         unsupported (unsupported.h; older descriptions end with help)
+//         reserved, empty<TAB>unsupported (unsupported.h; older descriptions end with help)
 //
 // Other lines (family, launcher, environment, compiler, ...) are for Python and are not read here.
 #pragma once

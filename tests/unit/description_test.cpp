@@ -78,13 +78,16 @@ TEST(Description, IsRefusedWithTheLineThatIsWrong) {
   };
   const std::string option = "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\n";
   ASSERT_TRUE(parsed(good + option));
+  const auto newer = parsed(good + "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\t\tit has none\n");
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(same((*newer)->table().options[0].unsupported, "it has none"), "");
   for (const Case& one : {
            Case{"", "line 1: it begins otherwise"},
            Case{"netpipe-module 2\n", "line 1: it begins otherwise"},
            Case{good + "ranks many\n", "line 8: ranks are two numbers"},
            Case{good + "ranks 0 4\n", "line 8: ranks are two numbers"},
            Case{head + "operations open sing\n", "line 7: there is no operation 'sing'"},
-           Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 9"},
+           Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 11"},
            Case{good + "option\tname\tword\t1\t1\t9\t\t\tyes\thelp\n", "'word' is no type"},
            Case{good + "option\tname\tint\t1\tx\t9\t\t\tyes\thelp\n", "no pair of numbers"},
            Case{good + "option\tName\tint\t1\t1\t9\t\t\tyes\thelp\n", "an option without a good name"},
