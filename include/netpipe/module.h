@@ -85,8 +85,7 @@ typedef struct np_option {
   uint32_t tunable;          /* 1: it changes speed and not meaning, so tune may try other values */
   uint32_t applies_to;       /* bits NP_USES_...: the operations that obey it; 0: all of them. A pattern that uses none
                                 of these refuses a value other than the default: what is labelled was in force. */
-  const char* unsupported;   /* why this library cannot take another value than the default, as the end of a sentence;
-                                NULL: it can */
+  const char* unsupported;   /* which values this library cannot take and why (src/catalog/unsupported.h), or NULL */
 } np_option;
 
 /* The value of an option, resolved; arrays of these follow the order of the module's table. */

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "catalog/unsupported.h"
 
 namespace netpipe {
 namespace {
@@ -55,8 +56,10 @@ Result<Value> parse_value(const np_option& option, std::string_view text) {
   return Value{0, std::string(text)};
 }
 
-// Reads the settings behind the colon of the user's text for chosen.options. kind: "module" or "pattern"; of: its name.
-Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, std::string_view text) {
+// Reads the settings behind the colon of the user's text for chosen.options. kind: "module" or "pattern"; of: its name;
+// library: its version, or "".
+Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, std::string_view text,
+               const std::string& library = "") {
   const std::string who = kind + " " + of;
   const std::span<const np_option> options = chosen.options;
   std::vector<std::string> names;
@@ -86,6 +89,11 @@ Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, 
       if (!value) return usage("option '" + key + "' of " + who + ": " + value.failure().sentence);
       values[index] = *value;
     }
+  }
+  std::vector<std::string> texts;
+  for (const Value& value : values) texts.push_back(value.text);
+  if (const std::string why = why_unsupported(options, texts, defaults); !why.empty()) {
+    return usage(who + (library.empty() ? "" : " (" + library + ")") + " cannot take " + why);
   }
   chosen.name = of;
   char separator = ':';
@@ -152,7 +160,7 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry, i
     option.min = module.min_ranks;
     option.max = module.max_ranks;
   }
-  Outcome chosen = choose(variant, "module", module.name, text);
+  Outcome chosen = choose(variant, "module", module.name, text, module.version);
   if (!chosen) return chosen.failure();
   if (!own) {
     variant.options.back().default_value = of_variants[0].default_value;

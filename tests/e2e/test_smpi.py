@@ -24,7 +24,7 @@ from mpi import Mpis
 
 from netpipe import native
 from netpipe.launch.processes import all_with
-from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.smpi import PLATFORM
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Mpis:
     assert SMPICC is not None
     folder = tmp_path_factory.mktemp("simgrid")
-    return Mpis(folder, {"simgrid": add(Wish(Path(SMPICC), "simgrid", folder=folder))})
+    return Mpis(folder, {"simgrid": add(Request(Path(SMPICC), "simgrid", folder=folder, replace=True))})
 
 
 @pytest.fixture

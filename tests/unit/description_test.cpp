@@ -44,7 +44,7 @@ void expect_same_table(const Layer& a, const Layer& b) {
     const np_option& x = a.options[i];
     const np_option& y = b.options[i];
     EXPECT_EQ(same(x.name, y.name) + same(x.default_value, y.default_value) + same(x.choices, y.choices), "");
-    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help), "");
+    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help) + same(x.unsupported, y.unsupported), "");
     EXPECT_EQ(x.type, y.type);
     EXPECT_EQ(x.min, y.min);
     EXPECT_EQ(x.max, y.max);
@@ -105,6 +105,9 @@ TEST(Description, IsRefusedWithTheLineThatIsWrong) {
   };
   const std::string option = "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\n";
   ASSERT_TRUE(parsed(good + option));
+  const auto newer = parsed(good + "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\t\tit has none\n");
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(same((*newer)->layer().options[0].unsupported, "it has none"), "");
   for (const Case& one : {
            Case{"", "line 1: it does not begin with"},
            Case{"netpipe-module 2\n", "line 1: it does not begin with"},

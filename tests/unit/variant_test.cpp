@@ -131,6 +131,7 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
       {"many_options:wait=pol", "'pol' is not one of its choices; did you mean 'poll'?"},
       {"many_options:wait=", "'' is not one of its choices; there are block, poll, hybrid"},
       {"many_options:wait=block|poll", "is not one of its choices"},
+      {"many_options:buffer=64,wait=poll", "cannot take buffer=64 with wait=poll: polling needs a page"},
   };
   for (const auto& [text, said] : bad) EXPECT_PRED_FORMAT2(testing::IsSubstring, said, refusal(text)) << text;
 }

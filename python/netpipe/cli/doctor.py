@@ -68,7 +68,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
             "possible": diagnosis.possible,
             "exit": code,
             **asdict(diagnosis),
-            "mpi": [{**asdict(library), "mpicc": str(library.mpicc)} for library in libraries],
+            "mpi": [library.as_json() for library in libraries],
             "yardstick": measured,
             "yardstick_problem": problem,
             "facts": {name: fact for name, fact in environment.items() if name != "spoilers"},
@@ -190,7 +190,7 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
         return
     out.print(Text("MPI libraries", style="bold"))
     for library in libraries:
-        what = Text(library.title or str(library.mpicc), style="bold")
+        what = Text(library.title or str(library.compiler), style="bold")
         if library.module:
             what.append(f" is {library.module}", style="not bold")
             if library.module in advice:

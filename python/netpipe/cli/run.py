@@ -19,7 +19,7 @@ from netpipe.cli._config import config_option
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, Failure
 
 if TYPE_CHECKING:
-    from netpipe.launch.jobs import Site
+    from netpipe.launch.jobs import Launchers
     from netpipe.launch.measure import Progress
     from netpipe.launch.plan import Plan
     from netpipe.records import End, Run
@@ -190,7 +190,7 @@ def make_plan(settings: dict[str, Any], variants: tuple[str, ...]) -> Plan:
     return Plan(tuple(lines))
 
 
-def make_site(settings: dict[str, Any]) -> Site:
+def make_site(settings: dict[str, Any]) -> Launchers:
     """How processes of libraries with launchers of their own are started; `settings` gets how many there are, and
     where they find us."""
     from netpipe.launch import jobs
@@ -202,7 +202,7 @@ def make_site(settings: dict[str, Any]) -> Site:
     if "bind" not in settings and (address := own_address(hosts)) is not None:
         settings["bind"] = address
     words = (settings.get(name) for name in ("launcher", "launcher-args", "remote-shell"))
-    return jobs.Site(jobs.settings(hosts, *words))
+    return jobs.Launchers(jobs.settings(hosts, *words))
 
 
 def each_library(variants: tuple[str, ...]) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def execute(
     display: Display,
     as_json: bool,
     strict: bool,
-    site: Site,
+    site: Launchers,
     others: tuple[Plan, ...] = (),
 ) -> tuple[Run, int]:
     """Measures, and puts the first and the last line around it. The run and the exit code."""

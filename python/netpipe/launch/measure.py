@@ -13,7 +13,7 @@ from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, USAGE,
 from netpipe.launch import Job, Registered
 from netpipe.launch.events import AnyEvent
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.jobs import Site
+from netpipe.launch.jobs import Launchers
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
 from netpipe.records import AnyRecord, Error, Run
@@ -54,7 +54,7 @@ class Measurement:
     launches: int
     watch: Callable[[Progress], None]
     silence_s: float = SILENCE_S
-    site: Site = field(default_factory=Site)
+    site: Launchers = field(default_factory=Launchers)
     others: tuple[
         Plan, ...
     ] = ()  # the same variants and patterns in another way: each launch measures them too

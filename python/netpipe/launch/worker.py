@@ -22,7 +22,7 @@ from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.launch import Command
 from netpipe.launch.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.jobs import LEAVE_S, Jobs, Site
+from netpipe.launch.jobs import LEAVE_S, Jobs, Launchers
 from netpipe.native import how_it_ended, said
 
 STOP_S = 5.0  # that an interrupted worker gets to write what it has, and one that said its end to leave
@@ -37,7 +37,12 @@ class Worker:
     """
 
     def __init__(
-        self, command: Command, plan: str, silence_s: float, interrupt: Interrupt, site: Site | None = None
+        self,
+        command: Command,
+        plan: str,
+        silence_s: float,
+        interrupt: Interrupt,
+        launchers: Launchers | None = None,
     ) -> None:
         self._command = command
         self._plan = plan
@@ -45,7 +50,7 @@ class Worker:
             silence_s  # how long it may say nothing; `ready` adds the time that its budget takes
         )
         self._interrupt = interrupt
-        self._jobs = Jobs(site or Site(), lambda: interrupt.count)
+        self._jobs = Jobs(launchers or Launchers(), lambda: interrupt.count)
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
         self._pipes: set[int] = set()  # that are still open

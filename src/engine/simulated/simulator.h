@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between netpipe and a simulator: all ranks of a job are one process, each in a copy of the module with globals of its
-// own. src/modules/mpi/mpi_simgrid.c ties this to SimGrid.
+// own. python/netpipe/libraries/smpi/program.c ties this to SimGrid.
 #pragma once
 
 #include "netpipe/module.h"

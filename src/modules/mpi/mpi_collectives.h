@@ -13,7 +13,7 @@ static np_status reconcile_reach(np_endpoint* e);
 
 static np_status mpi_barrier(np_endpoint* e) {
   const int code = MPI_Barrier(e->comm);
-  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* what peers have put is there now */
+  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* shows what peers have put */
   return outcome(e, code, "MPI_Barrier");
 }
 
@@ -23,10 +23,10 @@ struct planned {
   size_t bytes;
 };
 
-/* What bytes are counted in, and whether MPI is told of each rank's part apart. */
+/* The unit of counts, and whether MPI is given a count for each rank. */
 enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 
-/* Every collective once: its names in MPI, what is counted, and its arguments, n being the count. */
+/* Every collective once: its names in MPI, the unit of counts, and its arguments; n is the count. */
 #define COLLECTIVES(X)                                                                                                \
   X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                     \
   X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)              \
@@ -73,7 +73,7 @@ enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 static int told_each(enum counting in) { return in == BYTES_EACH || in == DOUBLES_EACH; }
 static size_t unit_of(enum counting in) { return in == DOUBLES || in == DOUBLES_EACH ? sizeof(double) : 1; }
 
-/* For all ranks the same count, and their parts one behind the other. */
+/* The same count for all ranks, and their parts contiguous. */
 static COLD int count_each(np_endpoint* e, int count) {
   if (count > INT_MAX / e->nranks) return -1;
   for (int i = 0; i < e->nranks; ++i) {
@@ -84,7 +84,7 @@ static COLD int count_each(np_endpoint* e, int count) {
   return e->counted = count;
 }
 
-/* -1: MPI has no number for it. */
+/* -1: an int cannot count it. */
 static inline int count_of(np_endpoint* e, size_t bytes, enum counting in) {
   const size_t n = bytes / unit_of(in);
   if (UNLIKELY(bytes % unit_of(in) != 0 || n > INT_MAX)) return -1;
@@ -121,7 +121,7 @@ static np_status start_kept_collective(np_endpoint* e, const struct purpose* pur
 }
 
 static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, int n, maker make, np_request* to) {
-  if (UNLIKELY(e->library.stale && e->reuse)) {
+  if (UNLIKELY((e->library.quirks & STALE_PERSISTENT_COLLECTIVES) != 0 && e->reuse)) {
     return fail(e->context, NP_UNSUPPORTED,
                 "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
                 "reuse=no or another op",
@@ -186,7 +186,7 @@ static inline void own(np_request* to) { to->word[1] = OWN; }
 COLLECTIVES(DEFINE)
 
 #if HAVE_NEIGHBORS
-/* Neighbours are those of a ring of all ranks, the one below and the one above, in their order. */
+/* The neighbours of a rank are the one below and the one above, in a ring of all ranks. */
 static np_status make_ring(np_endpoint* e) {
   const int periodic = 1;
   if (e->ring != MPI_COMM_NULL) return NP_OK;
