@@ -125,3 +125,66 @@ def environment() -> dict[str, Any]:
     """The facts of this host: `netpipe-worker environment`."""
     answer: dict[str, Any] = ask(["environment"])
     return answer
+
+
+def keys() -> dict[str, Any]:
+    """What the worker knows without loading a module, such as the keys of a plan: `netpipe-worker keys`."""
+    return {
+        "plan_keys": [
+            {
+                "name": {"end": "end-size"}.get(name, name),
+                "option": name,
+                "metavar": metavar,
+                "type": "text",
+                "default": default,
+                "choices": [],
+                "help": text,
+                "repeatable": False,
+            }
+            for name, metavar, default, text in _KEYS
+        ]
+        + [
+            {
+                "name": "verify",
+                "option": "verify",
+                "metavar": None,
+                "type": "yes_no",
+                "default": "no",
+                "choices": [],
+                "help": "Check every byte that arrives, outside the timed region",
+                "repeatable": False,
+            }
+        ]
+    }
+
+
+_KEYS = (
+    ("schedule", "KIND", "classic", "classic (as NetPIPE), powers of two, or list"),
+    ("sizes", "SIZES", None, "The sizes of the list, with commas: 8,1k,1M."),
+    ("start", "SIZE", "1", "Smallest size"),
+    ("end", "SIZE", "8M", "Largest size"),
+    ("perturbation", "BYTES", "3", "Sizes that far below and above are measured too, 0 for none"),
+    ("buffers", "POLICY", "warm", "warm, or cold: each message from and to memory out of the caches"),
+    ("send-offset", "BYTES", "0", "Where messages start, from a page boundary"),
+    ("recv-offset", "BYTES", "0", "Where messages land, from a page boundary"),
+    (
+        "target",
+        "WIDTH",
+        "1%",
+        "Relative half width of the 95 % interval at which a point is done: 1% or 0.01",
+    ),
+    ("budget", "SECONDS", "3", "Longest time for one curve"),
+    ("timeout", "SECONDS", "10", "Longest time that any wait may last"),
+    ("seed", "NUMBER", "1", "Of the random order of the sizes"),
+    (
+        "pin",
+        "CPUS",
+        "auto",
+        "Processors, one per rank: 0,1; auto, none; or how near: smt, cache, socket, sockets",
+    ),
+    ("ranks", "N", "2", "Processes of a variant whose library starts its own, such as mpi"),
+    ("bind", "ADDRESS", "found out", "Where processes on --hosts reach this host"),
+    ("host", "HOST", None, "The host where netpipe serve runs; without it both ranks are here."),
+    ("port", "PORT", "5002", "Of the server"),
+    ("token-file", "FILE", None, "What the server must be told; see netpipe serve."),
+)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netpipe import cli
-from netpipe.cli import run as command
-from netpipe.records import Run
+from netpipe import cli, run_file, session
+from netpipe.records import End, Record, Run
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -31,16 +30,16 @@ def test_without_options_all_layers_are_measured(netpipe: Netpipe) -> None:
     said = netpipe("run")
     assert said.code == 0
     run = Run.read("run.jsonl")
-    assert [one.variant for one in run.variants] == list(command.DEFAULT_VARIANTS)
-    assert len(run.points) == len(command.DEFAULT_VARIANTS) * 124
+    assert [one.variant for one in run.variants] == list(session.DEFAULT_VARIANTS)
+    assert len(run.points) == len(session.DEFAULT_VARIANTS) * 124
     assert run.header is not None
     assert run.header.argv == ["run"]
     assert run.end is not None
     assert (run.end.exit, run.end.reason) == (0, "done")
-    for variant in command.DEFAULT_VARIANTS:
+    for variant in session.DEFAULT_VARIANTS:
         assert re.search(rf"^{re.escape(variant)} .* 124/124$", said.out, re.MULTILINE)
     assert "Most latency is added by tcp (TCP/IP)" in said.out
-    assert "1116 points are in run.jsonl" in said.out
+    assert "1116 points are in run.jsonl; netpipe report run.jsonl makes a page of it." in said.out
 
 
 def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
@@ -52,7 +51,7 @@ def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
     for module in listing["modules"]:
         module["available"] = module["name"] != "shm"
     monkeypatch.setattr(native, "list_", lambda *_: listing)
-    assert command.available(command.DEFAULT_VARIANTS) == (
+    assert tuple(session.Session(session.Request()).variants) == (
         "null",
         "memcpy",
         "pipe",
@@ -170,9 +169,9 @@ def test_the_file_can_be_named(netpipe: Netpipe, place: str) -> None:
     [
         ('[run]\ntraget = "1%"\n', "[run] has an unknown key 'traget'; did you mean 'target'?"),
         ("[rum]\n", "there is no command 'rum'; did you mean 'run'?"),
-        ("run = 3\n", "'run' is no table; write [run]"),
+        ("run = 3\n", "'run' is not a table; write [run]"),
         ("[run]\ntarget = [1, 2]\n", "[run] target must be one value"),
-        ("[run\n", "is no TOML"),
+        ("[run\n", "is not valid TOML"),
         ("[run]\nlaunches = 0\n", "invalid value for '--launches'"),
         ('[run]\npreset = "fast"\n', "invalid value for '--preset'"),
     ],
@@ -240,7 +239,7 @@ def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
     assert said.code == 0
     assert re.search(r"^tcp +pingpong +124 +sndbuf=0 wait=block", said.out, re.MULTILINE)
     assert re.search(r"^shm:wait=poll +pingpong +124 +wait=poll", said.out, re.MULTILINE)
-    assert "at most 60 s, in 3 launches" in said.out
+    assert "at most 60 s in 3 launches" in said.out
     assert not Path("run.jsonl").exists()
 
 
@@ -272,7 +271,7 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
     assert ESCAPE not in said.out + said.err
     lines = said.err.splitlines()
     assert lines[0] == "netpipe: 2 variants, 4 points, at most 6.0 s"
-    assert re.fullmatch(r"netpipe: \d of 4 points after [\d.]+ s, at most [\d.]+ s left", lines[1])
+    assert re.fullmatch(r"netpipe: [\d.]+ of at most [\d.]+ s, 4 points: 4 sampled, \d settled", lines[1])
     assert len(lines) == 2  # four passes in no time at all are one line
 
 
@@ -288,7 +287,9 @@ def test_colour_is_the_users_choice(
 def test_strict_fails_where_points_did_not_converge(netpipe: Netpipe) -> None:
     loose = netpipe("run", "tcp", "--strict", fake="noisy")
     assert loose.code == 5
-    assert re.search(r"\d+ of 124 points did not reach the target; give more --budget", loose.err)
+    assert re.search(
+        r"\d+ of 124 points did not settle, which means reach the target; give more --budget", loose.err
+    )
     run = Run.read("run.jsonl")
     assert run.end is not None
     assert (run.end.exit, run.end.reason) == (5, "unstable")
@@ -339,7 +340,7 @@ def test_a_file_that_is_no_run_is_not_touched(netpipe: Netpipe) -> None:
 def test_a_lost_variant_does_not_lose_the_others(netpipe: Netpipe) -> None:
     said = netpipe("run", "tcp", "shm", "pipe", *SMALL, fake="die=shm")
     assert said.code == 4
-    assert "netpipe-worker was killed by SIGKILL; the 3 variants are measured one by one now" in said.err
+    assert "netpipe-worker was killed by SIGKILL; now measuring the 3 variants one by one" in said.err
     assert re.search(r"^tcp .* 2/2$", said.out, re.MULTILINE)
     assert "✗ shm failed: netpipe-worker was killed by SIGKILL." in said.out
     run = Run.read("run.jsonl")
@@ -364,18 +365,19 @@ def test_a_disk_that_fills_while_the_worker_writes(netpipe: Netpipe) -> None:
 
 
 def test_a_disk_that_fills_before_the_last_line(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit on the size of a file is as good as a disk: the front's own writes meet it."""
-    end_of_file = command.finish
+    """The limit on the size of a file stands in for a disk: the last line of this side meets it."""
+    append = run_file.append
 
-    def fill(output: Path, end: object) -> int:
+    def fill(path: Path, record: Record) -> None:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (output.stat().st_size, before[1]))
+        if isinstance(record, End):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
         try:
-            return end_of_file(output, end)  # type: ignore[arg-type]
+            append(path, record)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    monkeypatch.setattr(command, "finish", fill)
+    monkeypatch.setattr(run_file, "append", fill)
     said = netpipe("run", "tcp", *SMALL)
     assert said.code == 4
     assert "netpipe: run.jsonl: File too large; what was measured so far is kept, free some space" in said.err
@@ -425,6 +427,6 @@ def test_an_error_of_ours_is_not_hidden(netpipe: Netpipe, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise ValueError("a mistake")
 
-    monkeypatch.setattr(command, "make_plan", broken)
+    monkeypatch.setattr(session, "_plan", broken)
     with pytest.raises(ValueError, match="a mistake"):
         cli.call(["run", "tcp"])

@@ -16,8 +16,8 @@ import click
 import pytest
 
 from netpipe import cli
-from netpipe.cli import _token
 from netpipe.cli.serve import instructions
+from netpipe.launch import token as tokens
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -193,12 +193,23 @@ def test_serve_says_what_to_run_on_the_other_host(settings: dict[str, str], last
     assert instructions(settings)[-1] == last
 
 
-def test_run_takes_the_token_of_this_host(netpipe: Netpipe, tmp_path: Path) -> None:
-    from netpipe.cli.run import make_plan
+def test_run_takes_the_token_of_this_host(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netpipe import native
+    from netpipe.session import Request, Session
 
-    assert "token-file" not in dict(make_plan({"host": "there"}, ("tcp",)).lines)
-    _token.make(_token.default_path())
-    assert dict(make_plan({"host": "there"}, ("tcp",)).lines)["token-file"] == str(_token.default_path())
-    mine = make_plan({"host": "there", "token-file": "mine"}, ("tcp",))
-    assert dict(mine.lines)["token-file"] == "mine"
-    assert "token-file" not in dict(make_plan({}, ("tcp",)).lines)
+    asked: list[str] = []
+    answer = native.plan
+    monkeypatch.setattr(native, "plan", lambda text: asked.append(text) or answer(text))
+
+    def token_file(**settings: str) -> str | None:
+        Session(Request(["tcp"], settings=settings))
+        lines = dict(line.partition(" ")[::2] for line in asked[-1].splitlines())
+        return lines.get("token-file")
+
+    assert token_file(host="there") is None
+    tokens.make(tokens.default_path())
+    assert token_file(host="there") == str(tokens.default_path())
+    assert token_file(host="there", **{"token-file": "mine"}) == "mine"
+    assert token_file() is None
+    monkeypatch.setenv("NETPIPE_TOKEN", "x" * 32)
+    assert token_file(host="there") is None
