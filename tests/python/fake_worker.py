@@ -217,7 +217,13 @@ def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
 
 def resolved(plan: dict[str, Any]) -> dict[str, Any]:
     curves = [
-        {"variant": one["variant"], "pattern": pattern, "points": len(plan["sizes"]), "reason": None}
+        {
+            "variant": one["variant"],
+            "pattern": pattern,
+            "ranks": 1 if one["module"] in ("null", "memcpy") else 2,
+            "points": len(plan["sizes"]),
+            "reason": None,
+        }
         for one in plan["variants"]
         for pattern in plan["patterns"]
     ]

@@ -235,11 +235,13 @@ def test_without_a_worker_it_says_how_to_get_one(netpipe: Netpipe, fake: Path) -
 
 
 def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
-    said = netpipe("run", "tcp", "shm:wait=poll", "--dry-run", "--launches", "3", "--budget", "10")
+    said = netpipe("run", "tcp", "shm:wait=poll", "null", "--dry-run", "--launches", "3", "--budget", "10")
     assert said.code == 0
-    assert re.search(r"^tcp +pingpong +124 +sndbuf=0 wait=block", said.out, re.MULTILINE)
-    assert re.search(r"^shm:wait=poll +pingpong +124 +wait=poll", said.out, re.MULTILINE)
-    assert "at most 60 s in 3 launches" in said.out
+    for line in ("tcp +pingpong +2 +124", "shm:wait=poll +pingpong +2 +124", "null +pingpong +1 +124"):
+        assert re.search(rf"^{line}", said.out, re.MULTILINE)
+    assert re.search(r"^tcp +sndbuf=0 wait=block", said.out, re.MULTILINE)
+    assert re.search(r"^shm:wait=poll +wait=poll", said.out, re.MULTILINE)
+    assert "at most 90 s in 3 launches" in said.out
     assert not Path("run.jsonl").exists()
 
 

@@ -15,6 +15,7 @@ from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 WIDEST_CHOICES = 32  # columns of choices in one unbroken word
 
@@ -56,7 +57,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
 
     out = console()
     for name, variants in stands_for.items():
-        out.print(f"{name} stands for {', '.join(variants)}", markup=False)
+        prose(out, f"{name} stands for {', '.join(variants)}")
         out.print()
     for place, name in enumerate(chosen):
         if place:
@@ -85,6 +86,11 @@ def modules_of(variants: list[str]) -> list[str]:
     return [variant.partition(":")[0] for variant in variants]
 
 
+def prose(out: Console, text: str | Text, style: str | None = None) -> None:
+    """A paragraph: wrapped at words on a terminal, one line elsewhere."""
+    out.print(text, style=style, markup=False, soft_wrap=not out.is_terminal)
+
+
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
     from rich.text import Text
 
@@ -107,7 +113,7 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
     out.print(made)
     for refused in listing["refused"]:
         out.print()
-        out.print(f"refused: {refused['path']}: {refused['reason']}", soft_wrap=True, markup=False)
+        prose(out, f"refused: {refused['path']}: {refused['reason']}")
     out.print()
     out.print(
         "netpipe list NAME shows the options of a module or pattern. A variant is a module with settings: "
@@ -119,12 +125,9 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
 def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
     from rich.text import Text
 
-    out.print(
-        Text(pattern["name"], style="bold").append(f": {pattern['summary']}", style="not bold"),
-        soft_wrap=True,
-    )
-    out.print(pattern["formula"], soft_wrap=True, style="dim", markup=False)
-    out.print(f"after {pattern['source']}", soft_wrap=True, style="dim", markup=False)
+    prose(out, Text(pattern["name"], style="bold").append(f": {pattern['summary']}", style="not bold"))
+    prose(out, pattern["formula"], style="dim")
+    prose(out, f"after {pattern['source']}", style="dim")
     if pattern["options"]:
         print_options(out, pattern["options"])
     if pattern.get("measures"):
@@ -141,9 +144,7 @@ def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
 def print_module(out: Console, module: dict[str, Any]) -> None:
     from rich.text import Text
 
-    out.print(
-        Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True
-    )
+    prose(out, Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"))
     words = [f"binds {module['version']}"]
     if module["below"]:
         words.append(
@@ -151,9 +152,9 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
         )
     words.append("one host or two" if module["crosses_hosts"] else "one host only")
     words.append(f"patterns: {' '.join(module['patterns']) or 'none'}")
-    out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
+    prose(out, "; ".join(words), style="dim")
     if not module["available"]:
-        out.print(f"not available: {module['reason']}", soft_wrap=True, markup=False)
+        prose(out, f"not available: {module['reason']}")
     print_options(out, module["options"], tuned=True)
 
 

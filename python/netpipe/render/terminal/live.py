@@ -168,18 +168,21 @@ class LiveTable:
         self._estimates = Estimates()
         self._counts = Counts()
         self._no_rate: set[str] = set()
+        self._skipped: set[tuple[str, str]] = set()  # whole curves
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis")
         self._live.start()
 
     def show(self, progress: Progress) -> None:
-        from netpipe.records import Variant
+        from netpipe.records import Skipped, Variant
 
         self._counts.add(progress)
         for _, record in progress.lines:
             self._estimates.add(record)
             if isinstance(record, Variant) and record.module == "null":
                 self._no_rate.add(record.variant)
+            elif isinstance(record, Skipped) and record.pattern and record.size_bytes is None:
+                self._skipped.add((record.variant, record.pattern))
         if progress.note:
             self.say(progress.note)
         self._live.update(self._drawn(progress), refresh=True)
@@ -216,6 +219,8 @@ class LiveTable:
         for planned in self._plan.variants:
             for pattern in self._plan.patterns:
                 curve = (planned.variant, pattern)
+                if curve in self._skipped:
+                    continue
                 keys = [(*curve, size) for size in sizes]
                 times = [self._estimates.time_ns(key) for key in keys]
                 moved = planned.variant not in self._no_rate

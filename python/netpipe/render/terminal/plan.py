@@ -28,17 +28,23 @@ def print_plan(out: Console, plan: Plan, answer: Mapping[str, Any], launches: in
         ("pattern", "name"),
         *([("ranks", "right")] if with_ranks else []),
         ("points", "right"),
-        ("settings", "left"),
+        ("", "left"),
     )
     for planned in plan.variants:
-        settings = " ".join(f"{name}={value}" for name, value in planned.options.items())
         for pattern in plan.patterns:
             curve = curves.get((planned.variant, pattern), {})
             reason = curve.get("reason")
             ranks = [str(curve.get("ranks", ""))] if with_ranks else []
             points = "none" if reason else str(curve.get("points", len(plan.sizes)))
-            words = Text(f"skipped: {reason}" if reason else settings)
-            made.add_row(planned.variant, pattern, *ranks, points, words)
+            made.add_row(
+                planned.variant, pattern, *ranks, points, Text(f"skipped: {reason}" if reason else "")
+            )
+    out.print(made)
+    out.print()
+    made = Rows(("variant", "name"), ("settings", "left"))
+    for planned in plan.variants:
+        settings = " ".join(f"{name}={value}" for name, value in planned.options.items())
+        made.add_row(planned.variant, Text(settings or "none"))
     out.print(made)
     out.print()
     for name, value in _settings(plan, answer, launches):
@@ -50,7 +56,8 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     if plan.sizes:
         kind = f", {plan.schedule.kind}" if plan.schedule else ""
         span = f"{size_text(plan.sizes[0])} to {size_text(plan.sizes[-1])}"
-        lines.append(("sizes", f"{len(plan.sizes)}, {span}{kind}"))
+        several = f"{len(plan.sizes)}, {span}" if len(plan.sizes) > 1 else size_text(plan.sizes[0])
+        lines.append(("sizes", f"{several}{kind}"))
     if plan.buffers is not None:
         offsets = f"offsets {plan.buffers.send_offset_bytes} and {plan.buffers.recv_offset_bytes} bytes"
         memory = size_text(answer.get("memory_bytes"))
