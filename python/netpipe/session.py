@@ -168,6 +168,7 @@ class Session:
             launch.find("local"),
             self.request.launches,
             watch,
+            [code["code"] for code in native.keys()["exit_codes"]],
             site=jobs.Site(self._job_settings),
             others=tuple(self._plans[1:]),
         )

@@ -245,6 +245,14 @@ def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
     assert not Path("run.jsonl").exists()
 
 
+def test_a_list_of_ranks_is_refused_when_nothing_takes_it(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "--ranks", "2,4")
+    assert said.code == 2
+    assert said.err.startswith(
+        "netpipe: --ranks 2,4: none of tcp takes all of these numbers of ranks; netpipe list"
+    )
+
+
 def test_dry_run_as_json(netpipe: Netpipe) -> None:
     answer = json.loads(netpipe("run", "tcp", "--dry-run", "--json").out)
     assert (answer["expected_s"], answer["launches"], len(answer["sizes"])) == (3, 1, 124)
@@ -255,6 +263,46 @@ def test_json_is_the_run_file_on_standard_output(netpipe: Netpipe) -> None:
     assert said.out == Path("run.jsonl").read_text()
     assert json.loads(said.out.splitlines()[-1])["type"] == "end"
     assert re.search(r"^tcp .* 2/2$", said.err, re.MULTILINE)  # people are told elsewhere
+
+
+def test_output_to_standard_output_is_the_records_and_no_file(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, "-o", "-")
+    assert said.code == 0
+    records = [json.loads(line)["type"] for line in said.out.splitlines()]
+    assert (records[0], records[-1], records.count("point")) == ("run", "end", 2)
+    assert re.search(r"^tcp .* 2/2$", said.err, re.MULTILINE)
+    assert list(Path().iterdir()) == []
+
+
+def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
+    assert netpipe("run", "tcp", *SMALL, "-o", "-", "-q", "--report", "report.html").code == 0
+    assert [path.name for path in Path().iterdir()] == ["report.html"]
+    assert "<html" in Path("report.html").read_text()
+
+
+def test_a_mistyped_run_keeps_the_good_one(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", *SMALL)
+    before = Path("run.jsonl").read_bytes()
+    said = netpipe("run", "shm", *SMALL, fake="unopened=shm")
+    assert said.code == 3
+    assert "netpipe: nothing was measured, and run.jsonl is still the earlier run\n" in said.err
+    assert "points are in" not in said.out
+    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
+    assert Path("run.jsonl").read_bytes() == before
+
+
+def test_one_is_not_called_several(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "--sizes", "8")
+    assert said.err.startswith("netpipe: 1 variant, 1 point, at most 3.0 s\n")
+    assert "1 point is in run.jsonl" in said.out
+
+
+def test_the_end_counts_settled_points_as_the_progress_does(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", fake="noisy passes=1")
+    settled = sum(point.converged is True for point in Run.read("run.jsonl").points)
+    assert 0 < settled < 124
+    assert f"124 points: 124 sampled, {settled} settled" in said.err
+    assert f"124 points, {settled} of them settled, are in run.jsonl" in said.out
 
 
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:

@@ -238,6 +238,71 @@ def test_list_as_json_is_what_the_worker_lists(netpipe: Netpipe) -> None:
     ]
 
 
+def test_list_shows_what_a_library_name_stands_for(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netpipe import native
+
+    said = netpipe("list", "mpi")
+    assert said.code == 3
+    assert "netpipe modules add mpi --mpicc PATH" in said.err
+    listing = native.list_()
+    tcp = next(one for one in listing["modules"] if one["name"] == "tcp")
+    option = {**tcp["options"][0], "name": "transport", "type": "choice", "choices": ["shm", "tcp"]}
+    for name in ("mpi@one", "mpi@two"):
+        listing["modules"].append({**tcp, "name": name, "launched": True, "options": [option]})
+    monkeypatch.setattr(native, "list_", lambda *_: listing)
+    said = netpipe("list", "mpi")
+    assert said.code == 0
+    assert said.out.startswith(
+        "mpi stands for mpi@one:transport=shm, mpi@one:transport=tcp, mpi@two:transport=shm, mpi@two:transport=tcp\n"
+    )
+    assert re.findall(r"^(mpi@\w+): made-up", said.out, re.MULTILINE) == ["mpi@one", "mpi@two"]
+    answer = json.loads(netpipe("list", "mpi", "--json").out)
+    assert [module["name"] for module in answer["modules"]] == ["mpi@one", "mpi@two"]
+    assert len(answer["stands_for"]["mpi"]) == 4
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("list", "tcp"), ("doctor",), ("run", "--dry-run")])
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_fits_the_terminal_and_keeps_its_columns(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = netpipe(*arguments)
+    assert said.code == 0
+    assert "…" not in said.out
+    for line in said.out.splitlines():
+        assert len(line) <= columns or not re.match(r"\S+  +\S", line), line
+
+
+def test_a_bare_name_stands_for_all_its_settings() -> None:
+    from netpipe.cli.show import matching
+
+    there = [
+        (variant, pattern)
+        for variant in ("tcp", "tcp:wait=poll", "mpi@a:transport=shm", "mpi@b", "mpix")
+        for pattern in ("pingpong", "overlap:computes=one", "overlap:computes=both")
+    ]
+    assert matching((), (), there) == ((), ())
+    assert matching(("mpi",), ("overlap",), there) == (
+        ("mpi@a:transport=shm", "mpi@b"),
+        ("overlap:computes=one", "overlap:computes=both"),
+    )
+    assert matching(("tcp", "mpi@a"), ("overlap:computes=one",), there) == (
+        ("tcp", "mpi@a:transport=shm"),  # a name that is there stands for itself
+        ("overlap:computes=one",),
+    )
+
+
+@pytest.mark.parametrize("command", ["show", "plot", "export"])
+def test_a_bare_pattern_is_found_by_every_command(netpipe: Netpipe, command: str) -> None:
+    netpipe("run", "tcp:wait=poll", "--pattern", "stream:reuse=50", "--sizes", "8,64k")
+    said = netpipe(command, "--pattern", "stream", "--variant", "tcp")
+    assert said.code == 0, said.err
+    said = netpipe(command, "--pattern", "pingpong")
+    assert said.code == 2
+    assert "the run has no points of pattern 'pingpong'; it has stream:reuse=50" in said.err
+
+
 def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("list", "tpc")
     assert (said.code, said.err) == (2, "netpipe: there is no module or pattern 'tpc'; did you mean 'tcp'?\n")

@@ -67,10 +67,16 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
 
         answer = native.plan(plan.text())
         resolved = msgspec.convert(answer, ResolvedPlan)
-        made = Measurement(plan, resolved, recording, launch.find("local"), launches, watch, silence_s)
+        made = Measurement(
+            plan, resolved, recording, launch.find("local"), launches, watch, severity(), silence_s
+        )
         return made.measure(interrupt), Run.read(recording.path), notes
 
     return run
+
+
+def severity() -> list[int]:
+    return [one["code"] for one in native.keys()["exit_codes"]]
 
 
 def measured(run: Run) -> list[str]:
@@ -259,11 +265,12 @@ def test_events_of_a_later_version_are_passed_over() -> None:
     assert decode(b'{"event":"ready","points":3}') == Ready(points=3)
 
 
-def test_wrong_bytes_are_the_worst_result() -> None:
-    assert worse(worse(0, 3), 4) == FAILED
-    assert worse(4, 1) == 1
-    assert worse(1, 4) == 1
-    assert worse(0, 77) == FAILED
+def test_wrong_bytes_are_the_worst_result(fake: Path) -> None:
+    order = severity()
+    assert worse(worse(0, 3, order), 4, order) == FAILED
+    assert worse(4, 1, order) == 1
+    assert worse(1, 4, order) == 1
+    assert worse(0, 77, order) == FAILED
 
 
 # ----------------------------------------------------------------------------------------------- finding the worker

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, USAGE, Failure
+from netpipe.failure import DONE, FAILED, INTERRUPTED, Failure
 from netpipe.launch import Assignment, Starter
 from netpipe.launch.events import AnyEvent
 from netpipe.launch.interrupt import Interrupt
@@ -19,14 +19,6 @@ from netpipe.records import AnyRecord, Error, Launch, Point, Run, Sample
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording
 
-SEVERITY = (
-    DONE,
-    UNAVAILABLE,
-    USAGE,
-    FAILED,
-    GATE,
-    INTERRUPTED,
-)  # the worker's order: wrong bytes are the worst result
 SILENCE_S = (
     30.0  # longer than three of the worker's own deadlines, after which it would have reported something
 )
@@ -49,8 +41,8 @@ Watch = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class Measurement:
-    """`plan` as the user gave it, `resolved` as the worker understood it. `others` have the same variants and patterns
-    with other settings; each launch measures them too.
+    """`plan` as the user gave it, `resolved` as the worker understood it. `severity` is all exit codes, the worst last.
+    `others` have the same variants and patterns with other settings; each launch measures them too.
     """
 
     plan: Plan
@@ -59,6 +51,7 @@ class Measurement:
     starter: Starter
     launches: int
     watch: Watch
+    severity: Sequence[int]
     silence_s: float = SILENCE_S
     site: Site = field(default_factory=Site)
     others: tuple[Plan, ...] = ()
@@ -104,7 +97,7 @@ class Measurement:
             worker.run(tell)
             tell(None)
             assert worker.exit_code is not None
-            worst = worse(worst, worker.exit_code)
+            worst = worse(worst, worker.exit_code, self.severity)
             if worker.exit_code in (DONE, INTERRUPTED):
                 if worker.died:  # it had to be killed: points that it had not written yet are lost
                     tell(None, worker.sentence)
@@ -177,6 +170,6 @@ def _what_follows(again: Sequence[Sequence[str]]) -> str:
     return ""
 
 
-def worse(one: int, other: int) -> int:
+def worse(one: int, other: int, severity: Sequence[int]) -> int:
     """The more serious of two exit codes. An unknown code counts as a failure."""
-    return max((code if code in SEVERITY else FAILED for code in (one, other)), key=SEVERITY.index)
+    return max((code if code in severity else FAILED for code in (one, other)), key=severity.index)
