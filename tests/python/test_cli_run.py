@@ -184,6 +184,19 @@ def test_a_wrong_file_is_a_sentence(netpipe: Netpipe, text: str, says: str) -> N
     assert not Path("run.jsonl").exists()
 
 
+def test_tables_of_two_commands_do_not_mix(netpipe: Netpipe) -> None:
+    Path("netpipe.toml").write_text(
+        '[memory]\ntimeout = 5\nranks = "2"\n[run]\nvariants = ["tcp"]\nsizes = "8"\ntarget = "3%"\nranks = 2\n'
+    )
+    said = netpipe("run")
+    assert said.code == 0, said.err
+    assert Run.read("run.jsonl").plans[0].target == 0.03
+    Path("netpipe.toml").write_text('[memory]\ntarget = "3%"\n')
+    said = netpipe("run", "tcp")
+    assert said.code == 2
+    assert "[memory] has an unknown key 'target'" in said.err
+
+
 def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("--config", "gone.toml", "run")
     assert (said.code, said.err) == (

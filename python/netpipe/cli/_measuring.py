@@ -54,21 +54,26 @@ class MeasuringCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         known = super().get_params(ctx)
-        if __name__ not in ctx.meta:
+        key = f"{__name__}.{id(self)}"  # `meta` is shared with the contexts of other commands
+        if key not in ctx.meta:
             taken = {option for parameter in known for option in parameter.opts}
             try:
-                ctx.meta[__name__] = [
+                ctx.meta[key] = [
                     option for option in self._plan_options() if not taken.intersection(option.opts)
                 ]
             except Failure as failure:
                 if not (ctx.resilient_parsing or _asks_for_help(ctx)):
                     raise
-                self.epilog = (
-                    f"More options come from netpipe-worker, which cannot be asked: {failure.sentence}."
-                )
-                ctx.meta[__name__] = []
+                ctx.meta[_PROBLEM] = failure.sentence
+                ctx.meta[key] = []
         front = [one for one in known if isinstance(one, click.Argument) or "--pattern" in one.opts]
-        return [*front, *ctx.meta[__name__], *(one for one in known if one not in front)]
+        return [*front, *ctx.meta[key], *(one for one in known if one not in front)]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if problem := ctx.meta.get(_PROBLEM):
+            formatter.write_paragraph()
+            formatter.write_text(f"More options come from netpipe-worker, which cannot be asked: {problem}.")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_ARGUMENTS] = list(args)
@@ -88,6 +93,7 @@ class MeasuringCommand(click.Command):
 
 
 _ARGUMENTS = f"{__name__}.arguments"
+_PROBLEM = f"{__name__}.problem"
 
 
 def _asks_for_help(ctx: click.Context) -> bool:
