@@ -159,7 +159,7 @@ def run(netpipe: Netpipe) -> Run:
 def test_there_and_back_by_the_ending(netpipe: Netpipe, run: Run, form: str) -> None:
     assert netpipe("export", "-o", f"points.{form}").code == 0
     said = netpipe("import", f"points.{form}", "-o", "back.jsonl")
-    assert (said.code, said.err) == (0, "netpipe: 14 points are in back.jsonl\n")
+    assert (said.code, said.err) == (0, "netpipe: 14 points written to back.jsonl\n")
     back = Run.read("back.jsonl")
     if form == "csv":
         for point in run.points:
@@ -196,13 +196,13 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
     ("arguments", "says"),
     [
         (("export", "--variant", "tpc"), "the run has no points of variant 'tpc'; did you mean 'tcp'?"),
-        (("export", "--pattern", "stream"), "the run has no points of pattern 'stream'; there are pingpong"),
+        (("export", "--pattern", "stream"), "the run has no points of pattern 'stream'; it has pingpong"),
         (("export", "--launch", "3"), "the run has no points of launch 3"),
         (("export", "gone.jsonl"), "gone.jsonl: No such file or directory"),
         (("import", "gone.out"), "gone.out: No such file or directory"),
         (("import", "wrong.csv"), "wrong.csv: row 1 is no point: object missing required field"),
         (("import", "wrong.json"), "wrong.json: it is no list of objects"),
-        (("import", "wrong.out"), "wrong.out has 2 columns, which is no np.out (3 or 5); name its --format"),
+        (("import", "wrong.out"), "wrong.out has 2 columns, and an np.out has 3 or 5; name its --format"),
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),

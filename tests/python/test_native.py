@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ from typing import Any
 import pytest
 
 from netpipe import native
-from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch import measure
+from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
 from netpipe.reading import losses, states
 
 ROOT = Path(__file__).parents[2]
@@ -98,9 +98,24 @@ def test_every_default_is_what_a_plan_without_the_key_has(keys: dict[str, Any]) 
             assert said["hash"] == plain["hash"], key["name"]
 
 
-def test_exit_codes_are_in_the_order_that_the_launcher_takes_them_in(keys: dict[str, Any]) -> None:
+def test_exit_codes_are_those_of_python_from_good_to_bad(keys: dict[str, Any]) -> None:
     codes = [one["code"] for one in keys["exit_codes"]]
-    assert [code for code in codes if code in measure.SEVERITY] == list(measure.SEVERITY)
+    assert set(codes) == {DONE, GATE, USAGE, UNAVAILABLE, FAILED, UNSTABLE, INTERRUPTED}
+    order = [codes.index(code) for code in (DONE, UNAVAILABLE, USAGE, FAILED, GATE, INTERRUPTED)]
+    assert order == sorted(order)
+
+
+def test_the_fake_worker_of_the_tests_has_the_same_keys(keys: dict[str, Any]) -> None:
+    fake = [sys.executable, str(Path(__file__).with_name("fake_worker.py")), "keys"]
+    theirs = json.loads(subprocess.run(fake, capture_output=True, check=True, timeout=60).stdout)
+    fields = ("name", "option", "metavar", "type", "default", "choices", "repeatable")
+    for key, real in zip(
+        theirs["plan_keys"],
+        [key for key in keys["plan_keys"] if key["option"] and not key["repeatable"]],
+        strict=True,
+    ):
+        assert {name: key[name] for name in fields} == {name: real[name] for name in fields}
+    assert [one["code"] for one in theirs["exit_codes"]] == [one["code"] for one in keys["exit_codes"]]
 
 
 def test_module_directories_are_those_that_the_worker_looks_in(

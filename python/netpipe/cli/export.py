@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.cli._formats import FORMATS, OF_ENDING
 from netpipe.failure import USAGE, Failure
 
@@ -23,8 +24,20 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(FORMATS), help="Default: by the ending of the output, else csv."
 )
 @click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
-@click.option("--variant", multiple=True, metavar="VARIANT", help="Only this variant; may be repeated.")
-@click.option("--pattern", multiple=True, metavar="NAME", help="Only this pattern; may be repeated.")
+@click.option(
+    "--variant",
+    multiple=True,
+    metavar="VARIANT",
+    shell_complete=complete_measured("variant"),
+    help="Only this variant; may be repeated.",
+)
+@click.option(
+    "--pattern",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_measured("pattern"),
+    help="Only this pattern; may be repeated.",
+)
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
 def command(
     run: str,
@@ -34,9 +47,10 @@ def command(
     pattern: tuple[str, ...],
     launch: int | None,
 ) -> None:
-    """Write the points of RUN [run.jsonl] as np.out of NetPIPE 3 or 5, CSV, Parquet or JSON.
+    """Write the points of RUN as np.out, CSV, Parquet or JSON.
 
-    np.out has no names in it: it holds one curve, which --variant, --pattern and --launch choose.
+    RUN is run.jsonl unless given. The np.out of NetPIPE 3 or 5 has no names: it holds one curve, which --variant,
+    --pattern and --launch select.
     """
     from netpipe.records import Run
     from netpipe.render.export import npout, table
@@ -62,9 +76,10 @@ def command(
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
-    from netpipe.cli.show import check_names
+    from netpipe.cli.show import matching
 
-    check_names(variants, patterns, [(point.variant, point.pattern) for point in run.points])
+    pairs = [(point.variant, point.pattern) for point in run.points]
+    variants, patterns = matching(variants, patterns, pairs)
     points = [
         point
         for point in run.points

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe import: what another program measured as a run, to stand beside ours."""
+"""netpipe import: makes a run of what another program measured, to compare it with ours."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="Default: by the ending, else by the columns of np.out.",
+    help="Default: by the ending of FILE, else by the columns of np.out.",
 )
 @click.option("-o", "--output", metavar="RUN", help="The run file  [FILE with the ending .jsonl]")
-@click.option("--variant", metavar="NAME", help="What the curve of an np.out belongs to  [the name of FILE]")
-@click.option("--pattern", metavar="NAME", default="pingpong", help="And its pattern  [pingpong]")
+@click.option("--variant", metavar="NAME", help="The variant of the curve in an np.out  [the name of FILE]")
+@click.option("--pattern", metavar="NAME", default="pingpong", help="The pattern of that curve  [pingpong]")
 def command(file: str, form: str | None, output: str | None, variant: str | None, pattern: str) -> None:
-    """Make a run of FILE: an np.out of NetPIPE 3 or 5, or points as CSV, Parquet or JSON.
+    """Make a run of FILE: np.out of NetPIPE, CSV, Parquet or JSON.
 
-    An np.out has no intervals, so what is imported has none: its time stands as the median, and the record says what it
-    really is.
+    An np.out of NetPIPE 3 or 5 has no intervals, so its points have none. Its time is taken as the median, and the
+    record says what it really is.
     """
     from netpipe.records import End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
+    from netpipe.render.units import counted
     from netpipe.run_file import make_room, now
 
     path = Path(file)
@@ -53,16 +54,18 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
         for point in points:
             run.write(encode(point))
         run.write(encode(End(exit=0, reason="done")))
-    click.echo(f"netpipe: {len(points)} points are in {target}", err=True)
+    click.echo(f"netpipe: {counted(len(points), 'point')} written to {target}", err=True)
 
 
 def guess(path: Path) -> str:
-    """npout3 or npout5, by the number of columns of the first line."""
+    """npout3 or npout5, by the number of columns in the first line."""
     words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
+        from netpipe.render.units import counted
+
         raise Failure(
-            USAGE, f"{path} has {len(words)} columns, which is no np.out (3 or 5); name its --format"
+            USAGE, f"{path} has {counted(len(words), 'column')}, and an np.out has 3 or 5; name its --format"
         )
     return form
 
@@ -71,7 +74,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError:
-        raise Failure(USAGE, f"{path} is no text, and so no np.out; name its --format") from None
+        raise Failure(USAGE, f"{path} is not text, so it cannot be an np.out; name its --format") from None
 
 
 def read(path: Path, form: str, variant: str, pattern: str) -> list[Point]:

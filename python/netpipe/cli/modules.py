@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Show which libraries were added and whether they still work; add and remove them."""
+    """Show, add and remove libraries that netpipe measures.
+
+    Without a command: the libraries that were added, and whether they still work.
+    """
     if context.invoked_subcommand is not None:
         if as_json:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.failure import USAGE, Failure
 
 # Those of render.pictures and render.figures, whose loading would slow every `netpipe --help`; a test holds
@@ -36,10 +37,20 @@ FORMATS = ("svg", "png", "pdf")
     "--format", "file_format", type=click.Choice(FORMATS), help="Default: the ending of --output, or svg."
 )
 @click.option(
-    "--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; repeat for more."
+    "--variant",
+    "variants",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_measured("variant"),
+    help="Only this variant; repeat for more.",
 )
 @click.option(
-    "--pattern", "patterns", metavar="NAME", multiple=True, help="Only this pattern; repeat for more."
+    "--pattern",
+    "patterns",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_measured("pattern"),
+    help="Only this pattern; repeat for more.",
 )
 @click.option("--title", metavar="TEXT", help="Instead of the figure's own.")
 @click.option(
@@ -59,14 +70,16 @@ def command(
     title: str | None,
     scale: str,
 ) -> None:
-    """Draw a figure of one RUN [run.jsonl], or of several laid over each other, as SVG, PNG or PDF.
+    """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
+
+    Several runs are laid over each other.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of
     NetPIPE; latency is the time over the size, loss what each layer keeps of the throughput of the one below. memory
     and startup are of netpipe memory: what opening a library costs, over the number of processes.
     """
     from netpipe import Run
-    from netpipe.cli.show import check_names
+    from netpipe.cli.show import matching
     from netpipe.render import openings
     from netpipe.render.figures.draw import draw
     from netpipe.render.figures.pictures import NothingToDraw, picture
@@ -76,7 +89,7 @@ def command(
     log = None if scale == "auto" else scale == "log"
     whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
     if figure not in OPENINGS:
-        check_names(
+        variants, patterns = matching(
             variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points]
         )
     try:

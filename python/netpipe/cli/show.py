@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe show: what run files say, on the terminal."""
+"""netpipe show: run files on the terminal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -21,21 +22,33 @@ if TYPE_CHECKING:
 @click.command
 @click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated."
+    "--variant",
+    multiple=True,
+    metavar="VARIANT",
+    shell_complete=complete_measured("variant"),
+    help="Show the points of this variant, or of all variants of this module; may be repeated.",
 )
 @click.option(
-    "--pattern", multiple=True, metavar="NAME", help="Only curves of this pattern; may be repeated."
+    "--pattern",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_measured("pattern"),
+    help="Only curves of this pattern; may be repeated.",
 )
-@click.option("--points", is_flag=True, help="The points of every curve.")
+@click.option("--points", is_flag=True, help="Show the points of every curve.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print summary, losses and states, and points if asked for, as JSON.",
 )
 def command(
     runs: tuple[Path, ...], variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool
 ) -> None:
-    """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size.
+    """Show the summary of RUN [run.jsonl] and what each layer loses.
 
-    Several runs are laid over each other: each variant says where its ranks were, else which file it is from.
+    With --variant or --points, shows every size. Several runs are laid over each other: each variant then says where
+    its ranks were, or which file it is from.
     """
     from netpipe.reading import merge
     from netpipe.reading.curves import curves
@@ -60,26 +73,35 @@ def command(
     print_summary(out, whole)
 
 
-def check_names(
+def matching(
     variants: tuple[str, ...], patterns: tuple[str, ...], there: Iterable[tuple[str, str]]
-) -> None:
-    """Raises Failure (2) for a name that the run does not have. `there` is (variant, pattern) of what it has."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names as the run has them. `there` is (variant, pattern) of what it has. A name that is not there stands for
+    all that begin with it and go on with settings: `tcp` for tcp:wait=poll, `mpi` for mpi@openmpi, `overlap` for
+    overlap:computes=one. Raises Failure (2) for a name without a match.
+    """
     pairs = list(there)
+    found = []
     for what, asked, known in (
-        ("variant", variants, [variant for variant, _ in pairs]),
-        ("pattern", patterns, [pattern for _, pattern in pairs]),
+        ("variant", variants, list(dict.fromkeys(variant for variant, _ in pairs))),
+        ("pattern", patterns, list(dict.fromkeys(pattern for _, pattern in pairs))),
     ):
+        full: list[str] = []
         for name in asked:
-            if name not in known:
+            some = [one for one in known if one == name] or [
+                one for one in known if one.startswith((f"{name}:", f"{name}@"))
+            ]
+            if not some:
                 near = get_close_matches(name, known, n=1)
-                hint = (
-                    f"did you mean '{near[0]}'?" if near else f"there are {', '.join(dict.fromkeys(known))}"
-                )
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known) or 'none'}"
                 raise Failure(USAGE, f"the run has no points of {what} '{name}'; {hint}")
+            full += some
+        found.append(tuple(dict.fromkeys(full)))
+    return found[0], found[1]
 
 
 def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:
-    check_names(variants, patterns, ((curve.variant, curve.pattern) for curve in found))
+    variants, patterns = matching(variants, patterns, ((curve.variant, curve.pattern) for curve in found))
     return [
         curve
         for curve in found

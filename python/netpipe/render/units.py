@@ -109,3 +109,8 @@ def span_text(seconds: float | None) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def counted(number: int, word: str, plural: str | None = None) -> str:
+    """1, "point" -> "1 point"; 2, "point" -> "2 points"."""
+    return f"{number} {word if number == 1 else plural or word + 's'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the token is that a server and its clients share, when nobody says otherwise."""
+"""The token that a server and its clients share: where it is unless the user names a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
-VARIABLE = "NETPIPE_TOKEN"  # the worker takes the token itself from there
+VARIABLE = "NETPIPE_TOKEN"  # the worker reads the token from it
 
 
 def default_path() -> Path:
@@ -17,7 +17,7 @@ def default_path() -> Path:
 
 
 def make(path: Path) -> bool:
-    """Writes a new token that only its owner can read. False where a file is there already, which is kept."""
+    """Writes a new token that only its owner can read. False when the file exists already; it is kept."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

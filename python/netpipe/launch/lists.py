@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several values of one setting: window:in_flight=1|4|16 is three patterns, tcp:sndbuf=64k|1M two variants, and
-send_offset=0..64:8 (from 0 to 64, by 8) nine. Of several such settings it is every combination, the last one changing
-fastest. What a value means is for the worker to say; known here are only the numbers of a range.
+send_offset=0..64:8 (0 to 64 in steps of 8) nine. Several such settings give every combination; the last one changes
+fastest. The worker interprets the values; only the numbers of a range are understood here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 from collections.abc import Iterable
 
 from netpipe.failure import USAGE, Failure
-from netpipe.reading.sweeps import UNITS
 
 BETWEEN = "|"
-MOST = 1000  # of one text: beyond it nobody meant it
+MOST = 1000  # values of one text: nobody means more
+UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # the worker's
 _NUMBER = r"(\d+)([kMG]?)"
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
 
 
 def expand(texts: Iterable[str]) -> tuple[str, ...]:
-    """Every variant, or pattern, that the texts mean, each once, in their order. Raises Failure (2)."""
+    """Every variant or pattern that the texts stand for, each once, in their order. Raises Failure (2)."""
     return tuple(dict.fromkeys(one for text in texts for one in _expanded(text)))
 
 
@@ -31,7 +31,10 @@ def _expanded(text: str) -> list[str]:
         return [text]
     choices = [_values(text, setting) for setting in settings.split(",")]
     if math.prod(map(len, choices)) > MOST:
-        raise Failure(USAGE, f"{text} means more than {MOST} at once; shorten its lists or widen their steps")
+        raise Failure(
+            USAGE,
+            f"{text} stands for more than {MOST} variants or patterns; shorten its lists or widen their steps",
+        )
     return [f"{name}:{','.join(combination)}" for combination in itertools.product(*choices)]
 
 
@@ -55,8 +58,9 @@ def _range(text: str, key: str, value: str) -> list[str]:
     if last < first or step == 0:
         wrong = "its step is 0" if step == 0 else "it ends before it begins"
         raise Failure(
-            USAGE, f"{text}: {value} is no range of {key}: {wrong}; write FIRST..LAST:STEP, as 0..64:8"
+            USAGE,
+            f"{text}: {value} is not a valid range of {key}: {wrong}; write FIRST..LAST:STEP, such as 0..64:8",
         )
     if (last - first) // step >= MOST:
-        raise Failure(USAGE, f"{text}: {value} means more than {MOST} values of {key}; write a wider step")
+        raise Failure(USAGE, f"{text}: {value} stands for more than {MOST} values of {key}; use a wider step")
     return [str(number) for number in range(first, last + 1, step)]
