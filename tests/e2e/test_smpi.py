@@ -189,7 +189,7 @@ def test_a_thousand_ranks_and_the_memory_of_each(netpipe: Netpipe, bounce: Calla
     [
         (("--launcher-args", "--cfg=smpi/bogus:1"), "Bad config key: smpi/bogus"),
         (("--launcher-args", "-platform nowhere.xml"), "nowhere.xml' does not exist"),
-        (("--hosts", "localhost:2"), "has the hosts of its platform"),
+        (("--hosts", "localhost:2"), "runs on the hosts of its platform file"),
     ],
 )
 def test_what_the_simulator_does_not_take_is_a_sentence(
