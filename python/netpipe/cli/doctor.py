@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe doctor: what can be measured here, what is missing, and what on this machine spoils measurements."""
+"""netpipe doctor: what can be measured here, what is missing, and what on this machine disturbs measurements."""
 
 from __future__ import annotations
 
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from netpipe.findings.doctor import Diagnosis
     from netpipe.libraries.adding.discover import Found
 
-MARKS = {
-    "severe": ("✗", "bold red"),
-    "warning": ("!", "yellow"),
-    "note": ("·", "dim"),
-    "good": ("✓", "green"),
-}
+MARKS = {"warning": ("!", "yellow"), "note": ("·", "dim"), "good": ("✓", "green")}
 PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 
 
 @click.command
-@click.option("--strict", is_flag=True, help="Exit with 1 if anything spoils measurements severely.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything disturbs measurements severely.")
 @click.option(
     "--yardstick/--no-yardstick",
     default=True,
@@ -45,7 +40,7 @@ PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool) -> int:
-    """Say what can be measured here, what is missing, and what on this machine spoils measurements.
+    """Say what can be measured here, what is missing, and what on this machine disturbs measurements.
 
     Exits with 0 where something can be measured, with 3 where nothing can.
     """
@@ -63,11 +58,15 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
     if as_json:
+        import msgspec
+
         answer = {
             "host": socket.gethostname(),
             "possible": diagnosis.possible,
             "exit": code,
-            **asdict(diagnosis),
+            "layers": [asdict(layer) for layer in diagnosis.layers],
+            "missing": [asdict(missing) for missing in diagnosis.missing],
+            "findings": msgspec.to_builtins(diagnosis.findings),
             "mpi": [{**asdict(library), "mpicc": str(library.mpicc)} for library in libraries],
             "yardstick": measured,
             "yardstick_problem": problem,
@@ -81,7 +80,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     print_host(out, environment, measured, problem)
     print_layers(out, diagnosis)
     print_libraries(out, libraries, {one.module.name: one.advice for one in there if one.advice})
-    print_spoilers(out, diagnosis)
+    print_disturbances(out, diagnosis)
     print_verdict(out, diagnosis)
     return code
 
@@ -206,20 +205,17 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
         out.print(marked("note", what))
 
 
-def print_spoilers(out: Console, diagnosis: Diagnosis) -> None:
+def print_disturbances(out: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
+    from netpipe.render.terminal.findings import print_findings
+
     out.print()
-    if not diagnosis.spoilers:
-        out.print(marked("good", Text("Nothing that is known to spoil measurements was found.")))
+    if not diagnosis.findings:
+        out.print(marked("good", Text("Nothing is known to disturb measurements here.")))
         return
-    out.print(Text("spoils measurements", style="bold"))
-    for spoiler in diagnosis.spoilers:
-        what = Text(f"{spoiler.what}. ", style="bold" if spoiler.severity != "note" else "")
-        what.append(spoiler.why, style="not bold")
-        if spoiler.fix:
-            what.append("\n→ ", style="not bold dim").append(spoiler.fix, style="not bold cyan")
-        out.print(marked(spoiler.severity, what))
+    out.print(Text("disturbs measurements", style="bold"))
+    print_findings(out, diagnosis.findings)
 
 
 def print_verdict(out: Console, diagnosis: Diagnosis) -> None:

@@ -144,9 +144,10 @@ class Starts:
 def conclude(run: Run, output: Path, as_json: bool) -> None:
     import sys
 
+    from netpipe.reading import Reading
     from netpipe.render.terminal.summary import console, print_summary
 
     out = console(sys.stderr if as_json else sys.stdout)
-    print_summary(out, run)
+    print_summary(out, Reading(run))
     out.print()
     out.print(f"All of it is in {output}; netpipe report {output} makes a page of it.", soft_wrap=True)

@@ -67,6 +67,7 @@ def command(
     """
     from netpipe import Run
     from netpipe.cli.show import check_names
+    from netpipe.reading import Reading
     from netpipe.render import openings
     from netpipe.render.figures.draw import draw
     from netpipe.render.figures.pictures import NothingToDraw, picture
@@ -74,11 +75,9 @@ def command(
     chosen = file_format or _format_of(output)
     target = output or Path(f"{figure}.{chosen}")
     log = None if scale == "auto" else scale == "log"
-    whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
+    whole = [Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),)]
     if figure not in OPENINGS:
-        check_names(
-            variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points]
-        )
+        check_names(variants, patterns, [name for reading in whole for name in reading.by_name])
     try:
         if figure in OPENINGS:
             drawn = openings.picture(whole, figure, variants, title)

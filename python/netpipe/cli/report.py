@@ -23,10 +23,10 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     distrust. Several runs are laid over each other: each variant says where its ranks were (--pin, or on several
     hosts), else which file it is from.
     """
-    from netpipe.reading import merge
+    from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    write(merge.read(files), target, title)
+    write(Reading(merge.read(files)), target, title)
     click.echo(f"netpipe: the report is in {target}", err=True)

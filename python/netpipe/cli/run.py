@@ -364,10 +364,11 @@ def finish(output: Path, end: End) -> int:
 
 
 def conclude(run: Run, output: Path, as_json: bool) -> None:
+    from netpipe.reading import Reading
     from netpipe.render.terminal.summary import console, print_summary
 
     out = console(sys.stderr if as_json else sys.stdout)
-    print_summary(out, run)
+    print_summary(out, Reading(run))
     out.print()
     out.print(
         f"{len(run.points)} points are in {output}; netpipe report {output} makes a page of them.",
@@ -377,9 +378,10 @@ def conclude(run: Run, output: Path, as_json: bool) -> None:
 
 def make_report(output: Path, report: Path, quiet: bool) -> None:
     from netpipe.cli import say
+    from netpipe.reading import Reading
     from netpipe.records import Run
     from netpipe.render.page.page import write
 
-    write(Run.read(output), report)
+    write(Reading(Run.read(output)), report)
     if not quiet:
         say(f"the report is in {report}")

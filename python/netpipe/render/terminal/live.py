@@ -124,13 +124,14 @@ class LiveTable:
         self._live.start()
 
     def show(self, progress: Progress) -> None:
+        from netpipe.reading.layers import is_idle
         from netpipe.records import Point, Variant
 
         for _, record in progress.lines:
             self._estimates.add(record)
             if isinstance(record, Point):
                 self._done.setdefault((record.variant, record.pattern), set()).add(record.size_bytes)
-            elif isinstance(record, Variant) and record.module == "null":
+            elif isinstance(record, Variant) and is_idle(record):
                 self._no_rate.add(record.variant)
         if progress.note:
             self.say(progress.note)
@@ -189,15 +190,13 @@ class LiveTable:
         """That the machine changes under the run is said when it happens."""
         from rich.text import Text
 
+        from netpipe.findings.machine_state import change_sentence
         from netpipe.reading.states import states
-        from netpipe.render.sentences import state_sentences
 
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = Text(
-            state_sentences(seen)[len(seen.changes) - 1], style="yellow", no_wrap=True, overflow="ellipsis"
-        )
+        text = Text(change_sentence(seen.changes[-1]), style="yellow", no_wrap=True, overflow="ellipsis")
         return [text]
 
     def _bar(self, progress: Progress) -> RenderableType:
