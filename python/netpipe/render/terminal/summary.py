@@ -129,7 +129,7 @@ def curve_table(
         ("peak", "right"),
         ("at", "right"),
         ("n½", "right"),
-        ("converged", "right"),
+        ("settled", "right"),
     )
     for curve, summary in rows:
         rated = not reading.is_idle(curve.variant)
