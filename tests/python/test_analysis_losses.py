@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.reading.losses import STACK, Loss, losses
+from netpipe.reading.layers import STACK
+from netpipe.reading.losses import Loss, losses
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
-from netpipe.render.sentences import largest_losses, loss_sentence
+from netpipe.render.losses import largest_losses, loss_sentence
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
 

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.reading.summary import Summary, summary
+from netpipe.findings import judge
+from netpipe.reading import Reading
+from netpipe.reading.summary import Summary
 from netpipe.records import Plan, PlannedVariant, Point, Run
-from netpipe.render.remarks import remarks
 
 
 def of(*points: Point) -> Summary:
-    (only,) = summary(Run(points))
+    (only,) = Reading(Run(points)).summaries
     return only
 
 
@@ -129,7 +130,9 @@ def test_curves_come_in_the_order_of_the_plan() -> None:
 
     made = run(sizes=[8])
     made.points.reverse()
-    assert [s.variant for s in summary(made)] == [planned.variant for planned in made.plans[0].variants]
+    assert [s.variant for s in Reading(made).summaries] == [
+        planned.variant for planned in made.plans[0].variants
+    ]
 
 
 def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
@@ -144,7 +147,7 @@ def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
             ),
         ]
     )
-    assert [(s.pattern, s.variant) for s in summary(made)] == [
+    assert [(s.pattern, s.variant) for s in Reading(made).summaries] == [
         ("window:in_flight=64", "shm"),
         ("window:in_flight=64", "tcp"),
         ("pingpong", "shm"),
@@ -154,5 +157,5 @@ def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
 
 def test_what_did_not_converge_is_counted_over_the_patterns() -> None:
     made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
-    (remark,) = [sentence for _, sentence in remarks(made, summary(made), ()) if "did not reach" in sentence]
-    assert remark.startswith("2 of 2 points did not reach the target (tcp 2);")
+    (found,) = [finding for finding in judge(Reading(made)).findings if finding.rule == "target-missed"]
+    assert found.what.startswith("2 of 2 points did not reach the target (tcp 2).")

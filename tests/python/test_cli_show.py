@@ -15,6 +15,7 @@ from synthetic import point
 
 from netpipe.launch.events import Pass, Ready
 from netpipe.launch.measure import Progress
+from netpipe.reading import Reading
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
@@ -38,7 +39,7 @@ def lines_of(text: str) -> list[str]:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_summary_fits(run: Run, width: int) -> None:
     out = io.StringIO()
-    print_summary(Console(file=out, width=width), run)
+    print_summary(Console(file=out, width=width), Reading(run))
     lines = lines_of(out.getvalue())
     assert max(map(len, lines)) <= width
     for variant in ALL:
@@ -61,18 +62,21 @@ def test_a_loss_of_too_few_samples_has_a_mark() -> None:
     planned = Plan(variants=[PlannedVariant(variant=name, module=name) for name in ("memcpy", "shm")])
     measured = Run([planned, *layers, fast, slow])
     out = io.StringIO()
-    print_summary(Console(file=out, width=100), measured)
+    print_summary(Console(file=out, width=100), Reading(measured))
     row = next(line for line in lines_of(out.getvalue()) if line.startswith("shm ") and "memcpy" in line)
     assert re.search(r"~2\.00× +~10\.0 ns +~50 %", row), row
 
 
-def test_a_narrow_terminal_cuts_words_and_not_numbers(run: Run) -> None:
+def test_a_narrow_terminal_loses_no_numbers_and_no_words(run: Run) -> None:
     wide, narrow = io.StringIO(), io.StringIO()
-    print_summary(Console(file=wide, width=200), run)
-    print_summary(Console(file=narrow, width=74), run)
+    print_summary(Console(file=wide, width=200), Reading(run))
+    print_summary(Console(file=narrow, width=74), Reading(run))
     numbers = re.compile(r"\d+(?:\.\d+)? \[.*?\] [µn]s|\d+/124")
     assert numbers.findall(narrow.getvalue()) == numbers.findall(wide.getvalue())
-    assert "…" in narrow.getvalue()
+    assert "…" not in narrow.getvalue()
+    assert re.search(r"^loss of .* it adds", wide.getvalue(), re.MULTILINE)
+    assert "it adds" not in narrow.getvalue()
+    assert "Each layer adds: shm: " in " ".join(narrow.getvalue().split())
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -147,7 +151,7 @@ def test_an_interval_has_one_unit() -> None:
 def test_show_says_what_was_measured_and_the_summary(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("show")
     assert said.code == 0
-    assert "tcp:wait=poll by pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in " ".join(
+    assert "tcp:wait=poll with pingpong at 124 sizes from 1 B to 8 MiB+3 on fake, made up" in " ".join(
         said.out.split()
     )
     assert re.search(r"^loss of +against +", said.out, re.MULTILINE)

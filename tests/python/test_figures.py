@@ -15,6 +15,7 @@ from synthetic import Layer, point, run
 
 from netpipe.cli import plot
 from netpipe.failure import USAGE, Failure
+from netpipe.reading import Reading
 from netpipe.records import Header, Point, Run, encode
 from netpipe.render.figures import draw as figures
 from netpipe.render.figures.draw import draw, spread
@@ -42,7 +43,7 @@ def test_every_figure_is_written_in_every_format(
     real: Run, figure: str, file_format: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "figure"
-    draw(picture([real], figure), path, file_format)
+    draw(picture([Reading(real)], figure), path, file_format)
     written = path.read_bytes()
     assert written.startswith(MAGIC[file_format])
     assert len(written) > 10_000
@@ -50,7 +51,7 @@ def test_every_figure_is_written_in_every_format(
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_curve_and_bound_is_named_in_the_figure(real: Run, figure: str, tmp_path: Path) -> None:
-    drawn = picture([real], figure)
+    drawn = picture([Reading(real)], figure)
     draw(drawn, tmp_path / "f.svg", "svg")
     said = names((tmp_path / "f.svg").read_text())
     assert len(drawn.lines) >= 5
@@ -61,7 +62,7 @@ def test_every_curve_and_bound_is_named_in_the_figure(real: Run, figure: str, tm
 
 
 def test_an_svg_needs_no_font_and_no_network(real: Run, tmp_path: Path) -> None:
-    draw(picture([real], "throughput"), tmp_path / "f.svg", "svg")
+    draw(picture([Reading(real)], "throughput"), tmp_path / "f.svg", "svg")
     svg = (tmp_path / "f.svg").read_text()
     assert "<text" not in svg
     assert "font-family" not in svg
@@ -72,14 +73,14 @@ def test_an_svg_needs_no_font_and_no_network(real: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file_format", figures.FORMATS)
 def test_the_same_run_gives_the_same_bytes(real: Run, file_format: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        draw(picture([real], "latency"), tmp_path / name, file_format)
+        draw(picture([Reading(real)], "latency"), tmp_path / name, file_format)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_hostile_name_is_text(tmp_path: Path) -> None:
     made = Run([point(HOSTILE, size, 100.0 + size) for size in SIZES])
     for file_format in figures.FORMATS:
-        draw(picture([made], "throughput", title=HOSTILE), tmp_path / "f", file_format)
+        draw(picture([Reading(made)], "throughput", title=HOSTILE), tmp_path / "f", file_format)
         assert (tmp_path / "f").stat().st_size > 5_000
         if file_format == "svg":
             svg = (tmp_path / "f").read_text()
@@ -90,7 +91,7 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
 
 
 def test_points_that_did_not_converge_are_hollow(real: Run) -> None:
-    drawn = picture([real], "throughput", ["tcp"])
+    drawn = picture([Reading(real)], "throughput", ["tcp"])
     (line,) = drawn.lines
     loose = {p.size_bytes for p in real.points if p.variant == "tcp" and not p.converged}
     assert {size for size, hollow in zip(line.size_bytes, line.hollow, strict=True) if hollow} == loose
@@ -98,7 +99,7 @@ def test_points_that_did_not_converge_are_hollow(real: Run) -> None:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_has_its_bounds(real: Run, figure: str) -> None:
-    drawn = picture([real], figure)
+    drawn = picture([Reading(real)], figure)
     said = [bound.label for bound in drawn.bounds] + list(drawn.beyond)
     if figure == "loss":
         assert said == ["all of it"]
@@ -109,7 +110,7 @@ def test_every_figure_has_its_bounds(real: Run, figure: str) -> None:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_curves_and_bounds_lie_inside_the_axes(real: Run, figure: str) -> None:
-    drawn = picture([real], figure)
+    drawn = picture([Reading(real)], figure)
     inside = [(line.x, line.y) for line in drawn.lines] + [(bound.x, bound.y) for bound in drawn.bounds]
     for xs, ys in inside:
         assert all(drawn.x.holds(x) for x in xs)
@@ -117,15 +118,15 @@ def test_curves_and_bounds_lie_inside_the_axes(real: Run, figure: str) -> None:
 
 
 def test_the_floor_of_the_harness_is_no_layer(real: Run) -> None:
-    assert "null" not in [line.variant for line in picture([real], "latency").lines]
-    assert [line.variant for line in picture([real], "latency", ["null"]).lines] == ["null"]
+    assert "null" not in [line.variant for line in picture([Reading(real)], "latency").lines]
+    assert [line.variant for line in picture([Reading(real)], "latency", ["null"]).lines] == ["null"]
 
 
 def test_the_figures_agree_with_the_points(real: Run) -> None:
     at = next(p for p in real.points if p.variant == "tcp" and p.size_bytes == 1024)
     found: dict[str, tuple[float, ...]] = {}
     for figure in ("throughput", "latency", "signature", "saturation"):
-        (line,) = picture([real], figure, ["tcp"]).lines
+        (line,) = picture([Reading(real)], figure, ["tcp"]).lines
         place = line.size_bytes.index(1024)
         found[figure] = (line.x[place], line.y[place])
     assert at.bytes_per_s is not None
@@ -138,7 +139,9 @@ def test_the_figures_agree_with_the_points(real: Run) -> None:
 
 
 def test_a_curve_has_the_same_colour_in_every_figure(real: Run) -> None:
-    colors = [{line.variant: line.color for line in picture([real], figure).lines} for figure in FIGURES]
+    colors = [
+        {line.variant: line.color for line in picture([Reading(real)], figure).lines} for figure in FIGURES
+    ]
     assert all(colors[0][variant] == color for some in colors for variant, color in some.items())
 
 
@@ -148,7 +151,7 @@ def test_runs_laid_over_each_other_share_colours_and_differ_in_dashes(real: Run)
         for n in SIZES
     ]
     imported = Run([Header(schema=1, run="0" * 32), *old], path="np.out")
-    now, then = picture([real, imported], "throughput", ["tcp"]).lines
+    now, then = picture([Reading(real), Reading(imported)], "throughput", ["tcp"]).lines
     assert now.color == then.color
     assert now.dash != then.dash
     assert then.label == "tcp, np"
@@ -156,20 +159,20 @@ def test_runs_laid_over_each_other_share_colours_and_differ_in_dashes(real: Run)
 
 
 def test_a_linear_axis_is_kept_where_no_curve_is_pressed_flat(real: Run) -> None:
-    assert picture([real], "throughput").y.log
+    assert picture([Reading(real)], "throughput").y.log
     logarithmic = [
-        picture([real], "throughput", ["unix", "tcp"], log=log).y.log for log in (None, True, False)
+        picture([Reading(real)], "throughput", ["unix", "tcp"], log=log).y.log for log in (None, True, False)
     ]
     assert logarithmic == [False, True, False]
 
 
 def test_what_is_not_there_is_said(real: Run) -> None:
     with pytest.raises(NothingToDraw, match="nothing to draw for mpi; there are null \\(pingpong\\), memcpy"):
-        picture([real], "throughput", ["mpi"])
+        picture([Reading(real)], "throughput", ["mpi"])
     with pytest.raises(NothingToDraw, match="no two of the layers stand on each other"):
-        picture([real], "loss", ["memcpy"])
+        picture([Reading(real)], "loss", ["memcpy"])
     with pytest.raises(NothingToDraw, match="no size was finished"):
-        picture([Run()], "throughput")
+        picture([Reading(Run())], "throughput")
 
 
 def test_many_variants_with_long_names_have_a_legend(tmp_path: Path) -> None:
@@ -184,14 +187,14 @@ def test_many_variants_with_long_names_have_a_legend(tmp_path: Path) -> None:
         for k in range(20)
     ]
     made = run(layers, SIZES)
-    draw(picture([made], "throughput"), tmp_path / "f.svg", "svg")
+    draw(picture([Reading(made)], "throughput"), tmp_path / "f.svg", "svg")
     said = names((tmp_path / "f.svg").read_text())
     assert all(layer.name in said for layer in layers)
 
 
 def test_one_point_is_a_figure(tmp_path: Path) -> None:
     for figure in FIGURES:
-        drawn: Picture = picture([run(sizes=[8])], figure)
+        drawn: Picture = picture([Reading(run(sizes=[8]))], figure)
         assert drawn.x.low < drawn.lines[0].x[0] < drawn.x.high
         draw(drawn, tmp_path / "f.png", "png")
 

@@ -14,12 +14,14 @@ from rich.console import Console
 
 from netpipe.cli.plot import OPENINGS
 from netpipe.cli.plot import command as plot
+from netpipe.reading import Reading
 from netpipe.reading.openings import Spread, openings
 from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
 from netpipe.render.figures.draw import draw
 from netpipe.render.figures.pictures import NothingToDraw
-from netpipe.render.openings import FIGURES, picture, terminal_table
+from netpipe.render.openings import FIGURES, picture
 from netpipe.render.page.page import page
+from netpipe.render.terminal import openings as terminal
 
 MIB = 1 << 20
 
@@ -90,12 +92,12 @@ def test_a_run_that_measured_something_else_read_memory_too_early() -> None:
     run = made(variant(0, "mpi@b", [MIB, MIB], [0.1, 0.1], 0.1), patterns=["pingpong"])
     assert openings(run) == ()
     with pytest.raises(NothingToDraw, match="netpipe memory does that"):
-        picture([run], "memory", (), None)
+        picture([Reading(run)], "memory", (), None)
 
 
 def test_the_table_has_a_dash_for_what_is_not_known() -> None:
     stream = io.StringIO()
-    Console(width=160, file=stream).print(terminal_table(openings(RUN)))
+    Console(width=160, file=stream).print(terminal.table(openings(RUN)))
     text = stream.getvalue()
     rows = {tuple(words[:2]): words for line in text.splitlines() if (words := line.split())}
     assert rows["mpi@a", "2"].count("\u2013") == 3
@@ -104,13 +106,13 @@ def test_the_table_has_a_dash_for_what_is_not_known() -> None:
 
 
 def test_pictures_lay_the_libraries_over_each_other() -> None:
-    drawn = picture([RUN], "memory", (), None)
+    drawn = picture([Reading(RUN)], "memory", (), None)
     lines = {line.label: line for line in drawn.lines}
     assert set(lines) == {"mpi@b", "shm"}
     assert list(lines["mpi@b"].x) == [2, 4]
     assert list(lines["mpi@b"].y) == [11 * MIB, 15 * MIB]
     assert (lines["mpi@b"].low[0], lines["mpi@b"].high[0]) == (10 * MIB, 30 * MIB)
-    startup = picture([RUN, RUN], "startup", ("shm",), "mine")
+    startup = picture([Reading(RUN), Reading(RUN)], "startup", ("shm",), "mine")
     assert startup.title == "mine"
     assert [(line.y, line.dash) for line in startup.lines] == [((2e6,), 0), ((2e6,), 1)]
 
@@ -121,7 +123,7 @@ def test_figures_are_drawn_and_the_command_knows_them(tmp_path: Path) -> None:
     everything = [RUN.header, *RUN.plans, *RUN.variants]
     file.write_bytes(b"".join(encode(record) for record in everything if record is not None))
     for figure in FIGURES:
-        draw(picture([RUN], figure, (), None), tmp_path / f"{figure}.svg", "svg")
+        draw(picture([Reading(RUN)], figure, (), None), tmp_path / f"{figure}.svg", "svg")
         done = CliRunner().invoke(
             plot, [str(file), "--figure", figure, "-o", str(tmp_path / f"{figure}-2.svg")]
         )
@@ -132,10 +134,10 @@ def test_figures_are_drawn_and_the_command_knows_them(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_them() -> None:
-    text = page(RUN)
+    text = page(Reading(RUN))
     assert "What opening each library costs" in text
     assert "11.0 [10.0 30.0] MiB" in text
-    assert "What opening mpi@b, mpi@a and shm costs, with 2 to 4 processes." in text
+    assert "The cost of opening mpi@b, mpi@a and shm with 2 to 4 processes." in text
     assert "<h1>mpi@b, mpi@a and shm on here</h1>" in text
     # Its figures are drawn although there is no curve.
     assert all(
@@ -151,5 +153,5 @@ def test_the_report_shows_them() -> None:
         pytest.approx(10 * MIB, 1e-4),
         pytest.approx(30 * MIB, 1e-4),
     )
-    assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: least and most of all launches)"
+    assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: minimum and maximum of all launches)"
     assert startup["views"][0]["series"][1]["text"] == ["2 processes: 2 ms"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe doctor: checks what can be measured here, what is missing, and what on this machine spoils measurements."""
+"""netpipe doctor: checks what can be measured here, what is missing, and what on this machine disturbs measurements."""
 
 from __future__ import annotations
 
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from netpipe.findings.doctor import Diagnosis
     from netpipe.libraries.adding.discover import Found
 
-MARKS = {
-    "severe": ("✗", "bold red"),
-    "warning": ("!", "yellow"),
-    "note": ("·", "dim"),
-    "good": ("✓", "green"),
-}
+MARKS = {"warning": ("!", "yellow"), "note": ("·", "dim"), "good": ("✓", "green")}
 PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 
 
 @click.command
-@click.option("--strict", is_flag=True, help="Exit with 1 if anything spoils measurements severely.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything disturbs measurements severely.")
 @click.option(
     "--yardstick/--no-yardstick",
     default=True,
@@ -48,7 +43,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     """Check what can be measured here, and what gets in the way.
 
     Shows the host, the modules that can be used, what is missing and how to get it, the MPI libraries of this machine,
-    and everything known to spoil measurements. Exits with 0 when something can be measured, with 3 when nothing can.
+    and everything known to disturb measurements. Exits with 0 when something can be measured, with 3 when nothing can.
     """
     from netpipe import native
     from netpipe.findings.doctor import diagnose
@@ -64,11 +59,15 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
     if as_json:
+        import msgspec
+
         answer = {
             "host": socket.gethostname(),
             "possible": diagnosis.possible,
             "exit": code,
-            **asdict(diagnosis),
+            "layers": [asdict(layer) for layer in diagnosis.layers],
+            "missing": [asdict(missing) for missing in diagnosis.missing],
+            "findings": msgspec.to_builtins(diagnosis.findings),
             "mpi": [library.as_json() for library in libraries],
             "yardstick": measured,
             "yardstick_problem": problem,
@@ -82,7 +81,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     print_host(out, environment, measured, problem)
     print_layers(out, diagnosis)
     print_libraries(out, libraries, {one.module.name: one.advice for one in there if one.advice})
-    print_spoilers(out, diagnosis)
+    print_disturbances(out, diagnosis)
     print_verdict(out, diagnosis)
     return code
 
@@ -187,25 +186,22 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
         out.print(marked("note", what))
 
 
-def print_spoilers(out: Console, diagnosis: Diagnosis) -> None:
+def print_disturbances(out: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
+    from netpipe.render.terminal.findings import print_findings
+
     out.print()
-    if not diagnosis.spoilers:
-        out.print(marked("good", Text("Nothing was found that is known to spoil measurements.")))
+    if not diagnosis.findings:
+        out.print(marked("good", Text("Nothing is known to disturb measurements here.")))
         return
-    out.print(Text("spoils measurements", style="bold"))
-    for spoiler in diagnosis.spoilers:
-        what = Text(f"{spoiler.what}. ", style="bold" if spoiler.severity != "note" else "")
-        what.append(spoiler.why, style="not bold")
-        if spoiler.fix:
-            what.append("\n→ ", style="not bold dim").append(spoiler.fix, style="not bold cyan")
-        out.print(marked(spoiler.severity, what))
+    out.print(Text("disturbs measurements", style="bold"))
+    print_findings(out, diagnosis.findings)
 
 
 def print_verdict(out: Console, diagnosis: Diagnosis) -> None:
     out.print()
-    from netpipe.render.units import counted
+    from netpipe.units import counted
 
     found = ", ".join(
         counted(count, severity, PLURALS[severity]) for severity, count in diagnosis.counts.items()
@@ -235,7 +231,7 @@ def marked(severity: str, text: Any) -> Any:
 
 
 def yardstick_words(measured: Mapping[str, float | None]) -> str:
-    from netpipe.render.units import rate_text, time_text
+    from netpipe.units import rate_text, time_text
 
     parts = []
     if measured["bounce_ns"] is not None:
@@ -272,7 +268,7 @@ def fact(facts: Any, path: str) -> Any:
 
 
 def _processor(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     yield fact(facts, "cpu.model") or ""
     cores, sockets, logical = (fact(facts, f"cpu.{name}") for name in ("cores", "sockets", "logical"))
@@ -301,7 +297,7 @@ def _speed(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _memory(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     total, available = fact(facts, "memory.total_bytes"), fact(facts, "memory.available_bytes")
     if total:
@@ -325,7 +321,7 @@ def _kernel(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _network(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import rate_text
+    from netpipe.units import rate_text
 
     for interface in fact(facts, "network.interfaces") or []:
         if interface.get("name") == "lo" or interface.get("state") == "down":
@@ -344,7 +340,7 @@ def _network(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     if cpus := fact(facts, "limits.allowed_cpus"):
         yield f"processors {cpus}"

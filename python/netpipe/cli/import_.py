@@ -35,8 +35,8 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
     """
     from netpipe.records import End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
-    from netpipe.render.units import counted
     from netpipe.run_file import make_room, now
+    from netpipe.units import counted
 
     path = Path(file)
     target = Path(output) if output else path.with_suffix(".jsonl")
@@ -62,7 +62,7 @@ def guess(path: Path) -> str:
     words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
-        from netpipe.render.units import counted
+        from netpipe.units import counted
 
         raise Failure(
             USAGE, f"{path} has {counted(len(words), 'column')}, and an np.out has 3 or 5; name its --format"

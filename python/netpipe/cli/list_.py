@@ -189,7 +189,7 @@ def values(option: dict[str, Any]) -> str:
     if option["type"] == "bool":
         return "yes|no"
     if option["type"] in ("int", "size"):
-        from netpipe.render.units import size_text
+        from netpipe.units import size_text
 
         show = size_text if option["type"] == "size" else str
         least, most = option["min"], option["max"]

@@ -72,7 +72,7 @@ class Starts:
 
     def show(self, progress: Progress) -> None:
         from netpipe.launch.events import Ready
-        from netpipe.render.units import counted
+        from netpipe.units import counted
 
         if progress.note:
             say(progress.note)

@@ -80,6 +80,7 @@ def command(
     """
     from netpipe import Run
     from netpipe.cli.show import matching
+    from netpipe.reading import Reading
     from netpipe.render import openings
     from netpipe.render.figures.draw import draw
     from netpipe.render.figures.pictures import NothingToDraw, picture
@@ -87,10 +88,10 @@ def command(
     chosen = file_format or _format_of(output)
     target = output or Path(f"{figure}.{chosen}")
     log = None if scale == "auto" else scale == "log"
-    whole = [Run.read(path) for path in runs or (Path("run.jsonl"),)]
+    whole = [Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),)]
     if figure not in OPENINGS:
         variants, patterns = matching(
-            variants, patterns, [(point.variant, point.pattern) for run in whole for point in run.points]
+            variants, patterns, [name for reading in whole for name in reading.by_name]
         )
     try:
         if figure in OPENINGS:

@@ -24,10 +24,10 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     It has the answer, plots, losses, every point, and what to distrust. Several runs are laid over each other: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
-    from netpipe.reading import merge
+    from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    write(merge.read(files), target, title)
+    write(Reading(merge.read(files)), target, title)
     click.echo(f"netpipe: the report is in {target}", err=True)

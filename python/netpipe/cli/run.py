@@ -76,7 +76,7 @@ def command(**given: Any) -> int:
     result = _measuring.measure(session, given, _measuring.display(given, session), given["strict"])
     if result.exit_code == UNSTABLE:
         from netpipe.cli import say
-        from netpipe.render.units import counted
+        from netpipe.units import counted
 
         say(
             f"{result.unsettled} of {counted(len(result.run.points), 'point')} did not settle, which means reach the "
@@ -91,7 +91,7 @@ def command(**given: Any) -> int:
 
 def points_text(result: Result) -> str:
     """30 points, 28 of them settled, are in run.jsonl"""
-    from netpipe.render.units import counted
+    from netpipe.units import counted
 
     points = len(result.run.points)
     settled = sum(point.converged is True for point in result.run.points)
@@ -118,8 +118,9 @@ def dry_run(session: Session, as_json: bool) -> int:
 
 def make_report(result: Result, report: Path, quiet: bool) -> None:
     from netpipe.cli import say
+    from netpipe.reading import Reading
     from netpipe.render.page.page import write
 
-    write(result.run, report)
+    write(Reading(result.run), report)
     if not quiet:
         say(f"the report is in {report}")

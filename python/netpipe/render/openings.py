@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What opening the libraries costs: a table for the terminal, one for the report, and the figures of memory and of
-start-up time over the number of processes, the libraries laid over each other.
+"""What opening the libraries costs: cells of a table for terminal and report, and the figures of memory and start-up
+time over the number of processes.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 
-from netpipe.reading.openings import Opening, Spread, openings
-from netpipe.records import Run
+from netpipe.reading import Reading
+from netpipe.reading.openings import Opening, Spread
 from netpipe.render.figures.pictures import Axis, Line, NothingToDraw, Picture
-from netpipe.render.page.tables import Column, Table
-from netpipe.render.sentences import when, where
-from netpipe.render.terminal.summary import Rows
-from netpipe.render.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
+from netpipe.render.words import when, where
+from netpipe.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
 
-BAND = "least and most of all launches"
-_COLUMNS = (
+BAND = "minimum and maximum of all launches"
+COLUMNS = (
     ("variant", "name"),
     ("ranks", "right"),
     ("memory of each", "right"),
@@ -46,47 +44,34 @@ FIGURES: dict[str, tuple[str, str, str, _Value, float]] = {
 }
 
 
-def terminal_table(found: Sequence[Opening]) -> Rows:
-    made = Rows(*_COLUMNS)
-    for cells in map(_cells, found):
-        made.add_row(*cells)
-    return made
-
-
-def page_table(found: Sequence[Opening]) -> Table:
-    return Table(
-        tuple(Column(name, left=kind == "name") for name, kind in _COLUMNS),
-        tuple(map(_cells, found)),
-    )
-
-
 def remark(found: Sequence[Opening]) -> str:
-    """What the numbers are, and why some are missing."""
+    """What the numbers mean, and why some are missing."""
     words = (
-        "Memory is what a process grew by when the library was opened and all ranks had talked to all; shared pages "
-        "count in every process that has touched them, private ones no other process sees. The start-up ends when all "
-        "have talked to all, the launcher's part of it when all processes are there. In brackets: the least and the "
-        "most of all launches."
+        "Memory is the growth of a process after the library was opened and every rank had exchanged a message with "
+        "every other. Shared pages count in every process that touched them; private pages belong to one process. The "
+        "start-up ends with these messages, the launcher's part of it when all processes are there. In brackets: the "
+        "minimum and maximum over all launches."
     )
     if any(opening.resident_bytes is None for opening in found):
-        words += f" {UNKNOWN}: not known; ranks of a simulated machine are one process."
+        words += f" {UNKNOWN}: not known; the ranks of a simulated machine are one process."
     return words
 
 
-def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: str | None) -> Picture:
+def picture(readings: Sequence[Reading], figure: str, variants: Sequence[str], title: str | None) -> Picture:
     """`figure` is one of FIGURES. Raises NothingToDraw."""
     heading, quantity, label, value, scale = FIGURES[figure]
     lines: list[Line] = []
     colors: dict[str, int] = {}
-    for number, run in enumerate(runs):
+    for number, reading in enumerate(readings):
         by_variant: dict[str, list[tuple[int, Spread]]] = {}
-        for opening in openings(run):
+        for opening in reading.openings:
             spread = value(opening)
-            # What costs nothing has no place on a logarithmic axis.
+            # A cost of zero has no place on a logarithmic axis.
             if spread is not None and spread.low > 0 and (not variants or opening.variant in variants):
                 by_variant.setdefault(opening.variant, []).append((opening.ranks, spread))
         for variant, points in by_variant.items():
-            stem = f", {run.path.stem if run.path else f'run {number + 1}'}" if len(runs) > 1 else ""
+            path = reading.run.path
+            stem = f", {path.stem if path else f'run {number + 1}'}" if len(readings) > 1 else ""
             lines.append(
                 Line(
                     label=variant + stem,
@@ -104,7 +89,7 @@ def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: st
             )
     if not lines:
         raise NothingToDraw(
-            "there is nothing to draw: no library was opened for its cost; netpipe memory does that"
+            "there is nothing to draw: the cost of opening a library was not measured; netpipe memory does that"
         )
     x = [value for line in lines for value in line.x]
     y = [value for line in lines for value in (*line.low, *line.high)]
@@ -112,7 +97,9 @@ def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: st
         figure=figure,
         title=title or heading,
         subtitle="  ·  ".join(
-            dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)
+            dict.fromkeys(
+                part for reading in readings for part in (where(reading.run), when(reading.run)) if part
+            )
         ),
         x=Axis("number", "processes", True, min(x) / 1.2, max(x) * 1.2),
         y=Axis(quantity, label, True, min(y) / 1.5, max(y) * 1.5),
@@ -124,16 +111,17 @@ def picture(runs: Sequence[Run], figure: str, variants: Sequence[str], title: st
     )
 
 
-def pictures(run: Run) -> list[Picture]:
-    """Those of FIGURES that there is something for."""
+def pictures(reading: Reading) -> list[Picture]:
+    """Those of FIGURES that this run has data for."""
     drawn = []
     for figure in FIGURES:
         with contextlib.suppress(NothingToDraw):
-            drawn.append(picture([run], figure, (), None))
+            drawn.append(picture([reading], figure, (), None))
     return drawn
 
 
-def _cells(opening: Opening) -> tuple[str, ...]:
+def cells(opening: Opening) -> tuple[str, ...]:
+    """A text for each of COLUMNS."""
     return (
         opening.variant,
         str(opening.ranks),
@@ -147,7 +135,7 @@ def _cells(opening: Opening) -> tuple[str, ...]:
 
 
 def _middle(spread: Spread | None) -> Spread | None:
-    """Without what lies farthest: a part of a number whose range stands in the table already."""
+    """Without the extremes: a part of a number whose range is in the table already."""
     return None if spread is None else Spread(spread.value, spread.value, spread.value)
 
 

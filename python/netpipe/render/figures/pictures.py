@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from netpipe.reading.curves import Curve, curves
+from netpipe.reading import Reading
+from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.losses import losses
-from netpipe.records import Run
-from netpipe.render.sentences import is_floor, when, where
-from netpipe.render.units import rate_text, time_text
+from netpipe.render.words import when, where
+from netpipe.units import rate_text, time_text
 
 LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
 BOUND_WITHIN = (
@@ -111,7 +110,7 @@ class NothingToDraw(ValueError):  # noqa: N818  (it reads as what it says)
 
 
 def picture(
-    runs: Sequence[Run],
+    readings: Sequence[Reading],
     figure: str,
     variants: Sequence[str] = (),
     patterns: Sequence[str] = (),
@@ -124,19 +123,21 @@ def picture(
     kind = FIGURES[figure]
     chosen = [
         (
-            run,
+            reading,
             [
                 curve
-                for curve in curves(run)
+                for curve in reading.curves
                 if (not variants or curve.variant in variants) and (not patterns or curve.pattern in patterns)
             ],
         )
-        for run in runs
+        for reading in readings
     ]
     lines = _loss_lines(chosen) if figure == "loss" else _curve_lines(kind, chosen)
     if not lines:
-        raise NothingToDraw(_nothing(figure, runs, any(some for _, some in chosen), [*variants, *patterns]))
-    levels = _levels(figure, runs, lines)
+        raise NothingToDraw(
+            _nothing(figure, readings, any(some for _, some in chosen), [*variants, *patterns])
+        )
+    levels = _levels(figure, readings, lines)
     asked = _spans_much(figure, lines) if log is None else log
     y_log = asked if kind.y_log is None else kind.y_log
     x = _axis(kind.x, True, [value for line in lines for value in line.x], levels)
@@ -146,7 +147,9 @@ def picture(
         figure=figure,
         title=title or kind.title,
         subtitle="  ·  ".join(
-            dict.fromkeys(part for run in runs for part in (where(run), when(run)) if part)
+            dict.fromkeys(
+                part for reading in readings for part in (where(reading.run), when(reading.run)) if part
+            )
         ),
         x=x,
         y=y,
@@ -157,9 +160,11 @@ def picture(
     )
 
 
-def _nothing(figure: str, runs: Sequence[Run], any_chosen: bool, asked: Sequence[str]) -> str:
+def _nothing(figure: str, readings: Sequence[Reading], any_chosen: bool, asked: Sequence[str]) -> str:
     there = ", ".join(
-        dict.fromkeys(f"{curve.variant} ({curve.pattern})" for run in runs for curve in curves(run))
+        dict.fromkeys(
+            f"{curve.variant} ({curve.pattern})" for reading in readings for curve in reading.curves
+        )
     )
     if not there:
         return "there is nothing to draw: no size was finished"
@@ -179,52 +184,52 @@ class _Styles:
         self._colors: dict[str, int] = {}
         self._dashes: dict[tuple[int, str], int] = {}
 
-    def of(self, run: Run, variant: str, pattern: str) -> tuple[int, int]:
+    def of(self, reading: Reading, variant: str, pattern: str) -> tuple[int, int]:
         return (
             self._colors.setdefault(variant, len(self._colors)),
-            self._dashes.setdefault((id(run), pattern), len(self._dashes)),
+            self._dashes.setdefault((id(reading), pattern), len(self._dashes)),
         )
 
 
-_Chosen = Sequence[tuple[Run, Sequence[Curve]]]
+_Chosen = Sequence[tuple[Reading, Sequence[Curve]]]
 
 
 def _curve_lines(kind: Kind, chosen: _Chosen) -> tuple[Line, ...]:
     name = _namer(chosen)
-    only_floor = all(is_floor(curve.variant) for _, some in chosen for curve in some)
+    only_idle = all(reading.is_idle(curve.variant) for reading, some in chosen for curve in some)
     styles = _Styles()
     lines = []
-    for run, curve in ((run, curve) for run, some in chosen for curve in some):
-        if is_floor(curve.variant) and not only_floor:
+    for reading, curve in ((reading, curve) for reading, some in chosen for curve in some):
+        if reading.is_idle(curve.variant) and not only_idle:
             continue
-        color, dash = styles.of(run, curve.variant, curve.pattern)
+        color, dash = styles.of(reading, curve.variant, curve.pattern)
         # The rate of 0 bytes is no number, and no place on a logarithmic axis is theirs. Some patterns have no rate.
-        spots = [
-            spot
-            for spot in curve.spots
-            if spot.size_bytes > 0 and (kind.y == "time" or spot.rate_bytes_per_s is not None)
+        points = [
+            point
+            for point in curve.points
+            if point.size_bytes > 0 and (kind.y == "time" or point.rate_bytes_per_s is not None)
         ]
-        if not spots:
+        if not points:
             continue
         values: dict[str, list[Estimate]] = {
-            "size": [Estimate(spot.size_bytes, spot.size_bytes, spot.size_bytes) for spot in spots],
-            "time": [spot.time_ns for spot in spots],
-            "rate": [spot.rate_bytes_per_s for spot in spots if spot.rate_bytes_per_s is not None],
+            "size": [Estimate(point.size_bytes, point.size_bytes, point.size_bytes) for point in points],
+            "time": [point.time_ns for point in points],
+            "rate": [point.rate_bytes_per_s for point in points if point.rate_bytes_per_s is not None],
         }
         band = values[kind.x if kind.y == "size" else kind.y]
         lines.append(
             Line(
-                label=name(run, curve.variant, curve.pattern),
+                label=name(reading, curve.variant, curve.pattern),
                 variant=curve.variant,
                 pattern=curve.pattern,
                 color=color,
                 dash=dash,
-                size_bytes=tuple(spot.size_bytes for spot in spots),
+                size_bytes=tuple(point.size_bytes for point in points),
                 x=tuple(value.value for value in values[kind.x]),
                 y=tuple(value.value for value in values[kind.y]),
                 low=tuple(value.low for value in band),
                 high=tuple(value.high for value in band),
-                hollow=tuple(spot.converged is False for spot in spots),
+                hollow=tuple(point.converged is False for point in points),
             )
         )
     return tuple(lines)
@@ -234,21 +239,21 @@ def _loss_lines(chosen: _Chosen) -> tuple[Line, ...]:
     name = _namer(chosen)
     styles = _Styles()
     lines = []
-    for run, some in chosen:
+    for reading, some in chosen:
         # Colours as in the other figures: the lowest layer has no loss, but keeps its colour.
         style = {
-            (curve.variant, curve.pattern): styles.of(run, curve.variant, curve.pattern)
+            (curve.variant, curve.pattern): styles.of(reading, curve.variant, curve.pattern)
             for curve in some
-            if not is_floor(curve.variant)
+            if not reading.is_idle(curve.variant)
         }
-        for loss in losses(run):
+        for loss in reading.losses:
             sizes = [size for size in loss.sizes if size.size_bytes > 0]
             if not sizes or (loss.variant, loss.pattern) not in style:
                 continue
             color, dash = style[loss.variant, loss.pattern]
             lines.append(
                 Line(
-                    label=f"{name(run, loss.variant, loss.pattern)} of {loss.below}",
+                    label=f"{name(reading, loss.variant, loss.pattern)} of {loss.below}",
                     variant=loss.variant,
                     pattern=loss.pattern,
                     color=color,
@@ -264,18 +269,18 @@ def _loss_lines(chosen: _Chosen) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _namer(chosen: _Chosen) -> Callable[[Run, str, str], str]:
+def _namer(chosen: _Chosen) -> Callable[[Reading, str, str], str]:
     """Names that tell the curves apart and no longer: the pattern and the run only where there are several."""
     several_patterns = len({curve.pattern for _, some in chosen for curve in some}) > 1
-    runs = [run for run, _ in chosen]
+    runs = [reading.run for reading, _ in chosen]
     stems = [run.path.stem if run.path else "" for run in runs]
-    places = {id(run): place for place, run in enumerate(runs)}
+    places = {id(reading): place for place, (reading, _) in enumerate(chosen)}
 
-    def name(run: Run, variant: str, pattern: str) -> str:
+    def name(reading: Reading, variant: str, pattern: str) -> str:
         parts = [variant, pattern] if several_patterns else [variant]
         if len(runs) > 1:
-            stem = stems[places[id(run)]]
-            parts.append(stem if stem and stems.count(stem) == 1 else f"run {places[id(run)] + 1}")
+            stem = stems[places[id(reading)]]
+            parts.append(stem if stem and stems.count(stem) == 1 else f"run {places[id(reading)] + 1}")
         return ", ".join(parts)
 
     return name
@@ -293,24 +298,25 @@ class _Level:
     value: float
 
 
-def _levels(figure: str, runs: Sequence[Run], lines: Sequence[Line]) -> tuple[_Level, ...]:
+def _levels(figure: str, readings: Sequence[Reading], lines: Sequence[Line]) -> tuple[_Level, ...]:
     """METHOD rule 16: the memory copy rate and the floor of the harness; in the loss figure, the layer below
     itself.
     """
     if figure == "loss":
         return (_Level("all of it", "kept", 1.0),)
     found = []
-    rates = [y.copy_bytes_per_s for run in runs for y in run.yardsticks if y.copy_bytes_per_s]
+    rates = [y.copy_bytes_per_s for reading in readings for y in reading.run.yardsticks if y.copy_bytes_per_s]
     if rates:
         found.append(_Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
     floor = [
-        spot.time_ns.value
-        for run in runs
-        for curve in curves(run)
-        if is_floor(curve.variant)
-        for spot in curve.spots
+        point.time_ns.value
+        for reading in readings
+        for curve in reading.curves
+        if reading.is_idle(curve.variant)
+        for point in curve.points
     ]
-    if floor and median(floor) > 0 and not all(is_floor(line.variant) for line in lines):
+    idle = {variant for reading in readings for variant in reading.idle}
+    if floor and median(floor) > 0 and not all(line.variant in idle for line in lines):
         found.append(_Level(f"harness floor {time_text(median(floor))}", "time", median(floor)))
     return tuple(found)
 

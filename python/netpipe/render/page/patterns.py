@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from netpipe.reading.cells import slowest_of
-from netpipe.reading.curves import Curve, Spot, curves, shown_point
+from netpipe.reading import Reading
+from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.reading.measures import Measured, measures_of, typical_sizes
-from netpipe.reading.sweeps import Family, Sweep, families, setting_text, sweeps
-from netpipe.records import Cell, Point, Run
+from netpipe.reading.sweeps import PatternSettings, Sweep, setting_text, sweeps
+from netpipe.records import Cell, Point
 from netpipe.render.figures.pictures import Axis
 from netpipe.render.figures.ticks import SCALE, ticks
 from netpipe.render.palette import DASHES, style
-from netpipe.render.sentences import is_floor, slowest_sentence
-from netpipe.render.units import measure_text, percent_text, size_text, time_text, times_text
+from netpipe.units import measure_text, percent_text, size_text, time_text, times_text
 
 QUANTITY = {"ns": "time", "bytes/s": "rate", "1/s": "count"}
 MOST_CELLS = 20_000  # of all maps together; beyond it only the typical sizes are there
@@ -36,7 +35,6 @@ class Section:
     """Of one pattern, with all its settings."""
 
     name: str
-    sentences: tuple[str, ...]
     panels: tuple[tuple[int, str], ...]  # (place in the data, title)
 
 
@@ -49,39 +47,36 @@ class _Series:
     faint: bool = False  # a percentile beside the median
 
 
-def sections(run: Run) -> tuple[tuple[Section, ...], list[dict[str, Any]]]:
+def sections(reading: Reading) -> tuple[tuple[Section, ...], list[dict[str, Any]]]:
     """The sections in the order of the plan, and the data of their panels."""
     panels: list[dict[str, Any]] = []
-    found = [curve for curve in curves(run) if not is_floor(curve.variant)]
+    found = [curve for curve in reading.curves if not reading.is_idle(curve.variant)]
     colors = {variant: place for place, variant in enumerate(dict.fromkeys(curve.variant for curve in found))}
-    of = {pattern: family for family in families(run) for pattern in family.members}
-    groups: dict[str, list[Curve]] = {}
-    for curve in found:
-        groups.setdefault(of[curve.pattern].name if curve.pattern in of else curve.pattern, []).append(curve)
     made = []
-    for name, some in groups.items():
-        family = of.get(some[0].pattern)
-        ours = [
-            *(_settings(family, some) if family else []),
-            *(panel for sweep in (sweeps(family) if family else ()) for panel in _sweep(sweep, some, colors)),
-            *_measures(some, colors, family),
-            *_maps(some, family),
-        ]
-        if not ours:
+    for name, group in reading.curves_by_pattern.items():
+        some = [curve for curve in group if not reading.is_idle(curve.variant)]
+        if not some:
             continue
-        places = tuple((len(panels) + place, str(panel["title"])) for place, panel in enumerate(ours))
-        panels += ours
-        sentences = [
-            f"{_name(curve, family)}: {slowest_sentence(slowest)}"
-            for curve in some
-            for slowest in slowest_of(curve)[:1]
+        settings = reading.settings_of.get(some[0].pattern)
+        swept = sweeps(settings) if settings else ()
+        ours = [
+            *(_settings(settings, some) if settings else []),
+            *(panel for sweep in swept for panel in _sweep(sweep, some, colors)),
+            *_measures(some, colors, settings),
+            *_maps(some, settings),
         ]
-        made.append(Section(name, tuple(sentences), places))
+        if ours:
+            made.append(
+                Section(
+                    name, tuple((len(panels) + place, str(one["title"])) for place, one in enumerate(ours))
+                )
+            )
+            panels += ours
     return tuple(made), panels
 
 
-def _name(curve: Curve, family: Family | None) -> str:
-    return f"{curve.variant}, {setting_text(family, curve.pattern)}" if family else curve.variant
+def _name(curve: Curve, settings: PatternSettings | None) -> str:
+    return f"{curve.variant}, {setting_text(settings, curve.pattern)}" if settings else curve.variant
 
 
 def _rounded(value: float) -> float:
@@ -160,7 +155,9 @@ def _sizes_axis(sizes: Iterable[float]) -> dict[str, Any]:
     return _axis("size", list(sizes), "message size", True)
 
 
-def _measures(some: Sequence[Curve], colors: dict[str, int], family: Family | None) -> list[dict[str, Any]]:
+def _measures(
+    some: Sequence[Curve], colors: dict[str, int], settings: PatternSettings | None
+) -> list[dict[str, Any]]:
     """One panel for each measure; of a pattern with several settings, one view for each."""
     found: dict[tuple[str, str], list[Measured]] = {}
     for curve in some:
@@ -179,7 +176,7 @@ def _measures(some: Sequence[Curve], colors: dict[str, int], family: Family | No
                 if one.pattern == pattern
             ]
             x = _sizes_axis(at for one in series for at, _ in one.values)
-            label = setting_text(family, pattern) if family else ""
+            label = setting_text(settings, pattern) if settings else ""
             views.append(_view(label, series, x, QUANTITY.get(unit, "number"), unit))
         panels.append(
             {
@@ -191,41 +188,43 @@ def _measures(some: Sequence[Curve], colors: dict[str, int], family: Family | No
     return panels
 
 
-def _settings(family: Family, some: Sequence[Curve]) -> list[dict[str, Any]]:
+def _settings(settings: PatternSettings, some: Sequence[Curve]) -> list[dict[str, Any]]:
     """All settings of the pattern laid over each other, throughput and time, a view for each variant."""
     panels = []
-    order = {pattern: place for place, pattern in enumerate(family.members)}
+    order = {pattern: place for place, pattern in enumerate(settings.values)}
     for quantity, unit, title in (("rate", "bytes/s", "Throughput"), ("time", "ns", "Time")):
         views = []
         for variant in list(dict.fromkeys(curve.variant for curve in some))[:MOST_VIEWS]:
             series = []
             for curve in some:
                 values = [
-                    (spot.size_bytes, _of(spot, quantity)) for spot in curve.spots if spot.size_bytes > 0
+                    (point.size_bytes, _of(point, quantity)) for point in curve.points if point.size_bytes > 0
                 ]
                 known = [(float(size), value) for size, value in values if value is not None]
                 if curve.variant == variant and known:
-                    label = setting_text(family, curve.pattern)
+                    label = setting_text(settings, curve.pattern)
                     series.append(_Series(label, order[curve.pattern], 0, known))
             if series:
                 x = _sizes_axis(at for one in series for at, _ in one.values)
                 views.append(_view(variant, series, x, quantity, unit))
         if views:
             panels.append(
-                {"title": f"{title} by {', '.join(family.options)}", "kind": "lines", "views": views}
+                {"title": f"{title} by {', '.join(settings.options)}", "kind": "lines", "views": views}
             )
     return panels
 
 
-def _of(spot: Spot, quantity: str) -> Estimate | None:
-    return spot.rate_bytes_per_s if quantity == "rate" else spot.time_ns
+def _of(point: CurvePoint, quantity: str) -> Estimate | None:
+    return point.rate_bytes_per_s if quantity == "rate" else point.time_ns
 
 
 def _sweep(sweep: Sweep, some: Sequence[Curve], colors: dict[str, int]) -> list[dict[str, Any]]:
     """Over the value of a setting, a view for each of the typical sizes: the time, with p99 beside the median where
     known; and the time over that at the first value, which shows what is small beside what parts two layers.
     """
-    of = {(curve.variant, curve.pattern): {spot.size_bytes: spot for spot in curve.spots} for curve in some}
+    of = {
+        (curve.variant, curve.pattern): {point.size_bytes: point for point in curve.points} for curve in some
+    }
     numbers = [value for value, _ in sweep.members]
     log = min(numbers) > 0 and max(numbers) > LOG_VALUES * min(numbers)
     x = _axis("number", numbers, sweep.option, log, numbers if len(numbers) <= 9 else ())
@@ -233,19 +232,19 @@ def _sweep(sweep: Sweep, some: Sequence[Curve], colors: dict[str, int]) -> list[
         margin = 0.04 * (max(numbers) - min(numbers))
         x["range"] = [_rounded(min(numbers) - margin), _rounded(max(numbers) + margin)]
     times, ratios = [], []
-    for size in typical_sizes(size for spots in of.values() for size in spots):
+    for size in typical_sizes(size for by_size in of.values() for size in by_size):
         absolute, relative = [], []
         for variant in dict.fromkeys(curve.variant for curve in some):
             there = [(at, of.get((variant, pattern), {}).get(size)) for at, pattern in sweep.members]
-            spots = [(at, spot) for at, spot in there if spot is not None and spot.time_ns.value > 0]
-            if not spots:
+            known_points = [(at, one) for at, one in there if one is not None and one.time_ns.value > 0]
+            if not known_points:
                 continue
-            color, first = colors[variant], spots[0][1].time_ns.value
-            absolute.append(_Series(variant, color, 0, [(at, spot.time_ns) for at, spot in spots]))
+            color, first = colors[variant], known_points[0][1].time_ns.value
+            absolute.append(_Series(variant, color, 0, [(at, one.time_ns) for at, one in known_points]))
             relative.append(
-                _Series(variant, color, 0, [(at, spot.time_ns.scaled(1 / first)) for at, spot in spots])
+                _Series(variant, color, 0, [(at, one.time_ns.scaled(1 / first)) for at, one in known_points])
             )
-            tails = [(at, shown_point(spot).p99_ns) for at, spot in spots]
+            tails = [(at, one.shown.p99_ns) for at, one in known_points]
             known = [(at, unsure(tail)) for at, tail in tails if tail is not None]
             if known:
                 absolute.append(_Series(f"{variant}, p99", color, 0, known, faint=True))
@@ -277,19 +276,19 @@ def _from_where_it_is(view: dict[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------------- ranks and pairs
 
 
-def _maps(some: Sequence[Curve], family: Family | None) -> list[dict[str, Any]]:
+def _maps(some: Sequence[Curve], settings: PatternSettings | None) -> list[dict[str, Any]]:
     """Each cell over the median of all at its size: 1 is as the others. Pairs are a matrix at one size, ranks stand
     over the sizes.
     """
-    number = sum(len(shown_point(spot).cells) for curve in some for spot in curve.spots)
+    number = sum(len(point.shown.cells) for curve in some for point in curve.points)
     pairs, ranks = [], []
     for curve in some:
-        points = [point for spot in curve.spots if (point := shown_point(spot)).cells]
+        points = [shown for point in curve.points if (shown := point.shown).cells]
         if not points:
             continue
         typical = typical_sizes(point.size_bytes for point in points)
         few = [point for point in points if point.size_bytes in typical]
-        name = _name(curve, family)
+        name = _name(curve, settings)
         if any(cell.peer is not None for point in points for cell in point.cells):
             pairs += [_pairs_view(f"{name}, {size_text(point.size_bytes)}", point) for point in few]
         else:

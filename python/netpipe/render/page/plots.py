@@ -12,47 +12,43 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from netpipe.reading.curves import Spot, curves, shown_point
-from netpipe.reading.losses import Loss, losses
+from netpipe.reading import Reading
+from netpipe.reading.curves import CurvePoint
+from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
-from netpipe.reading.modes import modes_of
-from netpipe.reading.states import states
-from netpipe.reading.sweeps import families
-from netpipe.records import Histogram, Run
+from netpipe.records import Histogram
 from netpipe.render.figures.pictures import FIGURES, Axis, Line, NothingToDraw, Picture, picture
 from netpipe.render.figures.ticks import SCALE, tick_text, ticks
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
-from netpipe.render.sentences import interval, share_text
-from netpipe.render.units import percent_text, rate_text, size_text, time_text
+from netpipe.units import limits_text, percent_text, rate_text, share_text, size_text, time_text
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
 BYTES_A_BUCKET = 14
 MOST_BUCKETS, FEWEST_BUCKETS = 120, 16
 
 
-def plots(run: Run) -> dict[str, Any]:
+def plots(reading: Reading) -> dict[str, Any]:
     """Everything that the page's script needs, as JSON takes it."""
     pictures: dict[str, Picture] = {}
     for figure in FIGURES:
         try:
-            pictures[figure] = picture([run], figure)
+            pictures[figure] = picture([reading], figure)
         except NothingToDraw:
             continue
     # Every curve has times; some patterns have no rate.
     lines = pictures["latency"].lines if "latency" in pictures else ()
-    base = {pattern: family.name for family in families(run) for pattern in family.members}
+    base = {pattern: settings.name for pattern, settings in reading.settings_of.items()}
     order = {(line.variant, line.pattern): place for place, line in enumerate(lines)}
-    found = {(curve.variant, curve.pattern): curve.spots for curve in curves(run)}
-    spots = [found[line.variant, line.pattern] for line in lines]
-    lost = {(loss.variant, loss.pattern): loss for loss in losses(run)}
+    points = [reading.by_name[line.variant, line.pattern].points for line in lines]
+    lost = {(loss.variant, loss.pattern): loss for loss in reading.losses}
     return {
         "palette": {"light": LIGHT, "dark": DARK},
         "curves": [_curve(line) | {"group": base.get(line.pattern, line.pattern)} for line in lines],
         "figures": {name: _figure(drawn, order) for name, drawn in pictures.items()},
-        "hover": [{str(spot.size_bytes): _spot_text(spot) for spot in curve} for curve in spots],
+        "hover": [{str(point.size_bytes): _hover(point) for point in curve} for curve in points],
         "lossHover": [_loss_texts(lost.get(key)) for key in order],
-        "histograms": _histograms(run, spots),
-        "yardsticks": _yardsticks(run),
+        "histograms": _histograms(reading, points),
+        "yardsticks": _yardsticks(reading),
     }
 
 
@@ -136,18 +132,20 @@ def _scaled(values: Iterable[float], axis: Axis) -> list[float]:
     return [rounded(value * SCALE[axis.quantity]) for value in values]
 
 
-def _spot_text(spot: Spot) -> list[str]:
+def _hover(at: CurvePoint) -> list[str]:
     """The lines of the box beside a point."""
-    time = spot.time_ns
-    lines = [f"{size_text(spot.size_bytes)}: {time_text(time.value)}"]
+    time = at.time_ns
+    lines = [f"{size_text(at.size_bytes)}: {time_text(time.value)}"]
     if time.known:
-        lines.append(f"95 %: {interval(time, time_text)} (±{percent_text(time.half_width)})")
-    if spot.rate_bytes_per_s is not None:
-        lines.append(rate_text(spot.rate_bytes_per_s.value))
-    slow = [point.p99_ns for point in spot.points if point.p99_ns is not None]
+        lines.append(
+            f"95 %: {limits_text(time.low, time.high, time_text)} (±{percent_text(time.half_width)})"
+        )
+    if at.rate_bytes_per_s is not None:
+        lines.append(rate_text(at.rate_bytes_per_s.value))
+    slow = [point.p99_ns for point in at.by_launch if point.p99_ns is not None]
     if slow:
         lines.append(f"p99 {time_text(max(slow))}")
-    if spot.converged is False:
+    if at.converged is False:
         lines.append("not converged")
     return lines
 
@@ -157,7 +155,9 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     for size in loss.sizes if loss else ():
         texts[str(size.size_bytes)] = [
             f"{size_text(size.size_bytes)}: {share_text(size.kept.value)} kept",
-            f"95 %: {interval(size.kept, share_text)}" if size.times.known else "too few samples to compare",
+            f"95 %: {limits_text(size.kept.low, size.kept.high, share_text)}"
+            if size.times.known
+            else "too few samples to compare",
             f"{time_text(size.added_ns.value)} added",
         ]
     return texts
@@ -167,14 +167,16 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
 # distributions
 
 
-def _histograms(run: Run, spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any]]:
+def _histograms(reading: Reading, curves: Sequence[Sequence[CurvePoint]]) -> list[dict[str, Any]]:
     """By curve and size. Launches are not mixed: it is the launch whose median is the one shown, or nearest
     to it.
     """
     chosen = []
-    for curve in spots:
-        typical = typical_sizes(spot.size_bytes for spot in curve)
-        chosen.append({str(spot.size_bytes): _shown(run, spot, spot.size_bytes in typical) for spot in curve})
+    for curve in curves:
+        typical = typical_sizes(point.size_bytes for point in curve)
+        chosen.append(
+            {str(point.size_bytes): _shown(reading, point, point.size_bytes in typical) for point in curve}
+        )
     number = sum(entry is not None for curve in chosen for entry in curve.values())
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
     buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
@@ -184,9 +186,9 @@ def _histograms(run: Run, spots: Sequence[Sequence[Spot]]) -> list[dict[str, Any
     ]
 
 
-def _shown(run: Run, spot: Spot, typical: bool) -> dict[str, Any] | None:
+def _shown(reading: Reading, at: CurvePoint, typical: bool) -> dict[str, Any] | None:
     """At the typical sizes its modes are said too."""
-    point = shown_point(spot)
+    point = at.shown
     if point.histogram is None or not sum(point.histogram.count):
         return None
     marks = [
@@ -196,7 +198,7 @@ def _shown(run: Run, spot: Spot, typical: bool) -> dict[str, Any] | None:
         ("p99.9", point.p999_ns),
         ("p99.99", point.p9999_ns),
     ]
-    found = modes_of(run, point) if typical else ()
+    found = reading.modes_of(point) if typical else ()
     return {
         "of": point.histogram,
         "what": "operations"
@@ -204,7 +206,7 @@ def _shown(run: Run, spot: Spot, typical: bool) -> dict[str, Any] | None:
         else f"batches of {point.ops} operations"
         if point.ops
         else "batches",
-        "launch": point.launch if len(spot.points) > 1 else None,
+        "launch": point.launch if len(at.by_launch) > 1 else None,
         "marks": [[name, rounded(value)] for name, value in marks if value is not None],
         "modes": [f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in found]
         if len(found) > 1
@@ -240,9 +242,9 @@ def coarser(histogram: Histogram, most: int) -> dict[str, Any]:
 # yardsticks
 
 
-def _yardsticks(run: Run) -> dict[str, Any]:
+def _yardsticks(reading: Reading) -> dict[str, Any]:
     """Launches one after the other on one time axis, in seconds."""
-    seen = states(run)
+    run, states = reading.run, reading.states
     offset: dict[int, float] = {}
     end = 0.0
     for launch in sorted({yardstick.launch for yardstick in run.yardsticks}):
@@ -250,7 +252,7 @@ def _yardsticks(run: Run) -> dict[str, Any]:
         end += max((y.at_s or 0.0 for y in run.yardsticks if y.launch == launch), default=0.0)
     return {
         "at": [rounded(offset[y.launch] + (y.at_s or 0.0)) for y in run.yardsticks],
-        "state": [seen.number_of(y.launch, y.state) for y in run.yardsticks],
+        "state": [states.number_of(y.launch, y.state) for y in run.yardsticks],
         "bounce": [_or_null(y.bounce_ns) for y in run.yardsticks],
         "copy": [_or_null(y.copy_bytes_per_s, 8e-9) for y in run.yardsticks],
         "wakeup": [_or_null(y.wakeup_ns, 1e-3) for y in run.yardsticks],

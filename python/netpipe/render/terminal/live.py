@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.launch.events import Pass, Ready
-from netpipe.render.units import counted, percent_text, rate_text, span_text, time_text
+from netpipe.units import counted, percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -174,12 +174,13 @@ class LiveTable:
         self._live.start()
 
     def show(self, progress: Progress) -> None:
+        from netpipe.reading.layers import is_idle
         from netpipe.records import Skipped, Variant
 
         self._counts.add(progress)
         for _, record in progress.lines:
             self._estimates.add(record)
-            if isinstance(record, Variant) and record.module == "null":
+            if isinstance(record, Variant) and is_idle(record):
                 self._no_rate.add(record.variant)
             elif isinstance(record, Skipped) and record.pattern and record.size_bytes is None:
                 self._skipped.add((record.variant, record.pattern))
@@ -244,13 +245,13 @@ class LiveTable:
         """A change of the machine under the run is shown when it happens."""
         from rich.text import Text
 
+        from netpipe.findings.machine_state import change_sentence
         from netpipe.reading.states import states
-        from netpipe.render.sentences import state_sentences
 
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = state_sentences(seen)[len(seen.changes) - 1]
+        text = change_sentence(seen.changes[-1])
         return [Text(text, style="yellow", no_wrap=True, overflow="ellipsis")]
 
     def _bar(self, progress: Progress) -> list[RenderableType]:

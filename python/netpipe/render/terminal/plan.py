@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netpipe.render.terminal.summary import Rows
-from netpipe.render.units import percent_text, size_text, span_text
+from netpipe.units import percent_text, size_text, span_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

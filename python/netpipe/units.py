@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them. Everywhere inside the numbers are unscaled; only what is shown passes through
-here.
+"""Numbers and lists as people read them. Inside netpipe numbers are unscaled; only what is shown passes through here.
 
-Sizes are binary (KiB, MiB), rates decimal bits (1 Mbps = 10^6 bit/s), times decimal, three significant
-digits.
+Sizes are binary (KiB, MiB), rates decimal bits (1 Mbps = 10^6 bit/s), times decimal, with three significant digits.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 SIZE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
 COUNT_STEPS = ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"))
 UNKNOWN = "\u2013"  # an en dash
-_PERTURBATION_BYTES = 16  # a size this near to a round one is written as the round one plus or minus
+_PERTURBATION_BYTES = 16  # a size this near to a round one is written as "64 KiB+3"
 
 
 def digits(number: float, significant: int = 3) -> str:
@@ -40,9 +42,7 @@ def _stepped(number: float, steps: tuple[tuple[float, str], ...], smallest: str,
 
 
 def size_text(size_bytes: float | None) -> str:
-    """1536 -> "1.5 KiB", 65539 -> "64 KiB+3", 13 -> "13 B". A size that is no whole number (n½) is rounded to
-    three digits.
-    """
+    """1536 -> "1.5 KiB", 65539 -> "64 KiB+3", 13 -> "13 B". A fractional size (n½) is rounded to three digits."""
     if size_bytes is None:
         return UNKNOWN
     for step, unit in SIZE_STEPS:
@@ -70,7 +70,7 @@ def rate_text(bytes_per_s: float | None, significant: int = 3) -> str:
 
 
 def width_text(half_width: float) -> str:
-    """Relative half width of an interval; beyond its median a number says no more."""
+    """Relative half width of an interval; the exact number means nothing once it exceeds the median."""
     return f"±{percent_text(half_width)}" if half_width <= 1 else "more than ±100 %"
 
 
@@ -88,20 +88,22 @@ def times_text(factor: float | None) -> str:
 
 
 def measure_text(value: float | None, unit: str) -> str:
-    """A measure of a pattern in its unit: ns, 1 (a ratio), 1/s, bytes/s, or any other."""
+    """A value in its unit: ns, 1 (a ratio), 1/s, bytes/s, bytes, or any other."""
     if value is None:
         return UNKNOWN
     if unit == "ns":
         return time_text(value)
     if unit == "bytes/s":
         return rate_text(value)
+    if unit == "bytes":
+        return size_text(value)
     if unit == "1/s":
         return _stepped(value, COUNT_STEPS, "/s", 3)
     return f"{digits(value)} {unit}".removesuffix(" 1").rstrip()
 
 
 def span_text(seconds: float | None) -> str:
-    """A duration that a person waits for: "0.4 s", "12 s", "3 min 20 s"."""
+    """A duration in the order of what people wait for: "0.4 s", "12 s", "3 min 20 s"."""
     if seconds is None:
         return UNKNOWN
     if seconds < 10:
@@ -114,3 +116,45 @@ def span_text(seconds: float | None) -> str:
 def counted(number: int, word: str, plural: str | None = None) -> str:
     """1, "point" -> "1 point"; 2, "point" -> "2 points"."""
     return f"{number} {word if number == 1 else plural or word + 's'}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as people list them: "a, b and c"."""
+    several = list(words)
+    return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
+
+
+def capital(text: str) -> str:
+    """The first letter in upper case, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends like a sentence or is empty."""
+    words = text.strip()
+    return words if not words or words.endswith((".", "!", "?", ")")) else f"{words}."
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """ "12 B", "3 sizes from 12 B to 64 KiB"."""
+    if len(sizes) == 1:
+        return size_text(sizes[0])
+    return f"{len(sizes)} sizes from {size_text(sizes[0])} to {size_text(sizes[-1])}"
+
+
+def limits_text(low: float, high: float, text: Callable[[float], str]) -> str:
+    """An interval in the words of a function from here: "24.5 to 24.8 µs"; a shared unit is said once."""
+    first, last = text(low), text(high)
+    number, _, unit = first.rpartition(" ")
+    return f"{number if number and last.endswith(f' {unit}') else first} to {last}"
+
+
+def share_text(fraction: float) -> str:
+    """0.1234 -> "12.3 %": for limits that rounding to whole percents would make equal."""
+    return f"{100 * fraction:.1f} %"
+
+
+def per_second_text(rate: float) -> str:
+    """312456.7 -> "312 000 /s", with thin spaces."""
+    rounded = float(f"{rate:.2e}")
+    return f"{rounded:,.0f} /s".replace(",", "\u202f") if rounded >= 100 else f"{rounded:g} /s"
