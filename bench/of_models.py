@@ -10,7 +10,7 @@ from typing import Any
 
 from measured import NATIVE, MissingError, Result, points, shown, worker
 
-from netpipe.reading import loggp as analysis
+from netpipe.reading import Reading
 from netpipe.records import Run, decode
 
 SYNTHETIC = {
@@ -139,7 +139,7 @@ def loggp(rounds: int) -> list[Result]:
     ranges = []
     for records in runs:
         decoded = [decode(json.dumps(record).encode()) for record in records]
-        (found,) = analysis.loggp(Run(record for record in decoded if record is not None))
+        (found,) = Reading(Run(record for record in decoded if record is not None)).loggp
         ranges.append(len(found.ranges))
         one = found.ranges[0]
         for name, value, actual in (

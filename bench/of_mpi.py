@@ -14,8 +14,8 @@ from pathlib import Path
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
 from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, result, usual
 
-from netpipe import libraries as families
 from netpipe.launch import description
+from netpipe.libraries import Command, Job, find_launcher
 from netpipe.libraries.adding import added
 
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
@@ -39,24 +39,24 @@ class Library:
             **dict(word.split("=", 1) for word in words if "=" in word),
         }
 
-    def start(self, *program: str) -> families.Start:
-        task = families.Task(self.description, program, 2, (), self.environment, (), None, self.folder)
-        return families.find(self.description, None)().command(task)
+    def start(self, *program: str) -> Command:
+        job = Job(self.description, program, 2, (), self.environment, (), None, self.folder)
+        return find_launcher(self.description, None)().command(job)
 
     def by_hand(self, name: str, size: int, words: Sequence[str], speed: Speed) -> Start:
         """One of bench/mpi, built by the library's own compiler."""
         built = self.folder / name
         if not built.exists():
             subprocess.run(
-                [str(self.added.mpicc), "-O3", "-o", str(built), str(ROOT / f"bench/mpi/{name}.c")],
+                [str(self.added.compiler), "-O3", "-o", str(built), str(ROOT / f"bench/mpi/{name}.c")],
                 env={**os.environ, **self.description.environment},
                 check=True,
                 timeout=LIMIT_S,
             )
 
         def program(output: Path) -> Program:
-            start = self.start(str(built), str(output), str(MEASURE_S), str(size), *words)
-            return Program(start.argv, output, from_numbers, start.whole_environment(), speed)
+            command = self.start(str(built), str(output), str(MEASURE_S), str(size), *words)
+            return Program(command.argv, output, from_numbers, command.whole_environment(), speed)
 
         return program
 

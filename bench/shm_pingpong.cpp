@@ -24,8 +24,8 @@
 #include <string_view>
 #include <vector>
 
-#include "modules/shm_cells.h"
-#include "modules/shm_pace.h"
+#include "modules/shm/shm_cells.h"
+#include "modules/shm/shm_pace.h"
 
 namespace {
 

@@ -323,26 +323,21 @@ static np_status ring_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
 
 /* ---------------------------------------------------------------------------------------------- what it tells */
 
-static np_status ring_limits(np_endpoint* e, np_limits* limits) {
-  (void)e;
-  *limits = (np_limits){.delivers = 1}; /* any size, any alignment; and what is sent arrives, so it can be verified */
-  return NP_OK;
-}
-
 /* The settings as they really are: here the wait, which an oversubscribed machine overrules. */
 static void ring_describe(np_endpoint* e, np_emit emit, void* to) {
-  char text[32];
-  emit(to, "wait", e->yields ? "yield" : "poll");
-  snprintf(text, sizeof text, "%zu", e->mapped);
-  emit(to, "shared_bytes", text);
+  np_emit_text(emit, to, "wait", e->yields ? "yield" : "poll");
+  np_emit_integer(emit, to, "shared_bytes", (int64_t)e->mapped, "bytes");
 }
 
-static void ring_counters(np_endpoint* e, np_emit emit, void* to) {
-  char text[32];
-  snprintf(text, sizeof text, "%llu", (unsigned long long)e->full);
-  emit(to, "waits_for_room", text);
-  snprintf(text, sizeof text, "%llu", (unsigned long long)e->empty);
-  emit(to, "waits_for_message", text);
+/* What the layer counts. netpipe reads it around each visit of a size and keeps the difference. */
+static const np_counter counters[] = {
+    {"waits_for_room", "1", "messages that found the ring full", NP_COUNTS_UP},
+    {"waits_for_message", "1", "receives that found the ring empty", NP_COUNTS_UP},
+};
+
+static void ring_read_counters(np_endpoint* e, int64_t* values) {
+  values[0] = (int64_t)e->full;
+  values[1] = (int64_t)e->empty;
 }
 
 /* ---------------------------------------------------------------------------------------------- the table */
@@ -359,18 +354,20 @@ static const np_module table = {
     .adds = "a second process and a ring between the two",
     .options = options,
     .noptions = sizeof options / sizeof *options,
+    .option_bytes = sizeof(np_option),
+    .counters = counters,
+    .ncounters = sizeof counters / sizeof *counters,
+    .counter_bytes = sizeof(np_counter),
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = ring_send, .recv = ring_recv},
     .probe = ring_probe,
     .open = ring_open,
     .close = ring_close,
     .address = ring_address,
     .connect = ring_connect,
-    .limits = ring_limits,
-    .send = ring_send,
-    .recv = ring_recv,
     .describe = ring_describe,
-    .counters = ring_counters,
+    .read_counters = ring_read_counters,
 };
 
 /* The one name that is exported, also where the compiler is told to hide all others. */

@@ -6,21 +6,29 @@
  *
  *     const np_module *netpipe_module(void);
  *
- * and nothing else. It may be written in C or C++, in or out of the tree, with any compiler; this header is all
- * that it needs (examples/ring.c is a complete one). netpipe loads it with dlopen, checks the table and refuses
- * what does not fit, naming both sides of the mismatch.
+ * and nothing else. It may be written in C or C++, inside or outside the source tree, with any compiler; this header is
+ * all it needs (examples/ring.c is a complete one). netpipe loads it with dlopen, checks its table and refuses what
+ * does not fit, naming both sides of the mismatch.
  *
- * The laws of a module:
- *   - It never prints, never exits, never reads argv or environment settings of netpipe's, never raises a C++
- *     exception across this boundary, and never changes a signal handler.
- *   - In a timed call (send .. flush, an np_collective_call) it neither allocates nor frees nor logs.
- *   - Every wait ends: a loop that polls looks at *context->abort, a blocking system call that returns EINTR looks at
- *     *context->abort and goes on waiting when it is 0. When it is not 0 the call returns NP_ABORTED within 100 ms.
+ * The rules for a module:
+ *   - It never prints, never exits, never reads argv or netpipe's own environment variables, never lets a C++ exception
+ *     cross this boundary, and never changes a signal handler.
+ *   - In a timed call (send to flush, test and wait, an np_collective_call, an np_atomic_call) it neither allocates nor
+ *     frees nor logs.
+ *   - Every wait ends. A loop that polls reads *context->abort. A blocking system call that returns EINTR reads
+ *     *context->abort and resumes while it is 0. Once it is not 0 the call returns NP_ABORTED within 100 ms.
  *   - On failure it returns a status other than NP_OK and leaves one sentence in context->message: what happened and
- *     what to do. Outputs are written on success only.
- *   - An endpoint is used by one thread. Several endpoints of one module may be open in one process, in any state.
+ *     what to do. It writes outputs on success only.
+ *   - One thread uses an endpoint, unless context->threads is more than 1. One process may have several endpoints of
+ *     one module open, in any state.
  *
- * Units: bytes and nanoseconds. Ranks count from 0. Every pointer is owned by whom its comment names.
+ * How the contract grows: fields are only ever added at the end of a table, and every table carries its size in bytes.
+ * netpipe accepts a shorter table (an older module) and takes what is missing as NULL or 0; it ignores what lies behind
+ * the end of the tables that it knows (a newer module). A module does the same with what netpipe passes: it reads or
+ * writes a field that a later version added only where the size says that it is there. NP_ABI changes when that is not
+ * enough; then a module has to be compiled again.
+ *
+ * Units: bytes and nanoseconds. Ranks count from 0. The comment of each pointer says who owns what it points to.
  */
 #ifndef NETPIPE_MODULE_H
 #define NETPIPE_MODULE_H
@@ -33,31 +41,36 @@ extern "C" {
 #endif
 
 #define NP_MAGIC UINT64_C(0x314550495054454e) /* the bytes "NETPIPE1" on a little-endian machine */
-#define NP_ABI UINT32_C(3)                    /* raised when an existing field changes its meaning or place */
+#define NP_ABI UINT32_C(4)                    /* raised when an existing field changes its meaning or place */
 #define NP_ENTRY "netpipe_module"
 
-/* What a call came to. 2, 3 and 4 are also the exit codes that they lead to. */
+/* The result of a call. 2, 3 and 4 are also the exit codes that they lead to. */
 typedef enum np_status {
   NP_OK = 0,
-  NP_PENDING = 1,     /* test(): not complete yet */
-  NP_USAGE = 2,       /* an option's value makes no sense for this layer */
-  NP_UNAVAILABLE = 3, /* not on this machine: a library, a device, a permission is missing */
+  NP_PENDING = 1,     /* test: not complete yet */
+  NP_USAGE = 2,       /* the value of an option makes no sense for this layer */
+  NP_UNAVAILABLE = 3, /* not on this machine: a library, a device or a permission is missing */
   NP_FAILED = 4,      /* the layer failed */
-  NP_PEER_LOST = 5,   /* the other side has gone */
+  NP_PEER_LOST = 5,   /* the peer has gone */
   NP_ABORTED = 6,     /* *context->abort was raised: a deadline, an interrupt, a lost peer */
   NP_NO_MEMORY = 7,
-  NP_UNSUPPORTED = 8 /* this operation with these settings; the pattern is then reported as skipped */
+  NP_UNSUPPORTED = 8, /* this operation with these settings; the pattern is then reported as skipped */
+  NP_LOST = 9         /* this message did not arrive and will not (lossy layers only): it is counted, and the
+                         measurement goes on */
 } np_status;
 
-/* ---------------------------------------------------------------------------------------------- options */
+/* ---------------------------------------------------------------------------------------------- options and facts */
 
 typedef enum np_type {
   NP_BOOL = 0,   /* "yes" or "no"; number is 1 or 0 */
   NP_INT = 1,    /* number within [min, max] */
   NP_SIZE = 2,   /* a number of bytes within [min, max]; "64k", "1M" (k = 1024) */
-  NP_CHOICE = 3, /* one word of choices; number is its place in the list, counted from 0 */
+  NP_CHOICE = 3, /* one word of choices; number is its index in the list, from 0 */
   NP_TEXT = 4    /* any text without ',' ; text is set, number is 0 */
 } np_type;
+
+/* The groups of operations, as bits. */
+enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4 };
 
 /* One option. This table alone makes the help, the validation, `netpipe list --json`, the reference page and the
  * search space of `netpipe tune`. */
@@ -70,20 +83,75 @@ typedef struct np_option {
   const char* unit;          /* "bytes", "us", "" */
   const char* help;          /* one sentence without a full stop */
   uint32_t tunable;          /* 1: it changes speed and not meaning, so tune may try other values */
+  uint32_t applies_to;       /* bits NP_USES_...: the operations that obey it; 0: all of them. A pattern that uses none
+                                of these refuses a value other than the default: what is labelled was in force. */
+  const char* unsupported;   /* which values this library cannot take and why (src/catalog/unsupported.h), or NULL */
 } np_option;
 
-/* The value of an option, resolved; arrays of these are in the order of the module's table. */
+/* The value of an option, resolved; arrays of these follow the order of the module's table. */
 typedef struct np_value {
   int64_t number;
   const char* text; /* as resolved, never NULL; valid as long as the endpoint */
 } np_value;
 
-/* ---------------------------------------------------------------------------------------------- context */
+/* One fact about an open endpoint: a setting as it really is, a choice that the library made. */
+typedef enum np_fact_kind { NP_FACT_TEXT = 0, NP_FACT_INTEGER = 1, NP_FACT_REAL = 2, NP_FACT_BOOL = 3 } np_fact_kind;
+typedef struct np_fact {
+  uint32_t size; /* sizeof(np_fact) */
+  uint32_t kind; /* an np_fact_kind: which of the values below counts */
+  const char* name;
+  const char* unit; /* of a number: "bytes", "us", ""; may be NULL */
+  const char* text;
+  int64_t integer; /* also of NP_FACT_BOOL: 0 or 1 */
+  double real;
+} np_fact;
 
-/* What the core tells an endpoint. It outlives the endpoint. Read size before a field that a later version added. */
+/* Takes one fact; everything in it is copied. */
+typedef void (*np_emit)(void* to, const np_fact* fact);
+
+static inline void np_emit_text(np_emit emit, void* to, const char* name, const char* text) {
+  np_fact fact = {sizeof(np_fact), NP_FACT_TEXT, name, NULL, text, 0, 0};
+  emit(to, &fact);
+}
+static inline void np_emit_integer(np_emit emit, void* to, const char* name, int64_t value, const char* unit) {
+  np_fact fact = {sizeof(np_fact), NP_FACT_INTEGER, name, unit, NULL, value, 0};
+  emit(to, &fact);
+}
+static inline void np_emit_real(np_emit emit, void* to, const char* name, double value, const char* unit) {
+  np_fact fact = {sizeof(np_fact), NP_FACT_REAL, name, unit, NULL, 0, value};
+  emit(to, &fact);
+}
+static inline void np_emit_bool(np_emit emit, void* to, const char* name, int value) {
+  np_fact fact = {sizeof(np_fact), NP_FACT_BOOL, name, NULL, NULL, value != 0, 0};
+  emit(to, &fact);
+}
+
+/* Something that the layer counts. It is read before and after every visit of a size, outside the timed region, so that
+ * a retransmission stands beside the size that it belongs to. */
+typedef enum np_counter_kind {
+  NP_COUNTS_UP = 0, /* grows; a visit is given the difference */
+  NP_GAUGE = 1      /* goes up and down; a visit is given the value at its end */
+} np_counter_kind;
+typedef struct np_counter {
+  const char* name; /* lower case, with underscores: "retransmits" */
+  const char* unit; /* "1", "bytes", "us" */
+  const char* help; /* one phrase */
+  uint32_t kind;    /* an np_counter_kind */
+} np_counter;
+
+/* ---------------------------------------------------------------------------------------------- the endpoint */
+
+/* How the ranks of a module come to life. */
+typedef enum np_process_model {
+  NP_FORKED = 0,   /* netpipe forks them on this host, any number; between two hosts each host has one */
+  NP_LAUNCHED = 1, /* the library's own launcher starts them, and bootstrap says who they are */
+  NP_DAEMONS = 2   /* netpipe forks them, after the daemons that the library needs were started (as PVM's pvmd) */
+} np_process_model;
+
+/* What netpipe tells an endpoint. It outlives the endpoint. */
 typedef struct np_context {
-  uint32_t size;             /* sizeof(np_context) of the core */
-  int32_t rank, nranks;      /* this process, and how many take part */
+  uint32_t size;             /* sizeof(np_context) of this netpipe: read it before a field that a later version added */
+  int32_t rank, nranks;      /* this process, and how many take part; of NP_LAUNCHED -1 and 0 until bootstrap */
   const np_value* options;   /* in the order of the module's table */
   uint64_t max_bytes;        /* the largest message that will be asked for */
   const volatile int* abort; /* not 0: give up now and return NP_ABORTED */
@@ -93,62 +161,31 @@ typedef struct np_context {
   const char* job;           /* unguessable and the same on all ranks: for names, and to prove who connects */
   int64_t timeout_ns;        /* how long open, connect and reset may take */
   uint32_t oversubscribed;   /* 1: ranks share a processor, so a polling loop must yield */
-  uint32_t reserved;
+  uint32_t threads;          /* how many threads will use the endpoint at once; at most np_module.max_threads */
+  uint32_t rails;            /* local addresses to use, 1 or more; at most np_module.max_rails */
+  const char* const* rail_addresses; /* their numeric addresses, the first is local_address */
 } np_context;
 
 typedef struct np_endpoint np_endpoint; /* the module's own: one variant of it, open in one process */
+
+/* What an endpoint can do with these settings. netpipe sets size, sets delivers to 1 and clears the rest; a module
+ * changes what differs, field by field. */
+typedef struct np_limits {
+  uint32_t size;      /* sizeof(np_limits) of this netpipe */
+  uint32_t delivers;  /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
+  uint32_t idle;      /* 1: not even a byte is touched (null), so there is a time and no rate */
+  uint32_t lossy;     /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
+  uint32_t unordered; /* 1: messages may overtake each other */
+  uint32_t reserved;
+  uint64_t max_message_bytes; /* 0: no limit */
+  uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is */
+  uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
+} np_limits;
 
 /* An operation in flight; the module uses the words as it likes. Owned by the pattern. */
 typedef struct np_request {
   uint64_t word[8];
 } np_request;
-
-/* Memory that peers may put to and get from. */
-#define NP_KEY_BYTES 128
-typedef struct np_region {
-  void* base; /* where it begins, in the process that owns it */
-  uint64_t bytes;
-  uint64_t word[4];   /* the module's own */
-  uint32_t key_bytes; /* what a peer needs to reach it; the core carries it there */
-  uint8_t key[NP_KEY_BYTES];
-} np_region;
-
-typedef enum np_collective {
-  NP_BCAST = 0,
-  NP_REDUCE = 1,
-  NP_ALLREDUCE = 2,
-  NP_GATHER = 3,
-  NP_ALLGATHER = 4,
-  NP_SCATTER = 5,
-  NP_REDUCE_SCATTER = 6, /* told a count for each rank; all are the same */
-  NP_REDUCE_SCATTER_BLOCK = 7,
-  NP_ALLTOALL = 8,
-  NP_SCAN = 9,
-  NP_EXSCAN = 10,
-  /* As those without the v, but with a count and a place for each rank, and with w a type; all are the same. */
-  NP_GATHERV = 11,
-  NP_SCATTERV = 12,
-  NP_ALLGATHERV = 13,
-  NP_ALLTOALLV = 14,
-  NP_ALLTOALLW = 15,
-  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. */
-  NP_NEIGHBOR_ALLGATHER = 16,
-  NP_NEIGHBOR_ALLTOALL = 17,
-  NP_BARRIER = 18
-} np_collective;
-
-/* bytes is the contribution of one rank to one other, as in MPI; reductions sum doubles. With a request the operation
- * is started only and ends with wait or test. */
-typedef np_status (*np_collective_call)(np_endpoint* endpoint, int root, const void* source, void* target, size_t bytes,
-                                        np_request* request_or_null);
-
-/* What an endpoint can do with these settings; zero means no limit. */
-typedef struct np_limits {
-  uint64_t max_message_bytes;
-  uint64_t alignment; /* of buffers, in bytes */
-  uint32_t delivers;  /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
-  uint32_t idle;      /* 1: no byte is even touched (null), so there is a time and no rate */
-} np_limits;
 
 /* Where the messages of a visit start or land, in turn: message i (from 0) at base + stride * ((next + i) % count).
  * count 0: at such places too, but some are used more often than others, and no rule says which comes next. */
@@ -166,29 +203,213 @@ typedef enum np_reach {
 
 /* What the timed calls until the next prepare are about. Every rank has the same sizes and numbers of places. */
 typedef struct np_visit {
-  uint32_t size;  /* sizeof(np_visit) of the core */
+  uint32_t size;  /* sizeof(np_visit) of this netpipe */
   uint32_t reach; /* an np_reach: what put or get of this visit, on any rank, will name */
   uint64_t bytes; /* of each message */
   np_places outgoing, incoming;
+  uint32_t uses; /* bits NP_USES_...: the groups of operations that will be called */
+  uint32_t reserved;
 } np_visit;
 
-/* Takes one fact: a name and its value as text. Both are copied. */
-typedef void (*np_emit)(void* to, const char* name, const char* value);
-
-/* How the ranks of a library with a launcher of its own (mpirun, oshrun, pvm) talk before and between measurements.
- * Never used in the timed region. Both calls are blocking and obey *context->abort. */
+/* How the ranks of a library with a launcher of its own (mpirun, oshrun) talk before and between measurements.
+ * Never used in the timed region. Both calls block and obey *context->abort; without them netpipe uses send and recv. A
+ * module sets what it has, field by field. */
 typedef struct np_bootstrap {
-  void* state;
+  uint32_t size; /* sizeof(np_bootstrap) of this netpipe */
   int32_t rank, nranks;
+  uint32_t reserved;
+  void* state; /* passed to both calls */
   np_status (*send)(void* state, int peer, const void* data, size_t bytes);
   np_status (*recv)(void* state, int peer, void* data, size_t bytes);
 } np_bootstrap;
 
-/* ---------------------------------------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------------------------------------- messages */
 
-/* An operation that is NULL is one that the layer cannot do. There is no second list that could disagree. The core
- * checks that what belongs together is there together: open with close, send with recv, address with connect,
- * isend, irecv with wait and test, put or get with expose, attach and withdraw, alloc with free. */
+/* Two-sided. A message arrives whole, in order (unless limits say otherwise), at the receive that names its sender and
+ * its exact size. With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
+typedef struct np_messages {
+  uint32_t size; /* sizeof(np_messages) */
+  uint32_t reserved;
+  np_status (*send)(np_endpoint* endpoint, int peer, const void* data, size_t bytes);
+  np_status (*recv)(np_endpoint* endpoint, int peer, void* data, size_t bytes);
+  /* These start count messages, the i-th from or into data + i * stride, with requests[i]: in one call, because a layer
+   * may do it in one (a chain of work requests, a system call), and because a call for each costs 2 % of a message in
+   * shared memory. wait ends all of them, in any order. */
+  np_status (*isend)(np_endpoint* endpoint, int peer, const void* data, size_t stride, size_t bytes,
+                     np_request* requests, size_t count);
+  np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
+                     size_t count);
+} np_messages;
+
+/* ---------------------------------------------------------------------------------------------- one-sided */
+
+/* Memory that peers may put to and get from. */
+#define NP_KEY_BYTES 1024
+typedef struct np_region {
+  void* base; /* where it begins, in the process that owns it */
+  uint64_t bytes;
+  uint64_t word[4];   /* the module's own */
+  uint32_t key_bytes; /* what a peer needs to reach it; netpipe carries it there */
+  uint8_t key[NP_KEY_BYTES];
+} np_region;
+
+/* Blocks that lie evenly apart, as a column of a matrix. */
+typedef struct np_strided {
+  uint64_t block_bytes, blocks;
+  uint64_t near_stride, far_stride; /* from the beginning of a block to that of the next, in bytes */
+} np_strided;
+
+/* Operations on one aligned 64-bit integer of a region. */
+typedef enum np_atomic {
+  NP_ATOMIC_ADD = 0,       /* does not tell what was there before */
+  NP_ATOMIC_FETCH_ADD = 1, /* does: in *fetched */
+  NP_ATOMIC_SWAP = 2,
+  NP_ATOMIC_COMPARE_SWAP = 3, /* stores operand where the value is compare; *fetched is what was there */
+  NP_ATOMIC_FETCH = 4,
+  NP_ATOMIC_SET = 5
+} np_atomic;
+
+/* Blocking: *fetched is valid, or for ADD and SET the operation is on its way, when it returns; flush ends those. */
+typedef np_status (*np_atomic_call)(np_endpoint* endpoint, int peer, const np_region* target, size_t offset,
+                                    uint64_t operand, uint64_t compare, uint64_t* fetched);
+
+typedef struct np_one_sided {
+  uint32_t size; /* sizeof(np_one_sided) */
+  uint32_t reserved;
+  /* expose opens own memory to peers and fills region and its key; attach turns a peer's region (base, bytes and key as
+   * they came from there, no words) into one that put and get can name; withdraw undoes either. All ranks call expose,
+   * and then withdraw of what they exposed, for the same memory in the same order, so both may be collective; they are
+   * not timed. Where expose returns NP_UNSUPPORTED the patterns that need it are skipped, and all others are measured.
+   * A visit synchronises by flush or by fence and not by both; with fences, one comes before the first put or get. */
+  np_status (*expose)(np_endpoint* endpoint, void* memory, size_t bytes, np_region* region);
+  np_status (*attach)(np_endpoint* endpoint, int peer, np_region* region);
+  void (*withdraw)(np_endpoint* endpoint, np_region* region);
+  /* The source may be used again, and the target of get is there, only after fence or flush. */
+  np_status (*put)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
+                   size_t bytes);
+  np_status (*get)(np_endpoint* endpoint, int peer, void* target, const np_region* source, size_t offset, size_t bytes);
+  np_status (*fence)(np_endpoint* endpoint);           /* collective: all puts and gets of all ranks are done */
+  np_status (*flush)(np_endpoint* endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
+  /* These start count transfers in one call, the i-th between near + i * near_stride and offset + i * far_stride, with
+   * requests[i]; wait and test end them: then the source of a put may be used again, and the bytes of a get are there.
+   */
+  np_status (*iput)(np_endpoint* endpoint, int peer, const void* source, size_t near_stride, const np_region* target,
+                    size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count);
+  np_status (*iget)(np_endpoint* endpoint, int peer, void* target, size_t near_stride, const np_region* source,
+                    size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count);
+  /* One put, and after its bytes are visible at the peer a value that tells it so (a signal word, an immediate). await
+   * waits for the next value from that peer; values arrive in the order of their puts. At least 32 bits are kept. */
+  np_status (*put_signal)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
+                          size_t bytes, uint64_t value);
+  np_status (*await_signal)(np_endpoint* endpoint, int peer, uint64_t* value);
+  np_status (*put_strided)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
+                           const np_strided* shape);
+  np_status (*get_strided)(np_endpoint* endpoint, int peer, void* target, const np_region* source, size_t offset,
+                           const np_strided* shape);
+  /* What carries this operation out; NULL: the layer does not have it. Asked outside the timed region. */
+  np_atomic_call (*atomic)(np_endpoint* endpoint, np_atomic what);
+  /* Adds count doubles at source to those at the target; done after fence or flush. */
+  np_status (*accumulate)(np_endpoint* endpoint, int peer, const double* source, const np_region* target, size_t offset,
+                          size_t count);
+} np_one_sided;
+
+/* ---------------------------------------------------------------------------------------------- collectives */
+
+typedef enum np_collective {
+  NP_BCAST = 0,
+  NP_REDUCE = 1,
+  NP_ALLREDUCE = 2,
+  NP_GATHER = 3,
+  NP_ALLGATHER = 4,
+  NP_SCATTER = 5,
+  NP_REDUCE_SCATTER = 6, /* told a count for each rank */
+  NP_REDUCE_SCATTER_BLOCK = 7,
+  NP_ALLTOALL = 8,
+  NP_SCAN = 9,
+  NP_EXSCAN = 10,
+  /* As those without the v, but with a count and a displacement for each rank, and with w a type. */
+  NP_GATHERV = 11,
+  NP_SCATTERV = 12,
+  NP_ALLGATHERV = 13,
+  NP_ALLTOALLV = 14,
+  NP_ALLTOALLW = 15,
+  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. */
+  NP_NEIGHBOR_ALLGATHER = 16,
+  NP_NEIGHBOR_ALLTOALL = 17,
+  NP_BARRIER = 18
+} np_collective;
+
+typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
+typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np_reduction;
+
+/* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
+ * root sends from source and all others receive into target; all others are as in MPI. */
+typedef struct np_collective_plan {
+  uint32_t size;      /* sizeof(np_collective_plan) of this netpipe */
+  uint32_t what;      /* an np_collective */
+  uint32_t datatype;  /* an np_datatype: of the elements that are counted */
+  uint32_t reduction; /* an np_reduction */
+  int32_t root;       /* where the operation has one */
+  uint32_t in_place;  /* 1: the contribution already lies in the target, and source is not read */
+  uint32_t requests;  /* 1: it will be called with a request */
+  uint32_t reserved;
+  uint64_t count;         /* elements that one rank contributes to one other, as in MPI */
+  const uint64_t* counts; /* by rank, of operations with a count for each; NULL: count for all. Valid until release */
+} np_collective_plan;
+
+/* Carries a prepared operation out. With a request it is started only and ends with wait or test. */
+typedef np_status (*np_collective_call)(np_endpoint* endpoint, void* state, const void* source, void* target,
+                                        np_request* request_or_null);
+
+/* A function for each operation, because one function that told them apart when called would jump where the operation
+ * before it went, and the processor guesses that wrong (docs/decisions/0009). state is the module's own. */
+typedef struct np_prepared {
+  np_collective_call call;
+  void* state;
+} np_prepared;
+
+typedef struct np_collectives {
+  uint32_t size; /* sizeof(np_collectives) */
+  uint32_t reserved;
+  /* All ranks prepare the same operations in the same order, outside the timed region, so this may be collective.
+   * Returns NP_UNSUPPORTED where the layer does not have the operation. release undoes it. */
+  np_status (*prepare)(np_endpoint* endpoint, const np_collective_plan* plan, np_prepared* prepared);
+  void (*release)(np_endpoint* endpoint, np_prepared* prepared);
+} np_collectives;
+
+/* ---------------------------------------------------------------------------------------------- memory */
+
+/* Where message bytes live. */
+typedef enum np_memory_kind {
+  NP_MEMORY_HOST = 0,   /* ordinary pages */
+  NP_MEMORY_LAYER = 1,  /* what the layer likes best: registered, symmetric, shared with its peers */
+  NP_MEMORY_DEVICE = 2, /* of an accelerator: the processor may not be able to read or write it */
+  NP_MEMORY_HUGE = 3,   /* huge pages */
+  NP_MEMORY_NUMA = 4    /* on one NUMA node */
+} np_memory_kind;
+
+/* One kind of memory that a module provides. netpipe has HOST, HUGE and NUMA of its own for every module; a table here
+ * replaces netpipe's. Nothing here is timed. */
+typedef struct np_memory {
+  uint32_t size;        /* sizeof(np_memory) */
+  uint32_t kind;        /* an np_memory_kind */
+  uint32_t host_access; /* 1: the processor reads and writes it by pointer; the last four functions may be NULL */
+  uint32_t reserved;
+  np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory); /* at least page-aligned */
+  void (*free)(np_endpoint* endpoint, void* memory, size_t bytes);
+  np_status (*copy_in)(np_endpoint* endpoint, void* memory, const void* host, size_t bytes);
+  np_status (*copy_out)(np_endpoint* endpoint, void* host, const void* memory, size_t bytes);
+  np_status (*fill)(np_endpoint* endpoint, void* memory, int byte, size_t bytes);
+  /* *equal becomes the number of bytes before the first that differs: bytes if none does. */
+  np_status (*compare)(np_endpoint* endpoint, const void* memory, const void* host, size_t bytes, size_t* equal);
+} np_memory;
+
+/* ---------------------------------------------------------------------------------------------- the module */
+
+/* An operation that is NULL, in a group that is there or in one that is not, is one that the layer cannot do. No second
+ * list could disagree. netpipe checks that what belongs together is there together: open with close, send with recv,
+ * address with connect, what makes requests with wait and test, put or get with expose, attach and withdraw, alloc with
+ * free. */
 typedef struct np_module {
   uint64_t magic;      /* NP_MAGIC */
   uint32_t abi;        /* NP_ABI */
@@ -199,10 +420,20 @@ typedef struct np_module {
   const char* below;   /* the module whose layer this one stands on, to read its loss against; or NULL */
   const char* adds;    /* what this layer adds to the one below: "TCP/IP"; or NULL */
   const np_option* options;
-  uint32_t noptions;
-  int32_t min_ranks; /* 1 and 1: it stays in one process; 2 and 2: pairs; 2 and INT32_MAX: any number */
-  int32_t max_ranks;
-  uint32_t crosses_hosts; /* 1: the ranks may be on different hosts */
+  uint32_t noptions, option_bytes; /* how many, and sizeof(np_option) */
+  const np_counter* counters;
+  uint32_t ncounters, counter_bytes; /* how many, and sizeof(np_counter) */
+  uint32_t process_model;            /* an np_process_model */
+  int32_t min_ranks, max_ranks;      /* 1 and 1: it stays in one process; 2 and 2: pairs; 2 and INT32_MAX: any number */
+  uint32_t crosses_hosts;            /* 1: the ranks may be on different hosts */
+  uint32_t max_threads;              /* that may use one endpoint at once; 0 is 1 */
+  uint32_t max_rails;                /* local addresses that one endpoint can use at once; 0 is 1 */
+
+  const np_messages* messages;       /* NULL: the layer has none of this group */
+  const np_one_sided* one_sided;     /* " */
+  const np_collectives* collectives; /* " */
+  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used
+                                        unless the user asks for another. NULL: netpipe's own */
 
   /* Can it be used here? NP_OK, or NP_UNAVAILABLE with a sentence that says what is missing and how to get it. */
   np_status (*probe)(char* message, size_t message_bytes);
@@ -211,7 +442,7 @@ typedef struct np_module {
   np_status (*open)(const np_context* context, np_endpoint** endpoint);
   void (*close)(np_endpoint* endpoint);
 
-  /* Only for libraries with a launcher of their own: the core then finds the ranks through it. */
+  /* NP_LAUNCHED only: how netpipe finds the ranks. */
   np_status (*bootstrap)(np_endpoint* endpoint, np_bootstrap* bootstrap);
 
   /* What the other ranks need to reach this one: at most *bytes at data; *bytes becomes what was written. */
@@ -223,53 +454,21 @@ typedef struct np_module {
 
   np_status (*limits)(np_endpoint* endpoint, np_limits* limits);
 
-  /* Message memory, where the layer wants its own. Without them the core provides ordinary memory. */
-  np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory);
-  void (*free)(np_endpoint* endpoint, void* memory, size_t bytes);
-
-  /* Two-sided. A message arrives whole, in order, at the receive that names its sender and its exact size.
-   * With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
-  np_status (*send)(np_endpoint* endpoint, int peer, const void* data, size_t bytes);
-  np_status (*recv)(np_endpoint* endpoint, int peer, void* data, size_t bytes);
-  /* These start count messages, the i-th from or into data + i * stride, with requests[i]: in one call, because a layer
-   * may do it in one (a chain of work requests, a system call), and because a call more for each is 2 % of a message
-   * in shared memory. wait ends all of them, in any order; test looks at one. */
-  np_status (*isend)(np_endpoint* endpoint, int peer, const void* data, size_t stride, size_t bytes,
-                     np_request* requests, size_t count);
-  np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
-                     size_t count);
+  /* End requests, whichever group made them. wait ends all of count; test looks at one. */
   np_status (*wait)(np_endpoint* endpoint, np_request* requests, size_t count);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 
-  /* One-sided. expose opens own memory to peers and fills region and its key; attach turns a peer's region (base,
-   * bytes and key as they came from there, no words) into one that put and get can name; withdraw undoes either. All
-   * ranks call expose, and then withdraw of what they exposed, for the same memory in the same order, so both may be
-   * collective; they are not timed. Where expose gives NP_UNSUPPORTED the patterns that need it are skipped, and all
-   * others are measured.
-   * A visit synchronises by flush or by fence and not by both; with fences, one comes before the first put or get. */
-  np_status (*expose)(np_endpoint* endpoint, void* memory, size_t bytes, np_region* region);
-  np_status (*attach)(np_endpoint* endpoint, int peer, np_region* region);
-  void (*withdraw)(np_endpoint* endpoint, np_region* region);
-  np_status (*put)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
-                   size_t bytes);
-  np_status (*get)(np_endpoint* endpoint, int peer, void* target, const np_region* source, size_t offset, size_t bytes);
-  np_status (*fence)(np_endpoint* endpoint);           /* collective: all puts and gets of all ranks are done */
-  np_status (*flush)(np_endpoint* endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
-
-  /* What carries this operation out; NULL: the layer does not have it. All ranks ask for the same in the same order,
-   * outside the timed region, so it may make what the operation needs. A function for each, because one that told them
-   * apart when it is called would jump where the operation before went, and the processor guesses that wrong. */
-  np_collective_call (*collective)(np_endpoint* endpoint, np_collective what);
-  /* Of a library with a launcher of its own it is also called after each visit, outside the timed region, so that what
-   * it moves only while it is called gets where it belongs. */
+  /* Of NP_LAUNCHED it is also called after each visit, outside the timed region, so that what the library moves only
+   * while it is called gets where it belongs. */
   np_status (*barrier)(np_endpoint* endpoint);
 
-  /* The settings as they really are (buffer sizes that the kernel gave, algorithms chosen, how it waits), and what
-   * the layer has counted so far (retransmits, wake-ups). Of the settings two names are known to the core: "wait"
-   * (block, poll, hybrid), and "below", the module that these settings really stand on, where that is not the table's.
-   */
+  /* The settings as they really are: buffer sizes that the kernel granted, algorithms chosen, how it waits. Two names
+   * are known to netpipe: "wait" (block, poll, hybrid, yield), and "below", the module that these settings really stand
+   * on, where that is not the table's. */
   void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
-  void (*counters)(np_endpoint* endpoint, np_emit emit, void* to);
+  /* The counters of the table, in its order; those that cannot be read now are INT64_MIN. Before and after each visit,
+   * outside the timed region; it takes microseconds at most. */
+  void (*read_counters)(np_endpoint* endpoint, int64_t* values);
 
   /* Collective, outside the timed region, before each visit: what the messages will be, and where. For what a layer
    * would otherwise do in the first timed call (a datatype, a connection), keeps apart by size, or has to know of the

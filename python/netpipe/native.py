@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds netpipe-worker and asks it. The worker knows the modules, options, patterns and sizes; nothing of that is
-known here a second time.
+"""Finds netpipe-worker and asks it what it knows: modules, patterns, their options, the keys of a plan, exit codes.
+None of that is written down in Python again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from netpipe.failure import FAILED, UNAVAILABLE, Failure
 
 WORKER = "netpipe-worker"
-ANSWER_S = 30.0  # every question below is answered in milliseconds; a probe of a library may take seconds
+ANSWER_S = 30.0  # most answers take milliseconds, but probing a library may take seconds
 
 
 def prefixes() -> list[tuple[Path, str]]:
-    """Where the native part may be, the first that is there is taken: a prefix (it has bin/ and lib/netpipe/modules),
-    and in words why it is looked at.
+    """Prefixes (folders with bin/ and lib/netpipe/modules) where the native part may be, in the order of the search,
+    each with the reason for looking there.
     """
     chosen = os.environ.get("NETPIPE_NATIVE")
     if chosen:
@@ -35,7 +35,7 @@ def prefixes() -> list[tuple[Path, str]]:
 
 
 def worker() -> Path:
-    """The path of netpipe-worker. Raises Failure (3) where there is none."""
+    """The path of netpipe-worker. Raises Failure (3) if it is not found."""
     looked = prefixes()
     for prefix, _ in looked:
         path = prefix / "bin" / WORKER
@@ -45,19 +45,19 @@ def worker() -> Path:
     remedy = (
         "correct NETPIPE_NATIVE or unset it"
         if os.environ.get("NETPIPE_NATIVE")
-        else "build it with 'make build', install with 'pip install .', or set NETPIPE_NATIVE to its prefix"
+        else "build it with 'make build', install it with 'pip install .', or set NETPIPE_NATIVE to its prefix"
     )
     raise Failure(UNAVAILABLE, f"there is no {WORKER} in {places}; {remedy}")
 
 
 def said(stderr: str) -> str:
-    """What a worker said, without its name before it, as one line."""
+    """The sentences of a worker's standard error as one line, without its name in front of them."""
     lines = [line.strip().removeprefix(f"{WORKER}:").strip() for line in stderr.splitlines()]
     return "; ".join(line for line in lines if line)
 
 
 def how_it_ended(returncode: int, stderr: str) -> str:
-    """`returncode` as of subprocess: below 0 it is a signal."""
+    """The end of a worker as a sentence. A `returncode` below 0 is a signal, as in subprocess."""
     if returncode < 0:
         try:
             ended = f"was killed by {signal.Signals(-returncode).name}"
@@ -70,7 +70,7 @@ def how_it_ended(returncode: int, stderr: str) -> str:
 
 
 def ask(arguments: Sequence[str], text: str = "") -> Any:
-    """One question to the worker, its JSON answer. Raises Failure with the worker's own sentence and exit code."""
+    """Asks the worker once and returns its JSON. Raises Failure with the worker's own sentence and exit code."""
     command = [str(worker()), *arguments]
     try:
         done = subprocess.run(
@@ -96,23 +96,32 @@ def ask(arguments: Sequence[str], text: str = "") -> Any:
     except ValueError:
         raise Failure(
             FAILED,
-            f"{WORKER} {arguments[0]} answered what is no JSON: {done.stdout[:80]!r}; is {command[0]} of this version?",
+            f"{WORKER} {arguments[0]} returned invalid JSON: {done.stdout[:80]!r}; "
+            f"is {command[0]} the same version as this netpipe?",
         ) from None
 
 
+def keys() -> dict[str, Any]:
+    """What needs no module: the keys of a plan, the options that all variants and patterns have, exit codes in rising
+    severity, the words of waiting, where modules are looked for. `netpipe-worker keys`, within milliseconds.
+    """
+    answer: dict[str, Any] = ask(["keys"])
+    return answer
+
+
 def list_(module_files: Sequence[str] = ()) -> dict[str, Any]:
-    """Modules with their options, those of the files among them, and patterns: `netpipe-worker list`."""
+    """The same, and all modules (those of the files too) and patterns with their options: `netpipe-worker list`."""
     answer: dict[str, Any] = ask(["list", *module_files])
     return answer
 
 
 def plan(text: str) -> dict[str, Any]:
-    """A plan checked and resolved: `netpipe-worker plan`. `text` as in docs/reference/worker.md."""
+    """Checks and resolves a plan: `netpipe-worker plan`. `text` as in docs/reference/worker.md."""
     answer: dict[str, Any] = ask(["plan"], text)
     return answer
 
 
 def environment() -> dict[str, Any]:
-    """What this host is: `netpipe-worker environment`."""
+    """The facts of this host: `netpipe-worker environment`."""
     answer: dict[str, Any] = ask(["environment"])
     return answer

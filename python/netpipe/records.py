@@ -134,6 +134,10 @@ class Plan(Record, kw_only=True, tag="plan"):
     seed: int | None = None
     placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
     pin: list[int | None] | None = None
+    stack: dict[str, str] = {}  # by module, the one whose layer it stands on; of all that the worker knows
+    state_tolerances: dict[
+        str, float
+    ] = {}  # factors within which two yardsticks show one state: bounce, copy
 
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()
@@ -157,6 +161,9 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
+    idle: bool | None = (
+        None  # it touches no byte, and measures netpipe itself; None: an older file does not say
+    )
     launch_s: float | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 

@@ -2,13 +2,14 @@
 // Errors are values with a sentence for the user. C++20 has no std::expected, this is what we need of it.
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 #include <variant>
 
 namespace netpipe {
 
-// What the process exits with; the meaning of each is in README.md.
+// What a process exits with.
 enum class Exit : int {
   done = 0,
   gate = 1,
@@ -18,6 +19,31 @@ enum class Exit : int {
   unstable = 5,
   interrupted = 130,
 };
+
+struct ExitCode {
+  Exit exit;
+  const char* name;
+  const char* meaning;
+};
+
+// From the least to the most serious: what failed outranks what is missing, and a wrong byte outranks both.
+inline constexpr std::array<ExitCode, 7> exit_codes{{
+    {Exit::done, "done", "everything that was asked for was done"},
+    {Exit::unstable, "unstable", "with --strict: a point did not reach its target"},
+    {Exit::unavailable, "unavailable", "something that is needed is not available on this host"},
+    {Exit::usage, "usage", "the command line or the plan is wrong"},
+    {Exit::failed, "failed", "a measurement failed"},
+    {Exit::gate, "gate", "a check or a gate failed, such as a wrong byte"},
+    {Exit::interrupted, "interrupted", "the user interrupted it"},
+}};
+
+// The more serious of two.
+constexpr Exit worse(Exit a, Exit b) {
+  for (auto code = exit_codes.rbegin(); code != exit_codes.rend(); ++code) {
+    if (code->exit == a || code->exit == b) return code->exit;
+  }
+  return Exit::failed;
+}
 
 // The analyzer loses track of which alternative a Result holds, and takes the other for uninitialized.
 struct Failure {  // NOLINT(clang-analyzer-core.uninitialized.Assign)

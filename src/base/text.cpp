@@ -134,7 +134,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   if (!guess.empty()) return "; did you mean " + quoted(guess) + "?";
   std::string all;
   for (const std::string& candidate : candidates) all += (all.empty() ? "" : ", ") + candidate;
-  return all.empty() ? std::string{} : "; there are " + all;
+  return all.empty() ? std::string{} : (candidates.size() == 1 ? "; there is only " : "; there are ") + all;
 }
 
 }  // namespace netpipe

@@ -10,59 +10,79 @@ namespace {
 
 constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "choice", "text"};
 
-// So that a name and its field never differ.
-#define NP_EVERY_OPERATION(X) \
-  X(probe)                    \
-  X(open)                     \
-  X(close)                    \
-  X(bootstrap)                \
-  X(address)                  \
-  X(connect)                  \
-  X(reset)                    \
-  X(limits)                   \
-  X(alloc)                    \
-  X(free)                     \
-  X(send)                     \
-  X(recv)                     \
-  X(isend)                    \
-  X(irecv)                    \
-  X(wait)                     \
-  X(test)                     \
-  X(expose)                   \
-  X(attach)                   \
-  X(withdraw)                 \
-  X(put)                      \
-  X(get)                      \
-  X(fence)                    \
-  X(flush)                    \
-  X(collective)               \
-  X(barrier)                  \
-  X(describe)                 \
-  X(counters)                 \
-  X(prepare)
+// Every operation once, so that a name and its field never differ.
+#define NP_EVERY_OPERATION(X)                    \
+  X(probe, probe)                                \
+  X(open, open)                                  \
+  X(close, close)                                \
+  X(bootstrap, bootstrap)                        \
+  X(address, address)                            \
+  X(connect, connect)                            \
+  X(reset, reset)                                \
+  X(limits, limits)                              \
+  X(send, send)                                  \
+  X(recv, recv)                                  \
+  X(isend, isend)                                \
+  X(irecv, irecv)                                \
+  X(wait, wait)                                  \
+  X(test, test)                                  \
+  X(expose, expose)                              \
+  X(attach, attach)                              \
+  X(withdraw, withdraw)                          \
+  X(put, put)                                    \
+  X(get, get)                                    \
+  X(fence, fence)                                \
+  X(flush, flush)                                \
+  X(iput, iput)                                  \
+  X(iget, iget)                                  \
+  X(put_signal, put_signal)                      \
+  X(await_signal, await_signal)                  \
+  X(put_strided, put_strided)                    \
+  X(get_strided, get_strided)                    \
+  X(atomic, atomic)                              \
+  X(accumulate, accumulate)                      \
+  X(prepare_collective, np_collectives::prepare) \
+  X(release_collective, release)                 \
+  X(barrier, barrier)                            \
+  X(describe, describe)                          \
+  X(read_counters, read_counters)                \
+  X(prepare, prepare)
 
 void elsewhere() { std::abort(); }
 
 }  // namespace
 
-std::vector<std::string_view> operations(const np_module& table) {
+std::vector<std::string_view> operations(const Layer& layer) {
   std::vector<std::string_view> there;
-#define NP_LIST(field) \
-  if (table.field != nullptr) there.emplace_back(#field);
+#define NP_LIST(operation, field) \
+  if (layer.field != nullptr) there.emplace_back(#operation);
   NP_EVERY_OPERATION(NP_LIST)
 #undef NP_LIST
+  if (layer.own_memory() != nullptr) there.insert(there.end(), {"alloc", "free"});
   return there;
 }
 
-bool mark_operation(np_module& table, std::string_view name) {
-#define NP_MARK(field)                                                \
-  if (name == #field) {                                               \
-    table.field = reinterpret_cast<decltype(table.field)>(elsewhere); \
+bool mark_operation(Layer& layer, std::string_view name) {
+#define NP_MARK(operation, field)                                     \
+  if (name == #operation) {                                           \
+    layer.field = reinterpret_cast<decltype(layer.field)>(elsewhere); \
     return true;                                                      \
   }
   NP_EVERY_OPERATION(NP_MARK)
 #undef NP_MARK
-  return false;
+  if (name != "alloc" && name != "free") return false;
+  if (layer.memory_kinds.empty()) {
+    np_memory& memory = layer.memory_kinds.emplace_back();
+    memory.kind = NP_MEMORY_LAYER;
+    memory.host_access = 1;
+    memory.alloc = reinterpret_cast<decltype(memory.alloc)>(elsewhere);
+    memory.free = reinterpret_cast<decltype(memory.free)>(elsewhere);
+  }
+  return true;
+}
+
+ProcessModel process_model(const Layer& module) {
+  return launched(module) ? ProcessModel::launched : ProcessModel::forked;
 }
 
 std::string_view type_name(np_type type) { return type_names.at(static_cast<std::size_t>(type)); }

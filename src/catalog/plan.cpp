@@ -2,189 +2,26 @@
 #include "catalog/plan.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
+#include <span>
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "catalog/plan_keys.h"
 #include "record/json.h"
 #include "sampling/statistics.h"
+#include "sampling/yardstick.h"
 
 namespace netpipe {
 namespace {
 
-using Setter = std::function<Outcome(Plan&, std::string_view)>;
-
-struct Key {
-  std::string name;
-  Setter set;
-};
-
-// Setters for the kinds of value that a plan has. Each says nothing of the key: parse_plan puts it in front.
-Setter text_into(std::string Plan::* field) {
-  return [field](Plan& plan, std::string_view value) -> Outcome {
-    plan.*field = std::string(value);
-    return ok();
-  };
-}
-
-Setter append_to(std::vector<std::string> Plan::* field) {
-  return [field](Plan& plan, std::string_view value) -> Outcome {
-    (plan.*field).emplace_back(value);
-    return ok();
-  };
-}
-
-Setter size_into(const std::function<std::uint64_t&(Plan&)>& field, std::uint64_t most = UINT64_MAX) {
-  return [field, most](Plan& plan, std::string_view value) -> Outcome {
-    const Result<std::uint64_t> size = parse_size(value);
-    if (!size) return size.failure();
-    if (*size > most) return usage(std::string(value) + " is outside 0 to " + size_text(most));
-    field(plan) = *size;
-    return ok();
-  };
-}
-
-Setter yes_into(bool Plan::* field) {
-  return [field](Plan& plan, std::string_view value) -> Outcome {
-    const Result<bool> yes = parse_yes_no(value);
-    if (!yes) return yes.failure();
-    plan.*field = *yes;
-    return ok();
-  };
-}
-
-Setter real_into(double Plan::* field, double least, double most) {
-  return [=](Plan& plan, std::string_view value) -> Outcome {
-    const Result<double> real = parse_real(value);
-    if (!real) return real.failure();
-    if (*real < least || *real > most) {
-      Json range;
-      range.value(least);
-      Json until;
-      until.value(most);
-      return usage(std::string(value) + " is outside " + range.text() + " to " + until.text());
-    }
-    plan.*field = *real;
-    return ok();
-  };
-}
-
-Setter integer_into(const std::function<void(Plan&, std::int64_t)>& put, std::int64_t least, std::int64_t most) {
-  return [=](Plan& plan, std::string_view value) -> Outcome {
-    const Result<std::int64_t> number = parse_integer(value);
-    if (!number) return number.failure();
-    if (*number < least || *number > most) {
-      return usage(std::string(value) + " is outside " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    put(plan, *number);
-    return ok();
-  };
-}
-
-Outcome set_schedule(Plan& plan, std::string_view value) {
-  const std::vector<std::string> kinds = {"classic", "powers", "list"};
-  const auto at = std::find(kinds.begin(), kinds.end(), value);
-  if (at == kinds.end()) return usage("there is no schedule '" + std::string(value) + "'" + did_you_mean(value, kinds));
-  plan.schedule.kind = static_cast<Schedule::Kind>(at - kinds.begin());
-  return ok();
-}
-
-Outcome set_sizes(Plan& plan, std::string_view value) {
-  plan.schedule.list.clear();
-  for (const std::string& one : split(value, ',')) {
-    const Result<std::uint64_t> size = parse_size(one);
-    if (!size) return size.failure();
-    plan.schedule.list.push_back(*size);
-  }
-  return ok();
-}
-
-Outcome set_buffers(Plan& plan, std::string_view value) {
-  if (value != "warm" && value != "cold") {
-    return usage("there is no buffer policy '" + std::string(value) + "'" + did_you_mean(value, {"warm", "cold"}));
-  }
-  plan.buffers.cold = value == "cold";
-  return ok();
-}
-
-Outcome set_pin(Plan& plan, std::string_view value) {
-  plan.pin.cpus.clear();
-  if (value == "auto" || value == "none") {
-    plan.pin.kind = value == "auto" ? Pinning::Kind::automatic : Pinning::Kind::none;
-    return ok();
-  }
-  const auto near = std::find(nearness_names.begin(), nearness_names.end(), value);
-  if (near != nearness_names.end()) {
-    plan.pin.kind = Pinning::Kind::nearness;
-    plan.pin.nearness = static_cast<Nearness>(near - nearness_names.begin());
-    return ok();
-  }
-  plan.pin.kind = Pinning::Kind::list;
-  for (const std::string& one : split(value, ',')) {
-    const Result<std::int64_t> cpu = parse_integer(one);
-    if (!cpu || *cpu < 0 || *cpu > 65535) {
-      return usage("'" + std::string(value) +
-                   "' is no pinning; write auto, none, smt, cache, socket, sockets, or one processor number per rank "
-                   "such as 0,1");
-    }
-    plan.pin.cpus.push_back(static_cast<int>(*cpu));
-  }
-  return ok();
-}
-
-constexpr std::uint64_t most_offset = 1ULL
-                                      << 30;  // far below what would overflow when a message and its pool are added
-
-const std::vector<Key>& keys() {
-  static const std::vector<Key> table = {
-      {"record", text_into(&Plan::record)},
-      {"launch", integer_into([](Plan& p, std::int64_t v) { p.launch = static_cast<int>(v); }, 0, 1'000'000)},
-      {"variant", append_to(&Plan::variants)},
-      {"pattern", append_to(&Plan::patterns)},
-      {"module-file", append_to(&Plan::module_files)},
-      {"schedule", set_schedule},
-      {"sizes", set_sizes},
-      {"start", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.start_bytes; })},
-      {"end-size", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.end_bytes; })},
-      {"perturbation", size_into([](Plan& p) -> std::uint64_t& { return p.schedule.perturbation_bytes; })},
-      {"buffers", set_buffers},
-      {"send-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.send_offset_bytes; }, most_offset)},
-      {"recv-offset", size_into([](Plan& p) -> std::uint64_t& { return p.buffers.recv_offset_bytes; }, most_offset)},
-      {"target", real_into(&Plan::target, 1e-5, 1)},
-      {"budget", real_into(&Plan::budget_s, 0.01, 86400)},
-      {"bind", text_into(&Plan::bind)},
-      {"joining", real_into(&Plan::joining_s, 0.1, 3600)},
-      {"timeout", real_into(&Plan::timeout_s, 0.1, 3600)},
-      {"verify", yes_into(&Plan::verify)},
-      {"paced", yes_into(&Plan::paced)},
-      {"seed", integer_into([](Plan& p, std::int64_t v) { p.seed = static_cast<std::uint64_t>(v); }, 0, INT64_MAX)},
-      {"pin", set_pin},
-      {"ranks", integer_into([](Plan& p, std::int64_t v) { p.ranks = static_cast<int>(v); }, 1, 1 << 20)},
-      {"host", text_into(&Plan::host)},
-      {"port", integer_into([](Plan& p, std::int64_t v) { p.port = static_cast<int>(v); }, 1, 65535)},
-      {"token-file", text_into(&Plan::token_file)},
-  };
-  return table;
-}
-
-std::string number_text(double value) {
-  Json json;
-  json.value(value);
-  return json.take();
-}
-
-std::string joined(const std::vector<std::uint64_t>& sizes) {
-  std::string text;
-  for (const std::uint64_t size : sizes) text += (text.empty() ? "" : ",") + std::to_string(size);
-  return text;
-}
-
-// Variants are opened, their ranks all reach each other, and that is all.
-constexpr const char* no_pattern = "none";
+constexpr std::string_view first_line = "netpipe-plan 1";
+constexpr const char* no_pattern = "none";  // the variants are opened, their ranks reach each other, and that is all
 constexpr const char* every_pattern = "all";
 
-constexpr std::array<const char*, 3> schedule_names = {"classic", "powers", "list"};
+const PlanKey& key_named(std::string_view name) {
+  const std::span<const PlanKey> keys = plan_keys();
+  return *std::find_if(keys.begin(), keys.end(), [&](const PlanKey& key) { return key.name == name; });
+}
 
 }  // namespace
 
@@ -197,44 +34,44 @@ std::string pin_text(const Pinning& pin) {
 }
 
 Result<Plan> parse_plan(std::string_view text) {
+  const std::span<const PlanKey> keys = plan_keys();
   Plan plan;
   bool first = true;
   for (const std::string& line : split(text, '\n')) {
     if (line.empty()) continue;
     if (line == "end") break;
+    if (first && line != first_line) {
+      return usage("the plan begins with '" + line + "' instead of '" + std::string(first_line) +
+                   "'; it was written by another version of netpipe");
+    }
+    if (std::exchange(first, false)) continue;
     const auto blank = line.find(' ');
     const std::string name = line.substr(0, blank);
     const std::string_view value =
         blank == std::string::npos ? std::string_view{} : trim(std::string_view(line).substr(blank));
-    if (first) {
-      if (name != "netpipe-plan" || value != "1") {
-        return usage("the plan begins with '" + line + "' instead of 'netpipe-plan 1': another version wrote it");
-      }
-      first = false;
-      continue;
-    }
-    const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& k) { return k.name == name; });
-    if (key == keys().end()) {
+    const auto key = std::find_if(keys.begin(), keys.end(), [&](const PlanKey& k) { return k.name == name; });
+    if (key == keys.end()) {
       std::vector<std::string> names;
-      for (const Key& k : keys()) names.push_back(k.name);
+      for (const PlanKey& k : keys) names.emplace_back(k.name);
       return usage("the plan has an unknown key '" + name + "'" + did_you_mean(name, names));
     }
-    if (const Outcome set = key->set(plan, value); !set) {
+    if (const Outcome set = set_value(*key, plan, value); !set) {
       return Failure{set.failure().exit, name + ": " + set.failure().sentence};
     }
   }
-  if (first) return usage("the plan is empty; its first line is 'netpipe-plan 1'");
-  if (plan.patterns.empty()) plan.patterns.emplace_back("pingpong");
+  if (first) return usage("the plan is empty; its first line must be '" + std::string(first_line) + "'");
+  for (const PlanKey& key : keys) {
+    if (key.if_absent == nullptr || !values_of(key, plan).empty()) continue;
+    if (Outcome set = set_value(key, plan, key.if_absent); !set) return set.failure();
+  }
   if (plan.variants.empty()) return usage("the plan names no variant; name at least one module, such as tcp");
   return plan;
 }
 
-int ranks_of(const np_module& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
-
 namespace {
 
 // Messages that one round moves from or to one rank, whichever has most.
-std::uint64_t messages_of_round(const Mode& mode, int nranks, std::uint64_t size_bytes) {
+std::uint64_t messages_of_round(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
   std::uint32_t most = 1;
   for (int rank = 0; rank < nranks; ++rank) {
     const Part part = mode.part(rank, nranks, size_bytes);
@@ -243,14 +80,14 @@ std::uint64_t messages_of_round(const Mode& mode, int nranks, std::uint64_t size
   return most;
 }
 
-// What the modes ask of a pool, all together or one alone; of verified messages, what their shortest visit moves.
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const Mode* only = nullptr) {
+// What the patterns need of a pool, all together or one alone; of verified messages, what their shortest visit moves.
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const ChosenPattern* only = nullptr) {
   int nranks = 1;
-  for (const Variant& variant : resolved.variants) nranks = std::max(nranks, ranks_of(*variant.module, plan.ranks));
+  for (const Variant& variant : resolved.variants) nranks = std::max(nranks, variant.ranks);
   PoolNeed need;
   need.place_bytes = resolved.sizes.back();
   need.verify = plan.verify;
-  for (const Mode& mode : resolved.modes) {
+  for (const ChosenPattern& mode : resolved.modes) {
     if (only != nullptr && &mode != only) continue;
     const Pattern& pattern = *mode.pattern;
     need.spreads |= mode.buffers.spreads();
@@ -276,7 +113,8 @@ PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const Mode* only 
 
 }  // namespace
 
-std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
+std::uint64_t verified_rounds(const Resolved& resolved, const ChosenPattern& mode, int nranks,
+                              std::uint64_t size_bytes) {
   std::uint64_t place_bytes = size_bytes;
   for (int rank = 0; rank < nranks; ++rank) {
     place_bytes = std::max(place_bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
@@ -289,13 +127,13 @@ std::uint64_t verified_rounds(const Resolved& resolved, const Mode& mode, int nr
   return rounds > extra ? rounds + 1 - extra : 1;
 }
 
-bool takes_size(const Resolved& resolved, const Mode& mode, int nranks, std::uint64_t size_bytes) {
+bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
   if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) return size_bytes == resolved.sizes.front();
   return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
 }
 
-std::string skip_reason(const Pattern& pattern, const np_module& module, int ranks) {
-  const int nranks = ranks_of(module, ranks);
+std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
+  const int nranks = possible_ranks(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
     return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
            module.name + " has " + std::to_string(nranks);
@@ -310,106 +148,133 @@ std::string skip_reason(const Pattern& pattern, const np_module& module, int ran
   return {};
 }
 
-std::string skip_reason(const Mode& mode, const np_module& module, int ranks) {
-  const Pattern& pattern = *mode.pattern;
-  if (std::string reason = skip_reason(pattern, module, ranks); !reason.empty()) return reason;
-  const std::string lack = pattern.unfit(mode.part(0, ranks_of(module, ranks), 0), module);
-  return lack.empty() ? lack : "pattern " + mode.name + " " + lack;
+std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
+  const Pattern& pattern = *chosen.pattern;
+  if (std::string reason = skip_reason(pattern, *variant.module, variant.ranks); !reason.empty()) return reason;
+  const std::string lack = pattern.unfit(chosen.part(0, variant.ranks, 0), *variant.module);
+  return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
 }
 
-Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
-  Resolved resolved;
+namespace {
+
+Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& registry) {
+  std::vector<Variant> variants;
   for (const std::string& text : plan.variants) {
-    Result<Variant> variant = parse_variant(text, registry);
+    Result<Variant> variant = parse_variant(text, registry, plan.ranks);
     if (!variant) return variant.failure();
-    const bool twice = std::any_of(resolved.variants.begin(), resolved.variants.end(),
-                                   [&](const Variant& other) { return other.name == variant->name; });
-    if (twice) return usage("variant " + variant->name + " is named twice; each has one curve");
-    // The yardsticks need two processes as well.
-    resolved.nranks =
-        std::max(resolved.nranks, launched(*variant->module) ? 2 : ranks_of(*variant->module, plan.ranks));
-    resolved.variants.push_back(std::move(*variant));
+    for (const Variant& other : variants) {
+      if (other.name == variant->name) return usage("variant " + variant->name + " is named twice; name it once");
+    }
+    variants.push_back(std::move(*variant));
   }
-  const bool none = plan.patterns == std::vector<std::string>{no_pattern};
-  std::vector<std::string> patterns;
+  return variants;
+}
+
+Result<std::vector<ChosenPattern>> resolve_patterns(const Plan& plan) {
+  std::vector<ChosenPattern> chosen;
+  if (plan.patterns == std::vector<std::string>{no_pattern}) return chosen;
+  std::vector<std::string> texts;
   for (const std::string& text : plan.patterns) {
-    if (none) break;
     if (text != every_pattern) {
-      patterns.push_back(text);
+      texts.push_back(text);
       continue;
     }
-    patterns.emplace_back("pingpong");  // what one looks at first
-    for (const Pattern* pattern : all_patterns()) patterns.emplace_back(pattern->name);
+    texts.emplace_back("pingpong");  // what one looks at first
+    for (const Pattern* pattern : all_patterns()) texts.emplace_back(pattern->name);
   }
-  for (const std::string& text : patterns) {
-    if (text == no_pattern) return usage("pattern none leaves nothing to measure, so no other is named beside it");
-    Result<Mode> mode = parse_mode(text, plan.buffers);
-    if (!mode) return mode.failure();
-    const bool twice = std::any_of(resolved.modes.begin(), resolved.modes.end(),
-                                   [&](const Mode& other) { return other.name == mode->name; });
-    if (!twice) resolved.modes.push_back(std::move(*mode));
+  for (const std::string& text : texts) {
+    if (text == no_pattern) {
+      return usage("pattern none measures nothing, so it cannot be combined with another pattern");
+    }
+    Result<ChosenPattern> pattern = parse_pattern(text, plan.buffers);
+    if (!pattern) return pattern.failure();
+    const bool twice = std::any_of(chosen.begin(), chosen.end(),
+                                   [&](const ChosenPattern& other) { return other.name == pattern->name; });
+    if (!twice) chosen.push_back(std::move(*pattern));
   }
-  Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
-  if (!sizes) return sizes.failure();
-  resolved.sizes = std::move(*sizes);
-  resolved.pool = pool_need(plan, resolved);
+  return chosen;
+}
+
+// What can be said of the pinning without looking at the processors of this host.
+Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
+  const std::string pin = "pin " + pin_text(plan.pin);
   if (plan.pin.kind == Pinning::Kind::nearness) {
     if (!plan.host.empty()) {
-      return usage("pin " + pin_text(plan.pin) + " is of two processors of one host; between two name one of each");
+      return usage(pin + " selects two processors of one host; for two hosts name one on each");
     }
-    const auto crowd = std::find_if(resolved.variants.begin(), resolved.variants.end(),
-                                    [&](const Variant& variant) { return ranks_of(*variant.module, plan.ranks) > 2; });
-    if (crowd != resolved.variants.end()) {
-      return usage("pin " + pin_text(plan.pin) + " is of two ranks, and " + crowd->name + " has " +
-                   std::to_string(ranks_of(*crowd->module, plan.ranks)) + "; name one processor per rank");
+    for (const Variant& variant : resolved.variants) {
+      if (variant.ranks > 2) {
+        return usage(pin + " selects two processors, and variant " + variant.name + " has " +
+                     std::to_string(variant.ranks) + " ranks; name one processor for each rank");
+      }
     }
   }
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
-  if (too_few) {
-    return usage("pin names " + std::to_string(plan.pin.cpus.size()) + " processors for " +
-                 std::to_string(resolved.nranks) + " ranks; name one per rank");
+  if (!too_few) return ok();
+  const std::size_t named = plan.pin.cpus.size();
+  return usage(pin + " names " + std::to_string(named) + (named == 1 ? " processor" : " processors") + " for " +
+               std::to_string(resolved.nranks) + " ranks; name one for each rank");
+}
+
+}  // namespace
+
+Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
+  Resolved resolved;
+  Result<std::vector<Variant>> variants = resolve_variants(plan, registry);
+  if (!variants) return variants.failure();
+  resolved.variants = std::move(*variants);
+  for (const Variant& variant : resolved.variants) {
+    // Two processes measure the yardsticks where a library's launcher starts all others.
+    resolved.nranks = std::max(resolved.nranks, launched(*variant.module) ? 2 : variant.ranks);
   }
+  Result<std::vector<ChosenPattern>> patterns = resolve_patterns(plan);
+  if (!patterns) return patterns.failure();
+  resolved.modes = std::move(*patterns);
+  Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
+  if (!sizes) return sizes.failure();
+  resolved.sizes = std::move(*sizes);
+  resolved.pool = pool_need(plan, resolved);
+  for (const LoadedModule& module : registry.modules()) {
+    if (module.table->below != nullptr) resolved.stack.emplace_back(module.table->name, module.table->below);
+  }
+  if (Outcome pinned = check_pinning(plan, resolved); !pinned) return pinned.failure();
   return resolved;
 }
 
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes) {
-  // Two halves of each rank of this host: those of jobs may be elsewhere, and refuse by themselves.
+  // Two halves for each rank of this host. Ranks that a library's launcher starts may be elsewhere: each checks its
+  // own.
   const auto ranks = static_cast<std::uint64_t>(plan.host.empty() ? resolved.nranks : 1);
   const auto per_rank = [](const PoolNeed& need) { return 2 * half_bytes(need); };
   if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
-  const Mode* largest = &resolved.modes.front();
-  for (const Mode& mode : resolved.modes) {
+  const ChosenPattern* largest = &resolved.modes.front();
+  for (const ChosenPattern& mode : resolved.modes) {
     if (per_rank(pool_need(plan, resolved, &mode)) > per_rank(pool_need(plan, resolved, largest))) largest = &mode;
   }
   const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
-               shown(per_rank(resolved.pool)) + " bytes of buffers on each of " + std::to_string(ranks) +
+               shown(per_rank(resolved.pool)) + " of buffers on each of " + std::to_string(ranks) +
                " ranks, and this host has " + shown(available_bytes) +
-               " available; choose smaller messages or fewer of them at once");
+               " available; choose smaller messages, or fewer of them at once");
 }
 
 std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only) {
-  std::string text = "netpipe-plan 1\n";
-  const auto line = [&](const std::string& key, const std::string& value) { text += key + " " + value + "\n"; };
-  line("launch", std::to_string(plan.launch));
-  for (const Variant& variant : resolved.variants) {
-    if (only && &variant != &resolved.variants[*only]) continue;
-    line("variant", variant.whole(variant.module->name, variant.module->options));
+  Plan full = plan;
+  full.variants.clear();
+  for (std::size_t v = 0; v < resolved.variants.size(); ++v) {
+    if (!only || v == *only) full.variants.push_back(resolved.variants[v].full_name());
   }
-  for (const Mode& mode : resolved.modes) line("pattern", mode.all());
-  if (resolved.modes.empty()) line("pattern", no_pattern);
-  line("schedule", "list");
-  line("sizes", joined(resolved.sizes));
-  line("buffers", plan.buffers.cold ? "cold" : "warm");
-  line("send-offset", std::to_string(plan.buffers.send_offset_bytes));
-  line("recv-offset", std::to_string(plan.buffers.recv_offset_bytes));
-  line("verify", plan.verify ? "yes" : "no");
-  line("seed", std::to_string(plan.seed));  // of verified messages: both ends must expect the same bytes
-  line("target", number_text(plan.target));
-  line("budget", number_text(plan.budget_s));
-  line("timeout", number_text(plan.timeout_s));
-  line("ranks", std::to_string(plan.ranks));
+  full.patterns.clear();
+  for (const ChosenPattern& mode : resolved.modes) full.patterns.push_back(mode.full_name());
+  if (resolved.modes.empty()) full.patterns.emplace_back(no_pattern);
+  full.schedule.kind = Schedule::Kind::list;
+  full.schedule.list = resolved.sizes;
+  std::string text = std::string(first_line) + "\n";
+  for (const PlanKey& key : plan_keys()) {
+    if (!key.agreed) continue;
+    for (const std::string& value : values_of(key, full)) text += std::string(key.name) + " " + value + "\n";
+  }
   return text;
 }
 
@@ -421,21 +286,20 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   json.open('{').field("type", "plan").field("launch", plan.launch).field("hash", hash).key("variants").open('[');
   for (const Variant& variant : resolved.variants) {
     json.open('{').field("variant", variant.name).field("module", variant.module->name).key("options").open('{');
-    for (std::uint32_t i = 0; i < variant.module->noptions; ++i)
-      json.field(variant.module->options[i].name, variant.texts[i]);
+    for (std::size_t i = 0; i < variant.options.size(); ++i) json.field(variant.options[i].name, variant.texts[i]);
     json.close('}').close('}');
   }
   json.close(']').key("patterns").open('[');
-  for (const Mode& mode : resolved.modes) json.value(mode.name);
+  for (const ChosenPattern& mode : resolved.modes) json.value(mode.name);
   json.close(']').key("modes").open('[');
-  for (const Mode& mode : resolved.modes) {
+  for (const ChosenPattern& mode : resolved.modes) {
     json.open('{').field("pattern", mode.name).field("name", mode.pattern->name).key("options").open('{');
     for (std::size_t i = 0; i < mode.options.size(); ++i) json.field(mode.options[i].name, mode.texts[i]);
     json.close('}').close('}');
   }
   const bool list = plan.schedule.kind == Schedule::Kind::list;
   json.close(']').key("schedule").open('{');
-  json.field("kind", schedule_names[static_cast<std::size_t>(plan.schedule.kind)]);
+  json.field("kind", values_of(key_named("schedule"), plan).front());
   json.field("start_bytes", list ? resolved.sizes.front() : plan.schedule.start_bytes);
   json.field("end_bytes", list ? resolved.sizes.back() : plan.schedule.end_bytes);
   json.field("perturbation_bytes",
@@ -457,7 +321,11 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
       json.null();
     }
   }
-  json.close(']').close('}');
+  json.close(']').key("stack").open('{');
+  for (const auto& [module, below] : resolved.stack) json.field(module, below);
+  json.close('}').key("state_tolerances").open('{');
+  json.field("bounce", MachineStates::bounce_tolerance).field("copy", MachineStates::copy_tolerance).close('}');
+  json.close('}');
   return json.take();
 }
 

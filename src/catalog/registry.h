@@ -8,19 +8,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "netpipe/module.h"
+#include "layer/layer.h"
 
 namespace netpipe {
 
 struct LoadedModule {
-  const np_module* table = nullptr;
-  std::string path;                   // of the shared library
-  std::string description;            // path of the description it is known by; "": it was loaded
-  std::shared_ptr<const void> owner;  // of the table, where that is not the library
+  std::shared_ptr<const Layer> layer;
+  std::string path;         // of the shared library
+  std::string description;  // path of the description that it was read from; "": the library was loaded
 };
-
-// Has this library a launcher of its own, so that each variant is measured by processes of its own?
-inline bool launched(const np_module& module) { return module.bootstrap != nullptr; }
 
 struct RefusedModule {
   std::string path;
@@ -29,15 +25,15 @@ struct RefusedModule {
 
 class Registry {
  public:
-  // Every *.so of the directories, or its description NAME.module where it has an @ in its name (description.h), and
-  // the files. A file that the user named and that is refused is a failure; one in a directory is listed in refused().
-  // The first of two modules with one name wins; files come before directories.
+  // Loads every *.so of the directories and the files. A module with an @ in its name is read from its description
+  // NAME.module instead (description.h). A file that the user named and that is refused is a failure; one in a
+  // directory is listed in refused(). The first of two modules with the same name wins; files come before directories.
   static Result<Registry> load(const std::vector<std::string>& directories, const std::vector<std::string>& files);
 
-  // One module alone, loaded whatever it is, under this name ("": its own).
+  // One module alone, always loaded, under this name ("": its own).
   static Result<Registry> load_as(const std::string& file, const std::string& name);
 
-  // The same for one that is in this program already; file: where it came from.
+  // The same for one that is already part of this program; file: where it came from.
   static Result<Registry> of(const np_module* table, const std::string& file, const std::string& name);
 
   [[nodiscard]] const LoadedModule* find(std::string_view name) const;
@@ -46,19 +42,24 @@ class Registry {
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
-  static Result<Registry> only(LoadedModule module, const std::string& name);
+  static Result<Registry> only(Result<LoadedModule> module);
   std::vector<LoadedModule> modules_;
   std::vector<RefusedModule> refused_;
 };
 
-// Where modules are: $NETPIPE_MODULE_PATH (colons), ../lib/netpipe/modules beside the executable, and the user's own
-// below $XDG_DATA_HOME (~/.local/share) in netpipe/modules.
+// A directory where modules are looked for. kind: "environment" (named in NETPIPE_MODULE_PATH), "installation" or
+// "user".
+struct ModuleDirectory {
+  std::string path;
+  const char* kind;
+};
+
+// In the order of the search: $NETPIPE_MODULE_PATH (separated by colons), ../lib/netpipe/modules beside the executable,
+// and the user's own, netpipe/modules in $XDG_DATA_HOME (~/.local/share).
+std::vector<ModuleDirectory> module_search_path();
 std::vector<std::string> module_directories();
 
-// Is this table one that the core can use? The sentence names both sides of a mismatch.
-Outcome check_table(const np_module* table, const std::string& path);
-
-// The sentence that a module's probe leaves, or "" when it can be used here.
-std::string probe_reason(const np_module& table);
+// Why the module cannot be used here, as its probe says, or "" when it can.
+std::string probe_reason(const Layer& layer);
 
 }  // namespace netpipe

@@ -5,13 +5,14 @@
 #include <array>
 
 #include "base/text.h"
+#include "catalog/unsupported.h"
 
 namespace netpipe {
 namespace {
 
 struct Value {
   std::int64_t number = 0;
-  std::string text;  // canonical, so that equal settings have equal names
+  std::string text;  // canonical, so that equal settings get equal names
 };
 
 Result<Value> number_in_range(const np_option& option, std::int64_t number, std::string text) {
@@ -20,6 +21,7 @@ Result<Value> number_in_range(const np_option& option, std::int64_t number, std:
     const auto show = [&](std::int64_t n) {
       return size ? size_text(static_cast<std::uint64_t>(n)) : std::to_string(n);
     };
+    if (option.min == option.max) return usage(text + " is not possible, only " + show(option.min) + " is");
     return usage(text + " is outside " + show(option.min) + " to " + show(option.max));
   }
   return Value{number, std::move(text)};
@@ -54,19 +56,21 @@ Result<Value> parse_value(const np_option& option, std::string_view text) {
   return Value{0, std::string(text)};
 }
 
-// settings: what stands behind the colon of the user's text; kind: "module" or "pattern", for sentences.
-Outcome choose(Choice& choice, const std::string& kind, const char* of, const np_option* options, std::uint32_t count,
-               std::string_view text) {
+// Reads the settings behind the colon of the user's text for chosen.options. kind: "module" or "pattern"; of: its name;
+// library: its version, or "".
+Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, std::string_view text,
+               const std::string& library = "") {
   const std::string who = kind + " " + of;
+  const std::span<const np_option> options = chosen.options;
   std::vector<std::string> names;
   std::vector<Value> values;
   std::vector<std::string> defaults;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    names.emplace_back(options[i].name);
-    const Result<Value> value = parse_value(options[i], options[i].default_value);
+  for (const np_option& option : options) {
+    const Result<Value> value = parse_value(option, option.default_value);
     if (!value) {
-      return usage(who + ": the default of option '" + names.back() + "' is wrong: " + value.failure().sentence);
+      return usage(who + ": the default of option '" + option.name + "' is wrong: " + value.failure().sentence);
     }
+    names.emplace_back(option.name);
     values.push_back(*value);
     defaults.push_back(value->text);
   }
@@ -76,10 +80,7 @@ Outcome choose(Choice& choice, const std::string& kind, const char* of, const np
       const auto equals = setting.find('=');
       const std::string key{trim(std::string_view(setting).substr(0, equals))};
       const auto at = std::find(names.begin(), names.end(), key);
-      if (at == names.end()) {
-        return usage(who + " has no option '" + key + "'" +
-                     (names.empty() ? "; it has no options" : did_you_mean(key, names)));
-      }
+      if (at == names.end()) return usage(who + " has no option '" + key + "'" + did_you_mean(key, names));
       if (equals == std::string::npos) {
         return usage("option '" + key + "' of " + who + " needs a value: " + key + "=VALUE");
       }
@@ -89,92 +90,120 @@ Outcome choose(Choice& choice, const std::string& kind, const char* of, const np
       values[index] = *value;
     }
   }
-  choice.name = of;
+  std::vector<std::string> texts;
+  for (const Value& value : values) texts.push_back(value.text);
+  if (const std::string why = why_unsupported(options, texts, defaults); !why.empty()) {
+    return usage(who + (library.empty() ? "" : " (" + library + ")") + " cannot take " + why);
+  }
+  chosen.name = of;
   char separator = ':';
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i].text != defaults[i]) {
-      choice.name += separator + names[i] + "=" + values[i].text;
+      chosen.name += separator + names[i] + "=" + values[i].text;
       separator = ',';
     }
-    choice.texts.push_back(values[i].text);
+    chosen.texts.push_back(values[i].text);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Moving a Choice moves the vector's buffer and so keeps these strings where they are.
-    choice.values.push_back({values[i].number, choice.texts[i].c_str()});
+    // A move takes the vector's buffer along, so these strings stay where they are.
+    chosen.values.push_back({values[i].number, chosen.texts[i].c_str()});
   }
   return ok();
 }
 
-enum Common { common_buffers, common_reuse, common_send_offset, common_recv_offset };
-constexpr std::int64_t most_offset = 1LL << 30;  // far below what would overflow when a message and its pool are added
-constexpr std::array<np_option, 4> common{{
+// Defaults of the common options are the plan's: these are only in force until then.
+enum CommonOfPattern { common_buffers, common_reuse, common_send_offset, common_recv_offset };
+constexpr std::array<np_option, 4> of_patterns{{
     {"buffers", NP_CHOICE, "warm", 0, 0, "warm|cold", "",
-     "whether a message is where the one before was, in the cache, or at a new place in main memory", 0},
+     "warm reuses the same memory for every message; cold takes each from memory that is in no cache", 0},
     {"reuse", NP_INT, "100", 0, 100, nullptr, "%",
-     "of a hundred messages so many use one buffer again, all others one that was not used before", 0},
-    {"send_offset", NP_SIZE, "0", 0, most_offset, nullptr, "bytes", "from a page boundary to where messages start", 0},
-    {"recv_offset", NP_SIZE, "0", 0, most_offset, nullptr, "bytes", "from a page boundary to where messages land", 0},
+     "percentage of messages that reuse a buffer; the others take one that was not used before", 0},
+    {"send_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
+     "where messages start, counted from a page boundary", 0},
+    {"recv_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
+     "where messages land, counted from a page boundary", 0},
+}};
+constexpr std::array<np_option, 1> of_variants{{
+    {"ranks", NP_INT, "2", 1, most_ranks, nullptr, "",
+     "number of processes that take part; by default what --ranks says, as near to that as the module can", 0},
 }};
 
 std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
 
 }  // namespace
 
-std::string Choice::whole(const char* of, const np_option* options) const {
-  std::string text = of;
+std::string ChosenSettings::full_name() const {
+  std::string text = name.substr(0, name.find(':'));
   for (std::size_t i = 0; i < texts.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::string(options[i].name) + "=" + texts[i];
   return text;
 }
 
-Result<Variant> parse_variant(std::string_view text, const Registry& registry) {
+int possible_ranks(const Layer& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
+
+Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks) {
   const std::string name = name_in(text);
   const LoadedModule* loaded = registry.find(name);
   if (loaded == nullptr) return usage("there is no module '" + name + "'" + did_you_mean(name, registry.names()));
-  const np_module& module = *loaded->table;
+  const Layer& module = *loaded->layer;
   Variant variant;
   variant.module = &module;
-  if (Outcome chosen = choose(variant, "module", module.name, module.options, module.noptions, text); !chosen) {
-    return chosen.failure();
+  variant.options.assign(module.options, module.options + module.noptions);
+  const bool own = std::any_of(variant.options.begin(), variant.options.end(), [](const np_option& option) {
+    return std::string_view(option.name) == of_variants[0].name;
+  });
+  variant.ranks = possible_ranks(module, ranks);
+  const std::string by_default = std::to_string(variant.ranks);
+  if (!own) {
+    np_option& option = variant.options.emplace_back(of_variants[0]);
+    option.default_value = by_default.c_str();
+    option.min = module.min_ranks;
+    option.max = module.max_ranks;
+  }
+  Outcome chosen = choose(variant, "module", module.name, text, module.version);
+  if (!chosen) return chosen.failure();
+  if (!own) {
+    variant.options.back().default_value = of_variants[0].default_value;
+    variant.ranks = static_cast<int>(variant.values.back().number);
   }
   return variant;
 }
 
-std::span<const np_option> common_options() { return common; }
+std::span<const np_option> common_variant_options() { return of_variants; }
+std::span<const np_option> common_options() { return of_patterns; }
 
-Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers) {
+Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& buffers) {
   const std::string name = name_in(text);
   std::vector<std::string> names;
-  Mode mode;
+  ChosenPattern chosen;
   for (const Pattern* pattern : all_patterns()) {
     names.emplace_back(pattern->name);
-    if (name == pattern->name) mode.pattern = pattern;
+    if (name == pattern->name) chosen.pattern = pattern;
   }
-  if (mode.pattern == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
-  const Pattern& pattern = *mode.pattern;
-  mode.options.assign(pattern.options.begin(), pattern.options.end());
-  mode.options.insert(mode.options.end(), common.begin(), common.end());
-  np_option* const shared = &mode.options[pattern.options.size()];
+  if (chosen.pattern == nullptr) return usage("there is no pattern '" + name + "'" + did_you_mean(name, names));
+  const Pattern& pattern = *chosen.pattern;
+  chosen.options.assign(pattern.options.begin(), pattern.options.end());
+  chosen.options.insert(chosen.options.end(), of_patterns.begin(), of_patterns.end());
+  const std::span<np_option> common = std::span(chosen.options).subspan(pattern.options.size());
   const std::string reuse = std::to_string(buffers.reuse_percent);
   const std::string send_offset = size_text(buffers.send_offset_bytes);
   const std::string recv_offset = size_text(buffers.recv_offset_bytes);
-  shared[common_buffers].default_value = buffers.cold ? "cold" : "warm";
-  shared[common_reuse].default_value = reuse.c_str();
-  shared[common_send_offset].default_value = send_offset.c_str();
-  shared[common_recv_offset].default_value = recv_offset.c_str();
-  const auto count = static_cast<std::uint32_t>(mode.options.size());
-  Outcome chosen = choose(mode, "pattern", pattern.name, mode.options.data(), count, text);
-  for (np_option& option : std::span(mode.options).subspan(pattern.options.size())) option.default_value = nullptr;
-  if (!chosen) return chosen.failure();
-  const np_value* const values = &mode.values[pattern.options.size()];
-  mode.buffers.cold = values[common_buffers].number != 0;
-  mode.buffers.reuse_percent = static_cast<int>(values[common_reuse].number);
-  mode.buffers.send_offset_bytes = static_cast<std::uint64_t>(values[common_send_offset].number);
-  mode.buffers.recv_offset_bytes = static_cast<std::uint64_t>(values[common_recv_offset].number);
-  if (mode.buffers.cold && mode.buffers.reuse_percent < 100) {
-    return usage("pattern " + mode.name + ": cold buffers are never used again; leave out reuse or buffers");
+  common[common_buffers].default_value = buffers.cold ? "cold" : "warm";
+  common[common_reuse].default_value = reuse.c_str();
+  common[common_send_offset].default_value = send_offset.c_str();
+  common[common_recv_offset].default_value = recv_offset.c_str();
+  Outcome settings = choose(chosen, "pattern", pattern.name, text);
+  for (np_option& option : common) option.default_value = nullptr;  // what it pointed to ends here
+  if (!settings) return settings.failure();
+  const np_value* const values = &chosen.values[pattern.options.size()];
+  chosen.buffers.cold = values[common_buffers].number != 0;
+  chosen.buffers.reuse_percent = static_cast<int>(values[common_reuse].number);
+  chosen.buffers.send_offset_bytes = static_cast<std::uint64_t>(values[common_send_offset].number);
+  chosen.buffers.recv_offset_bytes = static_cast<std::uint64_t>(values[common_recv_offset].number);
+  if (chosen.buffers.cold && chosen.buffers.reuse_percent < 100) {
+    return usage("pattern " + chosen.name + ": cold buffers are never reused; leave out either buffers or reuse");
   }
-  return mode;
+  return chosen;
 }
 
 }  // namespace netpipe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user chose of something that has options, as he writes it: a variant is one module with chosen settings,
-// "tcp:sndbuf=512k,wait=poll", and a mode is one pattern with chosen settings, "window:in_flight=64".
+// Modules and patterns with chosen settings, as the user writes them: a variant is one module with settings,
+// "tcp:sndbuf=512k,wait=poll", and a chosen pattern is one pattern with settings, "window:in_flight=64".
 #pragma once
 
 #include <span>
@@ -15,43 +15,56 @@
 
 namespace netpipe {
 
-struct Choice {
-  Choice() = default;
-  Choice(Choice&&) = default;
-  Choice& operator=(Choice&&) = default;
-  Choice(const Choice&) = delete;  // values point into texts
-  Choice& operator=(const Choice&) = delete;
-  ~Choice() = default;
+inline constexpr std::int64_t most_offset_bytes = 1LL << 30;  // a message and its pool can be added without overflow
+inline constexpr std::int32_t most_ranks = 1 << 20;
+inline constexpr int default_ranks = 2;
 
-  // With every default written out.
-  [[nodiscard]] std::string whole(const char* of, const np_option* options) const;
+// A value for every option of a module or a pattern.
+struct ChosenSettings {
+  ChosenSettings() = default;
+  ChosenSettings(ChosenSettings&&) = default;
+  ChosenSettings& operator=(ChosenSettings&&) = default;
+  ChosenSettings(const ChosenSettings&) = delete;  // values point into texts
+  ChosenSettings& operator=(const ChosenSettings&) = delete;
+  ~ChosenSettings() = default;
 
   std::string name;                // canonical: the options that differ from their defaults, in the table's order
-  std::vector<std::string> texts;  // every option's value as text, in the table's order
-  std::vector<np_value> values;    // the same for whom it is chosen; text points into texts
+  std::vector<np_option> options;  // those of the module or pattern itself, then those that all of them have
+  std::vector<std::string> texts;  // the value of each option as text
+  std::vector<np_value> values;    // the same for the module or pattern; text points into texts
+
+  // The name with the value of every option in it, defaults included.
+  [[nodiscard]] std::string full_name() const;
 };
 
-struct Variant : Choice {
-  const np_module* module = nullptr;
+struct Variant : ChosenSettings {
+  const Layer* module = nullptr;
+  int ranks = default_ranks;  // processes that take part: within what the module can
 };
 
-struct Mode : Choice {
+struct ChosenPattern : ChosenSettings {
   const Pattern* pattern = nullptr;
-  std::vector<np_option> options;  // the pattern's own, and after them those that every pattern has
   BufferPolicy buffers;
-  // With every default written out.
-  [[nodiscard]] std::string all() const { return whole(pattern->name, options.data()); }
   // The part of one rank in a visit of this size.
   [[nodiscard]] Part part(int rank, int nranks, std::uint64_t size_bytes) const {
     return {rank, nranks, size_bytes, values.data()};
   }
 };
+using Mode = ChosenPattern;  // its name in the run file, and before
 
-Result<Variant> parse_variant(std::string_view text, const Registry& registry);
-// buffers: where the text says nothing else.
-Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers = {});
+// ranks: of a variant that does not choose any itself; a module that takes fewer, or needs more, gets what it can.
+Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks = default_ranks);
+// buffers: of a pattern that does not choose its own.
+Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& buffers = {});
+inline Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers = {}) {
+  return parse_pattern(text, buffers);
+}
 
-// What every pattern can be told beside its own options; the plan has the defaults.
+// The options of every variant, and of every pattern, beside its own. The plan has their defaults.
+std::span<const np_option> common_variant_options();
 std::span<const np_option> common_options();
+
+// The number of ranks nearest to the wanted one that this module can have. Of a variant it is Variant::ranks.
+int possible_ranks(const Layer& module, int ranks);
 
 }  // namespace netpipe

@@ -22,13 +22,12 @@ std::string reason() { return std::strerror(errno); }
 
 }  // namespace
 
-Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np_endpoint* endpoint,
-                                                     const PoolNeed& need, int ranks_here) {
+Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
+                                                     int ranks_here) {
   std::unique_ptr<BufferPool> pool(new BufferPool);
-  pool->module_ = &module;
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
-  pool->own_ = module.alloc == nullptr;
+  pool->memory_ = module.own_memory();
   const std::string much =
       "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
   const std::uint64_t available = available_memory_bytes();
@@ -39,12 +38,12 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np
   }
   for (char** half : {&pool->outgoing_, &pool->incoming_}) {
     void* memory = nullptr;
-    if (pool->own_) {
+    if (pool->memory_ == nullptr) {
       memory = mmap(nullptr, pool->half_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (memory == MAP_FAILED) {
         return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
       }
-    } else if (module.alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
+    } else if (pool->memory_->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
       return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
     }
     *half = static_cast<char*>(memory);
@@ -56,10 +55,10 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const np_module& module, np
 BufferPool::~BufferPool() {
   for (char* half : {outgoing_, incoming_}) {
     if (half == nullptr) continue;
-    if (own_) {
+    if (memory_ == nullptr) {
       munmap(half, half_bytes_);
     } else {
-      module_->free(endpoint_, half, half_bytes_);
+      memory_->free(endpoint_, half, half_bytes_);
     }
   }
 }

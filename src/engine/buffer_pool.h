@@ -7,32 +7,31 @@
 
 #include "base/result.h"
 #include "catalog/pool_need.h"
-#include "netpipe/module.h"
+#include "layer/layer.h"
 #include "patterns/kit/slots.h"
 
 namespace netpipe {
 
-// The memory of one endpoint: outgoing and incoming halves, from the module's alloc where it has one.
+// The memory of one endpoint: an outgoing and an incoming half, from the layer's own memory where it has some.
 class BufferPool {
  public:
-  // ranks_here: how many ranks of this host will make the same pool, so that together they fit.
-  static Result<std::unique_ptr<BufferPool>> make(const np_module& module, np_endpoint* endpoint, const PoolNeed& need,
+  // ranks_here: how many ranks of this host make the same pool, so that all of them fit into its memory together.
+  static Result<std::unique_ptr<BufferPool>> make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
                                                   int ranks_here);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // Warm: one place. Cold: as many as fit, continued from where the last visit of this pool stopped; and so are the
-  // places that are not used again. many: at least this number of distinct places (for verification) as far as they
-  // fit.
+  // Warm: one place. Cold, and where places are not used again: as many as fit, continued from where the last visit of
+  // this pool stopped. many: at least this number of distinct places, for verification, as far as they fit.
   Slots outgoing(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many = 1);
   Slots incoming(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many = 1);
-  // Warm: the place where messages land, as one to send from (with the offset of sending).
+  // Warm: the place where messages land, to send from it (with the offset for sending).
   Slots returning(const BufferPolicy& policy, std::uint64_t place_bytes);
-  // Pushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
+  // Flushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
   static void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages);
 
-  // token_bytes of each half where no message is.
+  // token_bytes in each half that no message uses.
   [[nodiscard]] char* token_out() const;
   [[nodiscard]] char* token_in() const;
   [[nodiscard]] char* outgoing_base() const { return outgoing_; }
@@ -44,12 +43,11 @@ class BufferPool {
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
-  const np_module* module_ = nullptr;
+  const np_memory* memory_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
   std::uint64_t half_bytes_ = 0;
   char* outgoing_ = nullptr;
   char* incoming_ = nullptr;
-  bool own_ = false;
   std::uint32_t turn_ = 0;
 };
 

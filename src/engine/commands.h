@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rank 0 tells the others, and what they answer. Plain data between processes of one build: the plan's hash and
-// the ABI were compared before. The first word of each is what Group::peer_gone looks at: it must not be 0 when it
-// means trouble.
+// What member 0 of a group tells the others, and what they answer. Plain data between processes of one build: the hash
+// of the plan and the ABI were compared before. Group::gone looks at the first word of each, which must not be 0 where
+// it means trouble.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace netpipe {
 
 enum class Verb : std::int32_t {
-  abandon = 1,  // stop the visit that is running; when there is none, a sign of life and nothing to do
+  abandon = 1,  // stop the visit that is running; where none is, a sign of life
   open = 2,
   visit = 3,
   yardstick = 4,
@@ -25,7 +25,7 @@ struct Command {
   std::uint64_t size_bytes = 0;
   std::uint64_t samples = 0;
   std::uint64_t rounds = 0;
-  std::uint64_t visit = 0;  // counts up: the seed of verified messages
+  std::uint64_t visit = 0;  // number of the visit in the run
   std::int64_t deadline_ns = 0;
 };
 
@@ -33,9 +33,9 @@ struct Report {
   std::int32_t status = 0;  // np_status, or verification_failed
   std::uint32_t cause = 0;  // Cause of the watchdog
   std::uint64_t verified_bytes = 0;
-  std::uint32_t unanimous = 1;  // every rank came to this status: nothing of it is on its way to anybody
+  std::uint32_t unanimous = 1;  // of joined reports: every rank came to this status, so no message is in flight
   std::uint32_t reserved = 0;
-  std::uint64_t progress = 0;  // operations that this rank began and ended, where the pattern counts them
+  std::uint64_t progress = 0;  // how often this rank began or ended an operation, where the pattern counts that
   char sentence[384] = {};     // what went wrong
 };
 

@@ -53,7 +53,7 @@ Outcome pin_to(int cpu) {
   CPU_SET(static_cast<std::size_t>(cpu), &set);
   if (sched_setaffinity(0, sizeof set, &set) == 0) return ok();
   return usage("a rank cannot be pinned to processor " + std::to_string(cpu) + ": " + std::strerror(errno) +
-               "; name processors that this process may use with pin, or pin none");
+               "; pin to processors that this process may use, or write pin none");
 }
 
 }  // namespace netpipe

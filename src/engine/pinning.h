@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On which processors the ranks of one host run.
+// The processors that the ranks of one host run on.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace netpipe {
 
-// One processor per rank, -1 for a rank that is not pinned.
+// One processor for each rank, -1 for a rank that is not pinned. The failure says what is wrong with pin.
 Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks);
 bool ranks_share_a_cpu(const std::vector<int>& cpus);
-Outcome pin_to(int cpu);  // -1: leaves it where it is
+Outcome pin_to(int cpu);  // this process; -1: does nothing
 
 }  // namespace netpipe

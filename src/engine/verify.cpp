@@ -7,7 +7,7 @@
 namespace netpipe {
 namespace {
 
-// Steele, Lea and Flood's SplitMix64: one 64-bit word for each place.
+// SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014): one word for each 8 bytes.
 std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -25,8 +25,8 @@ void each_word(std::size_t bytes, std::uint64_t seed, const Word& word) {
 
 }  // namespace
 
-std::uint64_t message_seed(std::uint64_t job, std::uint64_t visit, int sender, std::uint64_t message) {
-  return mix(mix(mix(job + step) + visit) + static_cast<std::uint64_t>(sender) * step + message);
+std::uint64_t message_seed(std::uint64_t run, std::uint64_t visit, int sender, std::uint64_t message) {
+  return mix(mix(mix(run + step) + visit) + static_cast<std::uint64_t>(sender) * step + message);
 }
 
 void fill(void* data, std::size_t bytes, std::uint64_t seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verified message consists of: every byte depends on who sent it, in which visit, as which message, and where
-// it lies, so that nothing but the right message at the right place passes.
+// The contents of a verified message: every byte depends on the sender, the visit, the number of the message and the
+// position of the byte, so that nothing but the right message at the right place passes.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 namespace netpipe {
 
 // The seed of one message.
-std::uint64_t message_seed(std::uint64_t job, std::uint64_t visit, int sender, std::uint64_t message);
+std::uint64_t message_seed(std::uint64_t run, std::uint64_t visit, int sender, std::uint64_t message);
 
 void fill(void* data, std::size_t bytes, std::uint64_t seed);
 // The complement of what is expected: a receive that does nothing can never pass.
 void spoil(void* data, std::size_t bytes, std::uint64_t seed);
-// Offset of the first byte that is wrong.
+// The offset of the first wrong byte; nullopt: all bytes are right.
 std::optional<std::size_t> first_difference(const void* data, std::size_t bytes, std::uint64_t seed);
 
 }  // namespace netpipe

@@ -16,7 +16,7 @@
 namespace netpipe {
 namespace {
 
-// What the handler reads. Written only while armed is false, so that it never sees half of a change.
+// What the handler reads. Written only while armed is false, so that the handler never sees half of a change.
 struct State {
   volatile int abort = 0;
   volatile sig_atomic_t interrupted = 0;
@@ -46,7 +46,7 @@ bool tick(bool on) {
   return true;
 }
 
-// While nothing is wrong interrupted system calls go on by themselves; once the flag is up they have to return.
+// While nothing is wrong, interrupted system calls resume by themselves; once the flag is up they have to return.
 void install_tick(bool restart) {
   struct sigaction action{};
   action.sa_handler = on_tick;
@@ -69,7 +69,7 @@ void on_tick(int) {
   if (state.armed.load(std::memory_order_acquire)) {
     if (state.interrupted != 0) raise_flag(Cause::interrupted);
     if (now_ns() > state.deadline) raise_flag(Cause::deadline);
-    if (state.watch != nullptr && state.watch->peer_gone()) raise_flag(Cause::peer_gone);
+    if (state.watch != nullptr && state.watch->any_gone()) raise_flag(Cause::peer_gone);
     if (state.abort != 0 && now_ns() > state.raised_at + Watchdog::grace_ns) {
       if (state.last_fd >= 0) {
         [[maybe_unused]] const ssize_t n = write(state.last_fd, state.last_words.data(), state.last_words.size());

@@ -22,7 +22,7 @@ double middle(std::array<double, N>& values) {
   return values[N / 2];
 }
 
-// Waits until word has the value; false when aborted.
+// Waits until word has this value; false when aborted.
 bool await(const volatile std::uint64_t& word, std::uint64_t value, const volatile int* abort, bool yield) {
   for (std::uint32_t spin = 0; __atomic_load_n(&word, __ATOMIC_ACQUIRE) != value; ++spin) {
     if (yield) sched_yield();
@@ -35,7 +35,7 @@ constexpr int bounce_batches = 15;
 constexpr int bounce_rounds = 100;
 constexpr std::uint64_t wake_reply = 1ULL << 32;  // no count of the bounce reaches it
 
-std::optional<double> bounce(Arena& a, int rank, const volatile int* abort, bool yield) {
+std::optional<double> bounce(SharedPage& a, int rank, const volatile int* abort, bool yield) {
   std::array<double, bounce_batches> one_way{};
   std::uint64_t count = 0;
   for (double& batch : one_way) {
@@ -56,10 +56,10 @@ std::optional<double> bounce(Arena& a, int rank, const volatile int* abort, bool
 }
 
 constexpr int wake_rounds = 11;
-constexpr std::int64_t asleep_ns = 60'000;  // by then whoever waits has gone to sleep
+constexpr std::int64_t asleep_ns = 60'000;  // by then the rank that waits has gone to sleep
 
-// Rank 1 sleeps, rank 0 gives it the time to, wakes it, and learns from the clock that both share when it ran.
-std::optional<double> wakeup(Arena& a, int rank, const volatile int* abort) {
+// Rank 1 sleeps. Rank 0 leaves it the time for that, wakes it, and reads from the clock that they share when it ran.
+std::optional<double> wakeup(SharedPage& a, int rank, const volatile int* abort) {
   std::array<double, wake_rounds> one_way{};
   const timespec limit{0, 50'000'000};
   for (std::uint64_t i = 0; i < wake_rounds; ++i) {
@@ -87,9 +87,9 @@ std::optional<double> wakeup(Arena& a, int rank, const volatile int* abort) {
 
 }  // namespace
 
-Arena* make_arena() {
-  void* memory = mmap(nullptr, sizeof(Arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : new (memory) Arena;
+SharedPage* make_shared_page() {
+  void* memory = mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : new (memory) SharedPage;
 }
 
 Yardstick measure_alone(std::span<char> memory) {
@@ -109,10 +109,11 @@ Yardstick measure_alone(std::span<char> memory) {
   return y;
 }
 
-void measure_together(Arena& arena, int rank, const volatile int* abort, bool oversubscribed, Yardstick& yardstick) {
-  yardstick.bounce_ns = bounce(arena, rank, abort, oversubscribed);
+void measure_together(SharedPage& page, int rank, const volatile int* abort, bool oversubscribed,
+                      Yardstick& yardstick) {
+  yardstick.bounce_ns = bounce(page, rank, abort, oversubscribed);
   if (!yardstick.bounce_ns) return;
-  yardstick.wakeup_ns = wakeup(arena, rank, abort);
+  yardstick.wakeup_ns = wakeup(page, rank, abort);
 }
 
 }  // namespace netpipe

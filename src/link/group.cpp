@@ -18,23 +18,23 @@ namespace netpipe {
 namespace {
 
 constexpr std::uint32_t longest_text = 1U << 20;
-// The watchdog's signal ends a wait at once when the flag has risen; this is for a flag that somebody else raises.
+// The watchdog's signal ends a wait at once when the flag has risen; this is for a flag that something else raises.
 constexpr int look_every_ms = 1000;
 constexpr char succeeded = '+';
 constexpr char refused = '-';  // followed by the exit code, a blank and the sentence
 
-std::string parcel_of(const Result<std::string>& mine) {
+std::string encoded(const Result<std::string>& mine) {
   return mine ? succeeded + *mine
               : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
 }
 
-// Nothing for a parcel of somebody who succeeded.
-std::optional<Failure> failure_in(const std::string& parcel) {
-  if (!parcel.empty() && parcel[0] == succeeded) return std::nullopt;
-  const auto blank = parcel.find(' ');
-  const Result<std::int64_t> code = parse_integer(std::string_view(parcel).substr(parcel.empty() ? 0 : 1, blank - 1));
+// nullopt: the sender succeeded.
+std::optional<Failure> failure_in(const std::string& outcome) {
+  if (!outcome.empty() && outcome[0] == succeeded) return std::nullopt;
+  const auto blank = outcome.find(' ');
+  const Result<std::int64_t> code = parse_integer(std::string_view(outcome).substr(outcome.empty() ? 0 : 1, blank - 1));
   return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
-                 blank == std::string::npos ? "no reason given" : parcel.substr(blank + 1)};
+                 blank == std::string::npos ? "no reason given" : outcome.substr(blank + 1)};
 }
 
 class SingleGroup final : public Group {
@@ -43,7 +43,7 @@ class SingleGroup final : public Group {
   [[nodiscard]] int size() const override { return 1; }
   Outcome send(int, const void*, std::size_t) override { return failed("rank 0 is alone and has nobody to send to"); }
   Outcome recv(int, void*, std::size_t) override { return failed("rank 0 is alone and has nobody to receive from"); }
-  [[nodiscard]] bool peer_gone() const noexcept override { return false; }
+  [[nodiscard]] bool gone(int) const noexcept override { return false; }
 };
 
 class SocketGroup final : public Group {
@@ -94,17 +94,14 @@ class SocketGroup final : public Group {
     return ok();
   }
 
-  // During a measurement the only thing that arrives here unasked is a report or a command whose first word is not 0
-  // (see commands.h), or the end of the connection.
-  [[nodiscard]] bool peer_gone() const noexcept override {
-    for (const int one : fds_) {
-      if (one < 0) continue;
-      std::int32_t word = 0;
-      const ssize_t n = ::recv(one, &word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return true;
-      if (n == sizeof word && word != 0) return true;
-    }
-    return false;
+  // During a measurement nothing arrives here unasked but a report or a command, whose first word is not 0 where it
+  // means trouble (engine/commands.h), or the end of the connection.
+  [[nodiscard]] bool gone(int peer) const noexcept override {
+    if (static_cast<std::size_t>(peer) >= fds_.size() || fd(peer) < 0) return false;
+    std::int32_t word = 0;
+    const ssize_t n = ::recv(fd(peer), &word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return true;
+    return n == sizeof word && word != 0;
   }
 
  private:
@@ -122,7 +119,28 @@ class SocketGroup final : public Group {
   const volatile int* abort_;
 };
 
+class Subgroup final : public Group {
+ public:
+  Subgroup(Group& whole, int size) : whole_(whole), size_(size) {}
+  [[nodiscard]] int rank() const override { return whole_.rank(); }
+  [[nodiscard]] int size() const override { return size_; }
+  Outcome send(int peer, const void* data, std::size_t bytes) override { return whole_.send(peer, data, bytes); }
+  Outcome recv(int peer, void* data, std::size_t bytes) override { return whole_.recv(peer, data, bytes); }
+  [[nodiscard]] bool gone(int peer) const noexcept override { return whole_.gone(peer); }
+
+ private:
+  Group& whole_;
+  int size_;
+};
+
 }  // namespace
+
+bool Group::any_gone() const noexcept {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (gone(peer)) return true;
+  }
+  return false;
+}
 
 std::string Group::name(int peer) const {
   const auto at = static_cast<std::size_t>(peer);
@@ -164,8 +182,8 @@ Outcome Group::recv_text(int peer, std::string& text) {
   std::uint32_t length = 0;
   if (Outcome got = recv(peer, &length, sizeof length); !got) return got;
   if (length > longest_text) {
-    return failed(name(peer) + " announces a text of " + std::to_string(length) + " bytes; at most " +
-                  std::to_string(longest_text) + " are allowed, so this is no netpipe of this version");
+    return failed(name(peer) + " announces a text of " + std::to_string(length) + " bytes, and at most " +
+                  std::to_string(longest_text) + " are allowed; is the same netpipe installed there?");
   }
   text.resize(length);
   return recv(peer, text.data(), length);
@@ -203,29 +221,29 @@ Result<std::vector<std::string>> Group::exchange_text(const std::string& text) {
     }
     return all;
   }
-  // All of them in one piece for each rank: with a thousand ranks they are a million.
-  std::string parcel;
+  // All of them in one piece for each rank: a thousand ranks would exchange a million pieces.
+  std::string piece;
   for (const std::string& one : *all) {
     const auto length = static_cast<std::uint32_t>(one.size());
-    parcel.append(reinterpret_cast<const char*>(&length), sizeof length).append(one);
+    piece.append(reinterpret_cast<const char*>(&length), sizeof length).append(one);
   }
-  if (Outcome sent = bcast(parcel.data(), parcel.size()); !sent) return sent.failure();
+  if (Outcome sent = bcast(piece.data(), piece.size()); !sent) return sent.failure();
   return all;
 }
 
 Result<std::vector<std::string>> Group::agree(const Result<std::string>& mine) {
-  Result<std::vector<std::string>> all = exchange_text(parcel_of(mine));
+  Result<std::vector<std::string>> all = exchange_text(encoded(mine));
   if (!all) return all.failure();
-  return opened(std::move(*all));
+  return decoded(std::move(*all));
 }
 
 Result<std::vector<std::string>> Group::agree_for_root(const Result<std::string>& mine) {
-  Result<std::vector<std::string>> all = gather_text(parcel_of(mine));
+  Result<std::vector<std::string>> all = gather_text(encoded(mine));
   if (!all) return all.failure();
   std::string verdict;
   if (rank() == 0) {
-    all = opened(std::move(*all));
-    verdict = parcel_of(all ? Result<std::string>(std::string()) : Result<std::string>(all.failure()));
+    all = decoded(std::move(*all));
+    verdict = encoded(all ? Result<std::string>(std::string()) : Result<std::string>(all.failure()));
   }
   if (Outcome told = bcast_text(verdict); !told) return told.failure();
   if (rank() == 0) return all;
@@ -233,17 +251,17 @@ Result<std::vector<std::string>> Group::agree_for_root(const Result<std::string>
   return all;
 }
 
-Result<std::vector<std::string>> Group::opened(std::vector<std::string> parcels) const {
+Result<std::vector<std::string>> Group::decoded(std::vector<std::string> outcomes) const {
   std::vector<Failure> failures;
-  for (std::size_t peer = 0; peer < parcels.size(); ++peer) {
-    if (const std::optional<Failure> failure = failure_in(parcels[peer])) {
+  for (std::size_t peer = 0; peer < outcomes.size(); ++peer) {
+    if (const std::optional<Failure> failure = failure_in(outcomes[peer])) {
       failures.push_back({failure->exit, name(static_cast<int>(peer)) + ": " + failure->sentence});
     } else {
-      parcels[peer].erase(0, 1);
+      outcomes[peer].erase(0, 1);
     }
   }
-  if (failures.empty()) return parcels;
-  // Who knows what is wrong goes before who only missed the others: 2 and 3 before 4.
+  if (failures.empty()) return outcomes;
+  // A rank that knows what is wrong goes before one that only missed the others: exit codes 2 and 3 before 4.
   std::stable_sort(failures.begin(), failures.end(),
                    [](const Failure& a, const Failure& b) { return a.exit < b.exit; });
   Failure& first = failures.front();
@@ -256,5 +274,7 @@ std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup
 std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort) {
   return std::make_unique<SocketGroup>(rank, size, std::move(fds), abort);
 }
+
+std::unique_ptr<Group> make_subgroup(Group& whole, int size) { return std::make_unique<Subgroup>(whole, size); }
 
 }  // namespace netpipe

@@ -10,11 +10,10 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "base/port.h"
 #include "base/result.h"
 
 namespace netpipe {
-
-inline constexpr std::uint16_t default_port = 5002;
 
 struct CallOptions {
   std::string host;  // a name, or a numeric address

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "link/handshake.h"
 #include "link/secret.h"
 
@@ -70,11 +71,6 @@ struct Running {
   Child child;
   std::string who, plan_hash;
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
 
 std::string seconds_text(double seconds) {
   std::array<char, 32> text{};

@@ -96,7 +96,6 @@ std::string environment_json(std::span<const int> cpus, const Host& host) {
   Json json;
   json.open('{');
   facts.write(json);
-  json.field_raw("spoilers", spoilers_json(facts));
   json.close('}');
   return json.take();
 }

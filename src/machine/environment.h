@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this host is, what on it spoils measurements, and which processors a measurement should be pinned to.
+// What this host is, and which processors a measurement should be pinned to.
 // docs/reference/environment.md names every fact with its unit and its source.
 #pragma once
 
@@ -18,10 +18,9 @@ struct Host {
   std::string root = "/";
 };
 
-// The facts as one JSON object, with `spoilers`, a list of {what, why, fix, severity}, in it. `cpus` names the
-// processor that each rank is pinned to, -1 for a rank that is not; empty: there are no ranks to judge. Never fails:
-// what cannot be read is null. Starts no process, opens no connection, and takes a few milliseconds. Contains no
-// address of any kind.
+// The facts as one JSON object. `cpus` names the processor that each rank is pinned to, -1 for a rank that is not; it
+// is empty if there are no ranks. Never fails: what cannot be read is null. Starts no process, opens no connection, and
+// takes a few milliseconds. Contains no address of any kind.
 std::string environment_json(std::span<const int> cpus, const Host& host = {});
 
 // How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts while they are gathered, and who gathers them. A fact has one name, "cpu.frequency.driver"; the dots are
-// the nesting of the JSON object. The same name is what a spoiler asks for, so a fact is said in one place only.
+// The facts while they are gathered, and the functions that gather them. A fact has one name, "cpu.frequency.driver";
+// the dots are the nesting of the JSON object. Facts are recorded and not judged here: the rules that judge them are in
+// python/netpipe/findings/machine, and ask for them by these names.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +51,6 @@ class Facts {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-// In environment_cpu, environment_system (memory, kernel, clock, load), environment_limits, environment_network and
-// environment_software.
 void gather_cpu(const Files& files, const Topology& topology, std::span<const int> pinned, Facts& facts);
 void gather_memory(const Files& files, Facts& facts);
 void gather_kernel(const Files& files, Facts& facts);
@@ -60,8 +59,5 @@ void gather_limits(const Files& files, const Topology& topology, Facts& facts);
 void gather_load(const Files& files, Facts& facts);
 void gather_network(const Files& files, Facts& facts);
 void gather_software(const Files& files, Facts& facts);
-
-// environment_spoilers: what these facts do to a measurement, as a JSON list.
-std::string spoilers_json(const Facts& facts);
 
 }  // namespace netpipe

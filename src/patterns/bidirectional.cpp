@@ -11,7 +11,7 @@
 namespace netpipe::patterns {
 namespace {
 
-const char* missing(const np_module& m, int) { return m.isend == nullptr ? "isend and irecv" : nullptr; }
+const char* missing(const Layer& m, int) { return m.isend == nullptr ? "isend and irecv" : nullptr; }
 
 np_status exchange(Stage& s, std::uint64_t times) {
   const auto isend = s.module.isend;

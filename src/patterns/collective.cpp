@@ -77,35 +77,49 @@ int other_of(const Part& part, int b) {
   return (part.rank + (b == 0 ? part.nranks - 1 : 1)) % part.nranks;
 }
 
-const char* missing(const np_module& m, int) { return m.collective == nullptr ? "collective" : nullptr; }
+const char* missing(const Layer& m, int) {
+  return m.np_collectives::prepare == nullptr ? "collective operations" : nullptr;
+}
 
-// Unless the module has said why.
-np_status lacks(const Stage& s, const char* name) {
-  if (s.message[0] == '\0') std::snprintf(s.message.data(), s.message.size(), "it has no %s", name);
-  return NP_UNSUPPORTED;
+// What preparing came to, with a sentence unless the module has left one.
+np_status prepared(const Stage& s, const Prepared& operation, const char* name) {
+  if (operation.status() == NP_UNSUPPORTED && s.message[0] == '\0') {
+    std::snprintf(s.message.data(), s.message.size(), "it has no %s", name);
+  }
+  return operation.status();
+}
+
+np_collective_plan plan_of(const Stage& s) {
+  const bool doubles = sums(kind_of(s));
+  return {.what = static_cast<std::uint32_t>(operation(s)),
+          .datatype = doubles ? NP_DOUBLE : NP_BYTE,
+          .reduction = NP_SUM,
+          .root = root_of(s),
+          .requests = s.options[call].number != 0 ? 1U : 0U,
+          .count = s.size_bytes / (doubles ? sizeof(double) : 1)};
 }
 
 constexpr std::uint64_t warm_up_rounds = 8;  // until they know how far ahead all can begin
 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t, std::int64_t* to) {
-  np_endpoint* const endpoint = s.endpoint;
-  const np_collective_call carry_out = s.module.collective(endpoint, operation(s));
+  const Prepared carry_out(s, plan_of(s));
   const agreed_start::ByCollectives agree(s);
-  if (carry_out == nullptr) return lacks(s, s.options[what].text);
-  if (agree.sum == nullptr || agree.tell == nullptr)
-    return lacks(s, "allreduce and bcast, by which all agree to begin");
+  constexpr const char* agreement = "allreduce and bcast, by which all agree to begin";
+  np_status status = prepared(s, carry_out, s.options[what].text);
+  if (status == NP_OK) status = prepared(s, agree.sum, agreement);
+  if (status == NP_OK) status = prepared(s, agree.tell, agreement);
+  if (status != NP_OK) return status;
   np_request* const request = s.options[call].number != 0 ? s.requests : nullptr;
-  const int from = root_of(s);
   Start next;
   for (std::uint64_t i = 0; i < samples + warm_up_rounds; ++i) {
     const std::int64_t here = now_ns();
     const char* const source = s.outgoing.take();
     char* const target = s.incoming.take();
     ++*s.progress;
-    np_status status = start_together(s, next, agree);
+    status = start_together(s, next, agree);
     if (status != NP_OK) return status;
-    status = carry_out(endpoint, from, source, target, s.size_bytes, request);
-    if (request != nullptr && status == NP_OK) status = s.module.wait(endpoint, request, 1);
+    status = carry_out(source, target, request);
+    if (request != nullptr && status == NP_OK) status = s.module.wait(s.endpoint, request, 1);
     const std::int64_t end = now_ns();
     if (status != NP_OK) return status;
     ++*s.progress;

@@ -69,7 +69,7 @@ np_status wait_all(Stage& s, np_request* from, const np_request* to) {
 
 // One window, or the word that there is none any more.
 np_status lead_window(Stage& s, bool more) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = follower(s);
   *s.token_out = more ? 1 : 0;
   np_status status = m.send(s.endpoint, peer, s.token_out, 1);
@@ -86,7 +86,7 @@ np_status lead_window(Stage& s, bool more) {
 enum LeaderNote { moved_bytes, moved_ns, leader_notes };
 
 np_status lead(Stage& s, std::uint64_t samples, std::int64_t* to) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const auto window_bytes = static_cast<std::int64_t>(load_size(s)) * window * (pairs(s) ? 2 : 1);
   for (std::uint64_t sample = 0; sample < samples; ++sample, to += leader_notes) {
     np_status status = m.recv(s.endpoint, 0, s.token_in, 1);
@@ -109,7 +109,7 @@ np_status lead(Stage& s, std::uint64_t samples, std::int64_t* to) {
 }
 
 np_status follow(Stage& s, std::uint64_t samples) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   std::vector<int> going;
   going.reserve(static_cast<std::size_t>(leaders_of(s)));
   for (std::uint64_t sample = 0; sample < samples; ++sample) {

@@ -9,7 +9,7 @@ namespace {
 
 using namespace one_sided;
 
-const char* missing_for_get(const np_module& m, int nranks) { return m.get == nullptr ? "get" : missing(m, nranks); }
+const char* missing_for_get(const Layer& m, int nranks) { return m.get == nullptr ? "get" : missing(m, nranks); }
 
 np_status run_gets(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto get = s.module.get;

@@ -49,7 +49,7 @@ np_status watch(Stage& s, std::int64_t begin, std::vector<std::uint32_t>& order,
 }
 
 np_status gather(Stage& s, std::vector<std::uint32_t>& order, std::int64_t* came) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const auto count = static_cast<int>(senders(s));
   np_status status = NP_OK;
   for (int i = 0; i < count && status == NP_OK; ++i) {

@@ -72,7 +72,7 @@ np_status bounce(Stage& s, std::uint64_t times) {
 
 // Both ranks of a pair are here.
 np_status meet(Stage& s) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   np_status status = is_first(s) ? m.send(s.endpoint, peer, s.token_out, 1) : NP_OK;
   if (status == NP_OK) status = m.recv(s.endpoint, peer, s.token_in, 1);

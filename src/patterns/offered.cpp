@@ -12,7 +12,7 @@
 //
 // The moments are laid out before a batch begins, at even distances or with exponential gaps. The receiver stamps each
 // arrival; after the last message the sender tells it when the batch began, and the receiver answers, so that no
-// message of one batch meets one of the next. Latency is one way, between two clocks: Rig::synchronise compares them
+// message of one batch meets one of the next. Latency is one way, between two clocks: engine/clock_sync.h compares them
 // before each visit, and `clock_error` says how far off all latencies of a visit may be together. An echo would need
 // one clock only, but it adds a second queue, that of the way back, and a sender that receives while it waits for its
 // next moment.
@@ -82,7 +82,7 @@ np_status send_batch(Stage& s, std::span<const std::int64_t> moments, std::int64
 }
 
 np_status source(Stage& s, std::uint64_t samples, Departures& departures, std::span<std::int64_t> moments) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   // The other rank may still be on its way out of the barrier: its answer says that it is here.
   np_status status = m.send(s.endpoint, peer, s.outgoing.take(), s.size_bytes);

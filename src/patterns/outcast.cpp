@@ -12,7 +12,7 @@ namespace {
 std::uint32_t receivers(const Part& part) { return static_cast<std::uint32_t>(part.nranks - 1); }
 
 np_status scatter(Stage& s, std::uint64_t times) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const auto count = static_cast<int>(receivers(s));
   np_status status = NP_OK;
   for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {

@@ -59,7 +59,7 @@ np_status pause(const Stage& s, std::int64_t ns) {
 }
 
 np_status begin_all(Stage& s, std::uint64_t count) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   const bool sending = sends(s);
   np_status status = NP_OK;
@@ -77,7 +77,7 @@ np_status wait_all(Stage& s, std::uint64_t count) {
 }
 
 np_status call_all(Stage& s, std::uint64_t count) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   const bool sending = sends(s);
   np_status status = NP_OK;

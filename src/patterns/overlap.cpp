@@ -55,7 +55,7 @@ bool all_compute(const Part& part) { return part.options[computes].number == 0; 
 
 // One exchange, with so much work in it.
 np_status swap(Stage& s, Work& work, std::uint64_t units) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   np_status status = NP_OK;
   if (!is_first(s) && !all_compute(s)) {
@@ -79,7 +79,7 @@ np_status swaps(Stage& s, Work& work, std::uint64_t units, std::uint64_t times, 
 // Brings the two ranks of a pair to the beginning of a part at the same time, and the first one's units to the other:
 // it waits for as long as its word needs to get there, half a round trip.
 np_status meet(Stage& s, std::uint64_t& units) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
   std::memcpy(s.token_out, &units, sizeof units);
   np_status status = NP_OK;

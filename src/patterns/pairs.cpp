@@ -42,7 +42,7 @@ bool everybody(const Part& part) { return part.options[pairing].number == all; }
 bool both(const Part& part) { return part.options[traffic].number != 0; }
 bool at_once(const Part& part) { return part.options[together].number != 0; }
 
-std::string unfit(const Part& part, const np_module& m) {
+std::string unfit(const Part& part, const Layer& m) {
   if (!everybody(part) && part.nranks % 2 != 0) {
     return "needs a multiple of 2 ranks, there are " + std::to_string(part.nranks);
   }
@@ -120,7 +120,7 @@ Cell cell(const Part& part, std::uint32_t i) {
 // ------------------------------------------------------------------------------------------------- what is timed
 
 np_status bounce(Stage& s, int peer, char* out, char* in) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   const bool first = s.rank < peer;
   np_status status = NP_OK;
   if (first) status = m.send(s.endpoint, peer, out, s.size_bytes);
@@ -130,7 +130,7 @@ np_status bounce(Stage& s, int peer, char* out, char* in) {
 }
 
 np_status exchange(Stage& s, int peer, char* out, char* in) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   np_status status = m.irecv(s.endpoint, peer, in, 0, s.size_bytes, &s.requests[0], 1);
   if (status == NP_OK) status = m.isend(s.endpoint, peer, out, 0, s.size_bytes, &s.requests[1], 1);
   return status == NP_OK ? m.wait(s.endpoint, s.requests, 2) : status;

@@ -11,7 +11,7 @@
 namespace netpipe::patterns {
 namespace {
 
-const char* missing(const np_module& m, int nranks) {
+const char* missing(const Layer& m, int nranks) {
   if (nranks == 1 && m.put != nullptr) return nullptr;
   return m.send == nullptr ? "send and recv" : nullptr;
 }

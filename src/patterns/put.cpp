@@ -9,7 +9,7 @@ namespace {
 
 using namespace one_sided;
 
-const char* missing_for_put(const np_module& m, int nranks) { return m.put == nullptr ? "put" : missing(m, nranks); }
+const char* missing_for_put(const Layer& m, int nranks) { return m.put == nullptr ? "put" : missing(m, nranks); }
 
 np_status run_puts(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto put = s.module.put;

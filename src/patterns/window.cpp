@@ -29,7 +29,7 @@ bool sends(const Part& part) { return both(part) || is_first(part); }
 bool receives(const Part& part) { return both(part) || !is_first(part); }
 
 np_status windows(Stage& s, std::uint64_t times) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::size_t bytes = s.size_bytes;

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/listing.h"
 
+#include <algorithm>
+#include <map>
+#include <span>
+
 #include "base/text.h"
 #include "catalog/contract.h"
+#include "catalog/plan_keys.h"
+#include "modules/kit/waiting.h"
 #include "record/json.h"
+#include "sampling/yardstick.h"
 
 namespace netpipe {
 namespace {
@@ -29,8 +36,15 @@ void add_option(Json& json, const np_option& option) {
       .close('}');
 }
 
+template <typename Options>
+void add_options(Json& json, const char* name, const Options& options) {
+  json.key(name).open('[');
+  for (const np_option& option : options) add_option(json, option);
+  json.close(']');
+}
+
 void add_module(Json& json, const LoadedModule& module) {
-  const np_module& m = *module.table;
+  const Layer& m = *module.layer;
   const std::string reason = probe_reason(m);
   json.open('{')
       .field("name", m.name)
@@ -46,35 +60,115 @@ void add_module(Json& json, const LoadedModule& module) {
   json.field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks).field("crosses_hosts", m.crosses_hosts != 0);
   json.key("operations").open('[');
   for (const std::string_view operation : operations(m)) json.value(operation);
-  json.close(']').key("options").open('[');
-  for (std::uint32_t i = 0; i < m.noptions; ++i) add_option(json, m.options[i]);
-  json.close(']').key("patterns").open('[');
+  json.close(']');
+  add_options(json, "options", std::span(m.options, m.noptions));
+  json.key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
     if (skip_reason(*pattern, m).empty()) json.value(pattern->name);
   }
   json.close(']').close('}');
 }
 
+void add_plan_key(Json& json, const PlanKey& key) {
+  const auto bound = [&](const char* name, const std::optional<double>& value) {
+    if (!value) {
+      json.field_null(name);
+    } else if (key.type == PlanType::integer || key.type == PlanType::size) {
+      json.field(name, static_cast<std::int64_t>(*value));
+    } else {
+      json.field(name, *value);
+    }
+  };
+  json.open('{').field("name", key.name);
+  text_or_null(json, "option", key.option);
+  text_or_null(json, "metavar", key.metavar);
+  json.field("type", type_name(key.type)).field("default", default_of(key));
+  bound("min", key.least);
+  bound("max", key.most);
+  json.key("choices").open('[');
+  for (const std::string& choice : key.choices) json.value(choice);
+  json.close(']').field("unit", key.unit).field("help", key.help);
+  json.field("repeatable", repeatable(key)).field("shown", key.option != nullptr).field("agreed", key.agreed);
+  json.close('}');
+}
+
+// What needs no module: the fields of `keys`, which are in `list` too.
+void add_fixed(Json& json) {
+  json.field("netpipe", NETPIPE_VERSION).field("abi", NP_ABI).key("plan_keys").open('[');
+  for (const PlanKey& key : plan_keys()) add_plan_key(json, key);
+  json.close(']');
+  add_options(json, "variant_options", common_variant_options());
+  add_options(json, "pattern_options", common_options());
+  json.key("exit_codes").open('[');
+  for (const ExitCode& code : exit_codes) {
+    json.open('{').field("code", static_cast<int>(code.exit)).field("name", code.name);
+    json.field("meaning", code.meaning).close('}');
+  }
+  json.close(']').key("waiting").open('[');
+#define NETPIPE_WAITING(number, word, meaning) json.open('{').field("word", word).field("meaning", meaning).close('}');
+  NP_WAITING(NETPIPE_WAITING)
+#undef NETPIPE_WAITING
+  json.close(']').key("module_directories").open('[');
+  for (const ModuleDirectory& directory : module_search_path()) {
+    json.open('{').field("path", directory.path).field("kind", directory.kind).close('}');
+  }
+  json.close(']').key("state_tolerances").open('{');
+  json.field("bounce", MachineStates::bounce_tolerance).field("copy", MachineStates::copy_tolerance).close('}');
+}
+
+// "mpi" stands for every added library: {"mpi": ["mpi@mpich", "mpi@openmpi"]}.
+void add_libraries(Json& json, const Registry& registry) {
+  std::map<std::string, std::vector<std::string>> libraries;
+  for (const LoadedModule& module : registry.modules()) {
+    const std::string name = module.table->name;
+    const auto at = name.find('@');
+    if (at != std::string::npos) libraries[name.substr(0, at)].push_back(name);
+  }
+  json.key("libraries").open('{');
+  for (const auto& [base, names] : libraries) {
+    json.key(base).open('[');
+    for (const std::string& name : names) json.value(name);
+    json.close(']');
+  }
+  json.close('}');
+}
+
+// Sizes of this curve that are measured, as far as the plan alone tells.
+std::size_t points_of(const Resolved& resolved, const ChosenPattern& pattern, int nranks) {
+  return static_cast<std::size_t>(
+      std::count_if(resolved.sizes.begin(), resolved.sizes.end(),
+                    [&](std::uint64_t size_bytes) { return takes_size(resolved, pattern, nranks, size_bytes); }));
+}
+
 }  // namespace
+
+std::string keys_json() {
+  Json json;
+  json.open('{');
+  add_fixed(json);
+  json.close('}');
+  return json.take();
+}
 
 std::string listing_json(const Registry& registry) {
   Json json;
-  json.open('{').field("netpipe", NETPIPE_VERSION).field("abi", NP_ABI).key("modules").open('[');
+  json.open('{');
+  add_fixed(json);
+  json.key("modules").open('[');
   for (const LoadedModule& module : registry.modules()) add_module(json, module);
-  json.close(']').key("patterns").open('[');
+  json.close(']');
+  add_libraries(json, registry);
+  json.key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
     json.open('{').field("name", pattern->name).field("summary", pattern->summary).field("formula", pattern->formula);
     json.field("source", pattern->source).field("min_ranks", pattern->min_ranks).field("max_ranks", pattern->max_ranks);
-    json.key("options").open('[');
-    for (const np_option& option : pattern->options) add_option(json, option);
-    json.close(']').key("measures").open('[');
+    add_options(json, "options", pattern->options);
+    json.key("measures").open('[');
     for (const Measure& measure : pattern->measures) {
       json.open('{').field("name", measure.name).field("unit", measure.unit).field("help", measure.help).close('}');
     }
     json.close(']').close('}');
   }
-  json.close(']').key("pattern_options").open('[');
-  for (const np_option& option : common_options()) add_option(json, option);
   json.close(']').key("refused").open('[');
   for (const RefusedModule& refused : registry.refused()) {
     json.open('{').field("path", refused.path).field("reason", refused.reason).close('}');
@@ -85,17 +179,18 @@ std::string listing_json(const Registry& registry) {
 
 std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   std::string record = plan_record(plan, resolved, plan_hash(canonical_text(plan, resolved)), plan.pin.cpus);
-  record.pop_back();  // goes on behind the record's fields
+  record.pop_back();  // the record's closing bracket: more fields follow
   Json json;
   json.open('{');
   double seconds = 0;
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
-    for (const Mode& mode : resolved.modes) {
-      const std::string reason = skip_reason(mode, *variant.module, plan.ranks);
-      const std::size_t points = reason.empty() ? resolved.sizes.size() : 0;
+    for (const ChosenPattern& mode : resolved.modes) {
+      const std::string reason = skip_reason(mode, variant);
+      const std::size_t points = reason.empty() ? points_of(resolved, mode, variant.ranks) : 0;
       seconds += reason.empty() ? plan.budget_s : 0;
-      json.open('{').field("variant", variant.name).field("pattern", mode.name).field("points", points).key("reason");
+      json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
+      json.field("points", points).key("reason");
       reason.empty() ? json.null() : json.value(reason);
       json.close('}');
     }

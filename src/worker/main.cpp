@@ -7,9 +7,10 @@
 
 #include "base/text.h"
 #include "catalog/description.h"
+#include "engine/join.h"
 #include "machine/environment.h"
+#include "worker/checks.h"
 #include "worker/complain.h"
-#include "worker/join.h"
 #include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
@@ -22,14 +23,15 @@ constexpr const char* help =
     "netpipe-worker: what netpipe starts on the hosts that it measures\n"
     "\n"
     "  run           measure the plan on standard input\n"
-    "  plan          check and resolve the plan on standard input\n"
-    "  list [FILE]   modules (and those of the module files), options and patterns\n"
+    "  plan          check and resolve the plan on standard input, and measure nothing\n"
+    "  list [FILE]   show modules (those of the module files too), options and patterns\n"
+    "  keys          show what list knows without loading a module: the keys of a plan, exit codes\n"
     "  describe FILE [--as NAME]\n"
-    "                the table of one module as text\n"
-    "  join          one process of a job, as the launcher of a library starts it\n"
-    "  environment   what this host is, and what spoils measurements on it\n"
+    "                show the table of one module as text\n"
+    "  join          join a job as one of its processes; a library's launcher starts it\n"
+    "  environment   show the facts of this host, and what disturbs measurements on it\n"
     "  serve         wait for another host to measure with (serve --help)\n"
-    "  version\n"
+    "  version       show the version\n"
     "\n"
     "docs/reference/worker.md describes the plan, the events and the exit codes.\n";
 
@@ -44,6 +46,7 @@ int with_plan(bool measure) {
   if (!registry) return complain(registry.failure());
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return complain(resolved.failure());
+  if (Outcome can = can_run_here(*plan, *resolved); !can) return complain(can.failure());
   say(resolved_plan_json(*plan, *resolved));
   return 0;
 }
@@ -61,7 +64,7 @@ int describe(const std::vector<std::string>& arguments) {
   const Result<Registry> registry = Registry::load_as(arguments[0], named ? arguments[2] : "");
   if (!registry) return complain(registry.failure());
   const LoadedModule& module = registry->modules()[0];
-  std::fputs(describe_table(*module.table, module.path, {}).c_str(), stdout);
+  std::fputs(describe_layer(*module.layer, module.path, {}).c_str(), stdout);
   return 0;
 }
 
@@ -74,7 +77,7 @@ int serve(const std::vector<std::string>& arguments) {
 }
 
 int main_of(std::vector<std::string> arguments) {
-  const std::vector<std::string> commands = {"run",  "plan",        "list",  "describe",
+  const std::vector<std::string> commands = {"run",  "plan",        "list",  "keys",   "describe",
                                              "join", "environment", "serve", "version"};
   const std::string command = arguments.empty() ? "" : arguments.front();
   if (command == "--help" || command == "-h" || command == "help") {
@@ -86,10 +89,19 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "describe") return describe(arguments);
   if (command == "serve") return serve(arguments);
   if (!arguments.empty())
-    return complain(usage("'" + command + "' takes no arguments; its plan comes on standard input"));
+    return complain(usage("'" + command + "' takes no arguments" +
+                          (command == "run" || command == "plan" ? "; it reads the plan from standard input" : "")));
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
-  if (command == "join") return join(Registry::load_as, 1);
+  if (command == "join") {
+    LaunchedProcess process;
+    const Result<Exit> joined = join(Registry::load_as, process);
+    return joined ? static_cast<int>(*joined) : complain(joined.failure());
+  }
+  if (command == "keys") {
+    say(keys_json());
+    return 0;
+  }
   if (command == "environment") {
     say(environment_json(sensible_cpus(2)));
     return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings the ranks of a measurement to life and lets them measure.
+// From a plan to its measurement: brings the ranks to life, and leads them or is one of them.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace netpipe {
 
-// Both ranks on this host, or this host's rank of a two-host run when the plan names a host. The exit code.
+// Rank 0 of a plan: with ranks that it forks here, or, where the plan names a host, with that host's server. Returns
+// the exit code.
 int run(const Plan& plan, LauncherInput& input);
 
-// What this host's server does for a client: rank 1 of the plan that came over the control connection, which it owns
-// from now on.
+// Rank 1 of a client's plan, on this host's server. Owns the control connection. Returns the exit code.
 int serve_rank(int control_fd, const std::string& plan_text, const std::string& local_address, const std::string& job);
 
 // May this server carry out that plan within its bounds?

@@ -19,7 +19,7 @@
 namespace netpipe {
 namespace {
 
-constexpr double longest_seconds = 7 * 24 * 3600.0;  // a measurement of more than a week is a slip of the hand
+constexpr double longest_seconds = 7 * 24 * 3600.0;  // more than a week is a typing error
 
 Outcome read_bind(const std::string& text, ServeArguments& into) {
   into.bind = text;
@@ -77,7 +77,7 @@ Outcome read_help(const std::string&, ServeArguments& into) {
 
 struct ServeOption {
   std::string_view name;
-  std::string_view value;  // what it is called in the help; "": the option takes none
+  std::string_view value;  // its name in the help; "": the option takes no value
   std::string_view help;
   Outcome (*read)(const std::string& text, ServeArguments& into);
 };
@@ -85,16 +85,16 @@ struct ServeOption {
 // The one list of the options; the help and the parser follow it.
 constexpr std::array<ServeOption, 8> serve_options = {{
     {"--bind", "ADDRESS",
-     "where to listen: 127.0.0.1, which only this host reaches, unless given; 0.0.0.0 for all of IPv4", read_bind},
-    {"--port", "PORT", "5002 unless given; 0 takes any that is free", read_port},
+     "address to listen on; default 127.0.0.1, which only this host reaches; 0.0.0.0 for all of IPv4", read_bind},
+    {"--port", "PORT", "port to listen on; default 5002; 0 takes any free port", read_port},
     {"--token-file", "FILE",
-     "what clients must know, 16 characters or more; without it NETPIPE_TOKEN in the environment",
+     "file with the token that clients must know, 16 characters or more; default: NETPIPE_TOKEN in the environment",
      read_token_file_name},
-    {"--max-size", "SIZE", "the largest message that a client may measure, 64M unless given", read_max_size},
-    {"--max-memory", "SIZE", "the memory that a measurement may take, 1G unless given", read_max_memory},
-    {"--max-seconds", "SECONDS", "the time that a measurement may take, 600 unless given", read_max_seconds},
-    {"--once", "", "end after one measurement, with its exit code", read_once},
-    {"--help", "", "this text", read_help},
+    {"--max-size", "SIZE", "largest message that a client may measure; default 64M", read_max_size},
+    {"--max-memory", "SIZE", "memory that a measurement may take; default 1G", read_max_memory},
+    {"--max-seconds", "SECONDS", "time that a measurement may take; default 600", read_max_seconds},
+    {"--once", "", "exit after one measurement, with its exit code", read_once},
+    {"--help", "", "print this text", read_help},
 }};
 
 const ServeOption* find(std::string_view name) {
@@ -104,7 +104,7 @@ const ServeOption* find(std::string_view name) {
   return nullptr;
 }
 
-// A line for people. When whoever reads them has stopped reading, the line is lost, not the server.
+// A line for people. If nobody reads it, the line is lost and the server goes on.
 void say(const std::string& sentence) {
   const std::string line = "netpipe serve: " + sentence + "\n";
   pollfd one{STDERR_FILENO, POLLOUT, 0};
@@ -152,9 +152,8 @@ Result<ServeArguments> parse_serve(std::span<const std::string> arguments) {
 
 std::string serve_help() {
   std::string text =
-      "netpipe-worker serve: the far side of a measurement between two hosts. It listens until it is ended, and takes "
-      "only\n"
-      "clients that know its token, one at a time.\n\n";
+      "netpipe-worker serve: the far side of a measurement between two hosts. It listens until it is stopped, and\n"
+      "serves only clients that know its token, one at a time.\n\n";
   for (const ServeOption& one : serve_options) {
     std::string left = "  " + std::string(one.name) + (one.value.empty() ? "" : " ") + std::string(one.value);
     left.resize(std::max<std::size_t>(left.size() + 2, 24), ' ');
@@ -181,7 +180,8 @@ int serve_main(std::span<const std::string> arguments, Handler handler, Check ch
   options.log = say;
   Json event;
   event.open('{').field("event", "listening").field("host", listener->host).field("port", listener->port).close('}');
-  if (!print(event.take() + "\n")) return fail(failed("nobody takes the line that says where this server listens"));
+  if (!print(event.take() + "\n"))
+    return fail(failed("standard output is closed, so nobody can learn where this server listens"));
   const Result<int> code = serve(std::move(*listener), options);
   return code ? *code : fail(code.failure());
 }

@@ -10,8 +10,7 @@
 
 namespace netpipe {
 
-// What the options say; token and check, handler and log are still missing. Exit::usage with a sentence where they say
-// nonsense.
+// The values of the options. Exit::usage with a sentence where one is wrong.
 struct ServeArguments {
   std::string bind = "127.0.0.1";
   std::uint16_t port = default_port;
@@ -23,8 +22,8 @@ struct ServeArguments {
 Result<ServeArguments> parse_serve(std::span<const std::string> arguments);
 std::string serve_help();
 
-// arguments: what follows `serve`. Prints one line of JSON when it listens, and for people one line a client on
-// standard error. Returns the exit code.
+// arguments: what follows `serve`. Prints one line of JSON when it listens, and one line for each client on standard
+// error. Returns the exit code.
 int serve_main(std::span<const std::string> arguments, Handler handler, Check check);
 
 }  // namespace netpipe

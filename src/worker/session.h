@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0's part: drives the sampler, tells the other ranks what to do, and writes what comes of it into the run file.
+// Conducts a measurement: opens the variants, lets the sampler decide what is measured next and the workers measure it,
+// writes what comes of it, and decides what goes on when something fails.
 #pragma once
 
 #include <functional>
@@ -10,62 +11,70 @@
 #include "catalog/plan.h"
 #include "record/run_file.h"
 #include "sampling/sampler.h"
-#include "worker/crew.h"
+#include "sampling/yardstick.h"
+#include "worker/forked_workers.h"
+#include "worker/launched_workers.h"
+#include "worker/records.h"
 
 namespace netpipe {
 
 struct SessionSetting {
   const Plan* plan = nullptr;
   const Resolved* resolved = nullptr;
-  NativeCrew* native = nullptr;
-  JobOffice* office = nullptr;  // where a variant is a launched one
+  ForkedWorkers* forked = nullptr;
+  JobServer* job_server = nullptr;  // for the variants that are launched
   RunFile* file = nullptr;
-  std::string hash;
-  std::vector<int> pin;                           // per rank
-  std::vector<std::string> environments;          // facts of each rank, JSON
-  std::function<void(const std::string&)> event;  // one JSON line for the launcher
-  // Paced runs: waits for the launcher's word and calls alive meanwhile. false when the launcher has gone.
+  std::string hash;                               // of the plan
+  std::vector<int> pin;                           // by rank
+  std::vector<std::string> environments;          // records, one for each host
+  std::function<void(const std::string&)> event;  // one line of JSON for the Python side
+  // Paced runs: waits for the word to go on, and calls alive meanwhile. false when nobody will say it any more.
   std::function<bool(const std::function<void()>& alive)> wait_for_go;
 };
 
 class Session {
  public:
   explicit Session(SessionSetting setting);
-  // Measures everything. The exit code of the worker; sentences go to standard error as they happen.
+  // Measures everything. Returns the exit code of the worker; sentences go to standard error as they happen.
   Exit run();
 
  private:
-  struct Shown;  // what the file has of one curve already
-  Outcome write(std::string line);
-  void complain(Exit exit, std::size_t curve, std::uint64_t size_bytes, const std::string& sentence);
-  void skip(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, const std::string& reason);
-  void write_error(std::uint32_t variant, const char* pattern, std::uint64_t size_bytes, Exit exit,
-                   const std::string& sentence);
+  // One variant in the course of the session.
+  struct Open {
+    Workers* workers = nullptr;  // nullptr: it is not open
+    Opening opening;             // the latest
+    int restarts = 0;            // of its processes, after they were lost
+    std::string lack;            // why something of it was skipped
+  };
+
+  void write(std::string record);
+  void complain(Exit exit, std::uint32_t variant, std::uint64_t size_bytes, const std::string& sentence);
+  void write_skipped(std::uint32_t variant, const std::string& pattern, std::uint64_t size_bytes,
+                     const std::string& reason);
+  // pattern nullptr: of the whole variant.
+  void write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes, const Failure& failure);
   bool open(std::uint32_t variant);
   void open_variants();
   std::vector<CurveSetting> curve_settings();
+  void take_yardstick(Sampler* sampler);
   Outcome measure(Sampler& sampler);
   Outcome visit(Sampler& sampler, const Visit& visit);
+  void take(Sampler& sampler, const Visit& visit, const Report& report, double began_s);
   void give_up(Sampler& sampler, const Visit& visit, bool again);
-  void lose(Sampler& sampler, const Visit& visit, Exit exit, const std::string& sentence, bool again);
-  void take_yardstick(Sampler* sampler);
-  // What the ranks noted in a visit, sample by sample.
-  struct Taken {
-    std::vector<double> ns;
-    double span_ns = 0;  // of the whole visit
-    Beside beside;
-  };
-  Taken take(const Visit& visit, const Mode& mode, int nranks, std::uint64_t size_bytes) const;
-  Outcome write_sample(const Sampler& sampler, const Visit& visit, const Taken& taken, std::size_t dropped,
-                       std::uint64_t verified_bytes);
-  Outcome write_done(Sampler& sampler);
-  std::string point_record(const Sampler& sampler, std::size_t curve, std::size_t point) const;
-  bool progress(const Sampler& sampler, bool wait);  // false: the launcher has gone
+  void lose(Sampler& sampler, const Visit& visit, const Failure& failure, bool again);
+  void write_done(Sampler& sampler);
+  bool progress(const Sampler& sampler, bool wait);  // false: nobody wants it to go on
   void close_variants();
+  MemoryUse finish(bool whole);
   void say_that_nothing_was_measured();
-  [[nodiscard]] double at_s() const;
+  Exit end(const Sampler& sampler, const MemoryUse& memory);
+  [[nodiscard]] double at_s() const;  // since the session began
+  [[nodiscard]] const Mode& mode_of(const Curve& curve) const;
+  [[nodiscard]] CurveName name_of(const Curve& curve) const;
 
   SessionSetting set_;
+  std::vector<Open> variants_;
+  std::vector<std::unique_ptr<LaunchedWorkers>> jobs_;
   MachineStates states_;
   int state_ = -1;
   double yardstick_at_s_ = -1;
@@ -73,15 +82,10 @@ class Session {
   std::int64_t started_ns_;
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
-  std::vector<std::unique_ptr<JobCrew>> jobs_;
-  std::vector<Crew*> crews_;        // per variant; nullptr: it is not open
-  std::vector<Opening> openings_;   // per variant
-  std::vector<int> restarts_;       // per variant, of its job
-  std::vector<std::string> lacks_;  // per variant, why something of it was skipped
-  bool sampled_ = false;            // anything at all
   RankNotes notes_;
+  bool sampled_ = false;  // anything at all
   Exit exit_ = Exit::done;
-  Outcome file_state_ = ok();
+  Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured
 };
 
 }  // namespace netpipe

@@ -18,7 +18,7 @@ from typing import Any
 from netpipe.launch.description import read
 from netpipe.launch.events import Launch
 from netpipe.launch.hosts import parse
-from netpipe.launch.jobs import Jobs, Site, settings
+from netpipe.launch.jobs import Jobs, Launchers, settings
 from netpipe.launch.processes import all_with, shared_memory
 
 LIMIT_S = 60.0
@@ -52,8 +52,8 @@ def main() -> None:
     def tell(_job: int, sentence: str) -> None:
         failed.append(sentence)
 
-    with Site(given, tuple(wish["program"]), lambda _: description) as site:
-        jobs = Jobs(site, lambda: interrupts)
+    with Launchers(given, tuple(wish["program"]), lambda _: description) as launchers:
+        jobs = Jobs(launchers, lambda: interrupts)
         name = description.name
         event = Launch(job=7, variant=name, module=name, ranks=wish["ranks"], join=where, secret=secret)
         jobs.launch(event, tell)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from netpipe.failure import Failure
-from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.adding.added import Added
 
 # Name of the module, its mpicc, and what brings it. The newer ones have the plain names, as after `make run`.
@@ -72,7 +72,7 @@ def mpis() -> Iterator[Mpis]:
             found.missing[name] = f"there is no {mpicc} ({remedy})"
             continue
         try:
-            found.there[name] = add(Wish(mpicc, name, folder=folder))
+            found.there[name] = add(Request(mpicc, name, folder=folder, replace=True))
         except Failure as failure:
             found.refused[name] = failure.sentence
     yield found

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from conftest import Outcome, Runner
 
+from netpipe.findings import judge
+from netpipe.reading import Reading
 from netpipe.records import Run, decode
-from netpipe.render.remarks import remarks
 
 
 def measures(point: dict[str, Any]) -> dict[str, float]:
@@ -36,7 +37,7 @@ def finished(measure: Runner, *lines: str) -> Outcome:
 
 def sentences(done: Outcome) -> list[str]:
     records = [decode(json.dumps(record).encode()) for record in done.records]
-    return [sentence for _, sentence in remarks(Run(r for r in records if r is not None), (), ())]
+    return [finding.what for finding in judge(Reading(Run(r for r in records if r is not None))).findings]
 
 
 def test_a_rate_that_cannot_be_held_is_said_with_what_was_reached(measure: Runner) -> None:

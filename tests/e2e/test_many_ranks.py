@@ -159,6 +159,18 @@ def test_the_victim_is_measured_with_and_without_load(measure: Runner) -> None:
             assert ns / sample["ops"] == pytest.approx(without * factor, rel=1e-3)
 
 
+def test_modules_of_one_two_and_many_ranks_share_a_run(measure: Runner) -> None:
+    done = measure(
+        module("crowd"), "variant crowd", "variant pipe", "variant memcpy", "ranks 4", "schedule list", "sizes 8,4097",
+        "verify yes", "budget 0.2",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    ranks = {one["variant"]: len(one["ranks"]) for one in done.of("variant")}
+    assert ranks == {"crowd": 4, "pipe": 2, "memcpy": 1}
+    assert {point["variant"] for point in done.of("point")} == set(ranks)
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
 @pytest.mark.parametrize(
     ("ranks", "pattern", "reason"),
     [
@@ -229,3 +241,30 @@ def test_sixty_four_ranks_on_few_processors_come_to_an_end(measure: Runner) -> N
     check_all_of(done, patterns, {4097})
     for point in done.of("point", pattern="pairs:pairing=all"):
         assert len(point["cells"]) == 64 * 63 // 2
+
+
+def test_a_variant_chooses_its_own_number_of_ranks(measure: Runner) -> None:
+    done = measure(
+        module("crowd"),
+        "variant crowd:ranks=3",
+        "variant null",
+        "pattern incast",
+        "schedule list",
+        "sizes 4097",
+        "verify yes",
+        "budget 0.2",
+    )
+    assert done.code == 0, done.said
+    opened = {one["variant"]: [rank["rank"] for rank in one["ranks"]] for one in done.of("variant")}
+    assert opened == {"crowd:ranks=3": [0, 1, 2], "null": [0]}
+    (point,) = done.of("point", variant="crowd:ranks=3")
+    assert point["verified_bytes"] > 0
+    (plan,) = done.of("plan")
+    assert [one["options"]["ranks"] for one in plan["variants"]] == ["3", "1"]
+
+
+def test_a_number_of_ranks_that_a_module_cannot_have_is_refused(measure: Runner) -> None:
+    done = measure(module("crowd"), "variant crowd:ranks=65", "sizes 8", "schedule list")
+    assert done.code == 2
+    assert "option 'ranks' of module crowd: 65 is outside 2 to 64" in done.said
+    assert not done.records

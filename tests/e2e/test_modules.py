@@ -18,8 +18,8 @@ from mpi import LIBRARIES, SIX, WHEELS, Mpis
 
 from netpipe import native
 from netpipe.failure import Failure
-from netpipe.libraries.adding import added, discover, starter
-from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.adding import added, discover, launcher
+from netpipe.libraries.adding.add import Request, add
 
 VERSIONS = {"openmpi": "Open MPI 5.", "mpich": "MPICH 5.", "impi": "Intel MPI 2021.", "openmpi4": "Open MPI 4.",
             "mpich4": "MPICH 4.", "lam": "LAM/MPI 7."}  # fmt: skip
@@ -61,9 +61,9 @@ def test_the_module_of_each_library_says_what_it_binds(mpis: Mpis, name: str) ->
     assert one.version.startswith(VERSIONS[name])
     assert "\n" not in one.version
     assert one.launcher is not None
-    family, launcher = one.launcher
-    assert family == FAMILIES.get(name, name)
-    assert starter.family_of(launcher) == family
+    kind, path = one.launcher
+    assert kind == one.facts["family"] == FAMILIES.get(name, name)
+    assert launcher.kind_of(path) == kind
     assert {"bootstrap", "send", "recv"} <= set(one.facts["operations"].split())
     assert added.problem(one) is None
     assert added.advice(one) is None
@@ -74,7 +74,7 @@ def test_they_are_listed_with_path_and_health(mpis: Mpis) -> None:
     out, _ = netpipe("modules", "--json", NETPIPE_MODULE_PATH=str(mpis.folder))
     listed = {one["name"]: one for one in json.loads(out)["modules"]}
     for name, one in mpis.there.items():
-        assert listed[f"mpi@{name}"]["mpicc"] == str(one.mpicc)
+        assert listed[f"mpi@{name}"]["mpicc"] == str(one.compiler)
         assert listed[f"mpi@{name}"]["healthy"] is True
 
 
@@ -93,7 +93,7 @@ def test_the_doctor_finds_them_and_knows_which_were_added(with_mpis: Mpis, tmp_p
     assert {f"mpi@{name}" for name in with_mpis.there} <= set(found)
     for one in discover.find([], tmp_path):
         assert one.module is None
-        assert one.command == f"netpipe modules add mpi --mpicc {one.mpicc}"
+        assert one.command == f"netpipe modules add mpi --mpicc {one.compiler}"
 
 
 # ------------------------------------------------------------------------------------------------------------ the ABI
@@ -102,10 +102,10 @@ def test_the_doctor_finds_them_and_knows_which_were_added(with_mpis: Mpis, tmp_p
 def test_one_build_serves_two_libraries(mpis: Mpis, tmp_path: Path) -> None:
     mpis.need("mpich", "impi")
     compiler, folder = WHEELS / "mpich/bin/mpicc_abi", tmp_path / "modules"
-    mpich = add(Wish(compiler, abi=True, folder=folder))
+    mpich = add(Request(compiler, "mpich-abi", abi=True, folder=folder))
     prefix = WHEELS / "impi"
     start = prefix / "bin" / "mpiexec.hydra"
-    impi = add(Wish(compiler, "impi", start, abi=True, library=prefix / "lib", folder=folder))
+    impi = add(Request(compiler, "impi", start, abi=True, library=prefix / "lib", folder=folder))
     assert mpich.file.read_bytes() == impi.file.read_bytes()
     assert mpich.version.startswith("MPICH 5.")
     assert impi.version.startswith("Intel MPI 2021.")
@@ -139,12 +139,12 @@ def test_the_library_is_exchanged_for_another_one(mpis: Mpis, tmp_path: Path) ->
     mpis.need("mpich", "impi")
     library = tmp_path / "lib"
     library.symlink_to(WHEELS / "mpich/lib")
-    wish = Wish(WHEELS / "mpich/bin/mpicc_abi", abi=True, library=library, folder=tmp_path / "modules")
-    one = add(wish)
+    request = Request(WHEELS / "mpich/bin/mpicc_abi", abi=True, library=library, folder=tmp_path / "modules")
+    one = add(request)
     assert added.problem(one) is None
     library.unlink()
     library.symlink_to(WHEELS / "impi/lib")
-    assert "is Intel MPI 2021" in (added.problem(one) or "")
+    assert "is now Intel MPI 2021" in (added.problem(one) or "")
 
 
 # ------------------------------------------------------------------------------- what happens to one after it was added
@@ -152,7 +152,7 @@ def test_the_library_is_exchanged_for_another_one(mpis: Mpis, tmp_path: Path) ->
 
 def test_a_library_that_is_removed_or_broken_afterwards(tmp_path: Path) -> None:
     mpicc = copied("mpich", tmp_path / "mpich")
-    one = add(Wish(mpicc, folder=tmp_path / "modules"))
+    one = add(Request(mpicc, "mpich", folder=tmp_path / "modules", replace=True))
     assert added.problem(one) is None
     library = tmp_path / "mpich/lib/libmpi.so.12"
     library.rename(tmp_path / "kept")
@@ -162,18 +162,18 @@ def test_a_library_that_is_removed_or_broken_afterwards(tmp_path: Path) -> None:
     (tmp_path / "kept").replace(library)
     assert added.problem(one) is None
     shutil.rmtree(tmp_path / "mpich")
-    assert "mpiexec is not there any more" in (added.problem(one) or "")
+    assert "mpiexec does not exist any more" in (added.problem(one) or "")
     out, _ = netpipe("modules", NETPIPE_MODULE_PATH=str(tmp_path / "modules"))
     assert "✗ mpi@mpich" in out
 
 
 def test_a_library_that_breaks_before_it_is_added_again(tmp_path: Path) -> None:
     mpicc, folder = copied("openmpi", tmp_path / "openmpi"), tmp_path / "modules"
-    one = add(Wish(mpicc, folder=folder))
+    one = add(Request(mpicc, "openmpi", folder=folder, replace=True))
     before = one.file.read_bytes(), one.path.read_bytes()
     (tmp_path / "openmpi/include/mpi.h").write_text('#include "nothing.h"\n')
     with pytest.raises(Failure) as failed:
-        add(Wish(mpicc, folder=folder))
+        add(Request(mpicc, "openmpi", folder=folder, replace=True))
     assert "nothing.h" in failed.value.sentence
     assert (one.file.read_bytes(), one.path.read_bytes()) == before
     assert sorted(path.name for path in folder.iterdir()) == ["mpi@openmpi.module", "mpi@openmpi.so"]

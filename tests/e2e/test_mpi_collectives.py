@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mpi import SIX, Mpis
 
-from netpipe import libraries as families
+from netpipe import libraries
 from netpipe.launch import description
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,12 +45,12 @@ def run(driver: Path, scratch: Path, mpis: Mpis, name: str, options: str, what: 
     # Three ranks on two processors: whoever waits has to give his away.
     variables = {**known.environment, "OVERSUBSCRIBED": "1"}
     program = (str(driver), str(known.file), options, what)
-    task = families.Task(known, program, RANKS, (), variables, (), None, scratch)
-    launcher = families.find(known, None)()
+    job = libraries.Job(known, program, RANKS, (), variables, (), None, scratch)
+    launcher = libraries.find_launcher(known, None)()
     try:
-        launcher.boot(task, lambda: False)
-        start = launcher.command(task)
-        process = start.popen(subprocess.DEVNULL, subprocess.PIPE)
+        launcher.boot(job, lambda: False)
+        command = launcher.command(job)
+        process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
         try:
             said, _ = process.communicate(timeout=LIMIT_S)
         finally:

@@ -37,8 +37,16 @@ def joiners(mpis: Mpis, open_folder: Path) -> Callable[[str], Path]:
         (added,) = mpis.need(name)
         program = open_folder / f"joins-{name}"
         if not program.exists():
-            assert added.mpicc is not None
-            command = [str(added.mpicc), "-Wall", "-Wextra", "-O1", "-o", str(program), str(HERE / "joins.c")]
+            assert added.compiler is not None
+            command = [
+                str(added.compiler),
+                "-Wall",
+                "-Wextra",
+                "-O1",
+                "-o",
+                str(program),
+                str(HERE / "joins.c"),
+            ]
             environment = {**os.environ, **read(added.path).environment}
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=90, check=False
@@ -148,9 +156,9 @@ def test_lam_cannot_run_what_its_user_cannot_read(launch: Launch, mpis: Mpis, tm
     (closed / "worker").write_text("#!/bin/sh\n")
     (closed / "worker").chmod(0o755)
     (sentence,) = launch("lam", program=[str(closed / "worker")])["failed"]
-    assert sentence.startswith("LAM refuses root, and user nobody, as whom it is run instead, cannot read")
+    assert sentence.startswith("LAM refuses root, and user nobody, who runs it instead, cannot read")
     (sentence,) = launch("lam", more={"NETPIPE_LAM_USER": "no-such-user"})["failed"]
-    assert "there is no user 'no-such-user'" in sentence
+    assert "user 'no-such-user' does not exist" in sentence
     (sentence,) = launch("lam", more={"NETPIPE_LAM_USER": "root"})["failed"]
     assert "name an ordinary user" in sentence
 

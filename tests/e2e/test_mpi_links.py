@@ -17,7 +17,7 @@ from conftest import Netpipe, Outcome
 from machines import ADDRESSES, TwoHosts, end, on, open_folder, two_hosts, wait_until  # noqa: F401
 from mpi import SIX, Mpis
 
-from netpipe.reading.losses import losses
+from netpipe.reading import Reading
 from netpipe.records import Run
 
 BITS_PER_S = 200_000_000
@@ -125,7 +125,7 @@ def test_a_library_over_a_link_with_a_limit(
         before_s = visit["at_s"]
 
     # What the library loses is said against TCP over the same link.
-    found = losses(Run.read(tmp_path / "run.jsonl"))
+    found = Reading(Run.read(tmp_path / "run.jsonl")).losses
     assert {(loss.variant, loss.pattern, loss.below) for loss in found} == {
         (variants[1], pattern, "tcp") for pattern in PATTERNS
     }

@@ -12,6 +12,10 @@ import pytest
 from conftest import Netpipe
 from mpi import SIX, Mpis
 
+from netpipe import native
+from netpipe.failure import USAGE, Failure
+from netpipe.launch.plan import Plan
+
 SIZES = "1,9,4097,300001"
 LIMIT_S = 120.0
 PATTERNS = ("--pattern", "pingpong", "--pattern", "stream", "--verify")
@@ -107,24 +111,22 @@ def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpi
 
 
 REFUSED = {
-    "op=get,sync=none": "only synchronisation tells that it has arrived",
-    "sync=pscw": "sync=pscw means nothing for op=send",
-    "op=isend,sync=lock": "sync=lock means nothing for op=isend",
-    "op=put,any_source=yes": "any_source=yes is not possible",
-    "op=put,window=shared,transport=tcp": "transport=tcp is not possible",
+    "op=get,sync=none": "only synchronisation tells that the message has arrived",
+    "sync=pscw": "cannot take sync=pscw with op=send: only op=put, get and accumulate",
+    "op=isend,sync=lock": "cannot take sync=lock with op=isend: only op=put, get and accumulate",
+    "op=put,any_source=yes": "cannot take any_source=yes with op=put",
+    "op=put,window=shared,transport=tcp": "cannot take window=shared with transport=tcp",
 }
 
 
-def test_what_cannot_work_is_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+@pytest.mark.parametrize("settings", REFUSED)
+def test_what_cannot_work_is_refused_before_anything_is_launched(with_mpis: Mpis, settings: str) -> None:
     with_mpis.need("mpich")
-    done = netpipe(*(f"mpi@mpich:{settings}" for settings in REFUSED), "--sizes", "8", "--budget", "0.05")
-    assert done.code == 2, done.said
-    assert not done.of("point")
-    said = {error["variant"].partition(":")[2]: error for error in done.of("error")}
-    assert len(said) == len(REFUSED)
-    for settings, sentence in REFUSED.items():
-        (error,) = [error for error in said.values() if sentence in error["message"]]
-        assert error["code"] == 2, settings
+    with pytest.raises(Failure) as refused:
+        native.plan(Plan((("variant", f"mpi@mpich:{settings}"),)).text())
+    assert refused.value.exit_code == USAGE
+    assert "mpi@mpich (MPICH 5." in refused.value.sentence
+    assert REFUSED[settings] in refused.value.sentence
 
 
 def test_lam_has_what_mpi_2_has(netpipe: Netpipe, with_mpis: Mpis) -> None:

@@ -24,7 +24,7 @@ from mpi import Mpis
 
 from netpipe import native
 from netpipe.launch.processes import all_with
-from netpipe.libraries.adding.add import Wish, add
+from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.smpi import PLATFORM
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Mpis:
     assert SMPICC is not None
     folder = tmp_path_factory.mktemp("simgrid")
-    return Mpis(folder, {"simgrid": add(Wish(Path(SMPICC), "simgrid", folder=folder))})
+    return Mpis(folder, {"simgrid": add(Request(Path(SMPICC), "simgrid", folder=folder, replace=True))})
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_thousand_ranks_and_the_memory_of_each(netpipe: Netpipe, bounce: Calla
     [
         (("--launcher-args", "--cfg=smpi/bogus:1"), "Bad config key: smpi/bogus"),
         (("--launcher-args", "-platform nowhere.xml"), "nowhere.xml' does not exist"),
-        (("--hosts", "localhost:2"), "has the hosts of its platform"),
+        (("--hosts", "localhost:2"), "runs on the hosts of its platform file"),
     ],
 )
 def test_what_the_simulator_does_not_take_is_a_sentence(

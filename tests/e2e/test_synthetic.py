@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import TEST_MODULES, Runner
 
-from netpipe.reading.loggp import loggp
+from netpipe.reading import Reading
 from netpipe.records import Run, decode
 
 MODULE = f"module-file {TEST_MODULES / 'synthetic.so'}"
@@ -93,7 +93,7 @@ def test_what_loggp_measured_can_be_fitted(measure: Runner, tmp_path: Path) -> N
     )
     assert done.code == 0, done.said
     lines = (tmp_path / "run.jsonl").read_bytes().splitlines()
-    (found,) = loggp(Run(record for record in map(decode, lines) if record is not None))
+    (found,) = Reading(Run(record for record in map(decode, lines) if record is not None)).loggp
     assert (found.ranges[0].from_bytes, found.ranges[-1].to_bytes) == (1, 16384)
     for one in found.ranges:
         for line in (one.o_s, one.o_r, one.gap, one.transfer):

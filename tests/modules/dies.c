@@ -80,15 +80,14 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = 3,
+    .option_bytes = sizeof(np_option),
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = send_or_die, .recv = recv_or_die},
     .open = open_or_die,
     .close = close_or_die,
     .address = address_or_die,
     .connect = connect_or_die,
-    .limits = pair_limits,
-    .send = send_or_die,
-    .recv = recv_or_die,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -41,15 +41,14 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = 2,
+    .option_bytes = sizeof(np_option),
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_forever},
     .open = pair_open,
     .close = pair_close,
     .address = pair_address,
     .connect = pair_connect,
-    .limits = pair_limits,
-    .send = pair_send,
-    .recv = recv_forever,
 };
 
 const np_module* netpipe_module(void) { return &table; }

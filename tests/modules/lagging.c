@@ -102,6 +102,12 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+struct operation {
+  np_collective what;
+  int root;
+  size_t bytes;
+};
+
 static np_status carry_out(np_endpoint* e, np_collective what, int root, const void* source, void* target,
                            size_t bytes) {
   const int me = e->context->rank, ranks = e->context->nranks;
@@ -139,19 +145,27 @@ static np_status carry_out(np_endpoint* e, np_collective what, int root, const v
   return status;
 }
 
-static np_status lagging_bcast(np_endpoint* e, int root, const void* source, void* target, size_t bytes,
-                               np_request* request) {
-  return request != NULL ? NP_UNSUPPORTED : carry_out(e, NP_BCAST, root, source, target, bytes);
+static np_status lagging_call(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
+  (void)request;
+  const struct operation* const of = (const struct operation*)state;
+  return carry_out(e, of->what, of->root, source, target, of->bytes);
 }
 
-static np_status lagging_allreduce(np_endpoint* e, int root, const void* source, void* target, size_t bytes,
-                                   np_request* request) {
-  return request != NULL ? NP_UNSUPPORTED : carry_out(e, NP_ALLREDUCE, root, source, target, bytes);
-}
-
-static np_collective_call lagging_collective(np_endpoint* e, np_collective what) {
+static np_status lagging_prepare(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
   (void)e;
-  return what == NP_BCAST ? lagging_bcast : what == NP_ALLREDUCE ? lagging_allreduce : NULL;
+  const int sums = plan->what == NP_ALLREDUCE && plan->datatype == NP_DOUBLE && plan->reduction == NP_SUM;
+  if ((plan->what != NP_BCAST && !sums) || plan->requests || plan->in_place) return NP_UNSUPPORTED;
+  struct operation* const of = (struct operation*)malloc(sizeof *of);
+  if (of == NULL) return NP_NO_MEMORY;
+  const size_t each = sums ? sizeof(double) : 1;
+  *of = (struct operation){(np_collective)plan->what, plan->root, plan->count * each};
+  *prepared = (np_prepared){lagging_call, of};
+  return NP_OK;
+}
+
+static void lagging_release(np_endpoint* e, np_prepared* prepared) {
+  (void)e;
+  free(prepared->state);
 }
 
 static const np_module table = {
@@ -163,13 +177,15 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = sizeof options / sizeof options[0],
+    .option_bytes = sizeof(np_option),
     .min_ranks = 2,
     .max_ranks = MOST_RANKS,
     .open = lagging_open,
     .close = lagging_close,
     .address = lagging_address,
     .connect = lagging_connect,
-    .collective = lagging_collective,
+    .collectives =
+        &(const np_collectives){.size = sizeof(np_collectives), .prepare = lagging_prepare, .release = lagging_release},
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -22,7 +22,7 @@ std::unique_ptr<Rank> alone(const std::string& variant) {
 }
 
 np_limits limits_of(const Rank& rank) {
-  np_limits limits{};
+  np_limits limits{.size = sizeof limits, .delivers = 1};
   EXPECT_EQ(NP_OK, rank.module->limits(rank.endpoint, &limits));
   return limits;
 }
@@ -31,7 +31,7 @@ TEST(Null, AnswersEveryOperationAtOnceAndSaysThatNothingArrives) {
   const auto rank = alone("null");
   ASSERT_EQ(NP_OK, rank->open());
   EXPECT_EQ(0U, limits_of(*rank).delivers);
-  const np_module& m = *rank->module;
+  const netpipe::Layer& m = *rank->module;
   np_endpoint* e = rank->endpoint;
   char here = 1, there = 2;
   np_request request{};
@@ -49,7 +49,11 @@ TEST(Null, AnswersEveryOperationAtOnceAndSaysThatNothingArrives) {
   EXPECT_EQ(NP_OK, m.get(e, 0, &here, &region, 0, 1));
   EXPECT_EQ(NP_OK, m.flush(e, 0));
   EXPECT_EQ(NP_OK, m.fence(e));
-  EXPECT_EQ(NP_OK, m.collective(e, NP_ALLTOALL)(e, 0, &here, &there, 1, nullptr));
+  np_prepared prepared{};
+  const np_collective_plan plan{.size = sizeof plan, .what = NP_ALLTOALL, .count = 1};
+  ASSERT_EQ(NP_OK, m.np_collectives::prepare(e, &plan, &prepared));
+  EXPECT_EQ(NP_OK, prepared.call(e, prepared.state, &here, &there, nullptr));
+  m.release(e, &prepared);
   EXPECT_EQ(NP_OK, m.barrier(e));
   m.withdraw(e, &region);
   EXPECT_EQ(1, here);

@@ -13,6 +13,9 @@ static np_status alloc_nothing(np_endpoint* e, size_t bytes, void** memory) {
 
 static void free_nothing(np_endpoint* e, void* memory, size_t bytes) { (void)e, (void)memory, (void)bytes; }
 
+static const np_memory memory = {
+    .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc_nothing, .free = free_nothing};
+
 static const np_module table = {
     .magic = NP_MAGIC,
     .abi = NP_ABI,
@@ -22,15 +25,12 @@ static const np_module table = {
     .version = "test",
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = pair_recv},
+    .memories = (const np_memory* const[]){&memory, NULL},
     .open = pair_open,
     .close = pair_close,
     .address = pair_address,
     .connect = pair_connect,
-    .limits = pair_limits,
-    .alloc = alloc_nothing,
-    .free = free_nothing,
-    .send = pair_send,
-    .recv = pair_recv,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -147,11 +147,4 @@ static inline np_status pair_recv(np_endpoint* e, int peer, void* data, size_t b
   return NP_OK;
 }
 
-static inline np_status pair_limits(np_endpoint* e, np_limits* limits) {
-  (void)e;
-  memset(limits, 0, sizeof *limits);
-  limits->delivers = 1;
-  return NP_OK;
-}
-
 #endif

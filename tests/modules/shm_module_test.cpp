@@ -49,11 +49,11 @@ const std::vector<size_t> kSizes = {
 class Mapped {
  public:
   Mapped(Rank& rank, size_t bytes) : rank_(rank), bytes_(bytes) {
-    if (rank.module->alloc(rank.endpoint, bytes, &base_) != NP_OK) throw std::runtime_error(rank.said());
+    if (rank.module->own_memory()->alloc(rank.endpoint, bytes, &base_) != NP_OK) throw std::runtime_error(rank.said());
   }
   Mapped(const Mapped&) = delete;
   Mapped& operator=(const Mapped&) = delete;
-  ~Mapped() { rank_.module->free(rank_.endpoint, base_, bytes_); }
+  ~Mapped() { rank_.module->own_memory()->free(rank_.endpoint, base_, bytes_); }
   [[nodiscard]] unsigned char* at(size_t offset) const { return static_cast<unsigned char*>(base_) + offset; }
 
  private:
@@ -62,7 +62,7 @@ class Mapped {
   void* base_ = nullptr;
 };
 
-std::string told(Rank& rank, const char* name) { return rank.facts(rank.module->counters)[name]; }
+std::string told(Rank& rank, const char* name) { return rank.counted()[name]; }
 
 class EveryVariant : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Shm, EveryVariant, testing::ValuesIn(kVariants),
@@ -130,7 +130,7 @@ TEST_P(EveryVariant, BothDirectionsAtOnceWithLargeMessages) {
         std::memcpy(own_out.at(0), mine.data(), bytes);
         void* in = mapped ? own_in.at(0) : other_in.data();
         np_request sending, receiving;
-        const np_module& m = *rank.module;
+        const netpipe::Layer& m = *rank.module;
         const int peer = 1 - rank.context.rank;
         // The send is started first and waited for first: it must bring the receive on as well.
         if (const np_status s =
@@ -222,7 +222,7 @@ TEST_P(EveryVariant, AMessageOfAnotherSizeIsRefusedWithBothSizes) {
 
 TEST_P(EveryVariant, PutsAndGetsReachMemoryOfEitherKind) {
   const auto body = [](Rank& rank) -> std::string {
-    const np_module& m = *rank.module;
+    const netpipe::Layer& m = *rank.module;
     const int peer = 1 - rank.context.rank;
     for (const bool mapped : {true, false}) {
       constexpr size_t kBytes = 300'000;
@@ -413,7 +413,7 @@ TEST(Shm, MemoryComesAndGoes) {
       }
     }
     void* memory = nullptr;
-    const np_status status = rank.module->alloc(rank.endpoint, SIZE_MAX / 2, &memory);
+    const np_status status = rank.module->own_memory()->alloc(rank.endpoint, SIZE_MAX / 2, &memory);
     return expect(rank, status, NP_NO_MEMORY, "cannot get");
   };
   EXPECT_EQ("", run_connected("shm", body).both());
@@ -494,8 +494,9 @@ TEST(Shm, AMessageOfMoreThanTwoGibArrivesWhole) {
 
 TEST(Shm, DescribesHowItWaitsAndCountsInNumbers) {
   const auto body = [](Rank& rank) -> std::string {
-    if (!rank.settings()["wait"].starts_with("hybrid: looks for 7 us")) return "it does not say how it waits";
-    for (const auto& [name, value] : rank.facts(rank.module->counters)) {
+    const Texts settings = rank.settings();
+    if (settings.at("wait") != "hybrid" || settings.at("spin_us") != "7") return "it does not say how it waits";
+    for (const auto& [name, value] : rank.counted()) {
       if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos) return name + " is " + value;
     }
     return "";

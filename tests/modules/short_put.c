@@ -21,13 +21,6 @@ static np_status short_open(const np_context* context, np_endpoint** endpoint) {
 }
 static void short_close(np_endpoint* e) { (void)e; }
 
-static np_status short_limits(np_endpoint* e, np_limits* limits) {
-  (void)e;
-  memset(limits, 0, sizeof *limits);
-  limits->delivers = 1;
-  return NP_OK;
-}
-
 static np_status expose(np_endpoint* e, void* memory, size_t bytes, np_region* region) {
   (void)e;
   memset(region, 0, sizeof *region);
@@ -66,15 +59,15 @@ static const np_module table = {
     .version = "test",
     .min_ranks = 1,
     .max_ranks = 1,
+    .one_sided = &(const np_one_sided){.size = sizeof(np_one_sided),
+                                       .expose = expose,
+                                       .attach = attach,
+                                       .withdraw = withdraw,
+                                       .put = put,
+                                       .get = get,
+                                       .flush = flush},
     .open = short_open,
     .close = short_close,
-    .limits = short_limits,
-    .expose = expose,
-    .attach = attach,
-    .withdraw = withdraw,
-    .put = put,
-    .get = get,
-    .flush = flush,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -26,13 +26,11 @@ static const np_module table = {
     .version = "test",
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_nothing},
     .open = pair_open,
     .close = pair_close,
     .address = pair_address,
     .connect = pair_connect,
-    .limits = pair_limits,
-    .send = pair_send,
-    .recv = recv_nothing,
 };
 
 const np_module* netpipe_module(void) { return &table; }

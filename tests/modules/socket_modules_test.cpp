@@ -285,7 +285,7 @@ TEST_P(EveryModule, AMessageOfMoreThanTwoGibArrivesWhole) {
 TEST_P(EveryModule, DescribesHowItWaitsAndCountsInNumbers) {
   const auto body = [](Rank& rank) -> std::string {
     if (rank.settings()["wait"] != "block") return "it does not say that it blocks";
-    const Texts counted = rank.facts(rank.module->counters);
+    const Texts counted = rank.counted();
     for (const auto& [name, value] : counted) {
       if (value.find_first_not_of("0123456789") != std::string::npos) return name + " is " + value;
     }

@@ -194,7 +194,7 @@ TEST(Tcp, ResetsAgainAndAgain) {
       if (std::string wrong = bounce(rank, {1, 20'000}); !wrong.empty()) return wrong;
     }
     if (rank.context.rank == 0 && rank.settings()["local"] == before) return "it is still the same connection";
-    Texts counted = rank.facts(rank.module->counters);
+    Texts counted = rank.counted();
     if (counted["connections"] != "402") return "it counts " + counted["connections"] + " connections";
     return std::stoll(counted["bytes_sent"]) < 200 * 20'001 ? "closed connections are not counted" : "";
   };
@@ -236,7 +236,7 @@ TEST(Tcp, SizesHaveConnectionsOfTheirOwn) {
       if (std::string said = bounce(rank, {bytes}); !said.empty()) return said;
     }
     if (seen.size() != 3) return std::to_string(seen.size()) + " connections";
-    const std::string counted = rank.facts(rank.module->counters)["connections"];
+    const std::string counted = rank.counted()["connections"];
     return counted == "3" ? "" : "it counts " + counted;
   };
   EXPECT_EQ("", run_connected("tcp", body).both());

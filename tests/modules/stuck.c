@@ -31,15 +31,14 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = 1,
+    .option_bytes = sizeof(np_option),
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_never},
     .open = pair_open,
     .close = pair_close,
     .address = pair_address,
     .connect = pair_connect,
-    .limits = pair_limits,
-    .send = pair_send,
-    .recv = recv_never,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -325,25 +325,23 @@ static np_status synthetic_connect(np_endpoint* e, const void* const* addresses,
 }
 
 static np_status synthetic_limits(np_endpoint* e, np_limits* limits) {
-  memset(limits, 0, sizeof *limits);
   limits->max_message_bytes = e->context->max_bytes;
-  limits->delivers = 1;
   return NP_OK;
 }
 
 static void synthetic_describe(np_endpoint* e, np_emit emit, void* to) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRId64, e->reading_ns);
-  emit(to, "clock_reading_ns", text);
-  emit(to, "wait", "poll");
+  np_emit_integer(emit, to, "clock_reading_ns", e->reading_ns, "ns");
+  np_emit_text(emit, to, "wait", "poll");
 }
 
-static void synthetic_counters(np_endpoint* e, np_emit emit, void* to) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRIu64, e->late);
-  emit(to, "late", text);
-  snprintf(text, sizeof text, "%" PRIu64, e->full);
-  emit(to, "full", text);
+static const np_counter counters[] = {
+    {"late", "1", "calls that took longer than the model says", NP_COUNTS_UP},
+    {"full", "1", "sends that had to wait for room", NP_COUNTS_UP},
+};
+
+static void synthetic_counters(np_endpoint* e, int64_t* values) {
+  values[0] = (int64_t)e->late;
+  values[1] = (int64_t)e->full;
 }
 
 static const np_module table = {
@@ -355,21 +353,26 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = sizeof options / sizeof options[0],
+    .option_bytes = sizeof(np_option),
+    .counters = counters,
+    .ncounters = sizeof counters / sizeof counters[0],
+    .counter_bytes = sizeof(np_counter),
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
+    .messages = &(const np_messages){.size = sizeof(np_messages),
+                                     .send = synthetic_send,
+                                     .recv = synthetic_recv,
+                                     .isend = synthetic_isend,
+                                     .irecv = synthetic_irecv},
     .open = synthetic_open,
     .close = synthetic_close,
     .address = synthetic_address,
     .connect = synthetic_connect,
     .limits = synthetic_limits,
-    .send = synthetic_send,
-    .recv = synthetic_recv,
-    .isend = synthetic_isend,
-    .irecv = synthetic_irecv,
     .wait = synthetic_wait,
     .test = synthetic_test,
     .describe = synthetic_describe,
-    .counters = synthetic_counters,
+    .read_counters = synthetic_counters,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -79,7 +79,6 @@ static np_status troupe_open(const np_context* context, np_endpoint** endpoint) 
 
 static np_status troupe_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
   (void)e;
-  memset(bootstrap, 0, sizeof *bootstrap);
   bootstrap->rank = number("TROUPE_RANK");
   bootstrap->nranks = number("TROUPE_SIZE");
   return NP_OK;
@@ -97,16 +96,14 @@ static np_status troupe_recv(np_endpoint* e, int peer, void* data, size_t bytes)
 }
 
 static void troupe_describe(np_endpoint* e, np_emit emit, void* to) {
-  char rank[16];
-  snprintf(rank, sizeof rank, "%d", e->context->rank);
-  emit(to, "own_rank", rank);
-  emit(to, "below", "unix");
-  emit(to, "wait", "block");
+  np_emit_integer(emit, to, "own_rank", e->context->rank, NULL);
+  np_emit_text(emit, to, "below", "unix");
+  np_emit_text(emit, to, "wait", "block");
 }
 
-static void troupe_counters(np_endpoint* e, np_emit emit, void* to) {
-  emit(to, "rank", e->context->rank == 0 ? "0" : "1");
-}
+static const np_counter counters[] = {{"rank", "1", "the number of the rank", NP_GAUGE}};
+
+static void troupe_counters(np_endpoint* e, int64_t* values) { values[0] = e->context->rank; }
 
 static const np_module table = {
     .magic = NP_MAGIC,
@@ -117,17 +114,20 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = sizeof options / sizeof options[0],
+    .option_bytes = sizeof(np_option),
+    .counters = counters,
+    .ncounters = 1,
+    .counter_bytes = sizeof(np_counter),
+    .process_model = NP_LAUNCHED,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .crosses_hosts = 1,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = troupe_recv},
     .open = troupe_open,
     .close = pair_close,
     .bootstrap = troupe_bootstrap,
-    .limits = pair_limits,
-    .send = pair_send,
-    .recv = troupe_recv,
     .describe = troupe_describe,
-    .counters = troupe_counters,
+    .read_counters = troupe_counters,
 };
 
 const np_module* netpipe_module(void) { return &table; }

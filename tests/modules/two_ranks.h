@@ -20,11 +20,13 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "layer/layer.h"
 #include "netpipe/module.h"
 
 namespace two_ranks {
@@ -35,7 +37,7 @@ using Texts = std::map<std::string, std::string>;
 constexpr int kDeadlineMs = 30'000;
 constexpr size_t kMiB = 1024 * 1024;
 
-inline const np_module* load(const std::string& name) {
+inline const netpipe::Layer* load(const std::string& name) {
   const char* directory = std::getenv("NETPIPE_MODULES");
   if (directory == nullptr) throw std::runtime_error("NETPIPE_MODULES must name the directory of the modules");
   void* library = dlopen((std::string(directory) + "/" + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -43,7 +45,9 @@ inline const np_module* load(const std::string& name) {
   using Entry = const np_module* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, NP_ENTRY));
   if (entry == nullptr) throw std::runtime_error(dlerror());
-  return entry();
+  netpipe::Result<std::unique_ptr<netpipe::Layer>> layer = netpipe::Layer::of(entry(), name);
+  if (!layer) throw std::runtime_error(layer.failure().sentence);
+  return layer->release();  // as long as the process
 }
 
 inline volatile int abort_flag = 0;
@@ -130,17 +134,33 @@ class Rank {
   }
   np_status wait(np_request& r) { return module->wait(endpoint, &r, 1); }
 
-  Texts facts(void (*source)(np_endpoint*, np_emit, void*)) const {
+  Texts settings() const {
     Texts all;
-    source(
-        endpoint, [](void* to, const char* name, const char* value) { (*static_cast<Texts*>(to))[name] = value; },
+    module->describe(
+        endpoint,
+        [](void* to, const np_fact* fact) {
+          std::string& text = (*static_cast<Texts*>(to))[fact->name];
+          if (fact->kind == NP_FACT_TEXT) text = fact->text;
+          if (fact->kind == NP_FACT_INTEGER) text = std::to_string(fact->integer);
+          if (fact->kind == NP_FACT_REAL) text = std::to_string(fact->real);
+          if (fact->kind == NP_FACT_BOOL) text = fact->integer != 0 ? "yes" : "no";
+        },
         &all);
     return all;
   }
-  Texts settings() const { return facts(module->describe); }
+  // Those that cannot be read now are left out.
+  Texts counted() const {
+    std::vector<int64_t> values(module->ncounters, INT64_MIN);
+    module->read_counters(endpoint, values.data());
+    Texts all;
+    for (uint32_t i = 0; i < module->ncounters; ++i) {
+      if (values[i] != INT64_MIN) all[module->counters[i].name] = std::to_string(values[i]);
+    }
+    return all;
+  }
   [[nodiscard]] std::string said() const { return message.data(); }
 
-  const np_module* module = nullptr;
+  const netpipe::Layer* module = nullptr;
   np_endpoint* endpoint = nullptr;
   np_context context{};
   std::array<char, 512> message{};

@@ -13,13 +13,11 @@ static const np_module table = {
     .version = "test",
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = pair_recv},
     .open = pair_open,
     .close = pair_close,
     .address = pair_address,
     .connect = pair_connect,
-    .limits = pair_limits,
-    .send = pair_send,
-    .recv = pair_recv,
 };
 
 const np_module* netpipe_module(void) { return &table; }

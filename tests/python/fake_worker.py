@@ -3,9 +3,10 @@
 in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
-signal when that variant is in the plan), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT
-(dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does
-not leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
+signal when that variant is in the plan), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
+an error record for it and ends with 4), torn=VARIANT (dies in the middle of a line), garbage, silent, deaf (to SIGINT
+too), full (says that the disk is full), stubborn (does not leave after its end), noisy (points do not converge), states
+(the machine changes), refuse (listing is no JSON).
 """
 
 from __future__ import annotations
@@ -62,6 +63,33 @@ MODULES = [
     ("unix", "shm", "Unix sockets", 3900.0, 3.4, [WAIT]),
     ("tcp", "unix", "TCP/IP", 24000.0, 3.1, [SNDBUF, WAIT]),
 ]
+# option, metavar, type, default; those of the real worker, which tests/python/test_native.py holds them to
+PLAN_KEYS = [
+    ("schedule", "KIND", "choice", "classic"),
+    ("sizes", "SIZES", "sizes", None),
+    ("start", "SIZE", "size", "1"),
+    ("end", "SIZE", "size", "8M"),
+    ("perturbation", "BYTES", "size", "3"),
+    ("buffers", "POLICY", "choice", "warm"),
+    ("send-offset", "BYTES", "size", "0"),
+    ("recv-offset", "BYTES", "size", "0"),
+    ("target", "WIDTH", "percent", "1%"),
+    ("budget", "SECONDS", "real", "3"),
+    ("timeout", "SECONDS", "real", "10"),
+    ("verify", None, "yes_no", "no"),
+    ("seed", "NUMBER", "integer", "1"),
+    ("ranks", "N", "integer", "2"),
+    ("pin", "CPUS", "processors", "auto"),
+    ("bind", "ADDRESS", "text", "127.0.0.1"),
+    ("host", "HOST", "text", None),
+    ("port", "PORT", "integer", "5002"),
+    ("token-file", "FILE", "text", None),
+]
+CHOICES = {
+    "schedule": ["classic", "powers", "list"],
+    "buffers": ["warm", "cold"],
+    "pin": ["auto", "none", "smt", "cache", "socket", "sockets"],
+}
 BEHAVIOUR = dict(word.partition("=")[::2] for word in os.environ.get("FAKE_WORKER", "").split())
 
 
@@ -85,8 +113,29 @@ def real(text: str) -> float:
         fail(2, f"'{text}' is not a number")
 
 
+def keys() -> dict[str, Any]:
+    """What needs no module."""
+    return {
+        "plan_keys": [
+            {
+                "name": {"end": "end-size"}.get(option, option),
+                "option": option,
+                "metavar": metavar,
+                "type": kind,
+                "default": default,
+                "choices": CHOICES.get(option, []),
+                "help": f"made-up {option}",
+                "repeatable": False,
+            }
+            for option, metavar, kind, default in PLAN_KEYS
+        ],
+        "exit_codes": [{"code": code} for code in (0, 5, 3, 2, 4, 1, 130)],
+    }
+
+
 def listing() -> dict[str, Any]:
     return {
+        **keys(),
         "netpipe": "0.1.0",
         "abi": 1,
         "modules": [
@@ -217,7 +266,13 @@ def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
 
 def resolved(plan: dict[str, Any]) -> dict[str, Any]:
     curves = [
-        {"variant": one["variant"], "pattern": pattern, "points": len(plan["sizes"]), "reason": None}
+        {
+            "variant": one["variant"],
+            "pattern": pattern,
+            "ranks": 1 if one["module"] in ("null", "memcpy") else 2,
+            "points": len(plan["sizes"]),
+            "reason": None,
+        }
         for one in plan["variants"]
         for pattern in plan["patterns"]
     ]
@@ -387,6 +442,14 @@ class Fake:
         curves = [(one, pattern) for one in self.plan["variants"] for pattern in self.plan["patterns"]]
         todo = [(one, pattern, s) for one, pattern in curves for s in self.plan["sizes"]]
         budget_s = self.plan["budget_s"] * len(curves)
+        unopened = BEHAVIOUR.get("unopened")
+        if unopened in [one["variant"] for one in self.plan["variants"]]:
+            self.event(event="ready", variants=0, points=0, budget_s=0)
+            self.write("plan", **{key: value for key, value in self.plan.items() if key != "launch"})
+            self.write("error", variant=unopened, code=3, message=f"{unopened}: it cannot be opened")
+            self.write("launch", seconds=self.at_s(), passes=1, rss_bytes=0, buffer_bytes=0, states=1)
+            self.event(event="end", exit=3)
+            return 3
         self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=budget_s)
         self.open()
         self.yardstick()
@@ -431,7 +494,9 @@ class Fake:
 
 def main() -> int:
     what = sys.argv[1] if len(sys.argv) > 1 else ""
-    if what == "list":
+    if what == "keys":
+        print(json.dumps(keys()))
+    elif what == "list":
         print("refused" if "refuse" in BEHAVIOUR else json.dumps(listing()))
     elif what == "plan":
         print(json.dumps(resolved(read_plan()[1])))

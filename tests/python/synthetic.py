@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from netpipe.findings.examples import point
 from netpipe.records import (
     Buffers,
     Cell,
@@ -78,35 +79,6 @@ def classic_sizes(end_bytes: int = 8 << 20, perturbation_bytes: int = 3) -> list
         step += 1
         length += increment
     return sizes
-
-
-def point(
-    variant: str, size_bytes: int, median_ns: float, half_width: float = 0.005, **other: object
-) -> Point:
-    """A point with everything that follows from these."""
-    fields: dict[str, object] = {
-        "pattern": "pingpong",
-        "state": 0,
-        "samples": 240,
-        "ops": 24_000,
-        "low_ns": median_ns * (1 - half_width),
-        "high_ns": median_ns * (1 + half_width),
-        "half_width": half_width,
-        "min_ns": median_ns * 0.96,
-        "max_ns": median_ns * 3.1,
-        "mean_ns": median_ns * 1.01,
-        "p90_ns": median_ns * 1.04,
-        "p99_ns": median_ns * 1.3,
-        "bytes_per_s": size_bytes / median_ns * 1e9,
-        "correlation": 1.6,
-        "converged": half_width <= 0.01,
-        "stop": "precision" if half_width <= 0.01 else "budget",
-        "passes": 6,
-        "dropped": 3,
-        "other_states": 0,
-        "verified_bytes": 0,
-    }
-    return Point(variant=variant, size_bytes=size_bytes, median_ns=median_ns, **(fields | other))  # type: ignore[arg-type]
 
 
 def histogram(median_ns: float, draw: random.Random, count: int = 4_000) -> Histogram:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import point
 
+from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.loggp import LINES, LogGP, Range, fit, loggp, told_from_zero
+from netpipe.reading.loggp import LINES, LogGP, Range, fit, told_from_zero
 from netpipe.records import Measure, Point, Run
-from netpipe.render.loggp import page_table
+from netpipe.render.page.loggp import table
 
 SIZES = [2**k for k in range(18)]
 
@@ -59,7 +60,7 @@ def points(
 
 
 def only(records: Sequence[Point]) -> LogGP:
-    (found,) = loggp(Run(records))
+    (found,) = Reading(Run(records)).loggp
     return found
 
 
@@ -168,12 +169,12 @@ def test_launches_are_taken_together() -> None:
 
 
 def test_a_run_without_the_pattern_or_with_one_size_has_none() -> None:
-    assert loggp(Run([point("far", 8, 100)])) == ()
-    assert loggp(Run(points(Model().values, sizes=[8]))) == ()
+    assert Reading(Run([point("far", 8, 100)])).loggp == ()
+    assert Reading(Run(points(Model().values, sizes=[8]))).loggp == ()
     incomplete = points(Model().values)
     for one in incomplete:
         one.measures = [measure for measure in one.measures if measure.name != "gap"]
-    assert loggp(Run(incomplete)) == ()
+    assert Reading(Run(incomplete)).loggp == ()
 
 
 def test_two_sizes_are_a_line() -> None:
@@ -220,8 +221,8 @@ def test_the_line_is_that_of_lawson_and_hanson(rows: list[tuple[float, float]]) 
 
 
 def test_the_table_names_every_parameter_and_what_cannot_be_told_from_zero() -> None:
-    told = loggp(Run(points(Model().values)))
-    (row,) = page_table(told).rows  # type: ignore[union-attr]
+    told = Reading(Run(points(Model().values))).loggp
+    (row,) = table(told).rows  # type: ignore[union-attr]
     assert row[0] == "far"
     assert row[1] == "1 B to 128 KiB"
     for cell, unit in zip(row[2:6], ("µs", "µs", "µs", "µs"), strict=True):
@@ -233,6 +234,6 @@ def test_the_table_names_every_parameter_and_what_cannot_be_told_from_zero() -> 
     def free_sends(size: int) -> dict[str, float]:
         return Model().values(size) | {"o_s": 0.0}
 
-    (row,) = page_table(loggp(Run(points(free_sends)))).rows  # type: ignore[union-attr]
+    (row,) = table(Reading(Run(points(free_sends))).loggp).rows  # type: ignore[union-attr]
     assert row[3].startswith("< ") or row[3].startswith("0")
-    assert page_table(()) is None
+    assert table(()) is None

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.reading.losses import STACK, Loss, losses
+from netpipe.reading.layers import STACK
+from netpipe.reading.losses import Loss, losses
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
-from netpipe.render.sentences import largest_losses, loss_sentence
+from netpipe.render.losses import largest_losses, loss_sentence
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
 
@@ -173,7 +174,7 @@ def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
     assert size.added_ns.high > 1000
 
 
-def test_a_size_with_one_loose_point_is_not_converged() -> None:
+def test_a_size_with_one_loose_point_is_not_settled() -> None:
     points = [point("unix", 8, 500, 0.2), point("tcp", 8, 1000)]
     assert (
         only(losses(run([("unix", None, None), ("tcp", "unix", None)], points))).sizes[0].converged is False

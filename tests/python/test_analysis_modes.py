@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 from synthetic import bucketed, patterned
 
-from netpipe.reading.modes import LEAST_SAMPLES, modes, several_modes
+from netpipe.reading import Reading
+from netpipe.reading.modes import LEAST_SAMPLES, modes
 from netpipe.records import Histogram
 
 Draw = Callable[[random.Random], float]
@@ -105,7 +106,9 @@ def test_one_bucket_is_one_mode() -> None:
 
 def test_the_curves_with_several_modes_are_named() -> None:
     found = {
-        (one.variant, one.pattern): one for one in several_modes(patterned()) if one.pattern != "pingpong"
+        (one.variant, one.pattern): one
+        for one in Reading(patterned()).several_modes
+        if one.pattern != "pingpong"
     }
     assert {pattern for _, pattern in found} == {f"offered:rate={rate}" for rate in (30, 50, 70, 90, 95)}
     one = found["shm", "offered:rate=90"]

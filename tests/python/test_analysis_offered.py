@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 from synthetic import point
 
-from netpipe.findings.offered import shortfalls
+from netpipe.findings import WARNING, Finding, judge
+from netpipe.reading import Reading
 from netpipe.records import Measure, Plan, PlannedVariant, Point, Run
 from netpipe.render.page.page import page
-from netpipe.render.remarks import WARNING, remarks
 
 
 def offered(
@@ -37,20 +37,25 @@ def run(points: Sequence[Point]) -> Run:
     return Run([plan, *points])
 
 
+def shortfalls(made: Run) -> list[Finding]:
+    return [finding for finding in judge(Reading(made)).findings if finding.rule == "rate-not-held"]
+
+
 def test_a_rate_that_is_held_at_every_size_is_not_worth_a_word() -> None:
-    assert shortfalls(run([offered("tcp", 8, 1e6, 1e6), offered("tcp", 64, 1e6, 0.96e6)])) == ()
+    assert shortfalls(run([offered("tcp", 8, 1e6, 1e6), offered("tcp", 64, 1e6, 0.96e6)])) == []
 
 
 def test_patterns_that_offer_no_rate_have_none() -> None:
-    assert shortfalls(run([point("tcp", 8, 5_000), offered("tcp", 64, 1e6, None)])) == ()
+    assert shortfalls(run([point("tcp", 8, 5_000), offered("tcp", 64, 1e6, None)])) == []
 
 
 def test_the_size_that_falls_behind_most_is_named() -> None:
     (short,) = shortfalls(
         run([offered("tcp", 8, 1e6, 1e6), offered("tcp", 1024, 1e6, 9e5), offered("tcp", 65536, 1e6, 3.12e5)])
     )
-    assert (short.variant, short.size_bytes, short.sizes, short.of_sizes) == ("tcp", 65536, 2, 3)
-    assert (short.offered_per_s, short.reached_per_s) == (1e6, 3.12e5)
+    assert (short.variant, short.size_bytes) == ("tcp", 65536)
+    evidence = {name: quantity.value for name, quantity in short.evidence.items()}
+    assert evidence == {"offered": 1e6, "reached": 3.12e5, "sizes_behind": 2, "sizes": 3}
 
 
 def test_curves_are_judged_apart_and_launches_together() -> None:
@@ -63,7 +68,7 @@ def test_curves_are_judged_apart_and_launches_together() -> None:
             ]
         )
     )
-    assert [(one.variant, one.pattern, one.reached_per_s) for one in found] == [
+    assert [(one.variant, one.pattern, one.evidence["reached"].value) for one in found] == [
         ("tcp", "offered", 5e5),
         ("shm", "offered:rate=10000000", 4e6),
     ]
@@ -79,13 +84,13 @@ def test_curves_are_judged_apart_and_launches_together() -> None:
 )
 def test_the_terminal_and_the_report_say_what_was_reached(rate: float, reached: float, said: str) -> None:
     made = run([offered("tcp", 65536, rate, reached)])
-    ((severity, sentence),) = [remark for remark in remarks(made, (), ()) if "Offered" in remark[1]]
-    assert severity == WARNING
-    assert sentence.startswith(f"{said}: ")
-    assert said in page(made)
+    (found,) = shortfalls(made)
+    assert found.severity == WARNING
+    assert found.what.startswith(f"{said}: ")
+    assert said in page(Reading(made))
 
 
 def test_of_several_sizes_it_says_how_many_fell_behind() -> None:
     made = run([offered("tcp", 8, 1e6, 1e6), offered("tcp", 65536, 1e6, 5e5)])
-    ((_, sentence),) = [remark for remark in remarks(made, (), ()) if "Offered" in remark[1]]
-    assert "500\u202f000 /s at 64 KiB (1 of 2 sizes fell behind, this one most): " in sentence
+    (found,) = shortfalls(made)
+    assert "500\u202f000 /s at 64 KiB (1 of 2 sizes fell behind, this one most): " in found.what

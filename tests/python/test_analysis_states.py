@@ -8,11 +8,11 @@ from pathlib import Path
 
 from synthetic import point, run
 
-from netpipe.reading.curves import curves
-from netpipe.reading.launches import launches
+from netpipe.findings import judge
+from netpipe.findings.machine_state import state_sentences
+from netpipe.reading import Reading
 from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, states
 from netpipe.records import Run, Yardstick
-from netpipe.render.sentences import launch_sentence, state_sentences
 
 YARDSTICK_H = Path(__file__).parents[2] / "src" / "sampling" / "yardstick.h"
 
@@ -79,17 +79,18 @@ def test_the_tolerances_are_those_of_the_worker() -> None:
 
 
 def test_one_launch_has_no_spread() -> None:
-    assert launches(run(sizes=[8, 64])) == ()
+    assert Reading(run(sizes=[8, 64])).launch_spreads == ()
 
 
 def test_the_spread_between_launches_stands_apart_from_that_inside() -> None:
     points = [point("tcp", 8, time, 0.004, launch=launch) for launch, time in enumerate((100, 120, 110))]
-    (spread,) = launches(Run(points))
+    (spread,) = Reading(Run(points)).launch_spreads
     assert spread.launches == 3
     assert spread.worst.median_ns == 110
     assert spread.worst.spread == 1.2
     assert spread.worst.inside == 0.004
-    assert launch_sentence(spread).startswith("tcp: 3 launches lie 20 % apart")
+    (said,) = [found.what for found in judge(Reading(Run(points))).findings if found.rule == "launches-apart"]
+    assert said.startswith("tcp: 3 launches differ by 20 % at a typical size")
 
 
 def test_launches_in_different_states_are_not_averaged() -> None:
@@ -98,22 +99,22 @@ def test_launches_in_different_states_are_not_averaged() -> None:
         *(point("shm", 8, time, launch=launch) for launch, time in enumerate((100, 350, 104))),
     ]
     made = Run(records)
-    (curve,) = curves(made)
-    assert [p.launch for p in curve.spots[0].points] == [0, 2]
-    assert curve.spots[0].time_ns.value == 102
+    (curve,) = Reading(made).curves
+    assert [p.launch for p in curve.points[0].by_launch] == [0, 2]
+    assert curve.points[0].time_ns.value == 102
     assert curve.left_out == 1
-    (spread,) = launches(made)
+    (spread,) = Reading(made).launch_spreads
     assert spread.left_out == 1
     assert spread.worst.spread == 1.04
 
 
 def test_the_interval_of_merged_launches_holds_all_of_theirs() -> None:
     points = [point("tcp", 8, time, 0.01, launch=launch) for launch, time in enumerate((100, 120))]
-    (curve,) = curves(Run(points))
-    spot = curve.spots[0]
+    (curve,) = Reading(Run(points)).curves
+    spot = curve.points[0]
     assert (spot.time_ns.low, spot.time_ns.value, spot.time_ns.high) == (99, 110, 121.2)
 
 
 def test_a_point_that_was_measured_again_replaces_the_first() -> None:
-    (curve,) = curves(Run([point("tcp", 8, 100), point("tcp", 8, 130)]))
-    assert curve.spots[0].time_ns.value == 130
+    (curve,) = Reading(Run([point("tcp", 8, 100), point("tcp", 8, 130)])).curves
+    assert curve.points[0].time_ns.value == 130

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
-from netpipe.reading.summary import Summary, summary
+from netpipe.findings import judge
+from netpipe.reading import Reading
+from netpipe.reading.summary import Summary
 from netpipe.records import Plan, PlannedVariant, Point, Run
-from netpipe.render.remarks import remarks
 
 
 def of(*points: Point) -> Summary:
-    (only,) = summary(Run(points))
+    (only,) = Reading(Run(points)).summaries
     return only
 
 
@@ -56,14 +57,14 @@ def test_a_curve_that_starts_above_half_of_its_peak_says_its_first_size() -> Non
     assert of(point("m", 32, 32), point("m", 64, 40)).half_size_bytes == 32
 
 
-def test_what_did_not_converge_and_what_was_verified_is_counted() -> None:
+def test_what_did_not_settle_and_what_was_verified_is_counted() -> None:
     points = (point("m", 8, 10, verified_bytes=80), point("m", 16, 10, 0.04), point("m", 32, 10, 0.02))
     got = of(*points)
     assert (got.points, got.converged, got.verified) == (3, 1, 1)
     assert (got.worst_half_width, got.worst_size_bytes) == (0.04, 16)
 
 
-def test_of_an_imported_curve_nobody_knows_whether_it_converged() -> None:
+def test_of_an_imported_curve_nobody_knows_whether_it_settled() -> None:
     got = of(Point(variant="np", pattern="pingpong", size_bytes=8, median_ns=1000.0, bytes_per_s=8e6))
     assert got.converged is None
     assert got.worst_half_width is None
@@ -129,7 +130,9 @@ def test_curves_come_in_the_order_of_the_plan() -> None:
 
     made = run(sizes=[8])
     made.points.reverse()
-    assert [s.variant for s in summary(made)] == [planned.variant for planned in made.plans[0].variants]
+    assert [s.variant for s in Reading(made).summaries] == [
+        planned.variant for planned in made.plans[0].variants
+    ]
 
 
 def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
@@ -144,7 +147,7 @@ def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
             ),
         ]
     )
-    assert [(s.pattern, s.variant) for s in summary(made)] == [
+    assert [(s.pattern, s.variant) for s in Reading(made).summaries] == [
         ("window:in_flight=64", "shm"),
         ("window:in_flight=64", "tcp"),
         ("pingpong", "shm"),
@@ -152,7 +155,7 @@ def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
     ]
 
 
-def test_what_did_not_converge_is_counted_over_the_patterns() -> None:
+def test_what_did_not_settle_is_counted_over_the_patterns() -> None:
     made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
-    (remark,) = [sentence for _, sentence in remarks(made, summary(made), ()) if "did not reach" in sentence]
-    assert remark.startswith("2 of 2 points did not reach the target (tcp 2);")
+    (found,) = [finding for finding in judge(Reading(made)).findings if finding.rule == "target-missed"]
+    assert found.what.startswith("2 of 2 points did not reach the target (tcp 2).")

@@ -233,7 +233,7 @@ def run(netpipe: Netpipe) -> Run:
 def test_there_and_back_by_the_ending(netpipe: Netpipe, run: Run, form: str) -> None:
     assert netpipe("export", "-o", f"points.{form}").code == 0
     said = netpipe("import", f"points.{form}", "-o", "back.jsonl")
-    assert (said.code, said.err) == (0, "netpipe: 14 points are in back.jsonl\n")
+    assert (said.code, said.err) == (0, "netpipe: 14 points written to back.jsonl\n")
     back = Run.read("back.jsonl")
     if form == "csv":
         for point in run.points:

@@ -11,8 +11,8 @@ from conftest import Netpipe
 from hypothesis import given
 from hypothesis import strategies as some
 
-from netpipe.cli._lists import MOST, expand
 from netpipe.failure import USAGE, Failure
+from netpipe.launch.lists import MOST, expand
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_list_is_one_for_each_value(text: str, meant: list[str]) -> None:
         ("x:a=8..4:2", "it ends before it begins"),
         ("x:a=0..4:0", "its step is 0"),
         ("x:a=0..1G", f"more than {MOST} values of a"),
-        ("x:a=1..40,b=1..40", f"more than {MOST} at once"),
+        ("x:a=1..40,b=1..40", f"more than {MOST} variants or patterns"),
     ],
 )
 def test_what_is_no_list_is_refused_with_what_to_write(text: str, sentence: str) -> None:

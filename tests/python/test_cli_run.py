@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netpipe import cli
-from netpipe.cli import run as command
-from netpipe.records import Run
+from netpipe import cli, run_file, session
+from netpipe.records import End, Record, Run
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -31,15 +30,15 @@ def test_without_options_all_layers_are_measured(netpipe: Netpipe) -> None:
     said = netpipe("run")
     assert said.code == 0
     run = Run.read("run.jsonl")
-    assert [one.variant for one in run.variants] == list(command.DEFAULT_VARIANTS)
-    assert len(run.points) == len(command.DEFAULT_VARIANTS) * 124
+    assert [one.variant for one in run.variants] == list(session.DEFAULT_VARIANTS)
+    assert len(run.points) == len(session.DEFAULT_VARIANTS) * 124
     assert run.header is not None
     assert run.header.argv == ["run"]
     assert run.end is not None
     assert (run.end.exit, run.end.reason) == (0, "done")
-    for variant in command.DEFAULT_VARIANTS:
+    for variant in session.DEFAULT_VARIANTS:
         assert re.search(rf"^{re.escape(variant)} .* 124/124$", said.out, re.MULTILINE)
-    assert "Most latency is added by tcp (TCP/IP)" in said.out
+    assert "tcp (TCP/IP) adds the most latency" in said.out
     assert "1116 points are in run.jsonl" in said.out
 
 
@@ -52,7 +51,7 @@ def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
     for module in listing["modules"]:
         module["available"] = module["name"] != "shm"
     monkeypatch.setattr(native, "list_", lambda *_: listing)
-    assert command.available(command.DEFAULT_VARIANTS) == (
+    assert tuple(session.Session(session.Request()).variants) == (
         "null",
         "memcpy",
         "pipe",
@@ -170,9 +169,9 @@ def test_the_file_can_be_named(netpipe: Netpipe, place: str) -> None:
     [
         ('[run]\ntraget = "1%"\n', "[run] has an unknown key 'traget'; did you mean 'target'?"),
         ("[rum]\n", "there is no command 'rum'; did you mean 'run'?"),
-        ("run = 3\n", "'run' is no table; write [run]"),
+        ("run = 3\n", "'run' is not a table; write [run]"),
         ("[run]\ntarget = [1, 2]\n", "[run] target must be one value"),
-        ("[run\n", "is no TOML"),
+        ("[run\n", "is not valid TOML"),
         ("[run]\nlaunches = 0\n", "invalid value for '--launches'"),
         ('[run]\npreset = "fast"\n', "invalid value for '--preset'"),
     ],
@@ -183,6 +182,19 @@ def test_a_wrong_file_is_a_sentence(netpipe: Netpipe, text: str, says: str) -> N
     assert said.code == 2
     assert says in said.err
     assert not Path("run.jsonl").exists()
+
+
+def test_tables_of_two_commands_do_not_mix(netpipe: Netpipe) -> None:
+    Path("netpipe.toml").write_text(
+        '[memory]\ntimeout = 5\nranks = "2"\n[run]\nvariants = ["tcp"]\nsizes = "8"\ntarget = "3%"\nranks = 2\n'
+    )
+    said = netpipe("run")
+    assert said.code == 0, said.err
+    assert Run.read("run.jsonl").plans[0].target == 0.03
+    Path("netpipe.toml").write_text('[memory]\ntarget = "3%"\n')
+    said = netpipe("run", "tcp")
+    assert said.code == 2
+    assert "[memory] has an unknown key 'target'" in said.err
 
 
 def test_a_missing_file_is_a_sentence(netpipe: Netpipe) -> None:
@@ -236,12 +248,22 @@ def test_without_a_worker_it_says_how_to_get_one(netpipe: Netpipe, fake: Path) -
 
 
 def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
-    said = netpipe("run", "tcp", "shm:wait=poll", "--dry-run", "--launches", "3", "--budget", "10")
+    said = netpipe("run", "tcp", "shm:wait=poll", "null", "--dry-run", "--launches", "3", "--budget", "10")
     assert said.code == 0
-    assert re.search(r"^tcp +pingpong +124 +sndbuf=0 wait=block", said.out, re.MULTILINE)
-    assert re.search(r"^shm:wait=poll +pingpong +124 +wait=poll", said.out, re.MULTILINE)
-    assert "at most 60 s, in 3 launches" in said.out
+    for line in ("tcp +pingpong +2 +124", "shm:wait=poll +pingpong +2 +124", "null +pingpong +1 +124"):
+        assert re.search(rf"^{line}", said.out, re.MULTILINE)
+    assert re.search(r"^tcp +sndbuf=0 wait=block", said.out, re.MULTILINE)
+    assert re.search(r"^shm:wait=poll +wait=poll", said.out, re.MULTILINE)
+    assert "at most 90 s in 3 launches" in said.out
     assert not Path("run.jsonl").exists()
+
+
+def test_a_list_of_ranks_is_refused_when_nothing_takes_it(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "--ranks", "2,4")
+    assert said.code == 2
+    assert said.err.startswith(
+        "netpipe: --ranks 2,4: none of tcp takes all of these numbers of ranks; netpipe list"
+    )
 
 
 def test_dry_run_as_json(netpipe: Netpipe) -> None:
@@ -254,6 +276,46 @@ def test_json_is_the_run_file_on_standard_output(netpipe: Netpipe) -> None:
     assert said.out == Path("run.jsonl").read_text()
     assert json.loads(said.out.splitlines()[-1])["type"] == "end"
     assert re.search(r"^tcp .* 2/2$", said.err, re.MULTILINE)  # people are told elsewhere
+
+
+def test_output_to_standard_output_is_the_records_and_no_file(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, "-o", "-")
+    assert said.code == 0
+    records = [json.loads(line)["type"] for line in said.out.splitlines()]
+    assert (records[0], records[-1], records.count("point")) == ("run", "end", 2)
+    assert re.search(r"^tcp .* 2/2$", said.err, re.MULTILINE)
+    assert list(Path().iterdir()) == []
+
+
+def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
+    assert netpipe("run", "tcp", *SMALL, "-o", "-", "-q", "--report", "report.html").code == 0
+    assert [path.name for path in Path().iterdir()] == ["report.html"]
+    assert "<html" in Path("report.html").read_text()
+
+
+def test_a_mistyped_run_keeps_the_good_one(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", *SMALL)
+    before = Path("run.jsonl").read_bytes()
+    said = netpipe("run", "shm", *SMALL, fake="unopened=shm")
+    assert said.code == 3
+    assert "netpipe: nothing was measured, and run.jsonl is still the earlier run\n" in said.err
+    assert "points are in" not in said.out
+    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
+    assert Path("run.jsonl").read_bytes() == before
+
+
+def test_one_is_not_called_several(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", "--sizes", "8")
+    assert said.err.startswith("netpipe: 1 variant, 1 point, at most 3.0 s\n")
+    assert "1 point is in run.jsonl" in said.out
+
+
+def test_the_end_counts_settled_points_as_the_progress_does(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", fake="noisy passes=1")
+    settled = sum(point.converged is True for point in Run.read("run.jsonl").points)
+    assert 0 < settled < 124
+    assert f"124 points: 124 sampled, {settled} settled" in said.err
+    assert f"124 points, {settled} of them settled, are in run.jsonl" in said.out
 
 
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:
@@ -272,7 +334,7 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
     assert ESCAPE not in said.out + said.err
     lines = said.err.splitlines()
     assert lines[0] == "netpipe: 2 variants, 4 points, at most 6.0 s"
-    assert re.fullmatch(r"netpipe: \d of 4 points after [\d.]+ s, at most [\d.]+ s left", lines[1])
+    assert re.fullmatch(r"netpipe: [\d.]+ of at most [\d.]+ s, 4 points: 4 sampled, \d settled", lines[1])
     assert len(lines) == 2  # four passes in no time at all are one line
 
 
@@ -285,10 +347,12 @@ def test_colour_is_the_users_choice(
     assert (f"{ESCAPE}1" in netpipe("run", "tcp", *SMALL).out) is colours
 
 
-def test_strict_fails_where_points_did_not_converge(netpipe: Netpipe) -> None:
+def test_strict_fails_where_points_did_not_settle(netpipe: Netpipe) -> None:
     loose = netpipe("run", "tcp", "--strict", fake="noisy")
     assert loose.code == 5
-    assert re.search(r"\d+ of 124 points did not reach the target; give more --budget", loose.err)
+    assert re.search(
+        r"\d+ of 124 points did not settle, which means reach the target; give more --budget", loose.err
+    )
     run = Run.read("run.jsonl")
     assert run.end is not None
     assert (run.end.exit, run.end.reason) == (5, "unstable")
@@ -298,10 +362,10 @@ def test_strict_fails_where_points_did_not_converge(netpipe: Netpipe) -> None:
 def test_what_to_distrust_is_said(netpipe: Netpipe) -> None:
     out = netpipe("run", "null", "memcpy", "tcp", fake="noisy states").out
     assert re.search(
-        r"! \d+ of 372 points did not reach the target \(null \d+, memcpy \d+ and tcp \d+\)", out
+        r"! \d+ of 372 points did not reach the target of ±\S+ % \(null \d+, memcpy \d+ and tcp \d+\)", out
     )
-    assert "The machine changed under the run. The cores moved apart: a cache-line bounce went from 5" in out
-    assert re.search(r"memcpy \(pingpong\): up to .* more than 10 % of the time is the harness itself", out)
+    assert "The machine changed during the run. The cores moved apart: a cache-line bounce went from 5" in out
+    assert re.search(r"memcpy \(pingpong\): up to .*, netpipe itself takes more than 10 % of", out)
 
 
 # ------------------------------------------------------------------------------------------------ what is kept
@@ -339,7 +403,7 @@ def test_a_file_that_is_no_run_is_not_touched(netpipe: Netpipe) -> None:
 def test_a_lost_variant_does_not_lose_the_others(netpipe: Netpipe) -> None:
     said = netpipe("run", "tcp", "shm", "pipe", *SMALL, fake="die=shm")
     assert said.code == 4
-    assert "netpipe-worker was killed by SIGKILL; the 3 variants are measured one by one now" in said.err
+    assert "netpipe-worker was killed by SIGKILL; now measuring the 3 variants one by one" in said.err
     assert re.search(r"^tcp .* 2/2$", said.out, re.MULTILINE)
     assert "✗ shm failed: netpipe-worker was killed by SIGKILL." in said.out
     run = Run.read("run.jsonl")
@@ -364,18 +428,19 @@ def test_a_disk_that_fills_while_the_worker_writes(netpipe: Netpipe) -> None:
 
 
 def test_a_disk_that_fills_before_the_last_line(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit on the size of a file is as good as a disk: the front's own writes meet it."""
-    end_of_file = command.finish
+    """The limit on the size of a file stands in for a disk: the last line of this side meets it."""
+    append = run_file.append
 
-    def fill(output: Path, end: object) -> int:
+    def fill(path: Path, record: Record) -> None:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (output.stat().st_size, before[1]))
+        if isinstance(record, End):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
         try:
-            return end_of_file(output, end)  # type: ignore[arg-type]
+            append(path, record)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    monkeypatch.setattr(command, "finish", fill)
+    monkeypatch.setattr(run_file, "append", fill)
     said = netpipe("run", "tcp", *SMALL)
     assert said.code == 4
     assert "netpipe: run.jsonl: File too large; what was measured so far is kept, free some space" in said.err
@@ -399,7 +464,7 @@ def test_an_interrupted_run_is_a_valid_shorter_one(fake: Path, number: signal.Si
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "netpipe: interrupted; what was measured until then is in run.jsonl" in err
-    assert "The run was interrupted; this is what was measured until then." in out
+    assert "The run was interrupted; what was measured until then is here." in out
     run = Run.read("run.jsonl")
     assert run.points
     assert run.end is not None
@@ -425,6 +490,6 @@ def test_an_error_of_ours_is_not_hidden(netpipe: Netpipe, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise ValueError("a mistake")
 
-    monkeypatch.setattr(command, "make_plan", broken)
+    monkeypatch.setattr(session, "_plan", broken)
     with pytest.raises(ValueError, match="a mistake"):
         cli.call(["run", "tcp"])

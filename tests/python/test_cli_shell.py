@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -16,8 +17,8 @@ import click
 import pytest
 
 from netpipe import cli
-from netpipe.cli import _token
 from netpipe.cli.serve import instructions
+from netpipe.launch import token as tokens
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -42,6 +43,41 @@ def test_help_loads_nothing_heavy(fake: Path) -> None:
         assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE), f"{name} has no summary"
 
 
+def test_summaries_of_commands_fit_a_terminal(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = netpipe("--help").out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "..." not in text.partition("Commands:")[2]
+
+
+def test_run_explains_itself_without_a_worker(netpipe: Netpipe, fake: Path) -> None:
+    assert "--perturbation" in netpipe("run", "--help").out
+    fake.unlink()
+    said = netpipe("run", "--help")
+    assert (said.code, said.err) == (0, "")
+    words = " ".join(said.out.split())
+    assert (
+        "More options come from netpipe-worker, which cannot be asked: there is no netpipe-worker in" in words
+    )
+    assert "--pattern" in words
+    assert "--perturbation" not in words
+    Path("netpipe.toml").write_text('[run]\ntarget = "3%"\n')
+    assert netpipe("run", "--help").code == 0
+    said = netpipe("run", "tcp", "--budget", "1")
+    assert said.code == 3
+    assert "there is no netpipe-worker in" in said.err
+
+
+def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
+    from netpipe.cli.run import PRESETS, preset_text
+
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
+    words = " ".join(netpipe("run", "--help").out.split())
+    for name, options in PRESETS.items():
+        assert f"| `{name}` | {f'`{preset_text(name)}`' if options else 'none'} |" in page
+        assert not options or f"{name}: {preset_text(name)}" in words
+
+
 @pytest.mark.parametrize("name", commands())
 def test_every_command_explains_itself(netpipe: Netpipe, name: str) -> None:
     said = netpipe(name, "--help")
@@ -52,13 +88,13 @@ def test_every_command_explains_itself(netpipe: Netpipe, name: str) -> None:
 @pytest.mark.parametrize(
     "name", [n for n in commands() if n not in ("doctor", "plot", "report")]
 )  # they have pages
-def test_the_reference_page_has_every_option(name: str) -> None:
+def test_the_reference_page_has_every_option(fake: Path, name: str) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     section = next(part for part in page.split("\n## ") if f"netpipe {name}" in part.splitlines()[0])
     command = cli.group.get_command(click.Context(cli.group), name)
     assert command is not None
-    for option in command.params:
-        if isinstance(option, click.Option):
+    for option in command.get_params(click.Context(command)):
+        if isinstance(option, click.Option) and option.opts[-1] != "--help":
             assert f"`{option.opts[-1]}" in section, f"{option.opts[-1]} of netpipe {name}"
 
 
@@ -132,6 +168,78 @@ def test_words_are_completed(fake: Path, words: str, last: int, offered: set[str
     assert {line.partition(",")[2] for line in done.stdout.split("\n") if line} == offered
 
 
+def bash_completes(line: str, tmp_path: Path) -> list[str]:
+    """What a real bash offers, with its own splitting of the line into words at : and =."""
+    script = tmp_path / "complete.bash"
+    command = tmp_path / "netpipe"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m netpipe "$@"\n')
+    command.chmod(0o755)
+    # The words as readline has them: separators are words of their own.
+    pieces = re.findall(r"'[^']*|[^\s:=]+|[:=]+", line)
+    words = [*pieces, *([""] if line.endswith(" ") else [])]
+    quoted = " ".join(shlex.quote(word) for word in words)
+    script.write_text(
+        "COMP_WORDBREAKS=$' \\t\\n\"\\'@><=;|&(:'\n"
+        "source <(netpipe completion bash)\n"
+        f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}\n"
+        '_netpipe_completion\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "--norc", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    return sorted(filter(None, done.stdout.splitlines()))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("netpipe ru", ["run"]),
+        ("netpipe run t", ["tcp"]),
+        ("netpipe run tcp:wa", ["wait="]),
+        ("netpipe run tcp:", ["sndbuf=", "wait="]),
+        ("netpipe run tcp:wait=", ["block", "hybrid", "poll"]),
+        ("netpipe run tcp:wait=po", ["poll"]),
+        ("netpipe run tcp:sndbuf=1k,wait=bl", ["block"]),
+        ("netpipe run 'tcp:wait=poll|h", ["tcp:wait=poll|hybrid"]),
+        ("netpipe run tcp shm:wait=h", ["hybrid"]),
+        ("netpipe run --pattern stream:re", ["reuse="]),
+        ("netpipe show --variant ", ["shm:wait=poll", "tcp"]),
+        ("netpipe show --variant shm:wa", ["wait=poll"]),
+    ],
+)
+def test_bash_completes_settings(netpipe: Netpipe, tmp_path: Path, line: str, offered: list[str]) -> None:
+    if "--variant" in line:
+        netpipe("run", "tcp", "shm:wait=poll", "--sizes", "8")
+    assert bash_completes(line, tmp_path) == offered
+
+
+def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe) -> None:
+    from netpipe.cli._choices import complete_measured
+
+    netpipe("run", "tcp", "shm", "--pattern", "stream", "--sizes", "8", "-o", "mine.jsonl")
+    netpipe("export", "mine.jsonl", "-o", "points.csv")
+    netpipe("import", "points.csv", "-o", "imported.jsonl")
+
+    def names(what: str, begun: str, **named: object) -> list[str]:
+        for name in ("show", "plot", "export"):  # all of them offer it
+            command = cli.group.get_command(click.Context(cli.group), name)
+            assert command is not None
+            context = click.Context(command)
+            context.params = dict(named)
+            option = next(one for one in command.params if one.opts[-1] == f"--{what}")
+            found = [item.value for item in option.shell_complete(context, begun)]
+        assert found == [item.value for item in complete_measured(what)(context, option, begun)]
+        return found
+
+    assert names("variant", "", runs=("mine.jsonl",)) == ["tcp", "shm"]
+    assert names("variant", "s", run="mine.jsonl") == ["shm"]
+    assert names("pattern", "", runs=(Path("mine.jsonl"),)) == ["stream"]
+    assert sorted(names("variant", "", runs=("imported.jsonl",))) == ["shm", "tcp"]
+    assert names("variant", "", runs=("gone.jsonl",)) == []
+
+
 def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> None:
     fake.unlink()
     environment = {
@@ -166,6 +274,17 @@ def test_serve_makes_a_token_that_only_its_owner_reads(fake: Path, tmp_path: Pat
         assert token.read_text().strip() not in done.stderr
 
 
+@pytest.mark.parametrize("bind", ["999.1.1.1", "192.0.2.1", "fe80::zz"])
+def test_serve_checks_its_address_before_it_makes_a_token(
+    netpipe: Netpipe, tmp_path: Path, bind: str
+) -> None:
+    said = netpipe("serve", "--bind", bind)
+    assert said.code == 2
+    assert said.err.startswith(f"netpipe: --bind {bind}: cannot listen there (")
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "config").exists()
+
+
 def test_the_token_in_the_environment_is_taken(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NETPIPE_TOKEN", "x" * 32)
     fake.write_text('#!/bin/sh\necho "$@"\n')
@@ -193,12 +312,23 @@ def test_serve_says_what_to_run_on_the_other_host(settings: dict[str, str], last
     assert instructions(settings)[-1] == last
 
 
-def test_run_takes_the_token_of_this_host(netpipe: Netpipe, tmp_path: Path) -> None:
-    from netpipe.cli.run import make_plan
+def test_run_takes_the_token_of_this_host(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from netpipe import native
+    from netpipe.session import Request, Session
 
-    assert "token-file" not in dict(make_plan({"host": "there"}, ("tcp",)).lines)
-    _token.make(_token.default_path())
-    assert dict(make_plan({"host": "there"}, ("tcp",)).lines)["token-file"] == str(_token.default_path())
-    mine = make_plan({"host": "there", "token-file": "mine"}, ("tcp",))
-    assert dict(mine.lines)["token-file"] == "mine"
-    assert "token-file" not in dict(make_plan({}, ("tcp",)).lines)
+    asked: list[str] = []
+    answer = native.plan
+    monkeypatch.setattr(native, "plan", lambda text: asked.append(text) or answer(text))
+
+    def token_file(**settings: str) -> str | None:
+        Session(Request(["tcp"], settings=settings))
+        lines = dict(line.partition(" ")[::2] for line in asked[-1].splitlines())
+        return lines.get("token-file")
+
+    assert token_file(host="there") is None
+    tokens.make(tokens.default_path())
+    assert token_file(host="there") == str(tokens.default_path())
+    assert token_file(host="there", **{"token-file": "mine"}) == "mine"
+    assert token_file() is None
+    monkeypatch.setenv("NETPIPE_TOKEN", "x" * 32)
+    assert token_file(host="there") is None

@@ -19,6 +19,7 @@ from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
 
 from netpipe.cli import plot
 from netpipe.failure import USAGE, Failure
+from netpipe.reading import Reading
 from netpipe.records import Header, Plan, Point, Rank, Record, Run, Variant, encode
 from netpipe.render import figures
 from netpipe.render.drawing import draw as drawing
@@ -43,7 +44,7 @@ CLASSIC = ("throughput", "latency", "signature", "saturation", "loss")
 def panels(
     runs: Sequence[Run], figure: str, variants: Sequence[str] = (), **chosen: Any
 ) -> tuple[list[Panel], Scope]:
-    scope = Scope(tuple(runs), tuple(variants), **chosen)
+    scope = Scope(tuple(map(Reading, runs)), tuple(variants), **chosen)
     return figures.get(figure).panels(scope), scope
 
 
@@ -122,7 +123,7 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- the data
 
 
-def test_points_that_did_not_converge_are_hollow(real: Run) -> None:
+def test_points_that_did_not_settle_are_hollow(real: Run) -> None:
     drawn = picture([real], "throughput", ["tcp"])
     (line,) = drawn.lines
     loose = {p.size_bytes for p in real.points if p.variant == "tcp" and not p.converged}
@@ -185,7 +186,7 @@ def test_runs_laid_over_each_other_share_colours_and_differ_in_dashes(real: Run)
     assert now.color == then.color
     assert now.dash != then.dash
     assert then.label == "tcp, np"
-    assert not any(then.hollow)  # nobody knows whether they converged
+    assert not any(then.hollow)  # nobody knows whether they settled
 
 
 def test_a_linear_axis_is_kept_where_no_curve_is_pressed_flat(real: Run) -> None:
@@ -427,7 +428,7 @@ NARROW = {"settings": "window", "sweep": "offered", "measures": "overlap"}  # wh
 @pytest.mark.parametrize("figure", figures.names())
 def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path) -> None:
     made = runs[MADE.get(figure, "patterned")]
-    scope = Scope((made,))
+    scope = Scope((Reading(made),))
     assert figures.why_not(figures.get(figure), scope) is None
     wanted = NARROW.get(figure)
     known = {one.pattern for one in made.points}
@@ -450,7 +451,7 @@ def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path
 
 @pytest.mark.parametrize("figure", figures.names())
 def test_a_figure_without_data_says_why(figure: str) -> None:
-    why = figures.why_not(figures.get(figure), Scope((Run(),)))
+    why = figures.why_not(figures.get(figure), Scope((Reading(Run()),)))
     assert why is not None
     assert not why.endswith(".")
 

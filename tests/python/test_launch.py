@@ -14,7 +14,7 @@ import pytest
 
 from netpipe import launch, native
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
-from netpipe.launch import Command, Job, worker
+from netpipe.launch import Assignment, Command, worker
 from netpipe.launch.events import AnyEvent, Ended, Pass, Ready, decode
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.measure import Measurement, Progress, worse
@@ -22,7 +22,7 @@ from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
 from netpipe.records import Header, Run
 from netpipe.records import Plan as ResolvedPlan
-from netpipe.run_file import append
+from netpipe.run_file import Recording
 
 LINES = (("schedule", "list"), ("sizes", "8,64k"))
 Measure = Callable[..., tuple[int, Run, list[str]]]
@@ -52,7 +52,8 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
             (*(("variant", variant) for variant in variants), *LINES, ("timeout", "0.1"), ("budget", "0.01"))
         )
         record = tmp_path / "run.jsonl"
-        append(record, Header(schema=1, run="0" * 32))
+        recording = Recording(record)
+        recording.append(Header(schema=1, run="0" * 32))
         notes: list[str] = []
         passes: list[Pass] = []
 
@@ -66,10 +67,16 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
 
         answer = native.plan(plan.text())
         resolved = msgspec.convert(answer, ResolvedPlan)
-        made = Measurement(plan, resolved, record, launch.find("local"), launches, watch, silence_s)
-        return made.measure(interrupt), Run.read(record), notes
+        made = Measurement(
+            plan, resolved, recording, launch.find("local"), launches, watch, severity(), silence_s
+        )
+        return made.measure(interrupt), Run.read(recording.path), notes
 
     return run
+
+
+def severity() -> list[int]:
+    return [one["code"] for one in native.keys()["exit_codes"]]
 
 
 def measured(run: Run) -> list[str]:
@@ -97,28 +104,28 @@ def test_each_launch_has_its_number(measure: Measure) -> None:
 
 
 def test_a_worker_waits_after_each_pass(fake: Path, tmp_path: Path, interrupt: Interrupt) -> None:
-    job = Job(Plan((("variant", "tcp"), *LINES)), tmp_path / "run.jsonl", 0)
-    worker = Worker(launch.find("local").command(job), job.text(), 20, interrupt)
+    assignment = Assignment(Plan((("variant", "tcp"), *LINES)), tmp_path / "run.jsonl", 0)
+    worker = Worker(launch.find("local").command(assignment), assignment.text(), 20, interrupt)
     passes = []
     while worker.exit_code is None:
         events: list[AnyEvent] = []
-        worker.turn(events.append)
+        worker.next_pass(events.append)
         passes.append(sum(isinstance(event, Pass) for event in events))
     worker.close()
     assert passes == [1, 1, 1, 1, 0]  # the fake one makes four
     assert worker.exit_code == 0
 
 
-def test_a_launcher_is_one_decorated_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_launchers", dict(launch.launchers()))
+def test_a_starter_is_one_decorated_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_starters", dict(launch.starters()))
 
-    @launch.launcher("remote", "somewhere else")
-    def remote(job: Job) -> Command:
+    @launch.starter("remote", "somewhere else")
+    def remote(_: Assignment) -> Command:
         return Command(("ssh", "there", "netpipe-worker", "run"))
 
     assert launch.find("remote").command is remote
     assert launch.find("local").summary
-    with pytest.raises(Failure, match="there is no launcher 'lcoal'; there are local, remote"):
+    with pytest.raises(Failure, match="there is no starter 'lcoal'; there are local, remote"):
         launch.find("lcoal")
 
 
@@ -132,7 +139,7 @@ def test_the_others_are_measured_when_one_variant_kills_the_worker(measure: Meas
     assert [(error.variant, error.code) for error in run.errors] == [(None, FAILED), ("shm", FAILED)]
     assert "netpipe-worker was killed by SIGKILL" in run.errors[1].message
     assert notes[0] == (
-        "netpipe-worker was killed by SIGKILL; the 3 variants are measured one by one now, to see which it was"
+        "netpipe-worker was killed by SIGKILL; now measuring the 3 variants one by one to see which it was"
     )
 
 
@@ -162,7 +169,7 @@ def test_what_is_no_event_ends_the_worker(measure: Measure) -> None:
 def test_a_silent_worker_is_ended(measure: Measure) -> None:
     code, run, _ = measure("tcp", fake="silent", silence_s=0.2)
     assert code == FAILED
-    assert "was ended because it said nothing for" in run.errors[0].message
+    assert "was killed because it sent nothing for" in run.errors[0].message
     assert run.samples
 
 
@@ -258,11 +265,12 @@ def test_events_of_a_later_version_are_passed_over() -> None:
     assert decode(b'{"event":"ready","points":3}') == Ready(points=3)
 
 
-def test_wrong_bytes_are_the_worst_result() -> None:
-    assert worse(worse(0, 3), 4) == FAILED
-    assert worse(4, 1) == 1
-    assert worse(1, 4) == 1
-    assert worse(0, 77) == FAILED
+def test_wrong_bytes_are_the_worst_result(fake: Path) -> None:
+    order = severity()
+    assert worse(worse(0, 3, order), 4, order) == FAILED
+    assert worse(4, 1, order) == 1
+    assert worse(1, 4, order) == 1
+    assert worse(0, 77, order) == FAILED
 
 
 # ----------------------------------------------------------------------------------------------- finding the worker
@@ -303,7 +311,7 @@ def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("echo nonsense", "answered what is no JSON: b'nonsense"),
+        ("echo nonsense", "returned invalid JSON: b'nonsense"),
         ("kill -SEGV $$", "was killed by SIGSEGV"),
         ("exit 9", "ended with exit code 9"),
         ("echo why >&2; exit 99", "ended with exit code 99: why"),

@@ -15,26 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from netpipe import libraries as families
+from netpipe import libraries
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch import jobs
 from netpipe.launch.condense import LONGEST, condense
 from netpipe.launch.description import Description, find, launched, read
 from netpipe.launch.events import Launch
 from netpipe.launch.hosts import Host, Hosts, joined, own_address, parse
-from netpipe.launch.jobs import Jobs, Settings, Site, settings
+from netpipe.launch.jobs import Jobs, Launchers, Settings, settings
 from netpipe.launch.processes import all_with
-from netpipe.libraries import Family, Start, Task
+from netpipe.libraries import Command, Job, Launcher
 
 VARIABLES = {"NETPIPE_JOIN": "127.0.0.1:7", "NETPIPE_JOB": "0", "NETPIPE_JOIN_SECRET": "5ec4e7"}
 TWO_HOSTS = (Host("a", 2), Host("b", 2))
 
 
 def description(family: str, version: str = "1.0", launcher: Path = Path("/opt/bin/mpirun")) -> Description:
-    return Description(f"mpi@{family}", Path("/opt/mpi@x.so"), version, family, launcher)
+    return Description(f"mpi@{family}", Path("/opt/mpi@x.so"), version, family, family, launcher)
 
 
-def task(family: str, tmp_path: Path, version: str = "1.0", **changes: object) -> Task:
+def job(family: str, tmp_path: Path, version: str = "1.0", **changes: object) -> Job:
     given = {
         "description": description(family, version),
         "program": ("/opt/netpipe-worker", "join"),
@@ -45,11 +45,11 @@ def task(family: str, tmp_path: Path, version: str = "1.0", **changes: object) -
         "remote_shell": None,
         "scratch": tmp_path,
     }
-    return Task(**{**given, **changes})  # type: ignore[arg-type]
+    return Job(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def command(family: str, tmp_path: Path, version: str = "1.0", **changes: object) -> Start:
-    return families.families()[family]().command(task(family, tmp_path, version, **changes))
+def command(family: str, tmp_path: Path, version: str = "1.0", **changes: object) -> Command:
+    return libraries.launchers()[family]().command(job(family, tmp_path, version, **changes))
 
 
 # ------------------------------------------------------------------------------------------------ command lines
@@ -58,7 +58,7 @@ def command(family: str, tmp_path: Path, version: str = "1.0", **changes: object
 @pytest.mark.parametrize("family", ["openmpi", "mpich", "intel", "srun"])
 def test_the_secret_is_in_the_environment_and_never_on_a_command_line(family: str, tmp_path: Path) -> None:
     whose = "openmpi" if family == "srun" else family
-    start = families.families()[family]().command(task(whose, tmp_path, extra=("--verbose",)))
+    start = libraries.launchers()[family]().command(job(whose, tmp_path, extra=("--verbose",)))
     assert not any("5ec4e7" in word for word in start.argv)
     assert VARIABLES.items() <= start.environment.items()
     assert start.argv[-3:] == ("--verbose", "/opt/netpipe-worker", "join")
@@ -95,7 +95,7 @@ def test_the_simulator_takes_another_machine_and_no_hosts(tmp_path: Path) -> Non
     argv = command("smpi", tmp_path, extra=("-platform", "mine.xml")).argv
     assert argv.count("-platform") == 1
     assert "-hostfile" not in argv
-    with pytest.raises(Failure, match="leave --hosts away"):
+    with pytest.raises(Failure, match="leave --hosts out"):
         command("smpi", tmp_path, hosts=TWO_HOSTS)
 
 
@@ -119,7 +119,7 @@ def test_other_hosts_are_reached_by_the_remote_shell(
 
 def test_slurm_places_every_rank_where_it_was_asked_for(tmp_path: Path) -> None:
     hosts = (Host("a", 1), Host("b", 3))
-    start = families.families()["srun"]().command(task("mpich", tmp_path, hosts=hosts))
+    start = libraries.launchers()["srun"]().command(job("mpich", tmp_path, hosts=hosts))
     assert "--mpi=pmi2" in start.argv
     assert "--distribution=arbitrary" in start.argv
     assert Path(start.environment["SLURM_HOSTFILE"]).read_text() == "a\nb\nb\nb\n"
@@ -131,19 +131,19 @@ def test_what_another_launcher_left_in_the_environment_does_not_reach_ours(
     for name in ("PMI_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess_base_jobid"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("OMPI_MCA_btl", "self,tcp")  # a setting of the user
-    environment = Start(("mpirun",), {"A": "b"}).whole_environment()
+    environment = Command(("mpirun",), {"A": "b"}).whole_environment()
     assert not [name for name in environment if name.startswith(("PMI", "OMPI_COMM", "OMPI_MCA_ess"))]
     assert (environment["OMPI_MCA_btl"], environment["A"]) == ("self,tcp", "b")
 
 
 def test_a_launcher_that_there_is_not_is_a_sentence() -> None:
-    with pytest.raises(Failure, match="there is no launcher 'rsh'; there are srun, ssh") as refused:
+    with pytest.raises(Failure, match="there is no launcher 'rsh'; choose one of srun, ssh") as refused:
         settings(Hosts(), "rsh", None, None)
     assert refused.value.exit_code == USAGE
     with pytest.raises(
         Failure, match="'prun', which this netpipe does not know; it knows intel, lam"
     ) as unknown:
-        families.find(description("prun"), None)
+        libraries.find_launcher(description("prun"), None)
     assert unknown.value.exit_code == UNAVAILABLE
     with pytest.raises(Failure, match="--launcher-args: no closing quotation"):
         settings(Hosts(), None, "--x 'y", None)
@@ -151,14 +151,16 @@ def test_a_launcher_that_there_is_not_is_a_sentence() -> None:
 
 
 def test_slurm_cannot_start_lam() -> None:
-    with pytest.raises(Failure, match="mpi@lam cannot be started by srun"):
-        families.find(description("lam"), "srun")().check(description("lam"), ("x",))
+    with pytest.raises(Failure, match="srun cannot start mpi@lam"):
+        libraries.find_launcher(description("lam"), "srun")().check(description("lam"), ("x",))
 
 
 def test_a_launcher_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
     gone = description("openmpi", launcher=tmp_path / "mpirun")
-    with pytest.raises(Failure, match=r"mpirun is not there any more; .*netpipe modules remove mpi@openmpi"):
-        Site(program=("x",), describe=lambda _: gone).check("mpi@openmpi")
+    with pytest.raises(
+        Failure, match=r"mpirun, does not exist any more; .*netpipe modules remove mpi@openmpi"
+    ):
+        Launchers(program=("x",), describe=lambda _: gone).check("mpi@openmpi")
 
 
 # ----------------------------------------------------------------------------------------------------- the hosts
@@ -212,7 +214,7 @@ def test_a_description_says_how_its_processes_are_started(tmp_path: Path) -> Non
     path = tmp_path / "mpi@mine.module"
     path.write_text(TEXT)
     found = read(path)
-    assert (found.name, found.family, found.major) == ("mpi@mine", "openmpi", 5)
+    assert (found.name, found.family, found.launched_by, found.major) == ("mpi@mine", "openmpi", "openmpi", 5)
     assert (found.launcher, found.environment) == (
         Path("/opt/with space/mpirun"),
         {"LD_LIBRARY_PATH": "/opt/lib=x"},
@@ -222,10 +224,10 @@ def test_a_description_says_how_its_processes_are_started(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "cannot be read: No such file or directory"),
-        (TEXT.replace("module 1", "module 2"), "is no description of a module that is known here"),
-        (TEXT.replace("launcher openmpi", "launched openmpi"), "does not say what launches its processes"),
-        (TEXT.replace("openmpi /opt/with", "openmpi opt"), "does not say what launches its processes"),
+        (None, ": No such file or directory"),
+        (TEXT.replace("module 1", "module 2"), "is not a module description that this netpipe can read"),
+        (TEXT.replace("launcher openmpi", "launched openmpi"), "does not name the launcher of its processes"),
+        (TEXT.replace("openmpi /opt/with", "openmpi opt"), "does not name the launcher of its processes"),
     ],
 )
 def test_a_bad_description_says_how_to_make_it_anew(tmp_path: Path, text: str | None, says: str) -> None:
@@ -236,7 +238,7 @@ def test_a_bad_description_says_how_to_make_it_anew(tmp_path: Path, text: str | 
         read(path)
     assert refused.value.exit_code == UNAVAILABLE
     assert says in refused.value.sentence
-    assert refused.value.sentence.endswith("netpipe modules add mpi --mpicc PATH --name mine")
+    assert refused.value.sentence.endswith("netpipe modules add mpi --name mine")
 
 
 def test_descriptions_are_found_where_the_worker_says_or_in_the_folders(
@@ -244,7 +246,7 @@ def test_descriptions_are_found_where_the_worker_says_or_in_the_folders(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with pytest.raises(
-        Failure, match="there is no description of mpi@mine; netpipe modules shows"
+        Failure, match="there is no description of mpi@mine; 'netpipe modules' shows"
     ) as refused:
         find("mpi@mine")
     assert refused.value.exit_code == UNAVAILABLE
@@ -314,26 +316,26 @@ if sys.argv[2] in ("deaf", "stuck"): time.sleep(600)
 """
 
 
-class FakeFamily(Family):
+class FakeLauncher(Launcher):
     mode = "ok"
     booted: list[str] = []  # noqa: RUF012
 
-    def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
-        self.booted.append(task.description.name)
+    def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
+        self.booted.append(job.description.name)
 
     def halt(self) -> None:
         self.booted.append("halted")
 
-    def command(self, task: Task) -> Start:
-        return Start((str(task.description.launcher), self.mode, str(task.ranks)), task.variables)
+    def command(self, job: Job) -> Command:
+        return Command((str(job.description.launcher), self.mode, str(job.ranks)), job.variables)
 
 
 class Bench:
     """In the worker's place: it asks for jobs and is joined."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, launchers: Launchers) -> None:
         self.interrupts = 0
-        self.jobs = Jobs(site, lambda: self.interrupts)
+        self.jobs = Jobs(launchers, lambda: self.interrupts)
         self.failed: list[tuple[int, str]] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(20)
@@ -382,13 +384,15 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     mpirun = tmp_path / "mpirun"
     mpirun.write_text(MPIRUN.format(python=sys.executable, rank=RANK))
     mpirun.chmod(0o755)
-    families.families()
+    libraries.launchers()
     made: list[Bench] = []
 
     def make(mode: str = "ok", program: str = sys.executable, **given: object) -> Bench:
-        kind = type("Kind", (FakeFamily,), {"mode": mode, "booted": []})
-        monkeypatch.setitem(families._families, "fake", kind)
-        site = Site(program=(program,), describe=lambda name: description("fake", launcher=mpirun), **given)  # type: ignore[arg-type]
+        kind = type("Kind", (FakeLauncher,), {"mode": mode, "booted": []})
+        monkeypatch.setitem(libraries._launchers, "fake", kind)
+        site = Launchers(
+            program=(program,), describe=lambda name: description("fake", launcher=mpirun), **given
+        )  # type: ignore[arg-type]
         made.append(Bench(site))
         return made[-1]
 
@@ -397,7 +401,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         one.release()
         one.jobs.close(0)
         one.listener.close()
-        one.jobs._site.close()
+        one.jobs._launchers.close()
         for pid in one.left():
             os.kill(pid, signal.SIGKILL)
 
@@ -429,7 +433,7 @@ def test_a_launcher_that_dies_before_it_names_what_is_missing(bench: Callable[..
     one = bench("silent", "/nowhere/worker")
     one.launch()
     one.until(lambda: bool(one.failed))
-    assert one.failed[0][1].endswith("; /nowhere/worker, which it was to start, is not on this host")
+    assert one.failed[0][1].endswith("; /nowhere/worker, which it was to start, does not exist on this host")
 
 
 def test_a_launcher_that_crashes_takes_its_ranks_along(bench: Callable[..., Bench]) -> None:
@@ -445,10 +449,10 @@ def test_a_launcher_that_cannot_be_started_is_told(bench: Callable[..., Bench], 
     one = bench()
     (tmp_path / "mpirun").write_bytes(b"\x7fELF")
     one.launch()
-    assert one.failed == [(0, f"{tmp_path}/mpirun cannot be started: Exec format error")]
+    assert one.failed == [(0, f"cannot start {tmp_path}/mpirun: Exec format error")]
     (tmp_path / "mpirun").unlink()
     one.launch(job=1)
-    assert "is not there any more" in one.failed[1][1]
+    assert "does not exist any more" in one.failed[1][1]
 
 
 def test_what_a_launcher_writes_is_bounded_and_its_end_is_kept(bench: Callable[..., Bench]) -> None:
@@ -517,27 +521,27 @@ def test_an_impatient_user_waits_for_no_grace(
 
 def test_daemons_are_booted_once_a_run_and_halted_at_its_end(bench: Callable[..., Bench]) -> None:
     one = bench()
-    site = one.jobs._site
+    launchers = one.jobs._launchers
     one.launch(job=0)
     one.launch(job=1)
     one.accept(4)
     one.release()
     one.jobs.close()
-    (_, family) = site._families["mpi@x"]
-    assert isinstance(family, FakeFamily)
-    site.close()
-    assert family.booted == ["mpi@fake", "halted"]
+    (_, launcher) = launchers._launchers["mpi@x"]
+    assert isinstance(launcher, FakeLauncher)
+    launchers.close()
+    assert launcher.booted == ["mpi@fake", "halted"]
 
 
 def test_the_remote_shell_is_one_program_whatever_options_it_has(tmp_path: Path) -> None:
     given = settings(Hosts(), "ssh", None, "ssh -p 22 -i 'a key'")
-    with Site(given) as site:
-        path = site._remote_shell()
+    with Launchers(given) as launchers:
+        path = launchers._remote_shell()
         assert path is not None
         assert path.read_text() == "#!/bin/sh\nexec ssh -p 22 -i 'a key' \"$@\"\n"
         assert os.access(path, os.X_OK)
     assert not path.exists()
-    assert Site(Settings())._remote_shell() is None
+    assert Launchers(Settings())._remote_shell() is None
 
 
 def test_a_pipe_that_a_daemon_holds_open_is_not_waited_for(
@@ -566,11 +570,11 @@ def test_others_reach_this_host_at_the_address_that_leads_to_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("tcp", "--launcher", "rsh"), USAGE, "there is no launcher 'rsh'; there are srun, ssh"),
+        (("tcp", "--launcher", "rsh"), USAGE, "there is no launcher 'rsh'; choose one of srun, ssh"),
         (("tcp", "--hosts", "a,a"), USAGE, "host a is named twice"),
         (("tcp", "--hosts", "a:2,b:2", "--ranks", "6"), USAGE, "the hosts have 4 ranks together and 6"),
         (("tcp", "--launcher-args", "'x"), USAGE, "--launcher-args: no closing quotation"),
-        (("mpi",), UNAVAILABLE, "no MPI library was added"),
+        (("mpi",), UNAVAILABLE, "no library for MPI was added"),
     ],
 )
 def test_what_cannot_be_launched_is_one_sentence(

@@ -32,9 +32,30 @@ def test_mpi_alone_is_every_library_over_every_transport_that_it_can_choose() ->
 
 
 def test_mpi_with_settings_is_every_library_that_has_them() -> None:
-    found, notes = expand(["mpi:eager=64k"], LISTING)
+    found, notes = expand(["mpi:eager=64k"], LISTING, lambda _: "")
     assert found == ("mpi@one:eager=64k", "mpi@two:eager=64k")
     assert notes == ["mpi@three is left out of mpi:eager=64k: it has no option 'eager'"]
+
+
+def test_mpi_with_an_option_of_every_variant_is_every_library() -> None:
+    listing = {
+        "modules": [module("mpi@one"), module("mpi@two", transports="auto|tcp")],
+        "variant_options": [{"name": "ranks"}],
+    }
+    found, notes = expand(["mpi:ranks=4"], listing)
+    assert (found, notes) == (("mpi@one:ranks=4", "mpi@two:ranks=4"), [])
+
+
+def test_mpi_leaves_out_libraries_that_cannot_take_a_value() -> None:
+    why = {"mpi@two:transport=ucx": "module mpi@two cannot take transport=ucx: it was built without UCX"}
+    found, notes = expand(["mpi:transport=ucx"], LISTING, lambda variant: why.get(variant, ""))
+    assert found == ("mpi@one:transport=ucx",)
+    assert notes[0] == f"mpi@two is left out of mpi:transport=ucx: {why['mpi@two:transport=ucx']}"
+    with pytest.raises(
+        Failure, match="no library that was added can take this; mpi@three is left out"
+    ) as none:
+        expand(["mpi:transport=ucx"], LISTING, lambda _: "it cannot")
+    assert none.value.exit_code == USAGE
 
 
 def test_what_names_its_library_stays_as_it_is() -> None:
@@ -43,10 +64,10 @@ def test_what_names_its_library_stays_as_it_is() -> None:
 
 
 def test_no_library_and_no_such_option_are_said() -> None:
-    with pytest.raises(Failure, match="no MPI library was added") as none:
+    with pytest.raises(Failure, match="no library for MPI was added") as none:
         expand(["mpi"], {"modules": [module("tcp")]})
     assert none.value.exit_code == UNAVAILABLE
-    with pytest.raises(Failure, match="no library that was added has these options") as unknown:
+    with pytest.raises(Failure, match="no library that was added can take this") as unknown:
         expand(["mpi:colour=red"], LISTING)
     assert unknown.value.exit_code == USAGE
 

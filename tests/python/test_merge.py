@@ -12,15 +12,12 @@ from click.testing import CliRunner
 
 from netpipe.cli.report import command as report
 from netpipe.cli.show import command as show
+from netpipe.findings import judge
 from netpipe.findings.floor import floors
-from netpipe.reading.curves import curves
-from netpipe.reading.losses import losses
+from netpipe.reading import Reading
 from netpipe.reading.merge import labels, merged, name_of
-from netpipe.reading.states import states
 from netpipe.records import Header, Record, Run, encode
 from netpipe.render.page.page import page
-from netpipe.render.remarks import remarks
-from netpipe.render.sentences import is_floor
 from netpipe.run_file import append
 
 SIZES = [8, 1024, 65536]
@@ -61,16 +58,16 @@ def test_one_run_is_itself() -> None:
 
 
 def test_every_curve_is_there_under_the_name_of_its_run_and_as_it_was() -> None:
-    before = {curve.variant: curve for run in (NEAR, FAR) for curve in curves(run)}
+    before = {curve.variant: curve for run in (NEAR, FAR) for curve in Reading(run).curves}
     assert len(before) == len(synthetic.LAYERS)
-    whole = curves(merged([NEAR, FAR]))
+    whole = Reading(merged([NEAR, FAR])).curves
     assert [curve.variant for curve in whole] == [
         f"{layer.name} @{label}" for label in ("cache", "sockets") for layer in synthetic.LAYERS
     ]
     for run, label in ((NEAR, "cache"), (FAR, "sockets")):
-        for curve in curves(run):
+        for curve in Reading(run).curves:
             (same,) = [one for one in whole if one.variant == f"{curve.variant} @{label}"]
-            assert [spot.time_ns for spot in same.spots] == [spot.time_ns for spot in curve.spots]
+            assert [point.time_ns for point in same.points] == [point.time_ns for point in curve.points]
 
 
 def test_what_was_merged_is_left_as_it_was() -> None:
@@ -81,23 +78,23 @@ def test_what_was_merged_is_left_as_it_was() -> None:
 
 
 def test_losses_are_read_within_a_run_only() -> None:
-    whole = {(loss.variant, loss.pattern): loss for loss in losses(merged([NEAR, FAR]))}
+    whole = {(loss.variant, loss.pattern): loss for loss in Reading(merged([NEAR, FAR])).losses}
     for run, label in ((NEAR, "cache"), (FAR, "sockets")):
-        for loss in losses(run):
+        for loss in Reading(run).losses:
             same = whole[f"{loss.variant} @{label}", loss.pattern]
             assert same.below == f"{loss.below} @{label}"
             assert same.sizes == loss.sizes
-    assert len(whole) == len(losses(NEAR)) + len(losses(FAR))
+    assert len(whole) == len(Reading(NEAR).losses) + len(Reading(FAR).losses)
 
 
 def test_states_and_floors_stay_those_of_their_launches() -> None:
     whole = merged([NEAR, FAR])
     assert {yardstick.launch for yardstick in whole.yardsticks} == {0, 1, 2}
-    assert not states(whole).changes
-    assert is_floor("null @cache")
-    assert not is_floor("shm @null")
-    assert not any(name_of(floor.variant) == "null" for floor in floors(whole))
-    said = " ".join(sentence for _, sentence in remarks(whole, (), losses(whole)))
+    reading = Reading(whole)
+    assert not reading.states.changes
+    assert reading.idle == {"null @cache", "null @sockets"}
+    assert not any(name_of(floor.variant) == "null" for floor in floors(reading))
+    said = " ".join(finding.what for finding in judge(reading).findings)
     assert " @cache:wait=" not in said
 
 
@@ -150,6 +147,6 @@ def test_the_commands_take_several_runs(tmp_path: Path) -> None:
 
 
 def test_the_page_of_two_runs_has_both_plans() -> None:
-    text = page(merged([NEAR, FAR]))
+    text = page(Reading(merged([NEAR, FAR])))
     assert "cache (launch 0, 1)" in text
     assert "sockets (launch 2)" in text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe modules, over compilers and launchers that are shell scripts, and a worker that describes what is no module.
-tests/e2e/test_modules.py does the same with real MPIs.
+"""netpipe modules, with compilers and launchers that are shell scripts, and a worker that describes any file.
+tests/e2e/test_modules.py does the same with real MPI libraries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from netpipe.failure import Failure
-from netpipe.libraries.adding import add, added, compiler, discover, starter
+from netpipe.libraries import Family, families, launchers
+from netpipe.libraries.adding import add, added, compiler, discover, launcher, layers
 
 if TYPE_CHECKING:
     from conftest import Netpipe, Said
@@ -27,7 +28,8 @@ SAYS = {
     "srun": "slurm 22.05.8",
     "none": "hello",
 }
-PLACES = {kind.name: place for place, kind in enumerate(compiler.KINDS)}
+FAMILIES = {one.module or one.name: one for one in families("mpi")}
+MPI = Path(__file__).resolve().parents[2] / "src" / "modules" / "mpi"
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
 
 
@@ -44,7 +46,7 @@ def make_mpicc(path: Path, kind: str, version: str, *, compiles: str = "", shows
         path,
         f"""
 case "$1" in
-  -E) echo 'int x;'; echo '{compiler.WORD} {PLACES[kind]} {version}'; exit 0 ;;
+  -E) echo 'int x;'; echo '{compiler.WORD} {FAMILIES[kind].name} {version}'; exit 0 ;;
   -show) echo '{shows}'; exit 0 ;;
 esac
 {compiles}
@@ -52,11 +54,12 @@ while [ $# != 0 ]; do [ "$1" = -o ] && echo '{kind} {version}' >"$2"; shift; don
     )
 
 
-def make_mpi(prefix: Path, kind: str = "openmpi", version: str = "4 1 4", launcher: str = "") -> Path:
+def make_mpi(prefix: Path, kind: str = "openmpi", version: str = "4 1 4") -> Path:
     """A library: its mpicc, with the launcher beside it."""
-    family = launcher or {"impi": "intel", "mvapich": "mpich", "abi": "mpich"}.get(kind, kind)
-    for name in starter.NAMES.get(family, ("mpiexec",)):
-        script(prefix / "bin" / name, f"echo '{SAYS[family]}'")
+    own = FAMILIES[kind].launcher
+    which = own.name if own else "mpich"
+    for name in launchers()[which].programs:
+        script(prefix / "bin" / name, f"echo '{SAYS[which]}'")
     return make_mpicc(prefix / "bin" / ("mpicc_abi" if kind == "abi" else "mpicc"), kind, version)
 
 
@@ -79,6 +82,7 @@ printf 'summary %s\\n' "$NEEDED" """,
     for file in (source, header):
         file.parent.mkdir(parents=True)
         file.write_text("/* */\n")
+    shutil.copy(MPI / "module.toml", source.parent)
     folder = tmp_path / "native" / "lib" / "netpipe" / "modules"
     folder.mkdir(parents=True)
     return folder
@@ -100,7 +104,7 @@ def listed(netpipe: Netpipe) -> list[dict[str, Any]]:
 
 def test_one_is_added_listed_and_removed(netpipe: Netpipe, modules: Path, tmp_path: Path) -> None:
     mpicc = make_mpi(tmp_path / "opt")
-    assert "No MPI library was added" in netpipe("modules").out
+    assert "No library was added" in netpipe("modules").out
     said = netpipe("modules", "add", "mpi", "--mpicc", str(mpicc))
     assert (said.code, said.err) == (0, "")
     assert "netpipe run mpi@openmpi" in said.out
@@ -114,7 +118,7 @@ def test_one_is_added_listed_and_removed(netpipe: Netpipe, modules: Path, tmp_pa
     table = netpipe("modules").out
     for words in ("✓ mpi@openmpi", str(mpicc), str(tmp_path / "opt/bin/mpirun")):
         assert words in table
-    assert netpipe("modules", "remove", "openmpi").out == "mpi@openmpi is removed\n"
+    assert netpipe("modules", "remove", "openmpi").out == "removed mpi@openmpi\n"
     assert files(modules) == []
 
 
@@ -132,12 +136,14 @@ def test_its_description_is_what_the_worker_and_the_launcher_read(
         f"environment I_MPI_ROOT={tmp_path / 'opt'}",
         "environment A=b=c",
     }
-    assert f"mpicc {mpicc}" in lines
+    assert f"compiler {mpicc}" in lines
+    assert "family intel" in lines
     assert "library Intel MPI 2021.19.0" in lines
     from netpipe.launch import description
 
     read = description.read(modules / "mpi@impi.module")
-    assert (read.family, read.launcher.name, read.environment["A"]) == ("intel", "mpiexec.hydra", "b=c")
+    assert (read.family, read.launched_by, read.launcher.name) == ("intel", "intel", "mpiexec.hydra")
+    assert read.environment["A"] == "b=c"
 
 
 def test_names_are_the_library_then_its_version(netpipe: Netpipe, modules: Path, tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_a_name_that_is_taken_is_not_taken_away(netpipe: Netpipe, modules: Path,
 def test_a_bad_name_is_refused(netpipe: Netpipe, modules: Path, tmp_path: Path, name: str) -> None:
     said = netpipe("modules", "add", "mpi", "--mpicc", str(make_mpi(tmp_path / "opt")), f"--name={name}")
     assert said.code == 2
-    assert "no name for a module" in said.err
+    assert "cannot be the name of a module" in said.err
     assert files(modules) == []
 
 
@@ -217,14 +223,14 @@ def refused(netpipe: Netpipe, modules: Path, mpicc: str | Path, *more: str) -> S
 @pytest.mark.parametrize(
     ("mpicc", "words"),
     [
-        ("/bin/true", "is no MPI compiler"),
-        ("/nowhere/mpicc", "there is no /nowhere/mpicc"),
-        ("no-such-mpicc", "there is no no-such-mpicc"),
-        ("/", "is no program"),
-        (__file__, "is no program"),
+        ("/bin/true", "is not a compiler for MPI"),
+        ("/nowhere/mpicc", "/nowhere/mpicc does not exist"),
+        ("no-such-mpicc", "no-such-mpicc does not exist"),
+        ("/", "is not a program"),
+        (__file__, "is not a program"),
     ],
 )
-def test_what_is_no_mpicc(netpipe: Netpipe, modules: Path, mpicc: str, words: str) -> None:
+def test_a_path_that_is_no_compiler(netpipe: Netpipe, modules: Path, mpicc: str, words: str) -> None:
     said = refused(netpipe, modules, mpicc)
     assert said.code == 2
     assert words in said.err
@@ -248,7 +254,7 @@ def test_a_compiler_that_cannot_be_started(netpipe: Netpipe, modules: Path, tmp_
     mpicc.write_text("#!/nowhere/python\n")
     said = refused(netpipe, modules, mpicc)
     assert said.code == 3
-    assert "cannot be started" in said.err
+    assert "cannot start" in said.err
 
 
 def test_a_compiler_that_hangs(
@@ -333,10 +339,9 @@ def test_a_folder_that_cannot_be_written(netpipe: Netpipe, modules: Path, tmp_pa
 
 def test_without_the_source(netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: Any) -> None:
     shutil.rmtree(tmp_path / "native" / "share")
-    monkeypatch.setattr(added, "__file__", str(tmp_path / "a/b/c/d/added.py"))  # no checkout around it
+    monkeypatch.setattr(layers, "__file__", str(tmp_path / "a/b/c/d/layers.py"))  # not in a checkout
     said = refused(netpipe, modules, make_mpi(tmp_path / "opt"))
-    assert said.code == 3
-    assert "mpi.c" in said.err
+    assert "there is no layer 'mpi'" in said.err
 
 
 # --------------------------------------------------------------------------------------------------- where it goes
@@ -359,14 +364,98 @@ def test_into_a_folder_of_ones_choice(
     netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mpicc = make_mpi(tmp_path / "opt")
-    assert netpipe("modules", "add", "mpi", "--mpicc", str(mpicc)).code == 0
-    other = make_mpi(tmp_path / "other")
-    arguments = ("modules", "add", "mpi", "--mpicc", str(other), "--into", str(tmp_path / "mine"))
-    assert netpipe(*arguments).code == 0
-    assert files(tmp_path / "mine") == ["mpi@openmpi.module", "mpi@openmpi.so"]
+    mine = tmp_path / "mine"
+    assert netpipe("modules", "add", "mpi", "--mpicc", str(mpicc), "--into", str(mine)).code == 0
+    assert files(mine) == ["mpi@openmpi.module", "mpi@openmpi.so"]
+    assert listed(netpipe) == []
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(mine))
     assert [one["mpicc"] for one in listed(netpipe)] == [str(mpicc)]
+
+
+def test_a_module_hides_one_in_another_folder_only_where_that_is_said(
+    netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mpicc, other = make_mpi(tmp_path / "opt"), make_mpi(tmp_path / "other")
+    assert netpipe("modules", "add", "mpi", "--mpicc", str(mpicc)).code == 0
+    into = ("--into", str(tmp_path / "mine"))
+    assert netpipe("modules", "add", "mpi", "--mpicc", str(other), *into).code == 0
+    assert files(tmp_path / "mine") == ["mpi@openmpi4.module", "mpi@openmpi4.so"]  # by default none is hidden
+    hiding = ("modules", "add", "mpi", "--mpicc", str(other), "--name", "openmpi", *into)
+    said = netpipe(*hiding)
+    assert said.code == 2
+    assert f"openmpi already names openmpi 4 1 4 in {modules}" in said.err
+    assert "--replace" in said.err
+    assert "mpi@openmpi.so" not in files(tmp_path / "mine")
+    assert netpipe(*hiding, "--replace").code == 0
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path / "mine"))
-    assert [one["mpicc"] for one in listed(netpipe)] == [str(other)]  # as the worker, the first that is found
+    named = {one["name"]: one["mpicc"] for one in listed(netpipe)}
+    assert named["mpi@openmpi"] == str(other)  # like the worker, the first that is found
+    same = ("modules", "add", "mpi", "--mpicc", str(mpicc), "--name", "mine")
+    assert netpipe(*same).code == 0
+    assert netpipe(*same, "--into", str(tmp_path / "copy")).code == 0  # a copy of itself hides nothing
+
+
+# ------------------------------------------------------------------------------------------------- which layers
+
+
+def test_a_layer_that_is_built_with_netpipe_is_not_added(
+    netpipe: Netpipe, modules: Path, tmp_path: Path
+) -> None:
+    (modules / "tcp.so").touch()
+    said = netpipe("modules", "add", "tcp")
+    assert (said.code, "tcp comes with netpipe" in said.err) == (2, True)
+    (modules / "ucx.absent").write_text(
+        "netpipe-absent 1\nname ucx\nsummary s\nreason it was not built: no header; apt install libucx-dev, then x\n"
+    )
+    said = netpipe("modules", "add", "ucx")
+    assert (said.code, "apt install libucx-dev" in said.err) == (3, True)
+    source = tmp_path / "native/share/netpipe/modules/verbs/module.toml"
+    source.parent.mkdir()
+    source.write_text('summary = "s"\nbuild = "here"\n[needs]\nget = "apt install libibverbs-dev"\n')
+    said = netpipe("modules", "add", "verbs")
+    assert (said.code, "apt install libibverbs-dev, then build netpipe again" in said.err) == (3, True)
+    said = netpipe("modules", "add", "telepathy")
+    assert (said.code, "there is no layer 'telepathy'" in said.err, "mpi" in said.err) == (2, True, True)
+
+
+def test_another_layer_is_a_folder_and_a_family(
+    netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its module.toml names the options; its family recognises the library. No code changes."""
+    folder = tmp_path / "native/share/netpipe/modules/shmem"
+    folder.mkdir()
+    (folder / "shmem.c").write_text("/* */\n")
+    (folder / "module.toml").write_text(
+        'summary = "s"\nbuild = "library"\n[library]\ntitle = "SHMEM"\nsource = "shmem.c"\n'
+        'header = "shmem.h"\ncompiler = "oshcc"\nlauncher = "oshrun"\nflags = "-lextra -pthread"\n'
+    )
+    kind = type(
+        "Oshrun", (launchers()["openmpi"],), {"name": "osh", "says": "OSHRUN", "programs": ("oshrun",)}
+    )
+    mine = Family(
+        "ompi-shmem", "Open SHMEM", (), layer="shmem", module="osh", launcher=kind, compilers=("oshcc",)
+    )
+    from netpipe import libraries
+
+    monkeypatch.setitem(libraries._families, mine.name, mine)
+    monkeypatch.setitem(libraries._launchers, kind.name, kind)
+    monkeypatch.setitem(FAMILIES, "osh", mine)
+    oshcc = make_mpicc(tmp_path / "bin/oshcc", "osh", "1 5", compiles='echo "$@" >"$0.call"')
+    script(tmp_path / "bin/oshrun", "echo OSHRUN")
+    assert "--oshcc PATH" in netpipe("modules", "add", "shmem", "--help").out
+    assert "--abi" not in netpipe("modules", "add", "shmem", "--help").out
+    assert "shmem" in netpipe("modules", "add", "--help").out
+    said = netpipe("modules", "add", "shmem", "--oshcc", str(oshcc))
+    assert said.code == 0, said.err
+    assert files(modules) == ["shmem@osh.module", "shmem@osh.so"]
+    assert (tmp_path / "bin/oshcc.call").read_text().split()[-2:] == ["-lextra", "-pthread"]
+    (one,) = listed(netpipe)
+    assert (one["family"], one["launcher"], one["healthy"]) == (
+        "ompi-shmem",
+        str(tmp_path / "bin/oshrun"),
+        True,
+    )
+    assert netpipe("modules", "remove", "shmem@osh").code == 0
 
 
 # ---------------------------------------------------------------------------------------------------------- the ABI
@@ -374,7 +463,7 @@ def test_into_a_folder_of_ones_choice(
 
 def test_the_abi_is_asked_for_where_it_is(netpipe: Netpipe, modules: Path, tmp_path: Path) -> None:
     abi, plain = make_mpi(tmp_path / "abi", "abi", "1 0"), make_mpi(tmp_path / "plain", "mpich", '"5.0.2"')
-    assert "say --abi" in refused(netpipe, modules, abi).err
+    assert "add --abi" in refused(netpipe, modules, abi).err
     assert "name an mpicc_abi" in refused(netpipe, modules, plain, "--abi").err
     assert "--library is for --abi" in refused(netpipe, modules, plain, "--library", "/tmp").err
     assert "no libmpi_abi.so" in refused(netpipe, modules, abi, "--abi", "--library", str(tmp_path)).err
@@ -401,8 +490,8 @@ def test_one_build_finds_the_library_that_is_named(netpipe: Netpipe, modules: Pa
     library = ("--library", str(tmp_path / "impi/lib"), "--mpiexec", str(start))
     assert netpipe(*arguments, *library).code == 0
     assert [(one["name"], one["family"]) for one in listed(netpipe)] == [
-        ("mpi@impi-abi", "intel"),
-        ("mpi@mpich-abi", "mpich"),
+        ("mpi@impi-abi", "abi"),
+        ("mpi@mpich-abi", "abi"),
     ]
     text = (modules / "mpi@impi-abi.module").read_text()
     assert f"environment LD_LIBRARY_PATH={tmp_path}/impi/lib\n" in text
@@ -435,12 +524,12 @@ def ill(netpipe: Netpipe) -> str:
 
 def test_a_library_that_was_removed(netpipe: Netpipe, healthy: Path) -> None:
     shutil.rmtree(healthy)
-    assert "mpirun is not there any more" in ill(netpipe)
+    assert "mpirun does not exist any more" in ill(netpipe)
 
 
 def test_a_module_without_its_file(netpipe: Netpipe, healthy: Path, modules: Path) -> None:
     (modules / "mpi@openmpi.so").unlink()
-    assert "mpi@openmpi.so is not there any more" in ill(netpipe)
+    assert "mpi@openmpi.so does not exist any more" in ill(netpipe)
 
 
 def test_a_library_that_cannot_be_loaded(netpipe: Netpipe, healthy: Path, monkeypatch: Any) -> None:
@@ -450,14 +539,14 @@ def test_a_library_that_cannot_be_loaded(netpipe: Netpipe, healthy: Path, monkey
 
 def test_a_library_of_another_version(netpipe: Netpipe, healthy: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("VERSION", "openmpi 9")
-    assert "was openmpi 4 1 4 when it was added and is openmpi 9 now" in ill(netpipe)
+    assert "was openmpi 4 1 4 when it was added and is now openmpi 9" in ill(netpipe)
 
 
 def test_headers_of_another_version(netpipe: Netpipe, healthy: Path) -> None:
     make_mpicc(healthy / "bin" / "mpicc", "openmpi", "4 1 6")
     (one,) = listed(netpipe)
     assert one["healthy"] is True
-    assert "compiles for Open MPI 4.1.6 now" in one["advice"]
+    assert "now compiles for Open MPI 4.1.6" in one["advice"]
     assert "! mpi@openmpi" in netpipe("modules").out
 
 
@@ -525,13 +614,13 @@ def test_names_are_completed(healthy: Path) -> None:
             "LAM/MPI 7.1.4",
         ),
         ({"MPI_ABI_VERSION": "1", "MPI_ABI_SUBVERSION": "0", "MPI_VERSION": "5"}, "MPI standard ABI 1.0"),
-        ({"MPI_VERSION": "3", "MPI_SUBVERSION": "1"}, "an MPI that is not known here, MPI 3.1"),
+        ({"MPI_VERSION": "3", "MPI_SUBVERSION": "1"}, "an unknown implementation of MPI 3.1"),
     ],
 )
 def test_the_header_says_whose_it_is(tmp_path: Path, macros: dict[str, str], title: str) -> None:
     (tmp_path / "mpi.h").write_text("".join(f"#define {name} {value}\n" for name, value in macros.items()))
     mpicc = script(tmp_path / "mpicc", f'exec cc -I "{tmp_path}" "$@"')
-    assert compiler.identify(mpicc).title == title
+    assert compiler.identify(layers.one("mpi"), mpicc).title == title
 
 
 @needs_cc
@@ -544,25 +633,25 @@ def test_a_simulators_version_is_in_another_header_that_the_compiler_takes_for_t
         "#define SIMGRID_VERSION_MAJOR 3\n#define SIMGRID_VERSION_MINOR 32\n"
     )
     smpicc = script(tmp_path / "smpicc", f'exec cc -isystem "{tmp_path}" "$@"')
-    library = compiler.identify(smpicc)
-    assert (library.title, library.kind.family) == ("SimGrid 3.32", "smpi")
-    launcher = script(tmp_path / "smpirun", "echo 'SimGrid version 3.32'")
-    assert starter.find(library, None) == starter.Starter("smpi", launcher)
+    library = compiler.identify(layers.one("mpi"), smpicc)
+    assert (library.title, library.family.name) == ("SimGrid 3.32", "smpi")
+    smpirun = script(tmp_path / "smpirun", "echo 'SimGrid version 3.32'")
+    assert launcher.find(layers.one("mpi"), library, None) == launcher.Found("smpi", smpirun)
 
 
 @needs_cc
 def test_a_header_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "mpi.h").write_text("int not_that_mpi;\n")
-    with pytest.raises(Failure, match="is no MPI compiler"):
-        compiler.identify(script(tmp_path / "mpicc", f'exec cc -I "{tmp_path}" "$@"'))
+    with pytest.raises(Failure, match="is not a compiler for MPI"):
+        compiler.identify(layers.one("mpi"), script(tmp_path / "mpicc", f'exec cc -I "{tmp_path}" "$@"'))
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "mpicc").symlink_to("mpicc.a")
     (tmp_path / "mpicc.a").symlink_to("mpicc")
     assert compiler.settle(tmp_path / "mpicc").parent == tmp_path
-    with pytest.raises(Failure, match="there is no"):
-        compiler.identify(tmp_path / "mpicc")
+    with pytest.raises(Failure, match="does not exist"):
+        compiler.identify(layers.one("mpi"), tmp_path / "mpicc")
 
 
 def test_folders_for_the_loader_are_left_out_in_every_spelling() -> None:
@@ -590,7 +679,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(project: Path, there: tuple[added.Added, ...] = ()) -> list[tuple[str, str]]:
-    return [(str(one.mpicc), one.where) for one in discover.find(there, project)]
+    return [(str(one.compiler), one.where) for one in discover.find(there, project)]
 
 
 def test_there_is_none(nowhere: Path) -> None:
@@ -674,7 +763,9 @@ def test_the_doctor_says_which_command_adds_each(
     assert "No MPI library was found" in said.out
     mpicc = make_mpi(tmp_path / "opt")
     monkeypatch.setenv("PATH", f"{mpicc.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(discover, "COMPILER", discover.re.compile("mpicc"))
+    monkeypatch.setattr(
+        discover, "compilers", lambda folder, _: iter([mpicc] if folder == mpicc.parent else [])
+    )
     monkeypatch.setenv("COLUMNS", "300")
     command = f"netpipe modules add mpi --mpicc {mpicc}"
     said = netpipe("doctor", "--no-yardstick")

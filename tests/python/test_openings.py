@@ -13,21 +13,22 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from netpipe.cli.plot import command as plot
+from netpipe.reading import Reading
 from netpipe.reading.openings import Spread, openings
 from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
 from netpipe.render import figures
 from netpipe.render.drawing.draw import draw
 from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
-from netpipe.render.openings import terminal_table
 from netpipe.render.page.page import page
+from netpipe.render.terminal import openings as terminal
 
 MIB = 1 << 20
 FIGURES = ("memory", "startup")
 
 
 def panel(runs: list[Run], figure: str, variants: tuple[str, ...] = ()) -> Panel:
-    (found,) = figures.get(figure).panels(Scope(tuple(runs), variants))
+    (found,) = figures.get(figure).panels(Scope(tuple(map(Reading, runs)), variants))
     return found
 
 
@@ -108,7 +109,7 @@ def test_a_run_that_measured_something_else_read_memory_too_early() -> None:
 
 def test_the_table_has_a_dash_for_what_is_not_known() -> None:
     stream = io.StringIO()
-    Console(width=160, file=stream).print(terminal_table(openings(RUN)))
+    Console(width=160, file=stream).print(terminal.table(openings(RUN)))
     text = stream.getvalue()
     rows = {tuple(words[:2]): words for line in text.splitlines() if (words := line.split())}
     assert rows["mpi@a", "2"].count("\u2013") == 3
@@ -143,10 +144,10 @@ def test_figures_are_drawn_and_the_command_knows_them(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_them() -> None:
-    text = page(RUN)
+    text = page(Reading(RUN))
     assert "What opening each library costs" in text
     assert "11.0 [10.0 30.0] MiB" in text
-    assert "What opening mpi@b, mpi@a and shm costs, with 2 to 4 processes." in text
+    assert "The cost of opening mpi@b, mpi@a and shm with 2 to 4 processes." in text
     assert "<h1>mpi@b, mpi@a and shm on here</h1>" in text
     # Its figures are drawn although there is no curve.
     assert all(
@@ -163,5 +164,5 @@ def test_the_report_shows_them() -> None:
         pytest.approx(10 * MIB, 1e-4),
         pytest.approx(30 * MIB, 1e-4),
     )
-    assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: least and most of all launches)"
+    assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: minimum and maximum of all launches)"
     assert startup["views"][0]["series"][1]["text"] == ["2 processes: 2 ms"]

@@ -8,10 +8,10 @@ import io
 import pytest
 from synthetic import LAYERS, measure, pairs, patterned, ranks, run
 
+from netpipe.reading import Reading
 from netpipe.reading.cells import slowest_cell, slowest_of
-from netpipe.reading.curves import curves
-from netpipe.reading.measures import measured, typical_sizes
-from netpipe.reading.sweeps import families, number, sweeps
+from netpipe.reading.measures import typical_sizes
+from netpipe.reading.sweeps import number, sweeps
 from netpipe.records import Cell, Run, Skipped
 from netpipe.render.terminal.summary import console, print_summary
 
@@ -21,7 +21,7 @@ SIZES = [8, 1024, 65536, 1 << 20]
 def summary(made: Run, monkeypatch: pytest.MonkeyPatch, columns: int = 120) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    print_summary(console(stream), made)
+    print_summary(console(stream), Reading(made))
     return stream.getvalue()
 
 
@@ -69,7 +69,7 @@ def test_what_was_left_out_is_said_with_the_sizes(
 
 def test_measures_stand_below_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
     text = one_line(summary(patterned(), monkeypatch))
-    assert "beside it median of 8 B 1 KiB 64 KiB 1 MiB shm overlap 0.00195 0.200 0.941 0.996" in text
+    assert "measures median 8 B 1 KiB 64 KiB 1 MiB shm overlap 0.00195 0.200 0.941 0.996" in text
     assert "tested ~2.50 M/s" in text, "a median without an interval is marked"
     assert "unknown" not in text, "a measure that nobody knows has no row"
 
@@ -99,7 +99,7 @@ def test_launches_become_one_measure() -> None:
     made = run(LAYERS[2:3], [8], launches=3)
     for place, point in enumerate(made.points):
         point.measures = [measure("x", "ns", 10.0 + place, 0.1)]
-    (found,) = measured(made)
+    (found,) = Reading(made).measures
     assert (found.values[8].value, found.values[8].low, found.values[8].high) == pytest.approx((11, 9, 13.2))
 
 
@@ -123,11 +123,11 @@ def test_a_few_sizes_stand_for_all(sizes: list[int], typical: tuple[int, ...]) -
 def test_a_rank_that_holds_up_the_others_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     text = one_line(summary(patterned(), monkeypatch))
     assert (
-        "shm collective: rank 3 was the slowest of 4 ranks in 87 % of the operations at 8 B, 1.39\u00d7 the "
-        "median of the others; so it was at 2 of 4 sizes." in text
+        "shm collective: rank 3 was the slowest of 4 ranks in 87 % of the operations at 8 B, with 1.39\u00d7 the "
+        "median of the others, and stood out at 2 of 4 sizes." in text
     )
     assert "tcp pairs: the pair of ranks 0 and 3 was the slowest of 6 pairs" in text
-    assert "The ranks of shm began within 43.0 ns of each other (median)" in text
+    assert "The ranks of shm start within 43.0 ns of each other (median)" in text
     assert "; their clocks agree to 0 ns." in text
 
 
@@ -160,7 +160,7 @@ def test_several_that_stand_out_are_all_there() -> None:
     made = run(LAYERS[2:3], SIZES)
     for place, point in enumerate(made.points):
         point.cells = pairs(4, point.median_ns, 5 if place == 0 else 1)
-    (curve,) = curves(made)
+    (curve,) = Reading(made).curves
     assert [(one.rank, one.peer, one.size_bytes, one.sizes, one.all_sizes) for one in slowest_of(curve)] == [
         (0, 2, 1024, 3, 4),
         (2, 3, 8, 1, 4),
@@ -171,10 +171,10 @@ def test_several_that_stand_out_are_all_there() -> None:
 
 
 def test_patterns_that_differ_in_their_settings_belong_together() -> None:
-    found = {family.name: family for family in families(patterned())}
+    found = {settings.name: settings for settings in Reading(patterned()).pattern_settings}
     assert set(found) == {"pingpong", "collective", "window", "offered"}
     assert found["window"].options == ("in_flight",)
-    assert found["window"].members["window"] == {"in_flight": "16"}, "the default is in the plan"
+    assert found["window"].values["window"] == {"in_flight": "16"}, "the default is in the plan"
     (sweep,) = sweeps(found["window"])
     assert [value for value, _ in sweep.members] == [1, 4, 16, 64]
     assert not sweeps(found["collective"]), "what is chosen is no number"
@@ -184,8 +184,8 @@ def test_patterns_that_differ_in_their_settings_belong_together() -> None:
 def test_without_modes_in_the_plan_the_names_tell() -> None:
     made = patterned()
     made.plans[0].modes = []
-    found = {family.name: family for family in families(made)}
-    assert found["window"].members["window"] == {"in_flight": "default"}
+    found = {settings.name: settings for settings in Reading(made).pattern_settings}
+    assert found["window"].values["window"] == {"in_flight": "default"}
     assert not sweeps(found["window"]), "three numbers and a default"
     assert [len(sweep.members) for sweep in sweeps(found["pingpong"])] == [8]
 

@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::uint64_t mib = 1U << 20;
 
-const np_module& plain_module() {
-  static const np_module module = [] {
-    np_module m{};
+const Layer& plain_module() {
+  static const Layer module = [] {
+    Layer m;
     m.name = "plain";
     return m;
   }();
@@ -322,18 +322,20 @@ struct Allocations {
 };
 Allocations allocations;
 
-const np_module& allocating_module() {
-  static const np_module module = [] {
-    np_module m{};
+const Layer& allocating_module() {
+  static const Layer module = [] {
+    Layer m;
     m.name = "allocating";
-    m.alloc = [](np_endpoint*, std::size_t bytes, void** memory) {
+    np_memory& own = m.memory_kinds.emplace_back();
+    own.host_access = 1;
+    own.alloc = [](np_endpoint*, std::size_t bytes, void** memory) {
       if (allocations.allowed-- <= 0) return NP_NO_MEMORY;
       *memory = std::aligned_alloc(4096, bytes);
       ++allocations.live;
       allocations.bytes.push_back(bytes);
       return NP_OK;
     };
-    m.free = [](np_endpoint*, void* memory, std::size_t bytes) {
+    own.free = [](np_endpoint*, void* memory, std::size_t bytes) {
       std::free(memory);
       --allocations.live;
       EXPECT_EQ(bytes, allocations.bytes.back());

@@ -7,19 +7,34 @@ namespace netpipe {
 namespace {
 
 TEST(Operations, AreThoseThatAreThere) {
-  np_module table{};
-  EXPECT_TRUE(operations(table).empty());
-  EXPECT_TRUE(mark_operation(table, "get"));
-  EXPECT_TRUE(mark_operation(table, "bootstrap"));
-  EXPECT_NE(table.get, nullptr);
-  EXPECT_EQ(operations(table), (std::vector<std::string_view>{"bootstrap", "get"}));
+  Layer layer;
+  EXPECT_TRUE(operations(layer).empty());
+  EXPECT_TRUE(mark_operation(layer, "get"));
+  EXPECT_TRUE(mark_operation(layer, "bootstrap"));
+  EXPECT_NE(layer.get, nullptr);
+  EXPECT_EQ(operations(layer), (std::vector<std::string_view>{"bootstrap", "get"}));
 }
 
 TEST(Operations, OfAnotherNameAreNone) {
-  np_module table{};
-  EXPECT_FALSE(mark_operation(table, "options"));
-  EXPECT_FALSE(mark_operation(table, ""));
-  EXPECT_TRUE(operations(table).empty());
+  Layer layer;
+  EXPECT_FALSE(mark_operation(layer, "options"));
+  EXPECT_FALSE(mark_operation(layer, ""));
+  EXPECT_TRUE(operations(layer).empty());
+}
+
+TEST(Operations, OfTwoTablesWithOneNameAreToldApart) {
+  Layer layer;
+  EXPECT_TRUE(mark_operation(layer, "prepare_collective"));
+  EXPECT_EQ(layer.prepare, nullptr);
+  EXPECT_EQ(operations(layer), (std::vector<std::string_view>{"prepare_collective"}));
+}
+
+TEST(Operations, OfMemoryMakeItTheLayersOwn) {
+  Layer layer;
+  EXPECT_TRUE(mark_operation(layer, "alloc"));
+  EXPECT_TRUE(mark_operation(layer, "free"));
+  EXPECT_EQ(layer.memory_kinds.size(), 1U);
+  EXPECT_EQ(operations(layer), (std::vector<std::string_view>{"alloc", "free"}));
 }
 
 TEST(TypeNames, GoBothWays) {

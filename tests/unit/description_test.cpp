@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalog/description.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -29,7 +30,7 @@ std::string same(const char* a, const char* b) {
   return a == nullptr || std::strcmp(a, b) == 0 ? "" : std::string(a) + " and " + b;
 }
 
-void expect_same_table(const np_module& a, const np_module& b) {
+void expect_same_table(const Layer& a, const Layer& b) {
   EXPECT_EQ(same(a.summary, b.summary), "");
   EXPECT_EQ(same(a.version, b.version), "");
   EXPECT_EQ(same(a.below, b.below), "");
@@ -43,11 +44,19 @@ void expect_same_table(const np_module& a, const np_module& b) {
     const np_option& x = a.options[i];
     const np_option& y = b.options[i];
     EXPECT_EQ(same(x.name, y.name) + same(x.default_value, y.default_value) + same(x.choices, y.choices), "");
-    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help), "");
+    EXPECT_EQ(same(x.unit, y.unit) + same(x.help, y.help) + same(x.unsupported, y.unsupported), "");
     EXPECT_EQ(x.type, y.type);
     EXPECT_EQ(x.min, y.min);
     EXPECT_EQ(x.max, y.max);
     EXPECT_EQ(x.tunable, y.tunable);
+    EXPECT_EQ(x.applies_to, y.applies_to);
+    EXPECT_EQ(same(x.unsupported, y.unsupported), "");
+  }
+  EXPECT_EQ(a.process_model, b.process_model);
+  ASSERT_EQ(a.ncounters, b.ncounters);
+  for (std::uint32_t i = 0; i < a.ncounters; ++i) {
+    EXPECT_EQ(same(a.counters[i].name, b.counters[i].name) + same(a.counters[i].unit, b.counters[i].unit), "");
+    EXPECT_EQ(a.counters[i].kind, b.counters[i].kind);
   }
 }
 
@@ -56,15 +65,33 @@ TEST(Description, SaysAllThatTheTableSays) {
     const Result<Registry> registry = Registry::load_as(file, "");
     ASSERT_TRUE(registry) << registry.failure().sentence;
     const LoadedModule& loaded = registry->modules()[0];
-    const auto described = parsed(describe_table(*loaded.table, loaded.path, "mpi@y"));
+    const auto described = parsed(describe_layer(*loaded.layer, loaded.path, "mpi@y"));
     ASSERT_TRUE(described) << described.failure().sentence;
-    EXPECT_STREQ((*described)->table().name, "mpi@y");
+    EXPECT_STREQ((*described)->layer().name, "mpi@y");
     EXPECT_EQ((*described)->file(), loaded.path);
-    expect_same_table(*loaded.table, (*described)->table());
-    const auto again = parsed(describe_table((*described)->table(), loaded.path, ""));
+    expect_same_table(*loaded.layer, (*described)->layer());
+    const auto again = parsed(describe_layer((*described)->layer(), loaded.path, ""));
     ASSERT_TRUE(again) << again.failure().sentence;
-    expect_same_table((*described)->table(), (*again)->table());
+    expect_same_table((*described)->layer(), (*again)->layer());
   }
+}
+
+TEST(Description, KeepsWhatAnOptionAppliesToAndWhyItCannotBeSet) {
+  const std::string good =
+      "netpipe-module 1\nname mpi@x\nfile /x.so\nsummary s\nversion v\nranks 2 2\noperations open close bootstrap "
+      "send recv\n";
+  const auto module = parsed(good +
+                             "option\ttype\tint\t1\t1\t9\t\t\tyes\thelp\tmessages|one_sided\t\n"
+                             "option\tpath\tint\t1\t1\t9\t\t\tno\thelp\t\tit has one path\n"
+                             "option\told\tint\t1\t1\t9\t\t\tno\thelp\n");
+  ASSERT_TRUE(module) << module.failure().sentence;
+  const np_option* const options = (*module)->layer().options;
+  EXPECT_EQ(options[0].applies_to, unsigned{NP_USES_MESSAGES | NP_USES_ONE_SIDED});
+  EXPECT_EQ(options[0].unsupported, nullptr);
+  EXPECT_EQ(options[1].applies_to, 0U);
+  EXPECT_STREQ(options[1].unsupported, "it has one path");
+  EXPECT_EQ(options[2].applies_to, 0U);
+  EXPECT_EQ(options[2].unsupported, nullptr);
 }
 
 TEST(Description, IsRefusedWithTheLineThatIsWrong) {
@@ -78,17 +105,24 @@ TEST(Description, IsRefusedWithTheLineThatIsWrong) {
   };
   const std::string option = "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\n";
   ASSERT_TRUE(parsed(good + option));
+  const auto newer = parsed(good + "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\t\tit has none\n");
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(same((*newer)->layer().options[0].unsupported, "it has none"), "");
   for (const Case& one : {
-           Case{"", "line 1: it begins otherwise"},
-           Case{"netpipe-module 2\n", "line 1: it begins otherwise"},
+           Case{"", "line 1: it does not begin with"},
+           Case{"netpipe-module 2\n", "line 1: it does not begin with"},
            Case{good + "ranks many\n", "line 8: ranks are two numbers"},
            Case{good + "ranks 0 4\n", "line 8: ranks are two numbers"},
+           Case{good + "abi 3\n", "line 8: the module was built for module ABI 3, this netpipe has 4"},
+           Case{good + "process-model odd\n", "line 8: 'odd' is not a process model"},
+           Case{good + "counter\tname\t1\n", "line 8: a counter has 2 fields instead of 4"},
+           Case{good + "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\tmagic\t\n", "applies to 'magic'"},
            Case{head + "operations open sing\n", "line 7: there is no operation 'sing'"},
-           Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 9"},
-           Case{good + "option\tname\tword\t1\t1\t9\t\t\tyes\thelp\n", "'word' is no type"},
-           Case{good + "option\tname\tint\t1\tx\t9\t\t\tyes\thelp\n", "no pair of numbers"},
-           Case{good + "option\tName\tint\t1\t1\t9\t\t\tyes\thelp\n", "an option without a good name"},
-           Case{head + "operations open close send recv\n", "a bootstrap of the library's own"},
+           Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 11"},
+           Case{good + "option\tname\tword\t1\t1\t9\t\t\tyes\thelp\n", "'word' is not a type"},
+           Case{good + "option\tname\tint\t1\tx\t9\t\t\tyes\thelp\n", "not a pair of numbers"},
+           Case{good + "option\tName\tint\t1\t1\t9\t\t\tyes\thelp\n", "an option whose name is missing or malformed"},
+           Case{head + "operations open close send recv\n", "several ranks need address and connect"},
            Case{"netpipe-module 1\nname mpi@x\nsummary s\nversion v\nranks 2 2\n", "it names no file"},
        }) {
     const auto module = parsed(one.text);
@@ -104,7 +138,7 @@ TEST(Description, NeverCrashesWhateverItReads) {
   std::mt19937_64 random(seed());
   const Result<Registry> registry = Registry::load_as(option_modules + "/many_options.so", "mpi@x");
   ASSERT_TRUE(registry);
-  const std::string good = describe_table(*registry->modules()[0].table, "/x.so", "");
+  const std::string good = describe_layer(*registry->modules()[0].layer, "/x.so", "");
   for (int i = 0; i < 3000; ++i) {
     std::string text = good;
     for (std::uint64_t changes = 1 + random() % 5; changes > 0; --changes) {
@@ -139,7 +173,7 @@ TEST_F(DescribedDirectory, HasItsModulesByTheirDescriptionsOnly) {
   ASSERT_EQ(registry->modules().size(), 1U);
   const LoadedModule* module = registry->find("mpi@x");
   ASSERT_NE(module, nullptr);
-  EXPECT_TRUE(launched(*module->table));
+  EXPECT_TRUE(launched(*module->layer));
   EXPECT_EQ(module->path, "/x.so");
   EXPECT_EQ(module->description, (directory / "mpi@x.module").string());
   ASSERT_EQ(registry->refused().size(), 1U);
@@ -152,7 +186,9 @@ TEST(LoadAs, GivesTheModuleAnotherName) {
   EXPECT_NE(registry->find("troupe@two"), nullptr);
   EXPECT_EQ(registry->find("troupe"), nullptr);
   EXPECT_FALSE(Registry::load_as(test_modules + "/troupe.so", "Two Words"));
-  const Result<Registry> same = Registry::of(registry->find("troupe@two")->table, "here.so", "troupe@three");
+  const auto entry = reinterpret_cast<const np_module* (*)()>(
+      dlsym(dlopen((test_modules + "/troupe.so").c_str(), RTLD_NOW | RTLD_LOCAL), NP_ENTRY));
+  const Result<Registry> same = Registry::of(entry(), "here.so", "troupe@three");
   ASSERT_TRUE(same);
   ASSERT_NE(same->find("troupe@three"), nullptr);
   EXPECT_EQ(same->find("troupe@three")->path, "here.so");

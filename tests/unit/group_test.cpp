@@ -156,13 +156,47 @@ TEST(Group, OfOneRankSaysNothingToAnybody) {
   const std::unique_ptr<Group> group = make_single_group();
   EXPECT_EQ(group->rank(), 0);
   EXPECT_EQ(group->size(), 1);
-  EXPECT_FALSE(group->peer_gone());
+  EXPECT_FALSE(group->any_gone());
   EXPECT_TRUE(group->barrier());
   std::string text = "mine";
   EXPECT_TRUE(group->bcast_text(text));
   EXPECT_EQ(*group->exchange_text("mine"), (std::vector<std::string>{"mine"}));
   EXPECT_FALSE(group->send(0, "x", 1));
   EXPECT_FALSE(group->recv(0, text.data(), 1));
+}
+
+TEST(Subgroup, LeavesTheOtherRanksAlone) {
+  auto groups = star(4);
+  on_all(groups, [&](Group& group) {
+    if (group.rank() >= 2) return;  // they take no part, and would be waited for in vain
+    const std::unique_ptr<Group> pair = make_subgroup(group, 2);
+    EXPECT_EQ(pair->size(), 2);
+    EXPECT_EQ(pair->rank(), group.rank());
+    ASSERT_TRUE(pair->barrier());
+    const Result<std::vector<std::string>> all = pair->agree("rank " + std::to_string(pair->rank()));
+    ASSERT_TRUE(all) << all.failure().sentence;
+    EXPECT_EQ(*all, (std::vector<std::string>{"rank 0", "rank 1"}));
+  });
+}
+
+TEST(Subgroup, OfOneRankNeedsNobody) {
+  auto groups = star(3);
+  const std::unique_ptr<Group> alone = make_subgroup(*groups[0], 1);
+  ASSERT_TRUE(alone->barrier());
+  EXPECT_EQ(*alone->agree(std::string("mine")), (std::vector<std::string>{"mine"}));
+  const Result<std::vector<std::string>> bad = alone->agree(Failure{Exit::usage, "why"});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.failure().sentence, "rank 0: why");
+}
+
+TEST(Subgroup, WatchesOnlyItsOwnRanks) {
+  auto groups = star(3);
+  const std::unique_ptr<Group> pair = make_subgroup(*groups[0], 2);
+  groups[2].reset();
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(pair->any_gone());
+  groups[1].reset();
+  EXPECT_TRUE(pair->any_gone());
 }
 
 TEST(Group, TakesATextOfAMebibyteAndRefusesALongerOne) {
@@ -228,11 +262,11 @@ TEST(Group, GivesUpWhenTheFlagIsRaised) {
 
 TEST(PeerGone, IsFalseWhileNothingOrAnOrdinaryMessageIsThere) {
   auto groups = star(3);
-  EXPECT_FALSE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   const std::array<std::int32_t, 2> report = {0, 7};  // the first word of a good report is 0
   ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
-  EXPECT_FALSE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
   std::array<std::int32_t, 2> got{};
   ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
   EXPECT_EQ(got, report) << "looking took nothing away";
@@ -242,21 +276,21 @@ TEST(PeerGone, IsTrueWhenAReportOfTroubleIsThere) {
   auto groups = star(3);
   const std::array<std::int32_t, 2> report = {4, 0};
   ASSERT_TRUE(groups[2]->send(0, report.data(), sizeof report));
-  EXPECT_TRUE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   std::array<std::int32_t, 2> got{};
   ASSERT_TRUE(groups[0]->recv(2, got.data(), sizeof got));
   EXPECT_EQ(got, report);
-  EXPECT_FALSE(groups[0]->peer_gone());
+  EXPECT_FALSE(groups[0]->any_gone());
 }
 
 TEST(PeerGone, IsTrueAtTheEndOfAConnection) {
   auto groups = star(3);
   groups[2].reset();
-  EXPECT_TRUE(groups[0]->peer_gone());
-  EXPECT_FALSE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[0]->any_gone());
+  EXPECT_FALSE(groups[1]->any_gone());
   groups[0].reset();
-  EXPECT_TRUE(groups[1]->peer_gone());
+  EXPECT_TRUE(groups[1]->any_gone());
 }
 
 }  // namespace

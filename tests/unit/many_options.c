@@ -16,7 +16,8 @@ static const np_option options[] = {
      .max = 1 << 20,
      .unit = "bytes",
      .help = "a size whose default is not written in the shortest way",
-     .tunable = 1},
+     .tunable = 1,
+     .unsupported = "32|64 with wait=poll: polling needs a page"},
     {.name = "wait",
      .type = NP_CHOICE,
      .default_value = "block",
@@ -57,14 +58,14 @@ static const np_module table = {
     .version = "test",
     .options = options,
     .noptions = sizeof options / sizeof *options,
+    .option_bytes = sizeof(np_option),
     .min_ranks = 2,
     .max_ranks = 2,
+    .messages = &(const np_messages){.size = sizeof(np_messages), .send = send_nothing, .recv = recv_nothing},
     .open = open_nothing,
     .close = close_nothing,
     .address = address,
     .connect = connect_nothing,
-    .send = send_nothing,
-    .recv = recv_nothing,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -75,7 +75,7 @@ Mode mode_of(const std::string& text) {
 // The pairs of each turn of the rounds that are not timed; the others are the same again.
 std::vector<std::set<std::pair<int, int>>> turns_of(const std::string& text, int nranks) {
   const Mode mode = mode_of(text);
-  np_module module{};
+  Layer module;
   module.send = hand_over;
   module.recv = take_over;
   Hall hall;
@@ -190,7 +190,7 @@ TEST(Pairs, HalvesCrossTheMiddleAndNeighboursDoNot) {
 }
 
 TEST(Pairs, OfAnOddNumberOfRanksOnlyAllMeetAll) {
-  np_module module{};
+  Layer module;
   module.name = "some";
   for (const char* text : {"pairs", "pairs:pairing=neighbours"}) {
     const Mode mode = mode_of(text);

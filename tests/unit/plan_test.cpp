@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <utility>
@@ -70,8 +72,8 @@ TEST(Plan, WithPatternNoneOnlyOpensItsVariants) {
   const std::string canonical = canonical_of(text);
   EXPECT_NE(canonical.find("\npattern none\n"), std::string::npos);
   EXPECT_EQ(canonical_of(canonical), canonical);
-  EXPECT_NE(refusal(text + "pattern pingpong\n").find("no other is named beside it"), std::string::npos);
-  EXPECT_NE(refusal(text + "pattern none\n").find("no other is named beside it"), std::string::npos);
+  EXPECT_NE(refusal(text + "pattern pingpong\n").find("it cannot be combined with another pattern"), std::string::npos);
+  EXPECT_NE(refusal(text + "pattern none\n").find("it cannot be combined with another pattern"), std::string::npos);
 }
 
 TEST(Plan, HasTheDefaultsOfTheReference) {
@@ -149,7 +151,7 @@ TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
       {minimal + "Seed 1\n", "unknown key 'Seed'; did you mean 'seed'?"},
       {minimal + "netpipe-plan 1\n", "unknown key 'netpipe-plan'"},
       {minimal + "seed\n", "seed: '' is not a whole number"},
-      {minimal + "seed -1\n", "seed: -1 is outside 0 to"},
+      {minimal + "seed -1\n", "seed: -1 is below 0"},
       {minimal + "seed 9223372036854775808\n", "seed: '9223372036854775808' is not"},
       {minimal + "launch -1\n", "launch: -1 is outside 0 to 1000000"},
       {minimal + "port 0\n", "port: 0 is outside 1 to 65535"},
@@ -158,8 +160,8 @@ TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
       {minimal + "end-size -1\n", "end-size: '-1' is not a size"},
       {minimal + "perturbation x\n", "perturbation: 'x' is not a size"},
       {minimal + "sizes 8,,9\n", "sizes: '' is not a size"},
-      {minimal + "schedule clasic\n", "schedule: there is no schedule 'clasic'; did you mean 'classic'?"},
-      {minimal + "buffers hot\n", "buffers: there is no buffer policy 'hot'"},
+      {minimal + "schedule clasic\n", "schedule: 'clasic' is not one of its choices; did you mean 'classic'?"},
+      {minimal + "buffers hot\n", "buffers: 'hot' is not one of its choices; there are warm, cold"},
       {minimal + "send-offset 2G\n", "send-offset: 2G is outside 0 to 1G"},
       {minimal + "recv-offset 9223372036854775807\n", "recv-offset: 9223372036854775807 is outside 0 to 1G"},
       {minimal + "target 0\n", "target: 0 is outside 1e-05 to 1"},
@@ -170,10 +172,10 @@ TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
       {minimal + "timeout 0\n", "timeout: 0 is outside 0.1 to 3600"},
       {minimal + "verify perhaps\n", "verify: 'perhaps' is neither yes nor no"},
       {minimal + "paced 2\n", "paced: '2' is neither yes nor no"},
-      {minimal + "pin 0,x\n", "pin: '0,x' is no pinning"},
-      {minimal + "pin -1,0\n", "pin: '-1,0' is no pinning"},
-      {minimal + "pin \n", "pin: '' is no pinning"},
-      {minimal + "pin 0\n", "pin names 1 processors for 2 ranks"},
+      {minimal + "pin 0,x\n", "pin: '0,x' names no processors"},
+      {minimal + "pin -1,0\n", "pin: '-1,0' names no processors"},
+      {minimal + "pin \n", "pin: '' names no processors"},
+      {minimal + "pin 0\n", "pin 0 names 1 processor for 2 ranks"},
       {minimal + "pattern pingpung\n", "there is no pattern 'pingpung'; did you mean 'pingpong'?"},
       {head + "variant\n", "there is no module ''"},
       {head + "variant tcpx\n", "there is no module 'tcpx'"},
@@ -254,18 +256,18 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
   EXPECT_EQ(canonical_of(minimal + "schedule powers\nend-size 4\n"),
             "netpipe-plan 1\n"
             "launch 0\n"
-            "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=\n"
+            "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=,ranks=2\n"
             "pattern pingpong:buffers=warm,reuse=100,send_offset=0,recv_offset=0\n"
             "schedule list\n"
             "sizes 1,2,4\n"
             "buffers warm\n"
             "send-offset 0\n"
             "recv-offset 0\n"
-            "verify no\n"
-            "seed 1\n"
-            "target 0.01\n"
+            "target 1%\n"
             "budget 3\n"
             "timeout 10\n"
+            "verify no\n"
+            "seed 1\n"
             "ranks 2\n");
 }
 
@@ -342,11 +344,12 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
   for (
       const std::string part :
       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
-       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":""}}],"patterns":["pingpong"],)",
+       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2"}}],"patterns":["pingpong"],)",
        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
-       R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null]})"}) {
+       R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null],)",
+       R"("stack":{)", R"("state_tolerances":{"bounce":1.4,"copy":1.8}})"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
   }
   EXPECT_EQ(record.find('\n'), std::string::npos);
@@ -362,8 +365,8 @@ TEST(PlanRecord, GivesTheBoundsOfAListAsItsSmallestAndLargestSize) {
       plan_record(plan, *resolved, "", {}));
 }
 
-np_module module_of_ranks(std::int32_t least, std::int32_t most) {
-  np_module m{};
+Layer module_of_ranks(std::int32_t least, std::int32_t most) {
+  Layer m;
   m.name = "some";
   m.min_ranks = least;
   m.max_ranks = most;
@@ -371,13 +374,58 @@ np_module module_of_ranks(std::int32_t least, std::int32_t most) {
 }
 
 TEST(Ranks, AreTwoUnlessTheModuleWantsOneOrMore) {
-  EXPECT_EQ(ranks_of(module_of_ranks(1, 1), 2), 1);
-  EXPECT_EQ(ranks_of(module_of_ranks(1, 8), 2), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, 2), 2), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX), 2), 2);
-  EXPECT_EQ(ranks_of(module_of_ranks(4, INT32_MAX), 2), 4);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, INT32_MAX), 64), 64);
-  EXPECT_EQ(ranks_of(module_of_ranks(2, 8), 64), 8);
+  EXPECT_EQ(possible_ranks(module_of_ranks(1, 1), 2), 1);
+  EXPECT_EQ(possible_ranks(module_of_ranks(1, 8), 2), 2);
+  EXPECT_EQ(possible_ranks(module_of_ranks(2, 2), 2), 2);
+  EXPECT_EQ(possible_ranks(module_of_ranks(2, INT32_MAX), 2), 2);
+  EXPECT_EQ(possible_ranks(module_of_ranks(4, INT32_MAX), 2), 4);
+  EXPECT_EQ(possible_ranks(module_of_ranks(2, INT32_MAX), 64), 64);
+  EXPECT_EQ(possible_ranks(module_of_ranks(2, 8), 64), 8);
+}
+
+TEST(Ranks, AreThePlansUnlessAVariantChoosesItsOwn) {
+  const auto ranks = [](const std::string& lines) {
+    const Result<Resolved> resolved = resolve(parsed(head + lines), registry());
+    EXPECT_TRUE(resolved) << resolved.failure().sentence;
+    std::vector<int> all;
+    for (const Variant& variant : resolved->variants) all.push_back(variant.ranks);
+    return all;
+  };
+  EXPECT_EQ(ranks("variant crowd\nvariant silent\n"), (std::vector<int>{2, 2}));
+  EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant silent\n"), (std::vector<int>{3, 2})) << "silent makes pairs";
+  EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant crowd:ranks=5\n"), (std::vector<int>{3, 5}));
+  EXPECT_EQ(refusal(head + "variant silent:ranks=4\n"),
+            "option 'ranks' of module silent: 4 is not possible, only 2 is");
+}
+
+TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
+  const Plan plan = parsed(head + "variant crowd:ranks=4\nvariant silent\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved) << resolved.failure().sentence;
+  EXPECT_EQ(resolved->nranks, 4);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+                      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"}})",
+                      plan_record(plan, *resolved, "", {}));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4\n", canonical_text(plan, *resolved));
+  const std::string only = canonical_text(plan, *resolved, 0);
+  EXPECT_EQ(only.find("silent"), std::string::npos);
+  EXPECT_EQ(resolve(parsed(only), registry())->variants[0].ranks, 4);
+}
+
+TEST(PlanRecord, SaysWhichLayerStandsOnWhichAlsoOfThoseThatAreNotMeasured) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "netpipe-stack-test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "mpi@one.module") << "netpipe-module 1\nname mpi@one\nfile /no/such.so\nsummary s\n"
+                                              "version v\nbelow tcp\nranks 2 8\ncrosses-hosts yes\n"
+                                              "operations open close bootstrap send recv\n";
+  const Result<Registry> modules = Registry::load({NETPIPE_TEST_MODULES, folder.string()}, {});
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(modules);
+  ASSERT_NE(modules->find("mpi@one"), nullptr) << modules->refused().front().reason;
+  const Plan plan = parsed(head + "variant silent\n");
+  const Result<Resolved> resolved = resolve(plan, *modules);
+  ASSERT_TRUE(resolved);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"("stack":{"mpi@one":"tcp"})", plan_record(plan, *resolved, "", {}));
 }
 
 TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {

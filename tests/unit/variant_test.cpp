@@ -43,9 +43,9 @@ TEST(Variant, WithoutOptionsHasTheDefaultsAndTheModulesName) {
   const Result<Variant> variant = parse_variant("many_options", registry());
   ASSERT_TRUE(variant) << variant.failure().sentence;
   EXPECT_EQ(variant->name, "many_options");
-  EXPECT_EQ(variant->texts, (std::vector<std::string>{"no", "4", "64k", "block", ""}));
+  EXPECT_EQ(variant->texts, (std::vector<std::string>{"no", "4", "64k", "block", "", "2"}));
   EXPECT_EQ(values_of(*variant), (std::vector<std::pair<std::int64_t, std::string>>{
-                                     {0, "no"}, {4, "4"}, {65536, "64k"}, {0, "block"}, {0, ""}}));
+                                     {0, "no"}, {4, "4"}, {65536, "64k"}, {0, "block"}, {0, ""}, {2, "2"}}));
 }
 
 TEST(Variant, ResolvesEveryTypeOfOption) {
@@ -54,7 +54,7 @@ TEST(Variant, ResolvesEveryTypeOfOption) {
   ASSERT_TRUE(variant) << variant.failure().sentence;
   EXPECT_EQ(variant->name, "many_options:poll=yes,depth=-2,buffer=1M,wait=hybrid,device=eth0=x");
   EXPECT_EQ(values_of(*variant), (std::vector<std::pair<std::int64_t, std::string>>{
-                                     {1, "yes"}, {-2, "-2"}, {1 << 20, "1M"}, {2, "hybrid"}, {0, "eth0=x"}}));
+                                     {1, "yes"}, {-2, "-2"}, {1 << 20, "1M"}, {2, "hybrid"}, {0, "eth0=x"}, {2, "2"}}));
 }
 
 TEST(VariantName, FoldsWhatIsTheDefaultHoweverItIsWritten) {
@@ -63,6 +63,22 @@ TEST(VariantName, FoldsWhatIsTheDefaultHoweverItIsWritten) {
     EXPECT_EQ(name_of(text), "many_options") << text;
   }
   EXPECT_EQ(name_of("many_options:depth=4,wait=poll"), "many_options:wait=poll");
+}
+
+TEST(Variant, ChoosesItsNumberOfRanks) {
+  const auto ranks = [](const std::string& text, int by_default) {
+    const Result<Variant> variant = parse_variant(text, registry(), by_default);
+    return variant ? variant->name + " " + std::to_string(variant->ranks) : variant.failure().sentence;
+  };
+  EXPECT_EQ(ranks("crowd", 2), "crowd 2");
+  EXPECT_EQ(ranks("crowd", 5), "crowd 5");
+  EXPECT_EQ(ranks("crowd", 99999), "crowd 64") << "as near as it can";
+  EXPECT_EQ(ranks("crowd:ranks=3", 2), "crowd:ranks=3 3");
+  EXPECT_EQ(ranks("crowd:ranks=2", 2), "crowd 2") << "what the plan says anyway has no name of its own";
+  EXPECT_EQ(ranks("crowd:ranks=2", 4), "crowd:ranks=2 2");
+  EXPECT_EQ(ranks("crowd:ranks=99999", 2), "option 'ranks' of module crowd: 99999 is outside 2 to 64");
+  EXPECT_EQ(ranks("silent:ranks=2", 8), "silent 2");
+  EXPECT_EQ(ranks("silent:ranks=4", 2), "option 'ranks' of module silent: 4 is not possible, only 2 is");
 }
 
 TEST(VariantName, DoesNotDependOnTheOrderOrTheSpelling) {
@@ -101,8 +117,8 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
       {"many_options:dept=1", "module many_options has no option 'dept'; did you mean 'depth'?"},
       {"many_options:", "module many_options has no option ''"},
       {"many_options:depth=1,", "module many_options has no option ''"},
-      {"many_options:colour=red", "has no option 'colour'; there are poll, depth, buffer, wait, device"},
-      {"silent:depth=1", "module silent has no option 'depth'; it has no options"},
+      {"many_options:colour=red", "has no option 'colour'; there are poll, depth, buffer, wait, device, ranks"},
+      {"silent:depth=1", "module silent has no option 'depth'; there is only ranks"},
       {"many_options:depth", "option 'depth' of module many_options needs a value: depth=VALUE"},
       {"many_options:depth=65", "option 'depth' of module many_options: 65 is outside -2 to 64"},
       {"many_options:depth=-3", "-3 is outside -2 to 64"},
@@ -115,12 +131,13 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
       {"many_options:wait=pol", "'pol' is not one of its choices; did you mean 'poll'?"},
       {"many_options:wait=", "'' is not one of its choices; there are block, poll, hybrid"},
       {"many_options:wait=block|poll", "is not one of its choices"},
+      {"many_options:buffer=64,wait=poll", "cannot take buffer=64 with wait=poll: polling needs a page"},
   };
   for (const auto& [text, said] : bad) EXPECT_PRED_FORMAT2(testing::IsSubstring, said, refusal(text)) << text;
 }
 
-TEST(Mode, IsAPatternWithSettings) {
-  const Result<Mode> mode = parse_mode(" window : directions=both , in_flight = 64 ");
+TEST(ChosenPattern, IsAPatternWithSettings) {
+  const Result<ChosenPattern> mode = parse_pattern(" window : directions=both , in_flight = 64 ");
   ASSERT_TRUE(mode) << mode.failure().sentence;
   EXPECT_STREQ(mode->pattern->name, "window");
   EXPECT_EQ(mode->name, "window:in_flight=64,directions=both");
@@ -129,13 +146,13 @@ TEST(Mode, IsAPatternWithSettings) {
   EXPECT_EQ(mode->pattern->operations(part), 64U);
   EXPECT_EQ(mode->pattern->messages_per_operation(part), 2U);
   EXPECT_EQ(mode->pattern->departures(part), 64U);
-  const Result<Mode> plain = parse_mode("window");
+  const Result<ChosenPattern> plain = parse_pattern("window");
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->name, "window");
   EXPECT_EQ(plain->pattern->departures(plain->part(1, 2, 8)), 0U) << "one way: rank 1 only receives";
 }
 
-TEST(Mode, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
+TEST(ChosenPattern, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"windw", "there is no pattern 'windw'; did you mean 'window'?"},
       {"", "there is no pattern ''"},
@@ -146,7 +163,7 @@ TEST(Mode, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
       {"window:directions=all", "option 'directions' of pattern window: 'all' is not one of its choices"},
   };
   for (const auto& [text, said] : bad) {
-    const Result<Mode> mode = parse_mode(text);
+    const Result<ChosenPattern> mode = parse_pattern(text);
     ASSERT_FALSE(mode) << text;
     EXPECT_PRED_FORMAT2(testing::IsSubstring, said, mode.failure().sentence) << text;
   }

@@ -70,14 +70,14 @@ TEST(Yardstick, OfOneRankHasTheClockAndTheCopyRate) {
 }
 
 TEST(Yardstick, OfTwoRanksIsMeasuredTogetherAgainAndAgain) {
-  Arena* arena = make_arena();
-  ASSERT_NE(arena, nullptr);
+  SharedPage* page = make_shared_page();
+  ASSERT_NE(page, nullptr);
   const volatile int abort = 0;
   for (int i = 0; i < 3; ++i) {
     Yardstick here;
     Yardstick there;
-    std::thread other([&] { measure_together(*arena, 1, &abort, true, there); });
-    measure_together(*arena, 0, &abort, true, here);
+    std::thread other([&] { measure_together(*page, 1, &abort, true, there); });
+    measure_together(*page, 0, &abort, true, here);
     other.join();
     ASSERT_TRUE(here.bounce_ns);
     ASSERT_TRUE(here.wakeup_ns);
@@ -89,10 +89,10 @@ TEST(Yardstick, OfTwoRanksIsMeasuredTogetherAgainAndAgain) {
 TEST(Yardstick, IsUnknownWhenItIsBrokenOff) {
   const volatile int abort = 1;  // nobody answers, and the flag is up
   for (const int rank : {0, 1}) {
-    Arena* arena = make_arena();
-    ASSERT_NE(arena, nullptr);
+    SharedPage* page = make_shared_page();
+    ASSERT_NE(page, nullptr);
     Yardstick y;
-    measure_together(*arena, rank, &abort, false, y);
+    measure_together(*page, rank, &abort, false, y);
     EXPECT_FALSE(y.bounce_ns);
     EXPECT_FALSE(y.wakeup_ns);
   }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. A command is one file in this folder: NAME.py, or NAME_.py where NAME is a word of Python, with a
-click command named `command` in it. It is found by itself, and loaded when it is asked for. Files that begin with _ are
-no commands.
+"""The command line. A command is one file in this folder: NAME.py, or NAME_.py when NAME is a Python keyword, with a
+click command named `command`. It is found without being registered, and loaded when it is needed. Files whose names
+begin with _ are not commands. What commands that measure have in common is in _measuring.py.
 
 A command returns its exit code (None is 0) or raises Failure. Sentences for people go to standard error, as
 `netpipe: sentence`; standard output is data.
@@ -55,19 +55,21 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise _ReaderGoneError from None  # click would exit with 1, and that is a gate that failed
+            raise _ReaderGoneError from None  # click would exit with 1, which means a failed gate
 
 
 class _ReaderGoneError(Exception):
-    """The reader of our output has seen enough (`netpipe list | head`); nothing is left to be said to it."""
+    """The reader of our output has closed it (`netpipe list | head`), which is not an error."""
 
 
 def _name_variables(command: click.Command, name: str) -> None:
-    """The environment variable of an option is named as the option is, whatever its parameter is called here."""
+    """Names the environment variable of each option after the option, not after its Python parameter."""
     for option in command.params:
         if isinstance(option, click.Option) and option.envvar is None:
             spelled = max(option.opts, key=len).lstrip("-").replace("-", "_")
             option.envvar = f"NETPIPE_{name}_{spelled}".upper()
+        elif isinstance(option, click.Argument) and option.name == "variants":
+            option.envvar = f"NETPIPE_{name}_VARIANTS".upper()
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -85,25 +87,32 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
-    epilog="First: netpipe run. Options also come from the environment (NETPIPE_RUN_TARGET=1%) and from a TOML "
+    epilog="Start with: netpipe run. Options also come from the environment (NETPIPE_RUN_TARGET=1%) and from a TOML "
     "file (netpipe.toml in this folder, or --config): docs/reference/cli.md.",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 @config_option
 def group() -> None:
-    """How much of what the hardware can move reaches the application, and which layer loses the rest."""
+    """Measure how much of what the hardware can move reaches the application, and which layer loses the rest."""
 
 
 def say(sentence: str) -> None:
-    """A sentence for people."""
+    """Prints a sentence for people."""
     print(f"netpipe: {sentence}", file=sys.stderr, flush=True)
 
 
 def call(arguments: Sequence[str] | None = None) -> int:
-    """One command line, to its exit code."""
+    """Runs one command line and returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that has no 'µ' shows '?'
+            stream.reconfigure(errors="replace")  # a terminal without 'µ' shows '?'
     try:
         given = list(sys.argv[1:] if arguments is None else arguments)
         returned: Any = group.main(given, prog_name="netpipe", standalone_mode=False, obj=list(given))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words for the shell to complete, from what the worker lists. Where there is no worker there are none."""
+"""Words for the shell to complete: what the worker lists, and what a run file has. Without these there are none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,7 +33,7 @@ def _names(kinds: tuple[str, ...], incomplete: str) -> list[CompletionItem]:
 
 
 def _with_settings(kind: str, incomplete: str) -> list[CompletionItem]:
-    """A name, behind its colon its options, and behind their equals signs the values that they can choose from."""
+    """A name; after its colon its options, and after an equals sign the values of a choice."""
     name, colon, settings = incomplete.partition(":")
     if not colon:
         return _names((kind,), incomplete)
@@ -68,3 +70,39 @@ def complete_variants(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 def complete_patterns(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _with_settings("patterns", incomplete)
+
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def complete_measured(what: str) -> Completer:
+    """Completes the `variant`s or `pattern`s of the run files that are named earlier on the line."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        named = context.params.get("runs") or context.params.get("run") or "run.jsonl"
+        paths = [named] if isinstance(named, str) else named
+        found = dict.fromkeys(name for path in paths for name in _measured(Path(path), what))
+        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+    return complete
+
+
+def _measured(path: Path, what: str) -> list[str]:
+    """From the plan at the start of the file; an imported run has no plan, so its points are read."""
+    from netpipe.records import NotARun, Plan, Point, Sample, read
+
+    found: dict[str, None] = {}
+    planned = False
+    try:
+        for record in read(path):
+            if isinstance(record, Plan):
+                planned = True
+                names = [one.variant for one in record.variants] if what == "variant" else record.patterns
+                found.update(dict.fromkeys(names))
+            elif isinstance(record, (Point, Sample)):
+                if planned:
+                    break
+                found[getattr(record, what)] = None
+    except (OSError, NotARun):
+        return []
+    return list(found)

@@ -5,7 +5,7 @@
     target = "1%"
     pattern = ["pingpong", "stream"]
 
-What the command line says goes before the environment, and that before the file.
+The command line overrides the environment, and that overrides the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netpipe.failure import USAGE, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HERE = Path("netpipe.toml")  # taken where it is there and no other is named
+HERE = Path("netpipe.toml")  # read when it exists and no other file is named
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
@@ -36,11 +36,11 @@ def _parse(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise Failure(USAGE, f"the configuration {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Failure(USAGE, f"the configuration {path} is no UTF-8 text") from None
+        raise Failure(USAGE, f"the configuration {path} is not UTF-8 text") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Failure(USAGE, f"the configuration {path} is no TOML: {error}") from None
+        raise Failure(USAGE, f"the configuration {path} is not valid TOML: {error}") from None
 
 
 def _did_you_mean(word: str, known: list[str]) -> str:
@@ -48,20 +48,24 @@ def _did_you_mean(word: str, known: list[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
 
 
-def _table(path: Path, name: str, table: Any, command: click.Command) -> dict[str, Any]:
+def _table(
+    path: Path, name: str, table: Any, command: click.Command, parent: click.Context
+) -> dict[str, Any]:
     """One table of the file as defaults for a command, by the names of its parameters."""
     if not isinstance(table, dict):
-        raise Failure(USAGE, f"the configuration {path}: '{name}' is no table; write [{name}]")
+        raise Failure(USAGE, f"the configuration {path}: '{name}' is not a table; write [{name}]")
+    try:
+        parameters = command.get_params(click.Context(command, parent, name))
+    except Failure:  # no worker: the command will say so, or explain itself without the worker's options
+        return {}
     options = {
         spelled.removeprefix("--"): option
-        for option in command.params
+        for option in parameters
         if isinstance(option, click.Option) and option.expose_value
         for spelled in [*option.opts, *option.secondary_opts]
         if spelled.startswith("--")
     }
-    arguments = {
-        argument.name: argument for argument in command.params if isinstance(argument, click.Argument)
-    }
+    arguments = {argument.name: argument for argument in parameters if isinstance(argument, click.Argument)}
     known: dict[str, click.Parameter] = {**options, **{key: value for key, value in arguments.items() if key}}
     defaults: dict[str, Any] = {}
     for key, value in table.items():
@@ -82,7 +86,7 @@ def _takes_many(parameter: click.Parameter) -> bool:
 
 
 def read(path: Path, group: click.Group, context: click.Context) -> dict[str, Any]:
-    """The defaults of every command. Raises Failure (2) for what is not understood, so that no typing error is lost."""
+    """The defaults of every command. Raises Failure (2) for unknown names, so that a typing error is noticed."""
     commands = group.list_commands(context)
     defaults: dict[str, Any] = {}
     for name, table in _parse(path).items():
@@ -90,12 +94,12 @@ def read(path: Path, group: click.Group, context: click.Context) -> dict[str, An
         if command is None:
             hint = _did_you_mean(name, commands)
             raise Failure(USAGE, f"the configuration {path}: there is no command '{name}'; {hint}")
-        defaults[name] = _table(path, name, table, command)
+        defaults[name] = _table(path, name, table, command, context)
     return defaults
 
 
 def _apply(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if context.resilient_parsing:  # the shell completes a word: options of the file do not matter
+    if context.resilient_parsing:  # the shell completes a word: options from the file do not matter
         return
     top = context.find_root()
     if value is None and context is not top:
@@ -116,5 +120,5 @@ config_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_apply,
-    help=f"Take options from this TOML file instead of ./{os.fspath(HERE)}.",
+    help=f"Read options from this TOML file instead of ./{os.fspath(HERE)}.",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe doctor: what can be measured here, what is missing, and what on this machine spoils measurements."""
+"""netpipe doctor: checks what can be measured here, what is missing, and what on this machine disturbs measurements."""
 
 from __future__ import annotations
 
@@ -20,41 +20,37 @@ if TYPE_CHECKING:
     from netpipe.findings.doctor import Diagnosis
     from netpipe.libraries.adding.discover import Found
 
-MARKS = {
-    "severe": ("✗", "bold red"),
-    "warning": ("!", "yellow"),
-    "note": ("·", "dim"),
-    "good": ("✓", "green"),
-}
+MARKS = {"warning": ("!", "yellow"), "note": ("·", "dim"), "good": ("✓", "green")}
 PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 
 
 @click.command
-@click.option("--strict", is_flag=True, help="Exit with 1 if anything spoils measurements severely.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything disturbs measurements severely.")
 @click.option(
     "--yardstick/--no-yardstick",
     default=True,
-    help="Measure for a moment what two processors can do with no layer between them  [yes]",
+    help="Measure for a moment what two processors can do without a layer between them  [yes]",
 )
 @click.option(
     "--module",
     "files",
     multiple=True,
     metavar="FILE",
-    help="A module outside the installation; may be repeated.",
+    help="Also load this module, from outside the installation; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool) -> int:
-    """Say what can be measured here, what is missing, and what on this machine spoils measurements.
+    """Check what can be measured here, and what gets in the way.
 
-    Exits with 0 where something can be measured, with 3 where nothing can.
+    Shows the host, the modules that can be used, what is missing and how to get it, the MPI libraries of this machine,
+    and everything known to disturb measurements. Exits with 0 when something can be measured, with 3 when nothing can.
     """
     from netpipe import native
     from netpipe.findings.doctor import diagnose
     from netpipe.libraries.adding import added, discover
 
     paths = [str(Path(file).absolute()) for file in files]
-    # First of all: the load that our own questions make is not what we want to see.
+    # First of all, before our own questions add to the load.
     environment = native.environment()
     listing = native.list_(paths)
     there = list(added.checked())
@@ -63,12 +59,16 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
     if as_json:
+        import msgspec
+
         answer = {
             "host": socket.gethostname(),
             "possible": diagnosis.possible,
             "exit": code,
-            **asdict(diagnosis),
-            "mpi": [{**asdict(library), "mpicc": str(library.mpicc)} for library in libraries],
+            "layers": [asdict(layer) for layer in diagnosis.layers],
+            "missing": [asdict(missing) for missing in diagnosis.missing],
+            "findings": msgspec.to_builtins(diagnosis.findings),
+            "mpi": [library.as_json() for library in libraries],
             "yardstick": measured,
             "yardstick_problem": problem,
             "facts": {name: fact for name, fact in environment.items() if name != "spoilers"},
@@ -81,7 +81,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     print_host(out, environment, measured, problem)
     print_layers(out, diagnosis)
     print_libraries(out, libraries, {one.module.name: one.advice for one in there if one.advice})
-    print_spoilers(out, diagnosis)
+    print_disturbances(out, diagnosis)
     print_verdict(out, diagnosis)
     return code
 
@@ -89,18 +89,10 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
 def take_yardstick(
     listing: Mapping[str, Any], files: list[str]
 ) -> tuple[dict[str, float | None] | None, str | None]:
-    """The yardsticks (METHOD rule 17) of a run of a few milliseconds, and None; or None and why there are none."""
-    from tempfile import TemporaryDirectory
+    """The yardsticks of a run of a few milliseconds, and None; or None and why there are none."""
+    from netpipe.session import Request, Session
 
-    import msgspec
-
-    from netpipe import native, records
-    from netpipe.launch import find
-    from netpipe.launch.interrupt import Interrupt
-    from netpipe.launch.measure import Measurement
-    from netpipe.launch.plan import Plan
-
-    # What is measured does not matter; two ranks are needed, as the yardsticks are about what lies between them.
+    # It does not matter what is measured, but two ranks are needed: yardsticks are about what lies between them.
     pairs = [
         (module["name"], module["patterns"][0])
         for module in listing["modules"]
@@ -110,32 +102,18 @@ def take_yardstick(
         and not module.get("launched")  # an mpirun for a few milliseconds, and it may be broken
     ]
     if not pairs:
-        return None, "no module here has two ranks"
+        return None, "no module here takes two ranks"
     name, pattern = pairs[0]
-    lines = (
-        ("variant", name),
-        ("pattern", pattern),
-        ("schedule", "list"),
-        ("sizes", "8"),
-        ("budget", "0.05"),
-    )
-    plan = Plan((*lines, *(("module-file", file) for file in files)))
+    request = Request([name], [pattern], {"sizes": "8", "budget": "0.05"}, modules=files)
     try:
-        with TemporaryDirectory(prefix="netpipe-doctor-") as folder, Interrupt() as interrupt:
-            resolved = msgspec.convert(native.plan(plan.text()), records.Plan)
-            measurement = Measurement(
-                plan, resolved, Path(folder) / "run.jsonl", find("local"), 1, lambda _: None
-            )
-            code = measurement.measure(interrupt)
+        result = Session(request).measure()
     except Failure as failure:
         return None, failure.sentence
-    except msgspec.ValidationError as error:
-        return None, f"the worker resolved the plan to what is none ({error}); is it of this version?"
-    if code == INTERRUPTED:
+    if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
-    if code != DONE or not measurement.run.yardsticks:
-        return None, next((error.message for error in measurement.run.errors), "the worker took none")
-    last = measurement.run.yardsticks[-1]
+    if result.exit_code != DONE or not result.run.yardsticks:
+        return None, next((error.message for error in result.run.errors), "the worker took none")
+    last = result.run.yardsticks[-1]
     names = ("clock_ns", "clock_resolution_ns", "bounce_ns", "copy_bytes_per_s", "wakeup_ns")
     return {name: getattr(last, name) for name in names}, None
 
@@ -167,30 +145,32 @@ def print_layers(out: Console, diagnosis: Diagnosis) -> None:
 
     out.print()
     if diagnosis.layers:
-        made = Rows(("can be measured", "left"), ("patterns", "left"), ("what it is", "left"))
+        made = Rows(("can be measured", "name"), ("patterns", "left"), ("what it is", "left"))
         for layer in diagnosis.layers:
-            made.add_row(layer.name, " ".join(layer.patterns) or "none", layer.summary)
+            made.add_row(layer.name, Text(" ".join(layer.patterns) or "none"), Text(layer.summary))
         out.print(made)
     else:
         out.print(Text("Nothing can be measured: there is no usable module.", style="bold red"))
     if diagnosis.missing:
         out.print()
-        out.print(Text("cannot be measured", style="bold"))
+        out.print(Text("cannot be measured here", style="bold"))
         for one in diagnosis.missing:
             out.print(marked("note", Text(f"{one.what}: ", style="bold").append(one.why, style="not bold")))
 
 
 def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[str, str]) -> None:
-    """What there is of MPI, and how it is added. `advice` is about modules, by their names."""
+    """The MPI libraries of this machine, and how to add them. `advice` is about modules, by name."""
     from rich.text import Text
 
     out.print()
     if not libraries:
-        out.print("No MPI library was found. docs/how-to/mpi.md says how to get one without being root.")
+        out.print(
+            "No MPI library was found. docs/how-to/mpi.md says how to install one without root permissions."
+        )
         return
     out.print(Text("MPI libraries", style="bold"))
     for library in libraries:
-        what = Text(library.title or str(library.mpicc), style="bold")
+        what = Text(library.title or str(library.compiler), style="bold")
         if library.module:
             what.append(f" is {library.module}", style="not bold")
             if library.module in advice:
@@ -201,41 +181,39 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
         if library.problem:
             out.print(marked("warning", what.append(f"{library.problem}.", style="not bold")))
             continue
-        what.append("it is not measured until it is added", style="not bold")
+        what.append("add it to measure it", style="not bold")
         what.append("\n→ ", style="not bold dim").append(library.command, style="not bold cyan")
         out.print(marked("note", what))
 
 
-def print_spoilers(out: Console, diagnosis: Diagnosis) -> None:
+def print_disturbances(out: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
+    from netpipe.render.terminal.findings import print_findings
+
     out.print()
-    if not diagnosis.spoilers:
-        out.print(marked("good", Text("Nothing that is known to spoil measurements was found.")))
+    if not diagnosis.findings:
+        out.print(marked("good", Text("Nothing is known to disturb measurements here.")))
         return
-    out.print(Text("spoils measurements", style="bold"))
-    for spoiler in diagnosis.spoilers:
-        what = Text(f"{spoiler.what}. ", style="bold" if spoiler.severity != "note" else "")
-        what.append(spoiler.why, style="not bold")
-        if spoiler.fix:
-            what.append("\n→ ", style="not bold dim").append(spoiler.fix, style="not bold cyan")
-        out.print(marked(spoiler.severity, what))
+    out.print(Text("disturbs measurements", style="bold"))
+    print_findings(out, diagnosis.findings)
 
 
 def print_verdict(out: Console, diagnosis: Diagnosis) -> None:
     out.print()
+    from netpipe.units import counted
+
     found = ", ".join(
-        f"{count} {severity if count == 1 else PLURALS[severity]}"
-        for severity, count in diagnosis.counts.items()
+        counted(count, severity, PLURALS[severity]) for severity, count in diagnosis.counts.items()
     )
     layers = len(diagnosis.layers)
-    words = f"{layers} module{'' if layers == 1 else 's'} can be measured" + (f"; {found}" if found else "")
+    words = f"{counted(layers, 'module')} can be measured" + (f"; {found}" if found else "")
     if diagnosis.possible:
         words += ". Measure with: netpipe run" + (
-            "; what is severe above is better dealt with first" if diagnosis.severe else ""
+            "; deal with what is severe first" if diagnosis.severe else ""
         )
     elif layers:
-        words += ", but only netpipe itself: build the other modules, or name one with --module"
+        words += ", but only netpipe's own overhead: build the other modules, or name one with --module"
     else:
         words += ": build the modules (make build), or name one with --module"
     out.print(f"{words}.", soft_wrap=False, markup=False)
@@ -253,7 +231,7 @@ def marked(severity: str, text: Any) -> Any:
 
 
 def yardstick_words(measured: Mapping[str, float | None]) -> str:
-    from netpipe.render.units import rate_text, time_text
+    from netpipe.units import rate_text, time_text
 
     parts = []
     if measured["bounce_ns"] is not None:
@@ -268,7 +246,7 @@ def yardstick_words(measured: Mapping[str, float | None]) -> str:
 
 
 def described(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The facts that most numbers depend on, a line each. Lines of which nothing is known are left out."""
+    """The facts that most numbers depend on, a line each; lines without a known fact are left out."""
     for name, parts in (
         ("processor", _processor(facts)),
         ("clock speed", _speed(facts)),
@@ -283,14 +261,14 @@ def described(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def fact(facts: Any, path: str) -> Any:
-    """The fact with this dotted name; None where it is not known."""
+    """The fact with this dotted name; None when it is not known."""
     for word in path.split("."):
         facts = facts.get(word) if isinstance(facts, dict) else None
     return facts
 
 
 def _processor(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     yield fact(facts, "cpu.model") or ""
     cores, sockets, logical = (fact(facts, f"cpu.{name}") for name in ("cores", "sockets", "logical"))
@@ -319,7 +297,7 @@ def _speed(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _memory(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     total, available = fact(facts, "memory.total_bytes"), fact(facts, "memory.available_bytes")
     if total:
@@ -343,7 +321,7 @@ def _kernel(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _network(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import rate_text
+    from netpipe.units import rate_text
 
     for interface in fact(facts, "network.interfaces") or []:
         if interface.get("name") == "lo" or interface.get("state") == "down":
@@ -362,7 +340,7 @@ def _network(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
     if cpus := fact(facts, "limits.allowed_cpus"):
         yield f"processors {cpus}"

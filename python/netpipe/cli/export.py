@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
 from netpipe.failure import USAGE, Failure
 
@@ -18,13 +19,25 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("run", metavar="RUN", default="run.jsonl", type=click.Path())
+@click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path())
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="[default: the ending of --output, or csv]"
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
-@click.option("--variant", multiple=True, metavar="VARIANT", help="Only this variant; may be repeated.")
-@click.option("--pattern", multiple=True, metavar="NAME", help="Only this pattern; may be repeated.")
+@click.option(
+    "--variant",
+    multiple=True,
+    metavar="VARIANT",
+    shell_complete=complete_measured("variant"),
+    help="Only this variant; may be repeated.",
+)
+@click.option(
+    "--pattern",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_measured("pattern"),
+    help="Only this pattern; may be repeated.",
+)
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
 @click.option(
     "--table",

@@ -30,16 +30,19 @@ if TYPE_CHECKING:
 @click.option(
     "--variant", metavar="NAME", help="The variant of the curve in an np.out.  [default: the name of FILE]"
 )
-@click.option("--pattern", metavar="NAME", default="pingpong", show_default=True, help="Its pattern.")
+@click.option(
+    "--pattern", metavar="NAME", default="pingpong", show_default=True, help="The pattern of that curve."
+)
 def command(file: str, form: str | None, output: str | None, variant: str | None, pattern: str) -> None:
-    """Convert FILE to a run: an np.out of NetPIPE 3 or 5, or points as CSV, Parquet or JSON.
+    """Convert np.out, CSV, Parquet or JSON to a run file.
 
-    An np.out has no intervals, so the imported points have none. Its time is stored as the median, and the record says
-    which statistic it is.
+    An np.out of NetPIPE 3 or 5 has no intervals, so the imported points have none. Its time is stored as the median,
+    and the record says which statistic it is.
     """
     from netpipe.records import End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
     from netpipe.run_file import make_room, now
+    from netpipe.units import counted
 
     path = Path(file)
     target = Path(output) if output else path.with_suffix(".jsonl")
@@ -57,15 +60,19 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
         for point in points:
             run.write(encode(point))
         run.write(encode(End(exit=0, reason="done")))
-    click.echo(f"netpipe: {len(points)} points are in {target}", err=True)
+    click.echo(f"netpipe: {counted(len(points), 'point')} written to {target}", err=True)
 
 
 def guess(path: Path) -> str:
-    """npout3 or npout5, by the number of columns of the first line."""
+    """npout3 or npout5, by the number of columns in the first line."""
     words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
-        raise Failure(USAGE, f"{path} has {len(words)} columns, and np.out has 3 or 5; give its --format")
+        from netpipe.units import counted
+
+        raise Failure(
+            USAGE, f"{path} has {counted(len(words), 'column')}, and np.out has 3 or 5; give its --format"
+        )
     return form
 
 

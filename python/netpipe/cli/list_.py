@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe list: what can be measured, and with which options. The conformance tests walk its JSON."""
+"""netpipe list: what can be measured, and with which settings. The conformance tests walk its JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-WIDEST_CHOICES = 32  # in one word
+WIDEST_CHOICES = 32  # columns of choices in one unbroken word
 
 
 @click.command
@@ -26,42 +27,68 @@ WIDEST_CHOICES = 32  # in one word
     "files",
     multiple=True,
     metavar="FILE",
-    help="A module outside the installation; may be repeated.",
+    help="Also load this module, from outside the installation; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
-    """Show modules and patterns; with the name of one, its options, and what a pattern measures beside the time."""
+    """Show the modules and patterns, or the options of one.
+
+    With the name of a module: its options. With that of a pattern: its options, and what it measures beside the time.
+    mpi stands for every MPI library that was added.
+    """
     from netpipe import native
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
-    for name in names:
+    stands_for = libraries(names, listing)
+    chosen = list(dict.fromkeys(one for name in names for one in modules_of(stands_for.get(name, [name]))))
+    for name in chosen:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
-    if names:
+    if chosen:
         for kind in ("modules", "patterns"):
-            listing[kind] = [one for one in listing[kind] if one["name"] in names]
+            listing[kind] = [one for one in listing[kind] if one["name"] in chosen]
     if as_json:
-        click.echo(json.dumps(listing))
+        click.echo(json.dumps({**listing, **({"stands_for": stands_for} if stands_for else {})}))
         return
     from netpipe.render.terminal.summary import console
 
     out = console()
-    if names:
-        for place, name in enumerate(names):
-            if place:
-                out.print()
-            one = known[name]
-            if "formula" in one:
-                print_pattern(out, one)
-            else:
-                print_module(out, one)
-        if listing["patterns"] and listing.get("pattern_options"):
-            print_options(out, listing["pattern_options"], "of every pattern")
-    else:
+    for name, variants in stands_for.items():
+        prose(out, f"{name} stands for {', '.join(variants)}")
+        out.print()
+    for place, name in enumerate(chosen):
+        if place:
+            out.print()
+        one = known[name]
+        if "formula" in one:
+            print_pattern(out, one)
+        else:
+            print_module(out, one)
+    if not chosen:
         print_listing(out, listing)
+    elif listing["patterns"] and listing.get("pattern_options"):
+        print_options(out, listing["pattern_options"], "of every pattern")
+
+
+def libraries(names: tuple[str, ...], listing: dict[str, Any]) -> dict[str, list[str]]:
+    """What a name such as mpi stands for: the variants of all libraries that were added. Raises Failure (3) when there
+    are none.
+    """
+    from netpipe.launch.variants import expand, wants_expansion
+
+    return {name: list(expand((name,), listing)[0]) for name in names if wants_expansion((name,))}
+
+
+def modules_of(variants: list[str]) -> list[str]:
+    return [variant.partition(":")[0] for variant in variants]
+
+
+def prose(out: Console, text: str | Text, style: str | None = None) -> None:
+    """A paragraph: wrapped at words on a terminal, one line elsewhere."""
+    out.print(text, style=style, markup=False, soft_wrap=not out.is_terminal)
 
 
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
@@ -69,47 +96,45 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
 
     from netpipe.render.terminal.summary import Rows
 
-    made = Rows(("module", "left"), ("stands on", "left"), ("hosts", "left"), ("what it is", "left"))
+    made = Rows(("module", "name"), ("stands on", "left"), ("hosts", "right"), ("what it is", "left"))
     for module in listing["modules"]:
-        reason = f"not here: {module['reason']}" if not module["available"] else module["summary"]
-        hosts = "two" if module["crosses_hosts"] else "one"
+        words = module["summary"] if module["available"] else f"not available: {module['reason']}"
+        hosts = "1 or 2" if module["crosses_hosts"] else "1"
         style = "" if module["available"] else "dim"
-        made.add_row(module["name"], module["below"] or "", hosts, reason, style=style)
+        made.add_row(module["name"], module["below"] or "", hosts, Text(words), style=style)
     out.print(made)
     out.print()
-    made = Rows(("pattern", "left"), ("what the processes do, and what is measured beside the time", "left"))
+    made = Rows(("pattern", "name"), ("what the processes do, and what is measured beside the time", "left"))
     for pattern in listing["patterns"]:
         made.add_row(pattern["name"], Text(pattern["summary"]))
         measures = ", ".join(measure["name"] for measure in pattern.get("measures", []))
         if measures:
-            made.add_row("", Text(f"and {measures}", style="dim"))
+            made.add_row("", Text(f"also {measures}", style="dim"))
     out.print(made)
     for refused in listing["refused"]:
         out.print()
-        out.print(f"refused: {refused['path']}: {refused['reason']}", soft_wrap=True, markup=False)
+        prose(out, f"refused: {refused['path']}: {refused['reason']}")
     out.print()
     out.print(
-        "netpipe list NAME shows its options. A variant is a module with settings: tcp:wait=poll,sndbuf=512k; patterns "
-        "have settings too: window:in_flight=64. Several values are several: 'window:in_flight=1|4|16'"
+        "netpipe list NAME shows the options of a module or pattern. A variant is a module with settings: "
+        "tcp:wait=poll,sndbuf=512k. Patterns have settings, too: window:in_flight=64. Several values make several "
+        "curves: 'window:in_flight=1|4|16'."
     )
 
 
 def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
     from rich.text import Text
 
-    out.print(
-        Text(pattern["name"], style="bold").append(f": {pattern['summary']}", style="not bold"),
-        soft_wrap=True,
-    )
-    out.print(pattern["formula"], soft_wrap=True, style="dim", markup=False)
-    out.print(f"after {pattern['source']}", soft_wrap=True, style="dim", markup=False)
+    prose(out, Text(pattern["name"], style="bold").append(f": {pattern['summary']}", style="not bold"))
+    prose(out, pattern["formula"], style="dim")
+    prose(out, f"after {pattern['source']}", style="dim")
     if pattern["options"]:
         print_options(out, pattern["options"])
     if pattern.get("measures"):
         from netpipe.render.terminal.summary import Rows
 
         out.print()
-        made = Rows(("measure", "left"), ("unit", "left"), ("what it says", "left"))
+        made = Rows(("measure", "name"), ("unit", "left"), ("what it is", "left"))
         for measure in pattern["measures"]:
             unit = "ratio" if measure["unit"] == "1" else measure["unit"]
             made.add_row(measure["name"], unit, Text(measure["help"]))
@@ -119,26 +144,24 @@ def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
 def print_module(out: Console, module: dict[str, Any]) -> None:
     from rich.text import Text
 
-    out.print(
-        Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"), soft_wrap=True
-    )
+    prose(out, Text(module["name"], style="bold").append(f": {module['summary']}", style="not bold"))
     words = [f"binds {module['version']}"]
     if module["below"]:
         words.append(
             f"stands on {module['below']}" + (f" and adds {module['adds']}" if module["adds"] else "")
         )
-    words.append("crosses hosts" if module["crosses_hosts"] else "stays on one host")
+    words.append("one host or two" if module["crosses_hosts"] else "one host only")
     words.append(f"patterns: {' '.join(module['patterns']) or 'none'}")
-    out.print("; ".join(words), soft_wrap=True, style="dim", markup=False)
+    prose(out, "; ".join(words), style="dim")
     if not module["available"]:
-        out.print(f"not here: {module['reason']}", soft_wrap=True, markup=False)
+        prose(out, f"not available: {module['reason']}")
     print_options(out, module["options"], tuned=True)
 
 
 def print_options(
     out: Console, options: list[dict[str, Any]], header: str = "option", tuned: bool = False
 ) -> None:
-    """`tuned`: it is worth a word which of them are left as they are by tuning."""
+    """`tuned`: mark the options that tuning does not change."""
     from rich.text import Text
 
     from netpipe.render.terminal.summary import Rows
@@ -147,12 +170,12 @@ def print_options(
         out.print("It has no options.")
         return
     out.print()
-    made = Rows((header, "left"), ("values", "left"), ("default", "left"), ("what it does", "left"))
+    made = Rows((header, "name"), ("values", "left"), ("default", "left"), ("what it does", "left"))
     for option in options:
         made.add_row(
             option["name"],
             Text(values(option)),
-            option["default"],
+            Text(option["default"]),
             Text(option["help"] + ("" if option["tunable"] or not tuned else " (not tuned)")),
         )
     out.print(made)
@@ -162,11 +185,11 @@ def values(option: dict[str, Any]) -> str:
     """What an option takes, in words: "block|poll|hybrid", "0 to 4M", "yes or no"."""
     if option["type"] == "choice":
         whole = "|".join(option["choices"])
-        return whole if len(whole) <= WIDEST_CHOICES else " | ".join(option["choices"])  # that can be broken
+        return whole if len(whole) <= WIDEST_CHOICES else " | ".join(option["choices"])  # can be wrapped
     if option["type"] == "bool":
         return "yes|no"
     if option["type"] in ("int", "size"):
-        from netpipe.render.units import size_text
+        from netpipe.units import size_text
 
         show = size_text if option["type"] == "size" else str
         least, most = option["min"], option["max"]

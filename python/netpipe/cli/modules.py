@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe modules: the MPI libraries that were added, one more of them, one less."""
+"""netpipe modules: show, add and remove libraries."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from netpipe.libraries.adding.added import Checked
+    from netpipe.libraries.adding.layers import Layer
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Show the MPI libraries that were added, and whether they still work; add and remove them."""
+    """Show, add and remove libraries that netpipe measures.
+
+    Without a command: the libraries that were added, and whether they still work.
+    """
     if context.invoked_subcommand is not None:
         if as_json:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")
@@ -38,52 +42,111 @@ def command(context: click.Context, as_json: bool) -> None:
     print_modules(console(), found)
 
 
-@command.command()
-@click.argument("what", type=click.Choice(["mpi"]))
-@click.option("--mpicc", required=True, metavar="PATH", help="The library's compiler.")
-@click.option("--name", metavar="NAME", help="It becomes mpi@NAME. Default: by the library, such as openmpi.")
-@click.option(
-    "--mpiexec",
-    metavar="PATH",
-    help="What starts its processes. Default: the mpirun or mpiexec beside mpicc.",
-)
-@click.option("--abi", is_flag=True, help="Build against the MPI standard ABI, with an mpicc_abi.")
-@click.option(
-    "--library",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="With --abi: where the libmpi_abi.so is that it shall run with.",
-)
-@click.option(
-    "--env",
-    "environment",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Part of the environment of mpicc, of the launcher and of the processes; may be repeated.",
-)
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Put it here, for NETPIPE_MODULE_PATH. Default: among netpipe's own modules, or the user's.",
-)
-def add(
-    what: str,  # noqa: ARG001  (there will be more than MPI)
-    mpicc: str,
+class Layers(click.Group):
+    """One command for each layer that is built once per library. Its module.toml names the options."""
+
+    def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002
+        from netpipe.libraries.adding import layers
+
+        return list(layers.all_())
+
+    def get_command(self, context: click.Context, name: str) -> click.Command:  # noqa: ARG002
+        from netpipe.libraries.adding import layers
+
+        return add_command(layers.one(name))
+
+
+@command.group(cls=Layers, subcommand_metavar="LAYER [OPTIONS]")
+def add() -> None:
+    """Build the module LAYER@NAME for a library, so that 'netpipe run LAYER@NAME' measures it."""
+
+
+def add_command(layer: Layer) -> click.Command:
+    """`netpipe modules add LAYER`, with the options that this layer has."""
+    options = [
+        click.Option(
+            [f"--{layer.compiler}", "compiler"], required=True, metavar="PATH", help="The library's compiler."
+        ),
+        click.Option(
+            ["--name"],
+            metavar="NAME",
+            help=f"Call the module {layer.prefix}NAME. Default: the library's name, such as openmpi.",
+        ),
+    ]
+    if layer.launcher:
+        options.append(
+            click.Option(
+                [f"--{layer.launcher}", "launcher"],
+                metavar="PATH",
+                help="The library's launcher. Default: the one beside the compiler.",
+            )
+        )
+    if layer.abi:
+        options += [
+            click.Option(
+                ["--abi"],
+                is_flag=True,
+                help=f"Build against the {layer.title} standard ABI, with an {layer.compiler}_abi.",
+            ),
+            click.Option(
+                ["--library"],
+                type=click.Path(path_type=Path),
+                metavar="FOLDER",
+                help=f"With --abi: the folder of the {layer.abi} to run with.",
+            ),
+        ]
+    options += [
+        click.Option(
+            ["--env", "environment"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Environment of the compiler, the launcher and the processes; repeatable.",
+        ),
+        click.Option(
+            ["--into"],
+            type=click.Path(path_type=Path),
+            metavar="FOLDER",
+            help="Put the module here, for NETPIPE_MODULE_PATH. Default: among netpipe's own modules, or the user's.",
+        ),
+        click.Option(
+            ["--replace"],
+            is_flag=True,
+            help="With --into: allow the name of a module in another folder, which this one then hides.",
+        ),
+    ]
+    return click.Command(
+        layer.name,
+        params=list(options),
+        help=f"Add a library for {layer.title}, so that 'netpipe run {layer.prefix}NAME' measures it.",
+        short_help=f"Add a library for {layer.title}.",
+        callback=lambda **given: build(layer, **given),
+    )
+
+
+def build(
+    layer: Layer,
+    compiler: str,
     name: str | None,
-    mpiexec: str | None,
-    abi: bool,
-    library: Path | None,
     environment: tuple[str, ...],
     into: Path | None,
+    replace: bool,
+    launcher: str | None = None,
+    **abi: Any,
 ) -> None:
-    """Build the module of one more MPI library, so that 'netpipe run mpi@NAME' measures it."""
-    from netpipe.libraries.adding.add import Wish
-    from netpipe.libraries.adding.add import add as build
+    from netpipe.libraries.adding.add import Request
+    from netpipe.libraries.adding.add import add as add_library
 
-    settings = dict(setting(one) for one in environment)
-    done = build(
-        Wish(on_path(mpicc), name, on_path(mpiexec) if mpiexec else None, abi, library, settings, into)
+    done = add_library(
+        Request(
+            on_path(compiler),
+            name,
+            on_path(launcher) if launcher else None,
+            environment=dict(variable(one) for one in environment),
+            folder=into,
+            replace=replace,
+            layer=layer.name,
+            **abi,
+        )
     )
     click.echo(f"{done.name}: {done.version}. Measure it with: netpipe run {done.name}")
 
@@ -97,23 +160,23 @@ def add(
     shell_complete=lambda _, __, incomplete: complete_added(incomplete),
 )
 def remove(names: tuple[str, ...]) -> None:
-    """Remove modules that were added. The library itself stays."""
+    """Remove modules that were added. The libraries themselves stay."""
     from netpipe.libraries.adding import added
 
     for one in [added.one(name) for name in names]:
         added.remove(one.name)
-        click.echo(f"{one.name} is removed")
+        click.echo(f"removed {one.name}")
 
 
-def setting(text: str) -> tuple[str, str]:
+def variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name or "\n" in text:
-        raise Failure(USAGE, f"{text!r} is no setting of the environment; write NAME=VALUE")
+        raise Failure(USAGE, f"{text!r} is not an environment variable; write NAME=VALUE")
     return name, value
 
 
 def on_path(program: str) -> Path:
-    """`mpicc` is the one of PATH; `./mpicc` and `/opt/bin/mpicc` are what they say."""
+    """`mpicc` is looked up in PATH; `./mpicc` and `/opt/bin/mpicc` are taken as they are."""
     import shutil
 
     return Path(program if "/" in program else shutil.which(program) or program)
@@ -134,7 +197,7 @@ def print_modules(out: Console, found: list[Checked]) -> None:
 
     if not found:
         out.print(
-            "No MPI library was added. netpipe doctor finds those of this machine, and says how to add them."
+            "No library was added. 'netpipe doctor' finds those of this machine and says how to add them."
         )
     for one in found:
         mark, style = ("✗", "bold red") if one.problem else ("!", "yellow") if one.advice else ("✓", "green")
@@ -143,7 +206,7 @@ def print_modules(out: Console, found: list[Checked]) -> None:
         out.print(line.append(f"  {each.version}", style="not bold default"), soft_wrap=True)
         # Paths are for copying: they are never cut.
         for name, words in (
-            ("mpicc", each.mpicc),
+            ("compiler", each.compiler),
             ("launcher", each.launcher and each.launcher[1]),
             ("", one.problem or one.advice),
         ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
@@ -45,10 +46,20 @@ FORMATS = (
     "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"
 )
 @click.option(
-    "--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; repeat for more."
+    "--variant",
+    "variants",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_measured("variant"),
+    help="Only this variant; repeat for more.",
 )
 @click.option(
-    "--pattern", "patterns", metavar="NAME", multiple=True, help="Only this pattern; repeat for more."
+    "--pattern",
+    "patterns",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_measured("pattern"),
+    help="Only this pattern; repeat for more.",
 )
 @click.option(
     "--size", "sizes", metavar="BYTES", multiple=True, help="Only this message size, as 64k; repeat for more."
@@ -77,28 +88,31 @@ def command(
     title: str | None,
     scale: str,
 ) -> None:
-    """Draw a figure of one RUN [run.jsonl], or of several laid over each other, as SVG, PNG or PDF.
+    """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
+
+    Several runs are laid over each other.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
     from netpipe.cli.show import matching
+    from netpipe.reading import Reading
     from netpipe.render.drawing.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.render.drawing.scope import Scope
 
-    whole = tuple(Run.read(path) for path in runs or (Path("run.jsonl"),))
+    readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
     log = None if scale == "auto" else scale == "log"
     chosen = figures.get(figure)
-    there = [(point.variant, point.pattern) for run in whole for point in run.points]
-    there += [(opened.variant, "") for run in whole for opened in run.variants]
+    there = [name for reading in readings for name in reading.by_name]
+    there += [(opened.variant, "") for reading in readings for opened in reading.run.variants]
     variants, found = matching(variants, patterns, there)
     if (
         chosen.section == "patterns"
     ):  # these lay settings over each other: a bare name never stands for one alone
         found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
-    scope = Scope(whole, variants, found, tuple(map(_bytes, sizes)), measures, log)
+    scope = Scope(readings, variants, found, tuple(map(_bytes, sizes)), measures, log)
     _check_sizes(scope)
     if listing:
         _list(scope)
@@ -127,9 +141,9 @@ def _bytes(text: str) -> int:
 
 def _check_sizes(scope: Scope) -> None:
     """Raises Failure (2) for a size that no run measured."""
-    from netpipe.render.units import size_text
+    from netpipe.units import size_text
 
-    known = {point.size_bytes for run in scope.runs for point in run.points}
+    known = {point.size_bytes for reading in scope.readings for point in reading.run.points}
     for size in scope.sizes:
         if size not in known:
             near = min(known, key=lambda one: abs(one - size), default=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe report: a run as one page, or several laid over each other."""
+"""netpipe report: writes a run, or several laid over each other, as one HTML page."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ import click
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to. Default: the first RUN with the ending .html.",
+    help="The page. Default: the first RUN with the ending .html.",
 )
-@click.option("--title", metavar="TEXT", help="Instead of the modules' names.")
+@click.option("--title", metavar="TEXT", help="The title, instead of the names of the modules.")
 def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:
-    """Write RUN [run.jsonl] as one HTML page that needs nothing else: the answer, plots, losses, every point, what to
-    distrust. Several runs are laid over each other: each variant says where its ranks were (--pin, or on several
-    hosts), else which file it is from.
+    """Write RUN [run.jsonl] as one self-contained HTML page.
+
+    It has the answer, plots, losses, every point, and what to distrust. Several runs are laid over each other: each
+    variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
-    from netpipe.reading import merge
+    from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    write(merge.read(files), target, title)
+    write(Reading(merge.read(files)), target, title)
     click.echo(f"netpipe: the report is in {target}", err=True)

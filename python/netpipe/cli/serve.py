@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe serve: the far side of a measurement between two hosts. The worker does it; this finds it a token, and says
-what to run on the other host.
+"""netpipe serve: the far side of a measurement between two hosts. The worker does it; this side provides a token and
+says what to run on the other host.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from pathlib import Path
@@ -13,19 +14,23 @@ from typing import NoReturn
 
 import click
 
-from netpipe.cli import _token
-from netpipe.failure import UNAVAILABLE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch import token as tokens
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ANY = ("0.0.0.0", "::", "*")  # noqa: S104  (compared with, not bound to)
-# (name, metavar, help); the worker checks the values and has the defaults.
+# (name, metavar, help); the worker checks the values and knows the defaults.
 PASSED_ON = (
-    ("bind", "ADDRESS", "Where to listen; 0.0.0.0 for every address of IPv4  [127.0.0.1: only this host]"),
-    ("port", "PORT", "0 takes any that is free  [5002]"),
+    (
+        "bind",
+        "ADDRESS",
+        "The address to listen on; 0.0.0.0 for every IPv4 address  [127.0.0.1: only this host]",
+    ),
+    ("port", "PORT", "The port to listen on; 0 for any free one  [5002]"),
     (
         "token-file",
         "FILE",
-        "What clients must know. Default: NETPIPE_TOKEN, else ~/.config/netpipe/token, made if needed.",
+        "The token that clients must know. Default: NETPIPE_TOKEN, else ~/.config/netpipe/token, created if needed.",
     ),
     ("max-size", "SIZE", "The largest message that a client may measure  [64M]"),
     ("max-memory", "SIZE", "The memory that a measurement may take  [1G]"),
@@ -34,20 +39,21 @@ PASSED_ON = (
 
 
 @click.command
-@click.option("--once", is_flag=True, help="End after one measurement, with its exit code.")
+@click.option("--once", is_flag=True, help="Exit after one measurement, with its exit code.")
 def command(once: bool, **given: str | None) -> NoReturn:
-    """Wait for another host to measure with: netpipe run tcp --host THIS_HOST.
+    """Wait for netpipe run --host THIS_HOST on another host.
 
     Listens on loopback unless --bind says otherwise. A client must prove that it knows the token, which is never
-    sent; one measures at a time, the others are told "busy". Ctrl-C ends it.
+    sent. One client measures at a time; others are told that the server is busy. Ctrl-C ends it.
     """
     from netpipe import native
 
     worker = native.worker()
+    check_address(given["bind"])
     settings = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
-    if "token-file" not in settings and _token.VARIABLE not in os.environ:
-        path = _token.default_path()
-        if _token.make(path):
+    if "token-file" not in settings and tokens.VARIABLE not in os.environ:
+        path = tokens.default_path()
+        if tokens.make(path):
             print(f"netpipe: a new token is in {path}", file=sys.stderr)
         settings["token-file"] = str(path)
     for line in instructions(settings):
@@ -55,7 +61,7 @@ def command(once: bool, **given: str | None) -> NoReturn:
     sys.stderr.flush()
     arguments = [f"--{name}={settings[name]}" for name, _, _ in PASSED_ON if name in settings]
     try:
-        # The worker takes the place of this process: signals and the exit code are its own.
+        # The worker replaces this process: signals and the exit code are its own.
         os.execv(worker, [str(worker), "serve", *arguments, *(["--once"] if once else [])])  # noqa: S606
     except OSError as error:
         raise Failure(UNAVAILABLE, f"{worker} cannot be started: {error.strerror}") from None
@@ -63,6 +69,24 @@ def command(once: bool, **given: str | None) -> NoReturn:
 
 for name, metavar, text in reversed(PASSED_ON):
     command = click.option(f"--{name}", metavar=metavar, help=text)(command)
+
+
+def check_address(bind: str | None) -> None:
+    """Raises Failure (2) for an address that this host does not have, before a token is made for it."""
+    if bind is None or bind in ANY:
+        return
+    numeric = re.fullmatch(r"[0-9.]+|.*:.*", bind) is not None  # no name server is asked about 999.1.1.1
+    try:
+        flags = socket.AI_NUMERICHOST if numeric else 0
+        kind, _, _, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_STREAM, flags=flags)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as probe:
+            probe.bind(address)
+    except OSError as error:
+        raise Failure(
+            USAGE,
+            f"--bind {bind}: cannot listen there ({error.strerror}); give an address of this host, as "
+            "'ip address' shows them, or 0.0.0.0",
+        ) from None
 
 
 def instructions(settings: dict[str, str]) -> list[str]:
@@ -76,8 +100,8 @@ def instructions(settings: dict[str, str]) -> list[str]:
     token = settings.get("token-file")
     lines = []
     if token is None:
-        lines.append(f"the token is the one in {_token.VARIABLE}; set the same on the other host")
-    elif Path(token) == _token.default_path():
+        lines.append(f"the token is the one in {tokens.VARIABLE}; set the same on the other host")
+    elif Path(token) == tokens.default_path():
         lines.append(f"the other host needs the same token: copy {token} to the same place there")
     else:
         words += ["--token-file", token]

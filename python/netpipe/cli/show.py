@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe show: what run files say, on the terminal."""
+"""netpipe show: run files on the terminal."""
 
 from __future__ import annotations
 
@@ -9,44 +9,56 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.cli._choices import complete_measured
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
-    from netpipe.records import Run
 
 
 @click.command
 @click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--variant", multiple=True, metavar="VARIANT", help="The points of this variant; may be repeated."
+    "--variant",
+    multiple=True,
+    metavar="VARIANT",
+    shell_complete=complete_measured("variant"),
+    help="Show the points of this variant, or of all variants of this module; may be repeated.",
 )
 @click.option(
-    "--pattern", multiple=True, metavar="NAME", help="Only curves of this pattern; may be repeated."
+    "--pattern",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_measured("pattern"),
+    help="Only curves of this pattern; may be repeated.",
 )
-@click.option("--points", is_flag=True, help="The points of every curve.")
+@click.option("--points", is_flag=True, help="Show the points of every curve.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Summary, losses and states (and points where asked for) as JSON."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print summary, losses, findings and states, and points if asked for, as JSON.",
 )
 def command(
     runs: tuple[Path, ...], variant: tuple[str, ...], pattern: tuple[str, ...], points: bool, as_json: bool
 ) -> None:
-    """Show the summary of RUN [run.jsonl] and what each layer loses; with --variant or --points, every size.
+    """Show the summary of RUN [run.jsonl] and what each layer loses.
 
-    Several runs are laid over each other: each variant says where its ranks were, else which file it is from.
+    With --variant or --points, shows every size. Several runs are laid over each other: each variant then says where
+    its ranks were, or which file it is from.
     """
-    from netpipe.reading import merge
-    from netpipe.reading.curves import curves
+    from netpipe.reading import Reading, merge
 
-    whole = merge.read(runs or (Path("run.jsonl"),))
-    found = choose(curves(whole), variant, pattern)
+    reading = Reading(merge.read(runs or (Path("run.jsonl"),)))
+    found = choose(reading.curves, variant, pattern)
     if as_json:
-        click.echo(to_json(whole, found, points or bool(variant)))
+        click.echo(to_json(reading, found, points or bool(variant)))
         return
-    from netpipe.render.sentences import measured, when
     from netpipe.render.terminal.summary import console, point_table, print_summary
+    from netpipe.render.words import measured, when
 
     out = console()
     if variant or points:
@@ -56,8 +68,8 @@ def command(
             out.print(f"{curve.variant}, {curve.pattern}", style="bold", markup=False)
             out.print(point_table(curve))
         return
-    out.print(" ".join(filter(None, [when(whole), measured(whole)])), markup=False)
-    print_summary(out, whole)
+    out.print(" ".join(filter(None, [when(reading.run), measured(reading)])), markup=False)
+    print_summary(out, reading)
 
 
 def matching(
@@ -96,25 +108,26 @@ def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[
     ]
 
 
-def to_json(run: Run, found: list[Curve], points: bool) -> str:
+def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
     import msgspec
 
+    from netpipe.findings import judge
     from netpipe.findings.floor import floors
-    from netpipe.reading.losses import losses
-    from netpipe.reading.states import states
-    from netpipe.reading.summary import summarise
 
-    names = {(curve.variant, curve.pattern) for curve in found}
+    run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
+    judgement = judge(reading)
     answer: dict[str, Any] = {
         "run": run.header.run if run.header else None,
         "end": run.end,
-        "summaries": [summarise(curve) for curve in found],
-        "losses": [loss for loss in losses(run) if (loss.variant, loss.pattern) in names],
-        "floors": [floor for floor in floors(run) if (floor.variant, floor.pattern) in names],
-        "states": states(run),
+        "summaries": [one for one in reading.summaries if (one.variant, one.pattern) in names],
+        "losses": [loss for loss in reading.losses if (loss.variant, loss.pattern) in names],
+        "floors": [floor for floor in floors(reading) if (floor.variant, floor.pattern) in names],
+        "findings": judgement.findings,
+        "skipped_rules": judgement.skipped,
+        "states": reading.states,
         "skipped": run.skipped,
         "errors": run.errors,
     }
     if points:
-        answer["points"] = [point for curve in found for spot in curve.spots for point in spot.points]
+        answer["points"] = [record for curve in found for point in curve.points for record in point.by_launch]
     return msgspec.json.encode(answer).decode()

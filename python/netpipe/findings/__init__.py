@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run shows that its reader should know: where, how large, how sure, why, and what to do.
+
+A rule is one function in a file of this folder. It holds the condition with its thresholds and their source, the
+sentences, and two made-up runs: one on which it fires, one on which it stays silent.
+
+    @rule("rate-not-held", "Offered rate not held", needs=("points",))
+    def judge(reading: Reading) -> Iterable[Finding]: ...
+
+    def fires() -> Run: ...
+    def silent() -> Run: ...
+
+Nothing else changes when a rule is added: the terminal, the report and `netpipe show --json` show what it finds, and
+tests/python/test_findings.py walks it. Rules about a host's facts are declared with `machine.machine_rule`.
+docs/reference/findings.md lists all rules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from netpipe.reading import Reading
+    from netpipe.reading.estimate import Estimate
+    from netpipe.records import Run
+
+# severe: the numbers mean something else than they seem to. warning: they are noisier, or different from those of the
+# same hardware elsewhere. note: worth knowing when a number is explained.
+SEVERE, WARNING, NOTE = "severe", "warning", "note"
+SEVERITIES = (SEVERE, WARNING, NOTE)
+
+RUN, MACHINE = "run", "machine"  # what a rule is about
+
+# How sure a finding is when no statistics enter it.
+AS_RECORDED = "Certain: it is in the record."
+
+
+class Quantity(msgspec.Struct, frozen=True):
+    """A number with its unit (ns, 1 for a ratio, 1/s, bytes, bytes/s, points, ...) and, if known, its 95 % interval."""
+
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One diagnosed fact. Empty texts and None: the rule has nothing to say there."""
+
+    rule: str = ""  # rule and title are filled in by `judge`
+    title: str = ""  # a few words
+    severity: str  # of SEVERITIES
+    variant: str | None = None  # what it is about; None: the whole run
+    pattern: str | None = None
+    size_bytes: int | None = None
+    host: str | None = None
+    what: str  # what was found, in sentences
+    evidence: dict[str, Quantity] = {}
+    certainty: str  # how sure that is, or why it is not known
+    cause: str = ""  # why it is so, or why it matters
+    remedy: str = ""  # a command, a setting or advice
+    experiment: str | None = None  # the command that confirms it
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A rule that could not judge this run."""
+
+    rule: str
+    reason: str
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...]  # the worst first
+    skipped: tuple[Skipped, ...]
+
+
+class CannotJudge(Exception):  # noqa: N818  (it reads as what it says)
+    """Raised by a rule that lacks something; the text says what."""
+
+
+Judge = Callable[["Reading"], Iterable[Finding]]
+Example = Callable[[], "Run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    id: str
+    title: str
+    needs: tuple[str, ...]  # of PARTS, or dotted facts for rules about the machine
+    judge: Judge
+    fires: Example
+    silent: Example
+    about: str = RUN
+    brief: bool = True  # also in the summary on the terminal, where every line counts
+    mark: str = ""  # on the terminal, instead of that of the severity
+
+
+# Parts of a run that rules need: is it there, and what to say if not.
+PARTS: Mapping[str, tuple[Callable[[Reading], Any], str]] = {
+    "points": (lambda reading: reading.curves, "the run has no points"),
+    "yardsticks": (lambda reading: reading.states.states, "the run has no yardsticks"),
+    "launches": (lambda reading: reading.launch_spreads, "every curve was launched once"),
+    "losses": (lambda reading: reading.losses, "no layer was measured together with one below it"),
+    "idle": (lambda reading: reading.idle, "no idle module was measured (netpipe run null)"),
+    "environment": (lambda reading: reading.run.environments, "the run has no environment records"),
+    "header": (lambda reading: reading.run.header, "the run has no header"),
+}
+
+_rules: dict[str, Rule] = {}
+
+
+def rule(
+    id_: str, title: str, *, needs: tuple[str, ...] = (), brief: bool = True, mark: str = ""
+) -> Callable[[Judge], Judge]:
+    """Registers a rule. Its examples are the functions `fires` and `silent` of the same file."""
+
+    def register(function: Judge) -> Judge:
+        fires, silent = _example(function, "fires"), _example(function, "silent")
+        add(Rule(id_, title, needs, function, fires, silent, brief=brief, mark=mark))
+        return function
+
+    return register
+
+
+def _example(judge_: Judge, name: str) -> Example:
+    """Looked up when it is called: the examples stand below the rule."""
+
+    def made() -> Run:
+        example: Example = vars(sys.modules[judge_.__module__])[name]
+        return example()
+
+    return made
+
+
+def add(made: Rule) -> None:
+    """Raises ValueError if two rules have the same id."""
+    if made.id in _rules:
+        raise ValueError(f"there are two rules '{made.id}'")
+    _rules[made.id] = made
+
+
+def rules() -> Mapping[str, Rule]:
+    """All rules by id: every file of this folder is loaded once."""
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
+    return _rules
+
+
+def judge(reading: Reading, about: str | None = None) -> Judgement:
+    """What all rules, or those about one thing, find in a run."""
+    findings: list[Finding] = []
+    skipped: list[Skipped] = []
+    for one in rules().values():
+        if about not in (None, one.about):
+            continue
+        try:
+            for need in one.needs:
+                if need in PARTS and not PARTS[need][0](reading):
+                    raise CannotJudge(PARTS[need][1])
+            found = [_named(one, finding) for finding in one.judge(reading)]
+        except CannotJudge as why:
+            skipped.append(Skipped(one.id, str(why)))
+            continue
+        findings += found
+    # The sort is stable: within a severity, what is about the run goes first.
+    findings.sort(key=lambda found: (SEVERITIES.index(found.severity), _rules[found.rule].about == MACHINE))
+    return Judgement(tuple(findings), tuple(skipped))
+
+
+def _named(one: Rule, finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, rule=one.id, title=finding.title or one.title)
+
+
+def quantity(estimate: Estimate, unit: str) -> Quantity:
+    """An estimate as evidence."""
+    if not estimate.known:
+        return Quantity(estimate.value, unit)
+    return Quantity(estimate.value, unit, estimate.low, estimate.high)
+
+
+def again(reading: Reading, *options: str) -> str | None:
+    """The command that measures this run again, with more options; None if the record does not know it."""
+    argv = reading.run.header.argv if reading.run.header else []
+    if argv[:1] == ["netpipe"]:
+        argv = argv[1:]
+    return shlex.join(["netpipe", *argv, *options]) if argv[:1] == ["run"] else None

@@ -1,48 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a layer did not keep up with the rate at which messages were offered to it.
+"""A layer did not keep up with the rate at which messages were offered to it (METHOD rule 13).
 
-A pattern that offers messages at a given rate says of each point which rate that was (`offered`) and at which rate
-they arrived (`reached`). Where the two differ messages queue, and their latency is how long the queue grew: it says how
-long a batch was, and nothing of the layer. In words: `render.remarks.shortfall_sentence`.
+A pattern that offers messages at a given rate records that rate (`offered`) and the rate at which they arrived
+(`reached`). Where the two differ, messages queue, and their latency is that of a growing queue: it depends on how long
+the batch was, and says nothing about the layer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from netpipe.reading.curves import curves
-from netpipe.reading.measures import measures_of
+from netpipe.findings import WARNING, CannotJudge, Finding, Quantity, examples, quantity, rule
+from netpipe.reading import Reading
+from netpipe.records import Run
+from netpipe.units import per_second_text, size_text
 
-if TYPE_CHECKING:
-    from netpipe.records import Run
-
-HELD = 0.95  # a rate that comes as near as this to the one that was offered is taken for it
+HELD = 0.95  # of the offered rate: from here on it counts as held
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
-    """Of one curve."""
-
-    variant: str
-    pattern: str
-    offered_per_s: float
-    reached_per_s: float  # at the size where it is the least
-    size_bytes: int
-    sizes: int  # at how many the rate was not held
-    of_sizes: int
-
-
-def shortfalls(run: Run) -> tuple[Shortfall, ...]:
-    """One for each curve that did not hold its rate at every size."""
-    made = []
-    for curve in curves(run):
-        said = {measure.name: measure.values for measure in measures_of(curve)}
+@rule("rate-not-held", "Offered rate not held", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for each curve that missed its rate at a size: the one that fell behind most."""
+    offering = False
+    for curve in reading.curves:
+        said = {measure.name: measure.values for measure in reading.measures_of(curve)}
         offered, reached = said.get("offered", {}), said.get("reached", {})
         both = [size_bytes for size_bytes in offered if size_bytes in reached]
+        offering = offering or bool(both)
         short = [size for size in both if reached[size].value < HELD * offered[size].value]
-        if short:
-            worst = min(short, key=lambda size: reached[size].value)
-            rates = (offered[worst].value, reached[worst].value)
-            made.append(Shortfall(curve.variant, curve.pattern, *rates, worst, len(short), len(both)))
-    return tuple(made)
+        if not short:
+            continue
+        worst = min(short, key=lambda size: reached[size].value)
+        behind = f" ({len(short)} of {len(both)} sizes fell behind, this one most)" if len(both) > 1 else ""
+        yield Finding(
+            severity=WARNING,
+            variant=curve.variant,
+            pattern=curve.pattern,
+            size_bytes=worst,
+            what=(
+                f"Offered {per_second_text(offered[worst].value)}, {curve.variant} held "
+                f"{per_second_text(reached[worst].value)} at {size_text(worst)}{behind}: messages queued there, and "
+                "their latency is that of a growing queue."
+            ),
+            evidence={
+                "offered": quantity(offered[worst], "1/s"),
+                "reached": quantity(reached[worst], "1/s"),
+                "sizes_behind": Quantity(len(short), "sizes"),
+                "sizes": Quantity(len(both), "sizes"),
+            },
+            certainty="Medians over the batches, with their 95 % intervals if there were enough.",
+            cause="The layer moves fewer messages a second than were offered.",
+            remedy="offer less (offered:rate=...), or read the rate that was reached as the limit of the layer",
+        )
+    if not offering:
+        raise CannotJudge("no pattern offered messages at a rate")
+
+
+def _offered(reached: float) -> Run:
+    measures = [examples.measure("offered", "1/s", 1e6, 0), examples.measure("reached", "1/s", reached)]
+    return examples.run(examples.point("tcp", 1024, 5000.0, pattern="offered", measures=measures))
+
+
+def fires() -> Run:
+    return _offered(3e5)
+
+
+def silent() -> Run:
+    return _offered(9.9e5)

@@ -1,51 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to post a receive, and to be surprised by a message that has none: the difference between a ping-pong,
-which posts each receive while its message is on its way, and one whose receives were all posted before the clock
-started (pattern `burst`). After Turner, Oline, Chen, Benjegerdes, "Integrating New Capabilities into NetPIPE" (2003),
-section 4.
+"""What it costs to post a receive late: the difference between ping-pong, which posts each receive while its message is
+on its way, and burst, which posts all receives before the clock starts. After Turner, Oline, Chen, Benjegerdes,
+"Integrating New Capabilities into NetPIPE" (2003), section 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import curves
+from netpipe.findings import NOTE, CannotJudge, Finding, examples, quantity, rule
+from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate, difference
-from netpipe.reading.summary import latency_spot
+from netpipe.reading.summary import latency_point
+from netpipe.records import Run
+from netpipe.units import size_text, time_text
 
-if TYPE_CHECKING:
-    from netpipe.records import Run
-
-WITHOUT, WITH = "burst", "pingpong"
+ALL_POSTED, AS_THEY_COME = "burst", "pingpong"
 
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """Of one variant, at the size of its latency."""
+    """The cost for one variant, at the size of its latency."""
 
     variant: str
     size_bytes: int
     pingpong_ns: Estimate
-    cost_ns: Estimate  # below 0 where posting all at once is what costs
+    cost_ns: Estimate  # below 0 if posting all at once is what costs
 
     @property
-    def told(self) -> bool:
-        """Whether it is certain that there is a difference."""
+    def seen(self) -> bool:
+        """Is it certain that there is a difference?"""
         return self.cost_ns.known and not self.cost_ns.covers(0)
 
 
-def posting(run: Run) -> tuple[Posting, ...]:
-    """One for each variant that was measured under both, by the same buffers; in one state of the machine."""
-    found = {(curve.variant, curve.pattern): curve for curve in curves(run)}
+def postings(reading: Reading) -> tuple[Posting, ...]:
+    """One for each variant that was measured with both patterns, in one state of the machine."""
     made = []
-    for (variant, pattern), curve in found.items():
-        posted = found.get((variant, WITHOUT))
-        if pattern != WITH or posted is None:
+    for (variant, pattern), curve in reading.by_name.items():
+        posted = reading.by_name.get((variant, ALL_POSTED))
+        mine = latency_point(curve.points)
+        if pattern != AS_THEY_COME or posted is None or mine is None:
             continue
-        mine = latency_spot(curve.spots)
-        theirs = next((spot for spot in posted.spots if mine and spot.size_bytes == mine.size_bytes), None)
-        if mine is not None and theirs is not None and mine.state == theirs.state:
-            cost = difference(mine.time_ns, theirs.time_ns)
-            made.append(Posting(variant, mine.size_bytes, mine.time_ns, cost))
+        theirs = next((point for point in posted.points if point.size_bytes == mine.size_bytes), None)
+        if theirs is not None and mine.state == theirs.state:
+            made.append(
+                Posting(variant, mine.size_bytes, mine.time_ns, difference(mine.time_ns, theirs.time_ns))
+            )
     return tuple(made)
+
+
+@rule("posting-cost", "Cost of posting receives", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for each variant; that no difference was seen is a result too."""
+    found = postings(reading)
+    if not found:
+        raise CannotJudge("no variant was measured with both pingpong and burst")
+    for one in found:
+        yield Finding(
+            severity=NOTE,
+            variant=one.variant,
+            pattern=AS_THEY_COME,
+            size_bytes=one.size_bytes,
+            what=_sentence(one),
+            evidence={
+                "cost": quantity(one.cost_ns, "ns"),
+                "pingpong": quantity(one.pingpong_ns, "ns"),
+            },
+            certainty="A difference of two medians, with its 95 % interval if both have one.",
+            cause="A message that arrives before its receive is posted must be kept and copied.",
+        )
+
+
+def _sentence(one: Posting) -> str:
+    where = f"{one.variant} at {size_text(one.size_bytes)}"
+    if not one.seen:
+        return f"{where}: no cost of posting receives was seen; pingpong and burst take the same time."
+    cost = one.cost_ns
+    low, high = sorted((abs(cost.low), abs(cost.high)))
+    return (
+        f"{where}: posting receives before the clock starts makes a ping-pong {time_text(abs(cost.value))} "
+        f"({time_text(low)} to {time_text(high)}) {'shorter' if cost.value > 0 else 'longer'}, of "
+        f"{time_text(one.pingpong_ns.value)}."
+    )
+
+
+def fires() -> Run:
+    return examples.run(examples.point("tcp", 8, 1000.0), examples.point("tcp", 8, 800.0, pattern=ALL_POSTED))
+
+
+def silent() -> Run:
+    return examples.run(examples.point("tcp", 8, 1000.0))

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How worker processes come to life. A launcher is one file in this folder with one function: from a job to the command
-that starts its worker.
+"""How worker processes are started. A starter is one file in this folder with one function, from an assignment to the
+command of its worker:
 
-    @launcher("local", "both ranks on this host")
-    def local(job: Job) -> Command: ...
+    @starter("local", "all ranks on this host")
+    def local(assignment: Assignment) -> Command: ...
 
-Whatever it starts speaks the worker's protocol (docs/reference/worker.md) on its standard input and output.
+Whatever it starts speaks the worker's protocol (docs/reference/worker.md) on standard input and output.
+
+A *launch* is the number of a start within a run (`--launches 3` makes three). A *launcher* is what a library brings to
+start its processes, such as mpirun.
 """
 
 from __future__ import annotations
@@ -21,57 +24,57 @@ from netpipe.launch.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One worker, to be started once."""
+class Assignment:
+    """What one worker process is to do."""
 
     plan: Plan
-    record: Path
-    launch: int  # its number in the run file
+    record: Path  # the run file that it appends to
+    launch: int
 
     def text(self) -> str:
-        """What is written to its standard input."""
+        """What is written to the worker's standard input."""
         return self.plan.text(record=str(self.record), launch=str(self.launch), paced="yes")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)  # added to that of this process
+    environment: Mapping[str, str] = field(default_factory=dict)  # added to the environment of this process
 
 
-Launcher = Callable[[Job], Command]
+Start = Callable[[Assignment], Command]
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class Starter:
     name: str
     summary: str
-    command: Launcher
+    command: Start
 
 
-_launchers: dict[str, Registered] = {}
+_starters: dict[str, Starter] = {}
 
 
-def launcher(name: str, summary: str) -> Callable[[Launcher], Launcher]:
-    """Registers a launcher under its name."""
+def starter(name: str, summary: str) -> Callable[[Start], Start]:
+    """Registers a starter under its name."""
 
-    def register(function: Launcher) -> Launcher:
-        _launchers[name] = Registered(name, summary, function)
+    def register(function: Start) -> Start:
+        _starters[name] = Starter(name, summary, function)
         return function
 
     return register
 
 
-def launchers() -> Mapping[str, Registered]:
-    """All of them, by name: every file of this folder is loaded once."""
+def starters() -> Mapping[str, Starter]:
+    """All starters by name. Loads every file of this folder once."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return _launchers
+    return _starters
 
 
-def find(name: str) -> Registered:
-    """Raises Failure (2) for a name that there is not."""
-    known = launchers()
+def find(name: str) -> Starter:
+    """Raises Failure (2) for an unknown name."""
+    known = starters()
     if name not in known:
-        raise Failure(USAGE, f"there is no launcher '{name}'; there are {', '.join(sorted(known))}")
+        raise Failure(USAGE, f"there is no starter '{name}'; there are {', '.join(sorted(known))}")
     return known[name]

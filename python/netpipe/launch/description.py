@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The description of a launched module (`mpi@NAME.module`), as far as starting its processes needs it.
+"""The description of a module with a launcher (`mpi@NAME.module`), as far as starting its processes needs it.
 
-The worker reads the same file for the table of the module. What launches it stands in lines of its own, which the
-worker passes over: `launcher FAMILY PATH` and `environment NAME=VALUE`.
+The worker reads the same file for the module's table and ignores the lines that are read here: `family NAME`,
+`launcher KIND PATH` and `environment NAME=VALUE`. Descriptions written before have no `family`: there KIND is its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from netpipe import native
 from netpipe.failure import UNAVAILABLE, Failure
 
 FORMAT = "1"
-SIMULATOR = "smpi"  # the family whose ranks are one process, on a machine that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,8 @@ class Description:
     name: str  # mpi@openmpi
     file: Path  # the module itself
     version: str  # of the library, as it calls itself: "Open MPI 4.1.4"
-    family: str  # whose launcher it is: openmpi, mpich, intel, lam, smpi
+    family: str  # of the library: openmpi, mpich, mvapich, ...; "" where it is not known
+    launched_by: str  # the kind of its launcher: openmpi, mpich, intel, lam, smpi, srun
     launcher: Path
     environment: Mapping[str, str] = field(default_factory=dict)  # that the launcher and the ranks need
 
@@ -38,12 +38,12 @@ class Description:
 
 
 def read(path: Path) -> Description:
-    """Raises Failure (3) for a file that cannot be read, is none, or does not say how its processes are started."""
+    """Raises Failure (3) for a file that cannot be read, is not a description, or names no launcher."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise Failure(UNAVAILABLE, f"{path} cannot be read: {why}; {_remedy(path)}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Failure(UNAVAILABLE, f"cannot read {path}: {why}; {_remedy(path)}") from None
     said: dict[str, str] = {}
     environment: dict[str, str] = {}
     for line in lines:
@@ -55,45 +55,46 @@ def read(path: Path) -> Description:
             said.setdefault(key, value.strip())
     if said.get("netpipe-module") != FORMAT:
         raise Failure(
-            UNAVAILABLE, f"{path} is no description of a module that is known here; {_remedy(path)}"
+            UNAVAILABLE, f"{path} is not a module description that this netpipe can read; {_remedy(path)}"
         )
-    family, _, launcher = said.get("launcher", "").partition(" ")
-    if not family or not launcher.startswith("/"):
-        raise Failure(UNAVAILABLE, f"{path} does not say what launches its processes; {_remedy(path)}")
+    launched_by, _, launcher = said.get("launcher", "").partition(" ")
+    if not launched_by or not launcher.startswith("/"):
+        raise Failure(UNAVAILABLE, f"{path} does not name the launcher of its processes; {_remedy(path)}")
     return Description(
         name=said.get("name", path.stem),
         file=Path(said.get("file", path.with_suffix(".so"))),
         version=said.get("version", ""),
-        family=family,
+        family=said.get("family") or ("" if launched_by == "srun" else launched_by),
+        launched_by=launched_by,
         launcher=Path(launcher),
         environment=environment,
     )
 
 
 def _remedy(path: Path) -> str:
-    name = path.stem.partition("@")[2] or path.stem
-    return f"add the library again: netpipe modules add mpi --mpicc PATH --name {name}"
+    layer, _, name = path.stem.partition("@")
+    return f"add the library again: netpipe modules add {layer} --name {name or layer}"
 
 
 def launched(listing: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The launched modules of `netpipe-worker list`, by name."""
+    """The modules with a launcher in the listing of `netpipe-worker list`, by name."""
     return {module["name"]: module for module in listing["modules"] if module.get("launched")}
 
 
 def find(name: str) -> Description:
-    """Of an added module. Raises Failure (3) where there is none of that name."""
+    """The description of an added module. Raises Failure (3) if there is none of that name."""
     path = launched(native.list_()).get(name, {}).get("description")
     for place in [Path(path)] if path else [folder / f"{name}.module" for folder in folders()]:
         if place.is_file():
             return read(place)
     raise Failure(
         UNAVAILABLE,
-        f"there is no description of {name}; netpipe modules shows what was added, netpipe modules add adds more",
+        f"there is no description of {name}; 'netpipe modules' shows what was added, 'netpipe modules add' adds more",
     )
 
 
 def folders() -> list[Path]:
-    """Where added modules are: those of NETPIPE_MODULE_PATH, the installation's folder, the user's."""
+    """Where added modules may be: NETPIPE_MODULE_PATH, the folder of the installation, the user's."""
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     more = [Path(folder) for folder in os.environ.get("NETPIPE_MODULE_PATH", "").split(":") if folder]
     own = [prefix / "lib" / "netpipe" / "modules" for prefix, _ in native.prefixes()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker says on its standard output, one JSON object a line (docs/reference/worker.md)."""
+"""What a worker writes to its standard output, one JSON object a line (docs/reference/worker.md)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class Event(msgspec.Struct, kw_only=True, tag_field="event"):
 
 
 class Ready(Event, kw_only=True, tag="ready"):
-    """The plan is good and the variants are open."""
+    """The plan is valid and the variants are open."""
 
     variants: int | None = None
-    points: int | None = None  # sizes of all curves
+    points: int | None = None  # of all curves
     budget_s: float | None = None  # of all curves
 
 
 class Pass(Event, kw_only=True, tag="pass"):
-    """A pass over the sizes has ended; a paced worker now waits for "go"."""
+    """A pass over the sizes has ended. A paced worker now waits for "go"."""
 
     number: int = msgspec.field(default=0, name="pass")
     done: int = 0  # points that need no more samples
     total: int = 0
     elapsed_s: float = 0.0
-    left_s: float | None = None
+    left_s: float | None = None  # at most
 
 
 class Ended(Event, kw_only=True, tag="end"):
@@ -35,7 +35,7 @@ class Ended(Event, kw_only=True, tag="end"):
 
 
 class Launch(Event, kw_only=True, tag="launch"):
-    """Processes of a module with a launcher of its own are wanted; they are to `join` the worker."""
+    """The worker wants the processes of a library that has its own launcher. They are to `join` the worker."""
 
     job: int
     variant: str
@@ -46,7 +46,7 @@ class Launch(Event, kw_only=True, tag="launch"):
 
 
 class Stop(Event, kw_only=True, tag="stop"):
-    """A job is over, or stuck: what is left of it is to end. Nothing is answered."""
+    """A job is over, or stuck: what is left of it is to end. There is no answer."""
 
     job: int
 
@@ -54,8 +54,6 @@ class Stop(Event, kw_only=True, tag="stop"):
 AnyEvent = Union[Ready, Pass, Ended, Launch, Stop]  # noqa: UP007  (msgspec reads it at run time)
 
 _decoder = msgspec.json.Decoder(AnyEvent)
-
-
 _TAGS = ("ready", "pass", "end", "launch", "stop")
 
 
@@ -64,7 +62,7 @@ class _Line(msgspec.Struct):
 
 
 def decode(line: bytes) -> AnyEvent | None:
-    """None for an event that is not known here. Raises msgspec.DecodeError for what is no event."""
+    """None for an event of an unknown kind. Raises msgspec.DecodeError for anything that is not an event."""
     try:
         event: AnyEvent = _decoder.decode(line)
     except msgspec.ValidationError:

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT and SIGTERM as something to look at, instead of an exception in the middle of a line that is being written."""
+"""SIGINT and SIGTERM as a count to look at, instead of an exception in the middle of a line that is being written."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
+import threading
 from types import FrameType, TracebackType
 from typing import Any
 
 
 class Interrupt:
-    """While it is entered the two signals only count and make `fileno` readable, so that a waiting selector wakes up.
-    For the main thread.
+    """While entered, the two signals are only counted, and they make `fileno` readable so that a waiting selector wakes
+    up. Only the main thread can receive signals: in another thread `count` stays 0.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._before: dict[signal.Signals, Any] = {}
-        self._wakeup_before = -1
+        self._wakeup_before: int | None = None
         self._here, self._there = socket.socketpair()
         self._here.setblocking(False)
         self._there.setblocking(False)
 
     def __enter__(self) -> Interrupt:
-        self._wakeup_before = signal.set_wakeup_fd(self._there.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._came)
+        if threading.current_thread() is threading.main_thread():
+            self._wakeup_before = signal.set_wakeup_fd(self._there.fileno(), warn_on_full_buffer=False)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._count)
         return self
 
     def __exit__(
@@ -33,20 +36,19 @@ class Interrupt:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup_before)
+        if self._wakeup_before is not None:
+            signal.set_wakeup_fd(self._wakeup_before)
         self._here.close()
         self._there.close()
 
-    def _came(self, _number: int, _frame: FrameType | None) -> None:
+    def _count(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
 
     def fileno(self) -> int:
         return self._here.fileno()
 
     def drain(self) -> None:
-        """Empties what `fileno` has, so that it is readable again only after the next signal."""
-        try:
+        """Empties `fileno`, so that only the next signal makes it readable again."""
+        with contextlib.suppress(BlockingIOError):
             while self._here.recv(64):
                 pass
-        except BlockingIOError:
-            pass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers the worker's `launch` events: starts the launcher of an MPI library, hears how it fares, and ends it.
+"""Answers the worker's `launch` events: starts a library's launcher, watches it, and ends it.
 
-The processes that it starts find the worker by three variables in their environment and do what it says; nothing of
-that is known here. What ends without having been asked to is told to the worker in a sentence.
+The ranks find the worker by three variables in their environment; what they do then is not known here. If a launcher
+ends before it was told to, the worker hears why in one sentence.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from netpipe.launch.description import Description, find
 from netpipe.launch.events import Launch
 from netpipe.launch.hosts import Hosts, parse
 from netpipe.launch.processes import end_all_with, remove_unused, shared_memory
-from netpipe.libraries import CHOICES, Family, Start, Task, families
-from netpipe.libraries import find as find_family
+from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
 
-LEAVE_S = 2.0  # that launchers get to leave by themselves
+LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
-KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # of what a launcher writes: its reason comes first or last
+KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # bytes kept of a launcher's output: its reason comes first or last
 
-Tell = Callable[[int, str], None]  # the job and a sentence: it has failed
+Report = Callable[[int, str], None]  # the number of a job that failed, and why in one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +42,22 @@ class Settings:
     """How the user wants jobs to be launched."""
 
     hosts: Hosts = field(default_factory=Hosts)
-    launcher: str | None = None  # in the place of the library's own
-    arguments: tuple[str, ...] = ()  # more of it
-    remote_shell: tuple[str, ...] = ()  # what reaches other hosts; none: the launcher's own choice
+    launcher: str | None = None  # instead of the library's own
+    arguments: tuple[str, ...] = ()  # more of its arguments
+    remote_shell: tuple[str, ...] = ()  # reaches other hosts; empty: the launcher's default
 
 
 def settings(hosts: Hosts, launcher: str | None, arguments: str | None, remote_shell: str | None) -> Settings:
     """From the texts of the command line. Raises Failure (2)."""
-    families()
-    if launcher is not None and launcher not in CHOICES:
-        raise Failure(
-            USAGE, f"there is no launcher '{launcher}'; there are {', '.join(CHOICES)} and each library's own"
-        )
+    check_choice(launcher)
     shell = _words("--remote-shell", remote_shell)
     if launcher == "ssh" and not shell:
-        shell = ("ssh", "-o", "BatchMode=yes")  # nobody is there to be asked for a password
+        shell = ("ssh", "-o", "BatchMode=yes")  # nobody can type a password
     return Settings(hosts, launcher, _words("--launcher-args", arguments), shell)
 
 
 def parse_hosts(text: str | None, ranks: str | None) -> Hosts:
-    """Those of `--hosts` and `--ranks`, as they were written. What is no number is the worker's to refuse."""
+    """From `--hosts` and `--ranks` as they were written. The worker refuses ranks that are not a number."""
     return parse(text, int(ranks) if ranks is not None and ranks.isdecimal() else None)
 
 
@@ -73,9 +68,9 @@ def _words(option: str, text: str | None) -> tuple[str, ...]:
         raise Failure(USAGE, f"{option}: {str(error).lower()} in {text!r}") from None
 
 
-class Site:
-    """What the jobs of one run share: the user's settings, a folder for what launchers read, and daemons that are
-    booted once. Enter it around the run.
+class Launchers:
+    """What the jobs of one run share: the user's settings, one launcher per module, a scratch folder, and daemons that
+    are booted once. Use it as a context manager around the run.
     """
 
     def __init__(
@@ -85,14 +80,14 @@ class Site:
         describe: Callable[[str], Description] = find,
     ) -> None:
         self.settings = settings or Settings()
-        self._program = program  # None: the worker, which is looked for when it is needed
+        self._program = program  # None: the worker, found when it is needed
         self._describe = describe
-        self._families: dict[str, tuple[Description, Family]] = {}
+        self._launchers: dict[str, tuple[Description, Launcher]] = {}
         self._booted: set[str] = set()
         self._folder: Path | None = None
         self._jobs = 0
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> Launchers:
         return self
 
     def __exit__(
@@ -101,27 +96,27 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        for _, family in self._families.values():
-            family.halt()
-        self._families.clear()
+        for _, launcher in self._launchers.values():
+            launcher.halt()
+        self._launchers.clear()
         self._booted.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def program(self) -> tuple[str, ...]:
-        """What each rank is, with its words."""
+        """The command line of each rank."""
         return self._program or (str(native.worker()), "join")
 
     def check(self, module: str) -> None:
-        """Is there everything that jobs of this module need? Raises Failure with the sentence that says what is not."""
-        description, family = self._of(module)
-        family.check(description, self.program())
+        """Whether everything that jobs of this module need is here. Raises Failure that says what is missing."""
+        description, launcher = self._of(module)
+        launcher.check(description, self.program())
 
-    def start(self, event: Launch, given_up: Callable[[], bool]) -> Start:
-        """What starts this job. Daemons that it needs are booted here. Raises Failure."""
+    def command(self, event: Launch, given_up: Callable[[], bool]) -> Command:
+        """The command that starts this job; boots the daemons that it needs. Raises Failure."""
         self.check(event.module)
-        description, family = self._of(event.module)
+        description, launcher = self._of(event.module)
         self._jobs += 1
         variables = {
             **description.environment,
@@ -130,9 +125,9 @@ class Site:
             "NETPIPE_JOIN_SECRET": event.secret,
         }
         scratch = self._scratch(f"job-{self._jobs}")
-        if not self.settings.hosts.given:  # what a launcher that is killed leaves there goes with the folder
+        if not self.settings.hosts.given:  # what a killed launcher leaves there goes with the folder
             variables["TMPDIR"] = str(scratch)
-        task = Task(
+        job = Job(
             description=description,
             program=self.program(),
             ranks=event.ranks,
@@ -143,29 +138,29 @@ class Site:
             scratch=scratch,
         )
         if event.module not in self._booted:
-            family.boot(task, given_up)
+            launcher.boot(job, given_up)
             self._booted.add(event.module)
-        return family.command(task)
+        return launcher.command(job)
 
-    def _of(self, module: str) -> tuple[Description, Family]:
-        if module not in self._families:
+    def _of(self, module: str) -> tuple[Description, Launcher]:
+        if module not in self._launchers:
             description = self._describe(module)
-            kind = find_family(description, self.settings.launcher)
-            alike = next((family for _, family in self._families.values() if type(family) is kind), None)
-            self._families[module] = (description, alike if alike and kind.shared else kind())
-        return self._families[module]
+            kind = find_launcher(description, self.settings.launcher)
+            same = next((one for _, one in self._launchers.values() if type(one) is kind), None)
+            self._launchers[module] = (description, same if same and kind.shared else kind())
+        return self._launchers[module]
 
     def _scratch(self, name: str) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="netpipe-"))
-            self._folder.chmod(0o755)  # LAM runs as another user; no secret is ever in it
+            self._folder.chmod(0o755)  # LAM runs as another user; no secret is ever written here
         path = self._folder / name
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
         return path
 
     def _remote_shell(self) -> Path | None:
-        """One program, because not every launcher takes a command with options."""
+        """A script, because not every launcher takes a command with options."""
         if not self.settings.remote_shell:
             return None
         path = self._scratch("bin") / "remote-shell"
@@ -177,33 +172,33 @@ class Site:
 
 @dataclass(slots=True)
 class _Running:
-    """A launcher that was started."""
+    """A launcher that runs."""
 
     job: int
     module: str
     secret: str
-    program: str  # what it starts
+    program: str  # that it starts
     process: subprocess.Popen[bytes]
     pidfd: int
     head: bytes = b""
     tail: bytes = b""
-    memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, to be removed with them
-    kill_at: float | None = None  # it was told to end, and is killed then
+    memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, removed with them
+    kill_at: float | None = None  # it was told to end, and is killed at this time
 
-    def take(self, chunk: bytes) -> None:
+    def keep(self, chunk: bytes) -> None:
         room = KEPT_HEAD - len(self.head)
         self.head += chunk[:room]
         self.tail = (self.tail + chunk[max(room, 0) :])[-KEPT_TAIL:]
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.head + self.tail).decode(errors="replace")
 
 
 class Jobs:
-    """Those of one worker. `fileno` is readable when there is something to `attend` to."""
+    """The jobs of one worker. `fileno` is readable when `attend` has something to do."""
 
-    def __init__(self, site: Site, interrupts: Callable[[], int] = lambda: 0) -> None:
-        self._site = site
+    def __init__(self, launchers: Launchers, interrupts: Callable[[], int] = lambda: 0) -> None:
+        self._launchers = launchers
         self._interrupts = interrupts
         self._selector = selectors.EpollSelector()
         self._running: dict[int, _Running] = {}
@@ -213,32 +208,34 @@ class Jobs:
         return self._selector.fileno()
 
     def wait_s(self) -> float:
-        """How long until something is to be done even if nothing happens."""
+        """Seconds until `attend` must be called even if nothing becomes readable."""
         ends = [one.kill_at for one in self._running.values() if one.kill_at is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else float("inf")
 
-    def launch(self, event: Launch, tell: Tell) -> None:
-        """Starts a job, or tells why it cannot be."""
+    def launch(self, event: Launch, report: Report) -> None:
+        """Starts a job, or reports why it cannot."""
         try:
             if event.job in self._running:
                 raise Failure(FAILED, f"job {event.job} is running already")
             if self._interrupts():
                 raise Failure(INTERRUPTED, "interrupted before it was launched")
-            start = self._site.start(event, lambda: self._interrupts() > 0)
-            process = start.popen(subprocess.DEVNULL, subprocess.PIPE)
+            command = self._launchers.command(event, lambda: self._interrupts() > 0)
+            process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
         except Failure as failure:
-            tell(event.job, one_line(failure.sentence))
+            report(event.job, one_line(failure.sentence))
             return
         pidfd = os.pidfd_open(process.pid)
-        running = _Running(event.job, event.module, event.secret, self._site.program()[0], process, pidfd)
+        running = _Running(
+            event.job, event.module, event.secret, self._launchers.program()[0], process, pidfd
+        )
         self._running[event.job] = running
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._selector.register(process.stdout.fileno(), selectors.EVENT_READ, running)
         self._selector.register(running.pidfd, selectors.EVENT_READ, running)
 
-    def attend(self, tell: Tell) -> None:
-        """Reads what launchers have written, and tells of those that have ended unasked."""
+    def attend(self, report: Report) -> None:
+        """Reads what launchers have written, and reports those that ended before they were told to."""
         for key, _ in self._selector.select(0):
             running: _Running = key.data
             if key.fd != running.pidfd:
@@ -246,25 +243,25 @@ class Jobs:
         for running in list(self._running.values()):
             if running.process.poll() is not None:
                 asked = running.kill_at is not None
-                self._bury(running)
+                self._forget(running)
                 if not asked:
-                    tell(running.job, ended(running))
-            elif running.kill_at is None and (why := hopeless(running.said())):
-                tell(running.job, one_line(f"{launcher_of(running)}: {why}"))
+                    report(running.job, ended(running))
+            elif running.kill_at is None and (why := hopeless(running.output())):
+                report(running.job, one_line(f"{launcher_of(running)}: {why}"))
                 self._end(running)
             elif running.kill_at is not None and time.monotonic() >= running.kill_at:
                 self._kill(running)
-                self._bury(running)
+                self._forget(running)
 
     def stop(self, job: int) -> None:
-        """Ends a launcher whose job is over, without waiting for it."""
+        """Tells the launcher of a job to end, without waiting for it."""
         running = self._running.get(job)
         if running is not None and running.kill_at is None:
             self._end(running)
 
     def close(self, leave_s: float = LEAVE_S) -> None:
-        """Ends all that are left, after `leave_s` in which they may leave by themselves, and forgets them. Who has
-        interrupted waits less, and who has done so twice for nothing.
+        """Ends all that are left, after `leave_s` in which they may end by themselves. After one interrupt it waits
+        less, after two not at all.
         """
         if self._closed:
             return
@@ -280,13 +277,13 @@ class Jobs:
         finally:
             for running in list(self._running.values()):
                 self._kill(running)
-                self._bury(running)
+                self._forget(running)
             self._selector.close()
 
     # ------------------------------------------------------------------------------------------- inside
 
     def _read(self, running: _Running) -> None:
-        """All that is there. A daemon that it left may hold the pipe open, so nobody waits for its end."""
+        """Reads what is there. A daemon may hold the pipe open, so nobody waits for its end."""
         stream = running.process.stdout
         assert stream is not None
         while True:
@@ -300,17 +297,17 @@ class Jobs:
                 with contextlib.suppress(KeyError):
                     self._selector.unregister(stream.fileno())
                 return
-            running.take(chunk)
+            running.keep(chunk)
 
     def _wait(self, seconds: float) -> None:
-        """Until all have ended, for so long."""
+        """Until all have ended, or this long."""
         deadline = time.monotonic() + seconds
         while self._running and (left := deadline - time.monotonic()) > 0 and self._interrupts() < 2:
             self._selector.select(min(left, 0.2, max(self.wait_s(), 0.001)))
             self.attend(lambda _job, _sentence: None)
 
     def _end(self, running: _Running) -> None:
-        """The launcher alone is asked: it knows where its ranks are, and its helpers are needed to end them."""
+        """Asks the launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
         running.memory |= shared_memory(running.secret)
         running.process.terminate()
@@ -319,8 +316,8 @@ class Jobs:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.process.pid, signal.SIGKILL)
 
-    def _bury(self, running: _Running) -> None:
-        """It has gone or was just killed: what is left of its job goes too."""
+    def _forget(self, running: _Running) -> None:
+        """It has ended or was just killed: ends what is left of its job."""
         running.process.wait()
         running.memory |= shared_memory(running.secret)
         end_all_with(running.secret)
@@ -336,7 +333,7 @@ class Jobs:
 
 
 def ended(running: _Running) -> str:
-    """The sentence for a launcher that has gone."""
+    """The sentence about a launcher that has ended."""
     code = running.process.returncode
     if code < 0:
         try:
@@ -345,11 +342,11 @@ def ended(running: _Running) -> str:
             how = f"was killed by signal {-code}"
     else:
         how = f"ended with exit code {code}"
-    words = condense(running.said())
+    words = condense(running.output())
     sentence = f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing")
-    # A launcher may die before it says so.
+    # A launcher may end before it says so itself.
     if not Path(running.program).exists() and running.program not in words:
-        sentence += f"; {running.program}, which it was to start, is not on this host"
+        sentence += f"; {running.program}, which it was to start, does not exist on this host"
     return one_line(sentence)
 
 
@@ -358,5 +355,5 @@ def launcher_of(running: _Running) -> str:
 
 
 def one_line(sentence: str) -> str:
-    """As the worker can read it."""
+    """In the form that the worker reads."""
     return " ".join(sentence.split())

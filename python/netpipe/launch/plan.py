@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as its lines. Values are passed through as the user wrote them: the worker checks and explains them."""
+"""A plan as lines of key and value. Values are passed on as the user wrote them; the worker checks them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from netpipe.failure import USAGE, Failure
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """Raises Failure (2) for a value that is empty or longer than a line."""
+
     lines: tuple[
         tuple[str, str], ...
     ]  # key and value, in their order; `variant` and `pattern` may be repeated
@@ -21,7 +23,7 @@ class Plan:
                 raise Failure(USAGE, f"the value of {key} must be one line and not empty, it is {value!r}")
 
     def text(self, **more: str) -> str:
-        """As docs/reference/worker.md has it; `more` are lines that the launcher adds."""
+        """In the format of docs/reference/worker.md, with the lines `more` at the end."""
         lines = [("netpipe-plan", "1"), *self.lines, *more.items()]
         return "".join(f"{key} {value}\n" for key, value in lines) + "end\n"
 

@@ -1,41 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user means by `mpi`: every library that was added, but for one that simulates its machine. Its numbers are no
-neighbours of real ones, so who wants them names it.
+"""What a user means by `mpi`: every library that was added, except one that simulates its machine. Simulated numbers do
+not compare with real ones, so such a library must be named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import SIMULATOR, launched, read
+from netpipe.launch.description import launched, read
+from netpipe.launch.plan import Plan
+from netpipe.libraries import family_of
+from netpipe.libraries.adding import layers
 
-# Layers that one has per library, and the command that adds one.
-PER_LIBRARY = {"mpi": "netpipe modules add mpi --mpicc PATH adds one"}
-# What is measured of a library where nothing is said: each of these that it can choose.
+# What is measured of a library when nothing else is said: each of these that it can choose.
 TRANSPORTS = ("shm", "tcp")
 
 
 def wants_expansion(variants: Sequence[str]) -> bool:
-    return any(name_of(variant) in PER_LIBRARY for variant in variants)
+    per_library = layers.all_()
+    return any(name_of(variant) in per_library for variant in variants)
 
 
 def name_of(variant: str) -> str:
     return variant.partition(":")[0]
 
 
-def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
-    """`mpi` as every library over shared memory and over TCP, `mpi:eager=64k` as those of them that have such an
-    option; the others as they are. Also sentences about the libraries that were left out. Raises Failure: 3 where
-    none was added, 2 where none has it.
+def expand(
+    variants: Sequence[str], listing: Mapping[str, Any], refused: Callable[[str], str] | None = None
+) -> tuple[tuple[str, ...], list[str]]:
+    """`mpi` becomes every library over shared memory and over TCP, `mpi:eager=64k` those that can take it; other
+    variants stay as they are. Also returns sentences about libraries that were left out. Raises Failure: 3 if no
+    library was added, 2 if none can take it. `refused` says why one cannot; by default the worker does.
     """
+    refused = refused or refusal
+    per_library = layers.all_()
     found: list[str] = []
     notes: list[str] = []
     for variant in variants:
         name, _, settings = variant.partition(":")
-        if name not in PER_LIBRARY:
+        if name not in per_library:
             found.append(variant)
             continue
         modules = {
@@ -44,10 +51,11 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
             if other.partition("@")[0] == name and not simulated(module)
         }
         if not modules:
+            layer = per_library[name]
             raise Failure(
                 UNAVAILABLE,
-                f"no MPI library was added, so there is none to measure; {PER_LIBRARY[name]}, and netpipe doctor "
-                "shows those of this machine",
+                f"no library for {layer.title} was added, so there is nothing to measure as {name}; add one with "
+                f"'{layer.add_command()}' ('netpipe doctor' shows those of this machine)",
             )
         if not settings:
             found += [
@@ -57,23 +65,36 @@ def expand(variants: Sequence[str], listing: Mapping[str, Any]) -> tuple[tuple[s
         wanted = [one.partition("=")[0] for one in settings.split(",") if one]
         fitting = []
         for other, module in modules.items():
-            options = {option["name"] for option in module["options"]}
+            common = listing.get("variant_options", [])
+            options = {option["name"] for option in (*module["options"], *common)}
             unknown = [option for option in wanted if option not in options]
-            if not unknown:
-                fitting.append(f"{other}:{settings}")
+            why = f"it has no option '{unknown[0]}'" if unknown else refused(f"{other}:{settings}")
+            if why:
+                notes.append(f"{other} is left out of {variant}: {why}")
             else:
-                notes.append(f"{other} is left out of {variant}: it has no option '{unknown[0]}'")
+                fitting.append(f"{other}:{settings}")
         if not fitting:
-            raise Failure(USAGE, f"{variant}: no library that was added has these options; {notes[-1]}")
+            raise Failure(USAGE, f"{variant}: no library that was added can take this; {notes[-1]}")
         found += fitting
     return tuple(dict.fromkeys(found)), notes
 
 
+def refusal(variant: str) -> str:
+    """Why the worker refuses to plan this variant; "" if it does not."""
+    try:
+        native.plan(Plan((("variant", variant),)).text())
+    except Failure as failure:
+        if failure.exit_code == USAGE:
+            return failure.sentence
+    return ""
+
+
 def simulated(module: Mapping[str, Any]) -> bool:
     try:
-        return read(Path(module.get("description") or "")).family == SIMULATOR
-    except Failure:  # whatever it is, that is said when it is launched
+        family = family_of(read(Path(module.get("description") or "")))
+    except Failure:  # the launch says what is wrong with it
         return False
+    return family is not None and family.simulates
 
 
 def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
@@ -87,15 +108,16 @@ def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
 
 
 def added(listing: Mapping[str, Any]) -> list[str]:
-    """Every library that was added and whose launcher is still there, over each transport: a default run names them."""
+    """Every library that was added and has its launcher, over each transport: what a default run measures."""
     from netpipe.launch import description
 
     found = []
+    per_library = layers.all_()
     for name, module in launched(listing).items():
         try:
             here = description.find(name).launcher.is_file()
         except Failure:
             here = False
-        if here and name.partition("@")[0] in PER_LIBRARY and not simulated(module):
+        if here and name.partition("@")[0] in per_library and not simulated(module):
             found += each_transport(name, module)
     return found

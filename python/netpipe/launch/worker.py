@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One worker process: its plan goes in, its events come out, and whatever it does, it comes to an end.
 
-The worker has a session of its own, so that a Ctrl-C on the terminal comes to us alone and is handed on in order. It
-does nothing while it waits for "go": what we do between passes disturbs no measurement.
+The worker has its own session (setsid), so a Ctrl-C on the terminal reaches this process alone, which passes it on. The
+worker does nothing while it waits for "go", so what happens here between passes disturbs no measurement.
 """
 
 from __future__ import annotations
@@ -22,60 +22,63 @@ from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.launch import Command
 from netpipe.launch.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.jobs import LEAVE_S, Jobs, Site
+from netpipe.launch.jobs import LEAVE_S, Jobs, Launchers
 from netpipe.native import how_it_ended, said
 
-STOP_S = 5.0  # that an interrupted worker gets to write what it has, and one that said its end to leave
-DRAIN_S = 0.5  # that pipes get to run empty once the worker has gone; a child of it may hold them open
+STOP_S = 5.0  # for an interrupted worker to write what it has, and for one that has announced its end to exit
+DRAIN_S = 0.5  # for the pipes to run empty after the worker has ended; a child of it may hold them open
 LONGEST_LINE = 1 << 20
 KEPT_STDERR = 1 << 16
 
 
 class Worker:
-    """`turn` until `exit_code` is known. `sentence` then says what went wrong, if anything did; `died` that the worker
-    ended and did not say why.
+    """Call `run`, or `next_pass` until `exit_code` is known. `sentence` then says what went wrong, if anything did;
+    `died` is true when the worker ended without saying why.
     """
 
     def __init__(
-        self, command: Command, plan: str, silence_s: float, interrupt: Interrupt, site: Site | None = None
+        self,
+        command: Command,
+        plan: str,
+        silence_s: float,
+        interrupt: Interrupt,
+        launchers: Launchers | None = None,
     ) -> None:
         self._command = command
         self._plan = plan
-        self._allowed_s = (
-            silence_s  # how long it may say nothing; `ready` adds the time that its budget takes
-        )
+        self._allowed_s = silence_s  # how long it may be silent; `ready` adds the time for its budget
         self._interrupt = interrupt
-        self._jobs = Jobs(site or Site(), lambda: interrupt.count)
+        self._jobs = Jobs(launchers or Launchers(), lambda: interrupt.count)
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
-        self._pipes: set[int] = set()  # that are still open
+        self._pipes: set[int] = set()  # still open
         self._line = b""
         self._events: deque[AnyEvent] = deque()
         self._stderr = b""
-        self._interrupted = False  # SIGINT was handed on
+        self._interrupted = False  # SIGINT was passed on
         self._killed: str | None = None  # why it was killed
-        self._said_exit: int | None = None
-        self._gone = False
+        self._announced_exit: int | None = None
+        self._ended = False
         self.exit_code: int | None = None
         self.sentence: str | None = None
         self.died = False
 
     def run(self, on_event: Callable[[AnyEvent], None]) -> None:
-        """From its start to its end, whatever happens here."""
+        """From start to end, whatever happens here."""
         try:
             while self.exit_code is None:
-                self.turn(on_event)
+                self.next_pass(on_event)
         finally:
             self.close()
 
-    def turn(self, on_event: Callable[[AnyEvent], None]) -> None:
-        """Starts the worker or lets it go on, until the end of a pass or its own. Its events go to `on_event`."""
+    def next_pass(self, on_event: Callable[[AnyEvent], None]) -> None:
+        """Starts the worker or lets it continue, until the end of a pass or its own. Its events go to `on_event`."""
         if self._process is None:
             self._start()
         else:
             self._write(b"go\n")
         deadline = time.monotonic() + self._allowed_s
-        while not self._gone:
+        while not self._ended:
             if self._interrupt.count > 0 and not self._interrupted:
                 self._interrupted = True
                 deadline = time.monotonic() + STOP_S
@@ -93,23 +96,23 @@ class Worker:
                 if isinstance(event, Ready):
                     self._allowed_s += 2 * (event.budget_s or 0)
                 if isinstance(event, Ended):
-                    self._said_exit = event.exit
+                    self._announced_exit = event.exit
                 if not self._interrupted:
                     wait_s = STOP_S if isinstance(event, Ended) else self._allowed_s
                     deadline = time.monotonic() + wait_s
                 if isinstance(event, Pass):
                     if not self._interrupted:
                         return
-                    self._write(b"go\n")  # it was about to wait when the signal came
-            if not self._gone and time.monotonic() >= deadline:
-                self._kill(self._impatience())
+                    self._write(b"go\n")  # it was about to wait when the signal arrived
+            if not self._ended and time.monotonic() >= deadline:
+                self._kill(self._overdue())
                 deadline = time.monotonic() + STOP_S
         self._settle()
 
     def close(self) -> None:
-        """Ends the worker if it is still there. Its records stay."""
-        if self._process is not None and not self._gone:
-            self._kill("the front ended")
+        """Ends the worker if it still runs. Its records stay."""
+        if self._process is not None and not self._ended:
+            self._kill("netpipe ended")
             self._settle()
         self._jobs.close(0)
 
@@ -140,20 +143,20 @@ class Worker:
             self._pipes.add(pipe.fileno())
             self._selector.register(pipe.fileno(), selectors.EVENT_READ, take)
         self._pidfd = os.pidfd_open(process.pid)
-        self._selector.register(self._pidfd, selectors.EVENT_READ, self._left)
+        self._selector.register(self._pidfd, selectors.EVENT_READ, self._on_exit)
         self._selector.register(self._interrupt.fileno(), selectors.EVENT_READ, self._interrupt.drain)
-        self._selector.register(self._jobs.fileno(), selectors.EVENT_READ, self._attend)
+        self._selector.register(self._jobs.fileno(), selectors.EVENT_READ, self._attend_jobs)
         self._write(self._plan.encode())
 
     def _write(self, text: bytes) -> None:
         stdin = self._process_or_fail().stdin
         assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has gone, which is seen elsewhere
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which is noticed elsewhere
             stdin.write(text)
             stdin.flush()
 
     def _wait(self, seconds: float) -> None:
-        """For one thing to happen, and deals with it."""
+        """Waits until something happens, and handles it."""
         for key, _ in self._selector.select(max(0.0, min(seconds, self._jobs.wait_s()))):
             if key.fd not in self._pipes:
                 key.data()
@@ -163,19 +166,19 @@ class Worker:
                 self._selector.unregister(key.fd)
                 self._pipes.discard(key.fd)
         if self._jobs.wait_s() <= 0:
-            self._attend()
+            self._attend_jobs()
 
-    def _attend(self) -> None:
+    def _attend_jobs(self) -> None:
         self._jobs.attend(self._job_failed)
 
     def _job_failed(self, job: int, sentence: str) -> None:
-        if not self._gone:
+        if not self._ended:
             self._write(f"failed {job} {sentence}\n".encode())
 
-    def _left(self) -> None:
+    def _on_exit(self) -> None:
         self._selector.unregister(self._pidfd)
         os.close(self._pidfd)
-        self._gone = True
+        self._ended = True
 
     def _take_stdout(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
@@ -186,17 +189,17 @@ class Worker:
         except msgspec.DecodeError:
             instead = b"\n".join([*lines, self._line])[:60].decode(errors="replace")
             self._line = b""
-            self._kill(f"it wrote {instead!r} where an event was expected")
+            self._kill(f"it wrote {instead!r} instead of an event")
 
     def _take_stderr(self, chunk: bytes) -> None:
         self._stderr = (self._stderr + chunk)[-KEPT_STDERR:]
 
-    def _impatience(self) -> str:
-        if self._said_exit is not None:
-            return "it did not leave after its end"
+    def _overdue(self) -> str:
+        if self._announced_exit is not None:
+            return "it did not exit after it had finished"
         if self._interrupted:
             return f"it did not stop within {STOP_S:.0f} s of the interrupt"
-        return f"it said nothing for {self._allowed_s:.0f} s"
+        return f"it sent nothing for {self._allowed_s:.0f} s"
 
     def _kill(self, why: str) -> None:
         """The worker and what it started."""
@@ -205,7 +208,7 @@ class Worker:
             os.killpg(self._process_or_fail().pid, signal.SIGKILL)
 
     def _settle(self) -> None:
-        """It has gone, or was just killed: hears the rest of what it said, and says how it ended."""
+        """It has ended, or was just killed: reads the rest of its output, and sets how it ended."""
         process = self._process_or_fail()
         deadline = time.monotonic() + DRAIN_S
         while self._pipes and time.monotonic() < deadline:
@@ -217,25 +220,25 @@ class Worker:
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Ended):
-                self._said_exit = event.exit
+                self._announced_exit = event.exit
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        if not self._gone:
-            self._left()
+        if not self._ended:
+            self._on_exit()
         self._selector.close()
-        self._jobs.close(0 if self._killed else LEAVE_S)  # they leave by themselves when the worker has gone
+        self._jobs.close(0 if self._killed else LEAVE_S)  # they end by themselves after the worker
         words = said(self._stderr.decode(errors="replace"))
         self.sentence = words or None
-        if self._said_exit is not None:
-            self.exit_code = self._said_exit
+        if self._announced_exit is not None:
+            self.exit_code = self._announced_exit
             return
         self.died = self._killed is not None or code <= 0 or not words
         if self._killed is not None:
             self.exit_code = INTERRUPTED if self._interrupted else FAILED
-            heard = f"; it had said: {words}" if words else ""
-            self.sentence = f"netpipe-worker was ended because {self._killed}{heard}"
+            heard = f"; its last message: {words}" if words else ""
+            self.sentence = f"netpipe-worker was killed because {self._killed}{heard}"
         elif code > 0 and words:
             self.exit_code = code
         else:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What starts the processes of an MPI job. A family of launchers is one file in this folder with one class:
+"""The library families. A family is one file in this folder, or one folder where it brings a C header as well:
 
-    @family("openmpi")
-    class OpenMpi(Family):
-        "mpirun of Open MPI 4 and 5"
+    libraries/NAME.py           how the library is recognised, and what starts its processes
+    libraries/NAME/__init__.py  the same
+    libraries/NAME/family.h     how the library takes its settings (src/modules/mpi/mpi_family.h)
 
-        def command(self, task: Task) -> Start: ...
-
-It knows the options of that launcher and its traps, and nothing of libraries' settings: those are the module's own.
+Nothing else changes when one is added: docs/how-to/add-a-family.md. `adding` holds the machinery, which knows no family
+by name.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,22 +26,24 @@ from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch.description import Description
 from netpipe.launch.hosts import Host
 
+ANY_INTERFACE = "any"
+
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One job: so many processes of one program."""
+class Job:
+    """The processes of one program that a launcher starts together."""
 
     description: Description
     program: tuple[str, ...]
     ranks: int
-    hosts: tuple[Host, ...]  # none: all on this host
-    variables: Mapping[str, str]  # that every rank finds in its environment; never on a command line
+    hosts: tuple[Host, ...]  # empty: all ranks run on this host
+    variables: Mapping[str, str]  # environment of every rank; never put on a command line
     extra: tuple[str, ...]  # --launcher-args
-    remote_shell: Path | None  # one program that reaches other hosts; None: the launcher's own choice
-    scratch: Path  # a folder of this run that everybody may read
+    remote_shell: Path | None  # one program that reaches other hosts; None: the launcher's default
+    scratch: Path  # a folder of this run that every user may read
 
     def file(self, name: str, text: str) -> Path:
-        """A file for the launcher to read, in the scratch folder."""
+        """Writes a file for the launcher into the scratch folder."""
         path = self.scratch / name
         path.write_text(text)
         path.chmod(0o644)
@@ -49,8 +51,8 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What is started: as which user, with what in its environment besides ours."""
+class Command:
+    """What to run, as which user, with what environment besides ours."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -58,13 +60,16 @@ class Start:
     folder: Path | None = None  # to start in
 
     def whole_environment(self) -> dict[str, str]:
-        """Without what another launcher has put into ours for the ranks that it started, such as netpipe itself in a
-        batch job: a second launcher would take itself for one of them.
+        """Our environment without what another launcher set for its ranks. netpipe itself may be such a rank in a batch
+        job, and a second launcher would take itself for one of them.
         """
-        return {**{k: v for k, v in os.environ.items() if not k.startswith(OF_A_RANK)}, **self.environment}
+        return {
+            **{k: v for k, v in os.environ.items() if not k.startswith(RANK_VARIABLES)},
+            **self.environment,
+        }
 
     def popen(self, stdin: int, output: int | BinaryIO) -> subprocess.Popen[bytes]:
-        """In a session of its own. Raises Failure (3)."""
+        """Starts it in a session of its own. Raises Failure (3)."""
         identity = {}
         if self.user is not None:
             groups = os.getgrouplist(self.user.pw_name, self.user.pw_gid)
@@ -81,82 +86,174 @@ class Start:
                 **identity,
             )
         except OSError as error:
-            raise Failure(UNAVAILABLE, f"{self.argv[0]} cannot be started: {error.strerror}") from None
+            raise Failure(UNAVAILABLE, f"cannot start {self.argv[0]}: {error.strerror}") from None
 
 
-# What launchers set for their ranks. OMPI_MCA_* stays but for the ones with which orted tells a rank who it is.
-OF_A_RANK = (
+# What launchers set for their ranks. Other OMPI_MCA_ variables are the user's settings and stay.
+RANK_VARIABLES = (
     *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_APP_CTX_", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX"),
     *("OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_FILE_LOCATION", "PRTE_LAUNCHED"),
     *("PMI_", "PMI2_", "PMIX_", "HYDI_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "LAMRANK", "LAMWORLD"),
 )
 
 
-class Family:
-    """One for each module of a run, or one for all of them, from the first job to the end of the run."""
+class Launcher:
+    """Starts the processes of a job. One object serves each module of a run, from its first job to the run's end."""
 
-    shared: ClassVar[bool] = False  # one for all modules of a run
+    name: ClassVar[str] = ""  # in descriptions: `launcher NAME PATH`
+    title: ClassVar[str] = ""  # whose it is, for people
+    says: ClassVar[str] = ""  # regular expression that its --version or -h matches
+    precedence: ClassVar[int] = 0  # looked for before those of a lower one, whose `says` it matches as well
+    programs: ClassVar[tuple[str, ...]] = ("mpiexec", "mpirun")  # its names beside the compiler, best first
+    starts: ClassVar[tuple[str, ...]] = ()  # the process management interfaces that it offers
+    replaces_others: ClassVar[bool] = False  # it can be named with --launcher
+    shared: ClassVar[bool] = False  # one object serves all modules of a run
 
     def check(self, description: Description, program: tuple[str, ...]) -> None:  # noqa: ARG002
-        """Is everything here that it takes? Raises Failure (3) with a sentence that says what is not."""
+        """Whether everything that it needs is here. Raises Failure (3) that says what is missing."""
         path = description.launcher
         if not path.is_file() or not os.access(path, os.X_OK):
             raise Failure(
                 UNAVAILABLE,
-                f"{description.name}: its launcher {path} is not there any more; install the library again, or "
-                f"netpipe modules remove {description.name}",
+                f"the launcher of {description.name}, {path}, does not exist any more; install the library again, or "
+                f"run: netpipe modules remove {description.name}",
             )
 
-    def command(self, task: Task) -> Start:
-        """What starts the job. Raises Failure with a sentence where it cannot."""
+    def command(self, job: Job) -> Command:
+        """What starts the job. Raises Failure if it cannot."""
         raise NotImplementedError
 
-    def boot(self, task: Task, given_up: Callable[[], bool]) -> None:
-        """Before the first job of each module. What waits here ends when it is given up. Raises Failure."""
+    def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
+        """Called before the first job of each module. Stops waiting when given_up() is true. Raises Failure."""
 
     def halt(self) -> None:
-        """At the end of the run, whatever came before; a shared one is halted once for each module."""
+        """Called at the end of the run, whatever happened; for a shared one once per module."""
 
 
-_families: dict[str, type[Family]] = {}
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A macro by which the library's header tells whose it is, and the macros that make up the version."""
+
+    macro: str
+    version: tuple[str, ...]
+    include: str = ""  # another header that defines the version
 
 
-def family(name: str) -> Callable[[type[Family]], type[Family]]:
-    """Registers a family under the name that descriptions and --launcher use."""
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What all versions of one library have in common."""
 
-    def register(kind: type[Family]) -> type[Family]:
-        _families[name] = kind
-        return kind
+    name: str
+    title: str  # "Open MPI"; a version of the library begins with it: "Open MPI 4.1.4"
+    headers: tuple[Header, ...]
+    layer: str = "mpi"  # the folder in src/modules that binds it
+    module: str = ""  # its module is called LAYER@MODULE unless told otherwise; default: name
+    precedence: int = 0  # looked for before those of a lower one, whose macros its header defines as well
+    launcher: type[Launcher] | None = None  # its own; None: any
+    interface: str = ""  # how its processes find each other: pmix, pmi2, ...; "": only by its own launcher
+    compilers: tuple[str, ...] = ("mpicc",)  # names of its compiler, also with an ending: mpicc.openmpi
+    files: tuple[str, ...] = ("libmpi*.so*",)  # how the library's files are called
+    places: tuple[str, ...] = ()  # folders below / where its compiler is usually installed, with * and ?
+    flags: Callable[[str], tuple[str, ...]] = lambda version: ()  # noqa: ARG005  for the compiler
+    sources: tuple[str, ...] = ()  # in its folder, compiled into its module
+    environment: Callable[[Path], Mapping[str, str]] = lambda prefix: {}  # noqa: ARG005  that it needs
+    marker: str = ""  # a file below its prefix; where it is, the compiler needs `environment` too
+    slurm: Callable[[], Mapping[str, str]] = dict  # that it needs under srun
+    simulates: bool = False  # all ranks are one process, on a machine that does not exist
+    is_abi: bool = False  # no library but a binary interface that several families have
+    has_abi: bool = False  # it has that interface
 
-    return register
+    @property
+    def folder(self) -> Path:
+        return Path(__file__).parent / self.name
+
+    @property
+    def header(self) -> Path | None:
+        """The C header that knows its settings; without one the module has only the options of every library."""
+        path = self.folder / "family.h"
+        return path if path.is_file() else None
 
 
-def families() -> Mapping[str, type[Family]]:
-    """All of them, by name: every file of this folder is loaded once."""
+_families: dict[str, Family] = {}
+_launchers: dict[str, type[Launcher]] = {}
+
+
+def family(one: Family) -> Family:
+    """Registers a family."""
+    _families[one.name] = one
+    return one
+
+
+def launcher(kind: type[Launcher]) -> type[Launcher]:
+    """Registers a launcher, as a class decorator."""
+    _launchers[kind.name] = kind
+    return kind
+
+
+def _load() -> None:
+    """Imports every file of this folder, once."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return _families
 
 
-# `--launcher`: what takes the place of a library's own launcher. ssh is none by itself: it is how that one gets to
-# other hosts, also in a batch job, where it would take the batch system's way.
-INSTEAD = ("srun",)
-CHOICES = (*INSTEAD, "ssh")
+def families(layer: str | None = None) -> list[Family]:
+    """Those of one layer, or all; the ones to look for first stand first."""
+    _load()
+    found = [one for one in _families.values() if layer in (None, one.layer)]
+    return sorted(found, key=lambda one: (-one.precedence, one.name))
 
 
-def find(description: Description, instead: str | None) -> type[Family]:
-    """Raises Failure: 2 for a launcher that there is not, 3 for a description of a family that is not known here."""
-    known = families()
-    if instead is not None and instead not in CHOICES:
+def launchers() -> Mapping[str, type[Launcher]]:
+    """By name; the ones to look for first stand first."""
+    _load()
+    return dict(sorted(_launchers.items(), key=lambda each: (-each[1].precedence, each[0])))
+
+
+def can_start(kind: type[Launcher], one: Family) -> bool:
+    """Whether processes of this family find each other when this launcher starts them."""
+    return kind is one.launcher or one.interface == ANY_INTERFACE or one.interface in kind.starts
+
+
+def family_of(description: Description) -> Family | None:
+    """Whose library a module binds; None for one of no family known here."""
+    known = {one.name: one for one in families()}
+    if description.family in known:
+        return known[description.family]
+    return family_of_version(description.version)
+
+
+def family_of_version(version: str) -> Family | None:
+    """By what the library calls itself: "Open MPI 4.1.4"."""
+    return next((one for one in families() if re.match(rf"{re.escape(one.title)}\b", version)), None)
+
+
+def choices() -> tuple[str, ...]:
+    """What --launcher takes: launchers that can replace a library's own, and ssh, by which that one reaches hosts even
+    in a batch job, where it would use the batch system.
+    """
+    return (*(name for name, one in launchers().items() if one.replaces_others), "ssh")
+
+
+def check_choice(instead: str | None) -> None:
+    """Raises Failure (2) for a launcher that does not exist."""
+    if instead is not None and instead not in choices():
         raise Failure(
-            USAGE, f"there is no launcher '{instead}'; there are {', '.join(CHOICES)} and each library's own"
+            USAGE,
+            f"there is no launcher '{instead}'; choose one of {', '.join(choices())}, or leave --launcher out to use "
+            "each library's own",
         )
-    if instead in INSTEAD:
+
+
+def find_launcher(description: Description, instead: str | None) -> type[Launcher]:
+    """Raises Failure: 2 for a launcher that does not exist, 3 for a description with one not known here."""
+    check_choice(instead)
+    known = launchers()
+    if instead is not None and instead in known:
         return known[instead]
-    if description.family not in known:
+    if description.launched_by not in known:
         raise Failure(
             UNAVAILABLE,
-            f"{description.name} is launched by '{description.family}', which this netpipe does not know; "
-            f"it knows {', '.join(sorted(known))}",
+            f"the launcher of {description.name} is of the kind '{description.launched_by}', which this netpipe does "
+            f"not know; it knows {', '.join(sorted(known))}",
         )
-    return known[description.family]
+    return known[description.launched_by]

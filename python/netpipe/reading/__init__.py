@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run, read once. `Reading(run)` computes every analysis of a run on first use and keeps it; findings, renderers and
+commands take a `Reading` and never analyse a run themselves.
+
+    reading = Reading(Run.read("run.jsonl"))
+    for curve in reading.curves: ...
+
+Everything here is pure: no terminal, no processes, no files. A `Reading` does not notice records that are added to its
+run later; make a new one.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from netpipe.reading.cells import Slowest
+    from netpipe.reading.curves import Curve, Groups
+    from netpipe.reading.launches import LaunchSpread
+    from netpipe.reading.loggp import LogGP
+    from netpipe.reading.losses import Loss
+    from netpipe.reading.measures import Measured
+    from netpipe.reading.modes import Mode, SeveralModes
+    from netpipe.reading.openings import Opening
+    from netpipe.reading.states import States
+    from netpipe.reading.summary import Summary
+    from netpipe.reading.sweeps import PatternSettings
+    from netpipe.records import Point, Run
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """What a run says. Each property is computed once; all tuples are in the order of the plan."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._modes: dict[int, tuple[Mode, ...]] = {}
+
+    @cached_property
+    def idle(self) -> frozenset[str]:
+        """Variants of a module that moves nothing: they measure netpipe itself, and have no rate."""
+        from netpipe.reading.layers import is_idle
+
+        return frozenset(opened.variant for opened in self.run.variants if is_idle(opened))
+
+    def is_idle(self, variant: str) -> bool:
+        """Does this variant move nothing? A run without `variant` records (imported) is judged by the name."""
+        from netpipe.reading.layers import idle_by_name
+
+        return variant in self.idle or (not self.run.variants and idle_by_name(variant))
+
+    @cached_property
+    def states(self) -> States:
+        """States of the machine, from the yardsticks."""
+        from netpipe.reading.states import states
+
+        return states(self.run)
+
+    @cached_property
+    def curves(self) -> tuple[Curve, ...]:
+        """Every curve, its launches merged."""
+        from netpipe.reading.curves import curves
+
+        return curves(self.run, self.states, self._groups)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        from netpipe.reading.curves import grouped
+
+        return grouped(self.run.points)
+
+    @cached_property
+    def by_name(self) -> dict[tuple[str, str], Curve]:
+        """(variant, pattern) -> curve."""
+        return {(curve.variant, curve.pattern): curve for curve in self.curves}
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns that have a point, as the points name them."""
+        return tuple(dict.fromkeys(curve.pattern for curve in self.curves))
+
+    @cached_property
+    def summaries(self) -> tuple[Summary, ...]:
+        """One for each curve."""
+        from netpipe.reading.summary import summarise
+
+        return tuple(map(summarise, self.curves))
+
+    @cached_property
+    def losses(self) -> tuple[Loss, ...]:
+        """What each layer loses of the one below."""
+        from netpipe.reading.losses import losses
+
+        return losses(self.run, groups=self._groups)
+
+    @cached_property
+    def launch_spreads(self) -> tuple[LaunchSpread, ...]:
+        """How far apart launches lie; empty for a run of one launch."""
+        from netpipe.reading.launches import launch_spreads
+
+        return launch_spreads(self.curves)
+
+    @cached_property
+    def measures(self) -> tuple[Measured, ...]:
+        """What patterns measure beside the time of an operation."""
+        return tuple(measure for curve in self.curves for measure in self.measures_of(curve))
+
+    def measures_of(self, curve: Curve) -> tuple[Measured, ...]:
+        """The measures of one curve."""
+        return self._measures[curve.variant, curve.pattern]
+
+    @cached_property
+    def _measures(self) -> dict[tuple[str, str], tuple[Measured, ...]]:
+        from netpipe.reading.measures import measures_of
+
+        return {name: measures_of(curve) for name, curve in self.by_name.items()}
+
+    @cached_property
+    def pattern_settings(self) -> tuple[PatternSettings, ...]:
+        """Patterns that were measured with more than one setting."""
+        from netpipe.reading.sweeps import pattern_settings
+
+        return pattern_settings(self.run)
+
+    @cached_property
+    def settings_of(self) -> dict[str, PatternSettings]:
+        """Pattern, as in the points -> the settings that it belongs to. Patterns with one setting are absent."""
+        return {pattern: of for of in self.pattern_settings for pattern in of.values}
+
+    @cached_property
+    def curves_by_pattern(self) -> dict[str, tuple[Curve, ...]]:
+        """Name of a pattern without its settings, where it has several -> all its curves."""
+        groups: dict[str, list[Curve]] = {}
+        for curve in self.curves:
+            settings = self.settings_of.get(curve.pattern)
+            groups.setdefault(settings.name if settings else curve.pattern, []).append(curve)
+        return {name: tuple(group) for name, group in groups.items()}
+
+    @cached_property
+    def openings(self) -> tuple[Opening, ...]:
+        """What it costs to open each library."""
+        from netpipe.reading.openings import openings
+
+        return openings(self.run)
+
+    @cached_property
+    def loggp(self) -> tuple[LogGP, ...]:
+        """Parameters of the LogGP model."""
+        from netpipe.reading.loggp import loggp
+
+        return loggp(self.curves)
+
+    @cached_property
+    def slowest(self) -> tuple[Slowest, ...]:
+        """The rank or pair that stands out most in each curve that has one."""
+        from netpipe.reading.cells import slowest_of
+
+        return tuple(one for curve in self.curves for one in slowest_of(curve)[:1])
+
+    @cached_property
+    def several_modes(self) -> tuple[SeveralModes, ...]:
+        """Curves whose distributions have more than one mode."""
+        from netpipe.reading.modes import several_modes
+
+        return several_modes(self.curves, self.modes_of)
+
+    def modes_of(self, point: Point) -> tuple[Mode, ...]:
+        """The modes of the distribution of one point record."""
+        from netpipe.reading.modes import modes
+
+        if id(point) not in self._modes:
+            operations = 1 if point.single else point.ops or 1
+            self._modes[id(point)] = modes(point.histogram, self._ticks.get(point.launch, 0.0) / operations)
+        return self._modes[id(point)]
+
+    @cached_property
+    def _ticks(self) -> dict[int, float]:
+        """Launch -> the coarsest step of its clock, ns."""
+        ticks: dict[int, float] = {}
+        for yardstick in self.run.yardsticks:
+            step = yardstick.clock_resolution_ns or 0.0
+            ticks[yardstick.launch] = max(ticks.get(yardstick.launch, 0.0), step)
+        return ticks
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that recorded their environment."""
+        return tuple(dict.fromkeys(one.host for one in self.run.environments if one.host))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks, and pairs of ranks, with a time of their own: is one of them slower than the others, or is one always the last
-by chance?
+"""Ranks, and pairs of ranks, with a time of their own: is one of them slower than the others by more than chance?
 
-Of n alike each is the slowest in 1/n of the samples. One stands out that is so clearly more often (by four standard
-deviations of a binomial, and by a third of the way from 1/n to always) and whose median is a tenth above that of the
-others: a rule on how often and on how much, for with many samples the first alone finds differences of no weight.
-Where the clocks of the ranks are compared it must also be later by more than they may be apart.
+Of n that are alike, each is the slowest in 1/n of the samples. One stands out if it is the slowest clearly more often
+(by four standard deviations of a binomial, and by a third of the way from 1/n to always) and if its median is a tenth
+above that of the others. It takes both how often and how much: with many samples, the first alone finds differences
+that do not matter. Where the clocks of ranks are compared, it must also be later by more than the clocks may be apart.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import Curve, shown_point
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from netpipe.reading.curves import Curve
     from netpipe.records import Cell, Point
 
 LEAST_SAMPLES = 20
@@ -37,16 +35,18 @@ class Slowest:
     pattern: str
     rank: int
     peer: int | None
-    of: int  # ranks or pairs there are
-    size_bytes: int  # the smallest at which it stands out; what follows is said of it
-    share: float  # of the samples, in which it was the slowest
+    of: int  # number of ranks or pairs
+    size_bytes: int  # the smallest at which it stands out; share and times are those there
+    share: float  # of the samples in which it was the slowest
     times: float  # its median over the median of the others
-    sizes: int  # at how many it stands out
+    sizes: int  # number of sizes at which it stands out
     all_sizes: int
 
 
 def slowest_cell(cells: Sequence[Cell], clock_error_ns: float = 0.0) -> tuple[Cell, float, float] | None:
-    """The one that stands out, with its share of the samples and its median over that of the others."""
+    """The cell that stands out, the share of samples in which it was the slowest, and its median over that of the
+    others; None if none does.
+    """
     known = [(cell.median_ns, cell) for cell in cells if cell.median_ns is not None]
     samples = sum(cell.slowest or 0 for cell in cells)
     if len(known) < 2 or samples < LEAST_SAMPLES:
@@ -62,10 +62,10 @@ def slowest_cell(cells: Sequence[Cell], clock_error_ns: float = 0.0) -> tuple[Ce
 
 
 def slowest_of(curve: Curve) -> tuple[Slowest, ...]:
-    """Whoever stands out at any size of a curve, the one of most sizes first. Of several launches it is the one shown:
-    ranks may be placed anew by each.
+    """Whatever stands out at any size of a curve, at most sizes first. Of several launches only the one shown counts:
+    each may place the ranks anew.
     """
-    points = [point for spot in curve.spots if (point := shown_point(spot)).cells]
+    points = [shown for point in curve.points if (shown := point.shown).cells]
     found: dict[tuple[int, int | None], list[Slowest]] = {}
     for point in points:
         standing_out = slowest_cell(point.cells, _clock_error(point))

@@ -11,9 +11,8 @@ in Medicine 17 (1998) 873-890 ("square and add"); G. Y. Zou and A. Donner, "Cons
 about effect measures: a general approach", Statistics in Medicine 27 (2008) 1693-1702. A ratio is a
 difference of logarithms, so it is done there.
 
-Both assume that the two are independent. Curves of one run are measured interleaved, so what drifts, drifts
-under both: the errors are correlated positively, if at all, and the intervals given here are then too wide
-rather than too narrow.
+Both assume that the two are independent. Curves of one run are measured interleaved, so drift affects both: their
+errors are correlated positively, if at all, and the intervals here are then too wide rather than too narrow.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 class Estimate:
     """A value and its 95 % interval, low <= value <= high, all in one unit that the owner names.
 
-    Where there were too few samples for an interval, or the file says nothing of it, `known` is False and both
-    limits are the value: such an estimate excludes nothing.
+    With too few samples for an interval, or without one in the file, `known` is False and both limits are the value:
+    such an estimate excludes nothing.
     """
 
     value: float
@@ -44,16 +43,16 @@ class Estimate:
         return not self.known or self.low <= number <= self.high
 
     def scaled(self, factor: float) -> Estimate:
-        """Times a positive factor that is exactly known."""
+        """Times a positive factor that is known exactly."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.known)
 
     def inverse(self) -> Estimate:
-        """One over it; the limits change places. All three must be above 0."""
+        """The reciprocal; the limits change places. All three must be above 0."""
         return Estimate(1 / self.value, 1 / self.high, 1 / self.low, self.known)
 
     @property
     def half_width(self) -> float:
-        """Half of the interval over the value: what a target is compared with. Infinite without an interval."""
+        """Half the interval over the value, which is compared with the target. Infinite without an interval."""
         return (self.high - self.low) / 2 / self.value if self.value and self.known else math.inf
 
 
@@ -63,7 +62,7 @@ def unsure(value: float) -> Estimate:
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
-    """a - b by MOVER. Without both intervals there is none of the difference."""
+    """a - b by MOVER. The difference has an interval if both have one."""
     value = a.value - b.value
     if not (a.known and b.known):
         return unsure(value)
@@ -75,7 +74,7 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
 
 
 def ratio(a: Estimate, b: Estimate) -> Estimate:
-    """a / b by MOVER on the logarithms. Both must lie above 0 with their whole intervals."""
+    """a / b by MOVER on the logarithms. Raises ValueError unless both intervals lie above 0."""
     if min(a.low, b.low) <= 0:
         raise ValueError("a ratio of times needs times above 0")
     if not (a.known and b.known):
@@ -85,12 +84,13 @@ def ratio(a: Estimate, b: Estimate) -> Estimate:
 
 
 def across(estimates: Sequence[Estimate]) -> Estimate:
-    """Several launches of one quantity as one: the median of their values, and the envelope of their
-    intervals.
+    """One estimate from several launches: the median of their values, and the envelope of their intervals.
 
-    A handful of launches gives no 95 % interval of its own (a non-parametric one needs six values), so the
-    envelope is the honest choice: it holds the spread between the launches and the uncertainty inside each.
+    A handful of launches gives no 95 % interval of its own (a non-parametric one needs six values), so the envelope is
+    the honest choice: it contains the spread between the launches and the uncertainty inside each.
     """
+    if len(estimates) == 1:
+        return estimates[0]
     return Estimate(
         median(e.value for e in estimates),
         min(e.low for e in estimates),

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several launches of the same plan: what differs between them, apart from what varies inside one (METHOD
-rule 8).
+"""Several launches of the same plan: what differs between them, apart from what varies inside one (METHOD rule 8).
 
-Two starts of a program can differ more than two hours inside one. Per size the number is the median of the
-launches' medians; `spread` is their largest over their smallest, `inside` the relative half width that the
-launches themselves gave. Launches in different states of the machine are never mixed: `curves` keeps those of
-one state.
+Two starts of a program can differ more than two hours inside one. At each size the number is the median of the
+launches' medians; `spread` is the largest over the smallest, `inside` the relative half width that the launches
+themselves gave. Launches in different states of the machine are never mixed: `curves` keeps those of one state.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import Curve, curves
-
 if TYPE_CHECKING:
-    from netpipe.records import Run
+    from collections.abc import Iterable
+
+    from netpipe.reading.curves import Curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class SizeSpread:
     size_bytes: int
     launches: tuple[int, ...]  # their numbers
     median_ns: float  # median of the launches' medians, per operation
-    spread: float  # largest over smallest of them: 1 is no spread
+    spread: float  # largest over smallest of these medians: 1 is no spread
     inside: float | None  # median of the launches' relative half widths
 
 
@@ -34,31 +32,31 @@ class LaunchSpread:
     variant: str
     pattern: str
     launches: int
-    sizes: tuple[SizeSpread, ...]  # those with two launches or more in one state of the machine
+    sizes: tuple[SizeSpread, ...]  # with two launches or more in one state of the machine
     typical_spread: float  # median over the sizes
     worst: SizeSpread
     typical_inside: float | None
-    left_out: int  # points in another state of the machine than the ones taken together
+    left_out: int  # point records in another state of the machine than the ones merged
 
 
-def launches(run: Run) -> tuple[LaunchSpread, ...]:
-    """One for each curve that was launched more than once; none for a run of one launch."""
-    return tuple(spread for spread in map(_spread, curves(run)) if spread is not None)
+def launch_spreads(curves: Iterable[Curve]) -> tuple[LaunchSpread, ...]:
+    """One for each curve that was launched more than once."""
+    return tuple(spread for spread in map(_spread, curves) if spread is not None)
 
 
 def _spread(curve: Curve) -> LaunchSpread | None:
     sizes = []
-    for spot in curve.spots:
-        medians = [point.median_ns for point in spot.points]
+    for at in curve.points:
+        medians = [point.median_ns for point in at.by_launch]
         if len(medians) < 2 or min(medians) <= 0:
             continue
         sizes.append(
             SizeSpread(
-                size_bytes=spot.size_bytes,
-                launches=tuple(point.launch for point in spot.points),
+                size_bytes=at.size_bytes,
+                launches=tuple(point.launch for point in at.by_launch),
                 median_ns=median(medians),
                 spread=max(medians) / min(medians),
-                inside=_median_known([point.half_width for point in spot.points]),
+                inside=_median_known([point.half_width for point in at.by_launch]),
             )
         )
     if not sizes:

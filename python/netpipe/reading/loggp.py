@@ -27,17 +27,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import curves
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.reading.measures import measures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
-    from netpipe.records import Run
+    from netpipe.reading.curves import Curve
 
     Array = npt.NDArray[np.float64]
 
@@ -77,7 +76,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class LogGP:
-    """Of one curve; ranges by rising size."""
+    """The parameters of one curve; ranges by rising size."""
 
     variant: str
     pattern: str
@@ -88,10 +87,10 @@ def told_from_zero(parameter: Estimate) -> bool:
     return parameter.known and parameter.low > 0
 
 
-def loggp(run: Run) -> tuple[LogGP, ...]:
-    """One for each curve of the pattern that has two sizes or more."""
+def loggp(curves: Iterable[Curve]) -> tuple[LogGP, ...]:
+    """One for each curve of the pattern `loggp` that has two sizes or more."""
     found = []
-    for curve in curves(run):
+    for curve in curves:
         if curve.pattern.split(":")[0] != PATTERN:
             continue
         said = {measure.name: measure.values for measure in measures_of(curve)}

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each layer loses of the layer that it stands on.
+"""What each layer loses of the layer below it.
 
-Every module names the module below it. Where both are in a run, under the same pattern, their curves are laid
-over each other at every size that both have: how many times longer the upper one takes, how many nanoseconds
-it adds, how much of the throughput it keeps. Points are paired within one launch and one state of the machine
-only; a size whose two points stand in different states is left out and counted. The intervals are those of
-`estimate.ratio` and `estimate.difference`, one size at a time: of many sizes without any difference, one in
-twenty would show one by chance.
+Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
+size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
+throughput it keeps. Points are paired within one launch and one state of the machine only; a size whose two points are
+in different states is left out and counted. Intervals are those of `estimate.ratio` and `estimate.difference`, one
+size at a time: of many sizes without any difference, one in twenty shows one by chance.
 
-Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that
-was measured with the same waiting (option `wait`). Where there is none it is the nearest layer, and the pair
-says in `waits` where it waits differently. Of several variants of that layer it is the plain one (named as its
-module), else the first one.
+Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that was
+measured with the same waiting (option `wait`). If there is none, it is the nearest layer, and `waits` says how the two
+wait. Of several variants of that layer it is the plain one (named as its module), else the first.
 
-A layer between two hosts is never held against one inside a host: that would be a loss of the link.
+A layer between two hosts is never compared with one inside a host: that would be a loss of the link.
 """
 
 from __future__ import annotations
@@ -23,36 +21,33 @@ from typing import TYPE_CHECKING
 
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
+from netpipe.reading.layers import stack as recorded_stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from netpipe.reading.curves import Groups
     from netpipe.records import Point, Run, Variant
-
-
-# What stands below the modules of this repository, for runs that did not open the layer between: the words of
-# their own tables (np_module.below), which a test holds this to.
-STACK: Mapping[str, str | None] = {"tcp": "unix", "unix": "pipe", "pipe": "shm", "shm": "memcpy"}
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLoss:
-    """At one size."""
+    """The loss at one size."""
 
     size_bytes: int
     times: Estimate  # time of the layer over time of the one below: 2 is twice as long
     added_ns: Estimate  # per operation
-    converged: bool | None  # both points, in every launch; None: nobody knows
+    converged: bool | None  # both points, in every launch; None: not recorded
 
     @property
     def kept(self) -> Estimate:
-        """The fraction of the throughput of the layer below that is left."""
+        """The fraction of the throughput of the layer below that remains."""
         return self.times.inverse()
 
     @property
     def seen(self) -> bool:
-        """False: the interval holds 1, or there is none: no difference was seen."""
+        """Was a difference seen? Not if the interval contains 1, or if there is none."""
         return not self.times.covers(1)
 
 
@@ -75,12 +70,12 @@ class Loss:
     pattern: str
     below: str  # the variant it is compared with
     adds: str | None  # what the layer adds, in its module's words
-    absent: tuple[str, ...]  # layers between the two that this run did not measure, or not with this waiting
-    waits: tuple[str, str] | None  # how the two wait, where they do so differently
+    absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
+    waits: tuple[str, str] | None  # how the two wait, if they do so differently
     sizes: tuple[SizeLoss, ...]  # by rising size
     small: SizeLoss | None  # at 8 bytes, else the smallest common size up to 64
     peak: PeakLoss | None
-    other_state_sizes: int  # sizes that both have, but in different states of the machine: not compared
+    other_state_sizes: int  # sizes not compared: measured in different states of the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +88,38 @@ class _Layer:
     hosts: frozenset[str | None]
 
 
-def losses(run: Run, stack: Mapping[str, str | None] = STACK) -> tuple[Loss, ...]:
+def losses(
+    run: Run, stack: Mapping[str, str | None] | None = None, groups: Groups | None = None
+) -> tuple[Loss, ...]:
     """Every loss that the run can show, in the order of the plan.
 
-    `stack` says what stands below modules that the run did not open (module -> module below), so that a layer
-    whose neighbour is absent is compared with the next one down. What the run recorded goes before it.
+    `stack` (module -> module below; by default what the run recorded) includes modules that the run did not open, so
+    that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
-    under = dict(stack) | {layer.module: layer.below for layer in layers.values()}
-    curves = grouped(run.points)
+    under = (
+        recorded_stack(run) if stack is None else {**stack, **{x.module: x.below for x in layers.values()}}
+    )
+    curves = grouped(run.points) if groups is None else groups
+    launches = {name: _launches(curve) for name, curve in curves.items()}
+    by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
+    for variant, pattern in curves:
+        if variant in layers:
+            by_module.setdefault((pattern, layers[variant].module), []).append(layers[variant])
     found = []
     for variant, pattern in curves:
         layer = layers.get(variant)
         if layer is None:
             continue
-        own = _launches(curves[variant, pattern])
-        measured = [
-            layers[v]
-            for v, p in curves
-            if p == pattern and v in layers and not own.isdisjoint(_launches(curves[v, p]))
-        ]
+        own = launches[variant, pattern]
         down = _down(layer, under)
         nearest = None
         for place, module in enumerate(down):
-            there = [other for other in measured if other.module == module and other.hosts == layer.hosts]
+            there = [
+                other
+                for other in by_module.get((pattern, module), [])
+                if other.hosts == layer.hosts and not own.isdisjoint(launches[other.variant, pattern])
+            ]
             alike = [other for other in there if layer.wait in (None, other.wait)]
             if alike:
                 nearest = (place, alike)
@@ -150,13 +153,13 @@ def _layers(run: Run) -> dict[str, _Layer]:
 
 
 def _found_wait(opened: Variant) -> str | None:
-    """How a library waits that has no option for it, as its module found out; "none" is a layer that never waits."""
+    """How a library without such an option waits, as its module found out; "none" is a layer that never waits."""
     wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
     return None if wait == "none" else wait
 
 
 def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:
-    """The modules below, from the nearest on; a stack that bites its tail ends too."""
+    """The modules below, the nearest first. A stack with a cycle ends at the first repetition."""
     down: list[str] = []
     module = layer.below
     while module is not None and module not in down:
@@ -217,7 +220,7 @@ def _size_loss(pairs: Sequence[tuple[Point, Point]]) -> SizeLoss:
 
 
 def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | None:
-    """Over the sizes that both have; the sizes named are those of the first launch."""
+    """Over the sizes that both have. The sizes named are those of the first launch."""
     kept, sizes = [], []
     for pairs in launches:
         tops = [_fastest([pair[side] for pair in pairs]) for side in (0, 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What patterns say beside the time of an operation: their measures, by size; and the few sizes that stand for all."""
+"""What patterns measure beside the time of an operation, by size; and the few sizes that represent all."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import Curve, Spot, curves
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from netpipe.records import Measure, Run
+    from netpipe.reading.curves import Curve, CurvePoint
+    from netpipe.records import Measure
 
 TYPICAL_BYTES = (
     8,
     1 << 10,
     64 << 10,
     1 << 20,
-)  # a small message, one of a packet, one of a window, a large one
+)  # a small message, a packet, a window, a large message
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure of one curve; `values` by rising size, with the interval of the median."""
+    """One measure of one curve; `values` by rising size, with the intervals of the medians."""
 
     variant: str
     pattern: str
@@ -34,23 +34,19 @@ class Measured:
     values: dict[int, Estimate]
 
 
-def measured(run: Run) -> tuple[Measured, ...]:
-    """Every measure of every curve, in the order of the plan and then of the pattern."""
-    return tuple(measure for curve in curves(run) for measure in measures_of(curve))
-
-
 def measures_of(curve: Curve) -> tuple[Measured, ...]:
+    """Every measure of a curve, in the order of the pattern."""
     found: dict[str, Measured] = {}
-    for spot in curve.spots:
-        for name, (unit, estimate) in _of(spot).items():
+    for point in curve.points:
+        for name, (unit, estimate) in _merged(point).items():
             of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
-            of.values[spot.size_bytes] = estimate
+            of.values[point.size_bytes] = estimate
     return tuple(found.values())
 
 
-def _of(spot: Spot) -> dict[str, tuple[str, Estimate]]:
+def _merged(of: CurvePoint) -> dict[str, tuple[str, Estimate]]:
     said: dict[str, tuple[str, list[Estimate]]] = {}
-    for point in spot.points:
+    for point in of.by_launch:
         for measure in point.measures:
             estimate = _estimate(measure)
             if estimate is not None:
@@ -67,7 +63,7 @@ def _estimate(measure: Measure) -> Estimate | None:
 
 
 def typical_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
-    """Of these sizes those that stand for all: the ones nearest to 8 B, 1 KiB, 64 KiB and 1 MiB."""
+    """The sizes that represent all of these: those nearest to 8 B, 1 KiB, 64 KiB and 1 MiB."""
     there = sorted(set(sizes))
     if not there:
         return ()

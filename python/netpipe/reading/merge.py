@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs as one, to lay them over each other: the same pattern in one socket and across sockets, before and after
-a change, on two machines (Liu et al. 2003, section 3.6).
+"""Several runs as one, to compare them: the same pattern in one socket and across sockets, before and after a change,
+on two machines (Liu et al. 2003, section 3.6).
 
-Each variant gets its run's label behind its name, and each launch a number of its own. So nothing is averaged over
-runs, and a loss is still read within one: points are compared within one launch.
+Each variant's name gets its run's label, and each launch a number of its own. So nothing is averaged over runs, and
+losses stay within a run: points are compared within one launch.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import msgspec
 
 from netpipe.records import End, Plan, Record, Run
 
-MARK = " @"  # between a variant and its run; no name of a variant has a blank
+MARK = " @"  # between a variant and its run; no variant has a blank in its name
 DONE = "done"
 
 
 def name_of(variant: str) -> str:
-    """Of a variant, without the run that it is of."""
+    """The name of a variant without the label of its run."""
     return variant.partition(MARK)[0]
 
 
 def labels(runs: Sequence[Run]) -> tuple[str, ...]:
-    """What tells the runs apart, in the shortest words: where the ranks were, else the file, else a number."""
+    """The shortest labels that tell the runs apart: where the ranks were placed, else the file, else a number."""
     for found in (
         [_placement(run) for run in runs],
         [run.path.stem if run.path else None for run in runs],
@@ -39,7 +39,7 @@ def labels(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _placement(run: Run) -> str | None:
-    """As it was asked for, the same in all launches; "hosts" where the ranks of a variant were on several."""
+    """The placement that was asked for in all launches; "hosts" if the ranks of a variant were on several."""
     if any(len({rank.host for rank in opened.ranks}) > 1 for opened in run.variants):
         return "hosts"
     asked = {plan.placement for plan in run.plans}
@@ -47,12 +47,12 @@ def _placement(run: Run) -> str | None:
 
 
 def merged(runs: Sequence[Run]) -> Run:
-    """One run is itself."""
+    """All runs as one; a single run is returned as it is."""
     if len(runs) == 1:
         return runs[0]
     whole = Run()
     whole.header = runs[0].header
-    first = 0  # the number that the run's launch 0 gets
+    first = 0  # the new number of the run's launch 0
     for run, label in zip(runs, labels(runs), strict=True):
         last = -1
         for record in _records(run):
@@ -62,7 +62,7 @@ def merged(runs: Sequence[Run]) -> Run:
         first += last + 1
     ends = [run.end for run in runs]
     known = [end for end in ends if end is not None]
-    if len(known) == len(ends):  # one that was cut off leaves the whole without an end
+    if len(known) == len(ends):  # an incomplete run leaves the whole incomplete
         worst = next((end for end in known if end.reason != DONE), known[0])
         seconds = [end.seconds for end in known if end.seconds is not None]
         whole.end = End(exit=worst.exit, reason=worst.reason, seconds=sum(seconds) if seconds else None)
@@ -97,5 +97,5 @@ def _moved(record: Record, label: str, first: int) -> Record:
 
 
 def read(paths: Sequence[Path]) -> Run:
-    """The runs of these files as one. Raises NotARun, or OSError."""
+    """Reads these files and merges their runs. Raises NotARun or OSError."""
     return merged([Run.read(path) for path in paths])

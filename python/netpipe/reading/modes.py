@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many ways of going there are to a distribution of times: its modes.
+"""The modes of a distribution of times: in how many ways an operation can go.
 
 The histogram is resampled into buckets of one width in log time and smoothed there with a Gaussian kernel, whose width
 is Silverman's rule for the central half of the samples (B. W. Silverman, "Density Estimation for Statistics and Data
 Analysis", 1986, section 3.4), narrowed to half of it because that rule smooths two modes into one; never less than the
 histogram or the clock resolves, and wider where samples are sparse (I. S. Abramson, "On bandwidth variation in kernel
 estimates", Annals of Statistics 10, 1982). Two peaks are two modes where the density between them falls to less than
-half of the lower one, and where each has at least 5 % of the samples. A tail falls and does not rise again, so it is no
-mode, however heavy; a few slow operations that lie together are too few.
+half of the lower one, and where each has at least 5 % of the samples. A tail falls and does not rise again, so it is
+not a mode, however heavy; a few slow operations that lie together are too few.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from netpipe.reading.curves import curves, shown_point
 from netpipe.reading.measures import typical_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from netpipe.records import Histogram, Point, Run
+    from netpipe.reading.curves import Curve
+    from netpipe.records import Histogram, Point
 
 LEAST_SAMPLES = 200
 LEAST_SHARE = 0.05
 DEEPEST_VALLEY = 0.5  # of the lower peak
 NARROWER = 0.5  # than Silverman's rule
-LEAST_WIDTH_BUCKETS = 1.5  # of the kernel: a histogram knows no more than its buckets
+LEAST_WIDTH_BUCKETS = 1.5  # of the kernel: a histogram resolves no more than its buckets
 MOST_CELLS = 4096
 
 
@@ -42,8 +42,8 @@ class Mode:
 
 
 def modes(histogram: Histogram | None, clock_ns: float = 0.0) -> tuple[Mode, ...]:
-    """By rising time; none where there are too few samples to say, else at least one. `clock_ns` is what the clock can
-    tell apart, per operation: times that lie further apart only because of it are no modes.
+    """By rising time; none if there are too few samples to say, else at least one. `clock_ns` is the step of the clock,
+    per operation: times that are apart only because of it are not modes.
     """
     if histogram is None or sum(histogram.count) < LEAST_SAMPLES:
         return ()
@@ -76,36 +76,28 @@ def modes(histogram: Histogram | None, clock_ns: float = 0.0) -> tuple[Mode, ...
 
 @dataclass(frozen=True, slots=True)
 class SeveralModes:
-    """A curve whose distribution has more than one mode, at the smallest of the typical sizes where it has."""
+    """A curve whose distribution has more than one mode: the smallest of the typical sizes at which it has."""
 
     variant: str
     pattern: str
     point: Point
     modes: tuple[Mode, ...]
-    other_sizes: tuple[int, ...]  # typical ones, where it has several too
+    other_sizes: tuple[int, ...]  # typical sizes at which it has several too
 
 
-def several_modes(run: Run) -> tuple[SeveralModes, ...]:
-    """Every curve that has, the one with the largest second mode first."""
+def several_modes(
+    curves: Iterable[Curve], modes_of: Callable[[Point], tuple[Mode, ...]]
+) -> tuple[SeveralModes, ...]:
+    """Every such curve, the one with the largest second mode first. Only the typical sizes are asked."""
     found = []
-    for curve in curves(run):
-        sizes = typical_sizes(spot.size_bytes for spot in curve.spots)
-        points = [shown_point(spot) for spot in curve.spots if spot.size_bytes in sizes]
-        with_modes = [(point, modes_of(run, point)) for point in points]
-        several = [(point, of) for point, of in with_modes if len(of) > 1]
+    for curve in curves:
+        sizes = typical_sizes(point.size_bytes for point in curve.points)
+        shown = [point.shown for point in curve.points if point.size_bytes in sizes]
+        several = [(point, of) for point in shown if len(of := modes_of(point)) > 1]
         if several:
             rest = tuple(point.size_bytes for point, _ in several[1:])
             found.append(SeveralModes(curve.variant, curve.pattern, *several[0], rest))
     return tuple(sorted(found, key=lambda one: -sorted(mode.share for mode in one.modes)[-2]))
-
-
-def modes_of(run: Run, point: Point) -> tuple[Mode, ...]:
-    """The modes of a point, whose times are no finer than the clock's."""
-    ticks = [
-        y.clock_resolution_ns for y in run.yardsticks if y.launch == point.launch and y.clock_resolution_ns
-    ]
-    operations = 1 if point.single else point.ops or 1
-    return modes(point.histogram, max(ticks, default=0.0) / operations)
 
 
 def _width(counts: Sequence[int]) -> float:

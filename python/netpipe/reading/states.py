@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the yardsticks say: which states the machine was in, when it changed, and what that did to the points
-(METHOD rule 17).
+"""The states of the machine, from the yardsticks: when it changed, and which points that affected (METHOD rule 17).
 
-The worker numbers the states that it told apart from 0 in every launch. Here they get numbers that hold for
-the whole run: two states of different launches are one by the worker's own rule, a cache-line bounce and a
-memory copy rate that are alike. The wake-up latency takes no part: it varies too much within one state.
+The worker numbers the states of each launch from 0. Here they get numbers that hold for the whole run: states of two
+launches are the same by the worker's own rule, if cache-line bounce and memory copy rate are alike. Wake-up latency
+takes no part: it varies too much within one state.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
@@ -19,28 +20,26 @@ if TYPE_CHECKING:
 
     from netpipe.records import Run, Yardstick
 
-# The factors within which the worker takes two yardsticks for one state (src/core/yardstick.h).
+# Two yardsticks within these factors are one state: the values of src/sampling/yardstick.h, which a test compares.
 BOUNCE_TOLERANCE = 1.4
 COPY_TOLERANCE = 1.8
 
 
 @dataclass(frozen=True, slots=True)
 class MachineState:
-    """One state of the machine. Yardsticks are medians over all that were taken in it, None where none was
-    known.
-    """
+    """One state of the machine. Yardsticks are medians over the state, None if none was recorded."""
 
-    number: int  # over the whole run, from 0 in the order of their first sight
+    number: int  # over the whole run, from 0 in order of appearance
     members: tuple[tuple[int, int], ...]  # (launch, the worker's number in that launch)
     bounce_ns: float | None
     copy_bytes_per_s: float | None
     wakeup_ns: float | None
-    points: int  # how many points stand in this state
+    points: int  # measured in this state
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The machine went from one state to another: between the yardstick before and this one."""
+    """The machine went from one state to another, between two yardsticks."""
 
     launch: int
     at_s: float | None  # of the first yardstick in the new state
@@ -48,22 +47,24 @@ class Change:
     after: MachineState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class States:
     states: tuple[MachineState, ...]
     changes: tuple[Change, ...]  # in the order of time
     mixed_points: int  # points that had samples in more than one state
-    left_out_samples: int  # samples of those that were taken in another state and left out
+    left_out_samples: int  # samples of those points that were taken in another state and left out
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, int | None], int]:
+        return {member: state.number for state in self.states for member in state.members}
 
     def number_of(self, launch: int, state: int | None) -> int | None:
-        """The run-wide number of a worker's state; None where no yardstick belongs to it."""
-        return next((known.number for known in self.states if (launch, state) in known.members), None)
+        """The run-wide number of a worker's state; None if no yardstick was taken in it."""
+        return self._numbers.get((launch, state))
 
 
 def states(run: Run) -> States:
-    """The states of the machine over a whole run. Without yardsticks (an imported run) there are none, and no
-    change.
-    """
+    """The states of the machine over a whole run; none without yardsticks (an imported run)."""
     by_member: dict[tuple[int, int], list[Yardstick]] = {}
     yardsticks = [yardstick for yardstick in run.yardsticks if yardstick.state is not None]
     for yardstick in yardsticks:
@@ -77,6 +78,10 @@ def states(run: Run) -> States:
         else:
             home.append(member)
 
+    numbers: dict[tuple[int, int | None], int] = {
+        member: number for number, group in enumerate(groups) for member in group
+    }
+    points = Counter(numbers.get((point.launch, point.state)) for point in run.points)
     found = tuple(
         MachineState(
             number=number,
@@ -84,7 +89,7 @@ def states(run: Run) -> States:
             bounce_ns=_median(y.bounce_ns for member in group for y in by_member[member]),
             copy_bytes_per_s=_median(y.copy_bytes_per_s for member in group for y in by_member[member]),
             wakeup_ns=_median(y.wakeup_ns for member in group for y in by_member[member]),
-            points=sum((point.launch, point.state) in group for point in run.points),
+            points=points[number],
         )
         for number, group in enumerate(groups)
     )
@@ -101,9 +106,7 @@ def states(run: Run) -> States:
 def _same(
     member: tuple[int, int], group: list[tuple[int, int]], by_member: dict[tuple[int, int], list[Yardstick]]
 ) -> bool:
-    """Is this state of one launch the one that other launches are in? The worker's word holds within a
-    launch.
-    """
+    """Is this the state that other launches were in? Within one launch the worker's numbers decide."""
     if any(launch == member[0] for launch, _ in group):
         return False
     there = [yardstick for other in group for yardstick in by_member[other]]
@@ -121,7 +124,7 @@ def _member(yardstick: Yardstick) -> tuple[int, int]:
 
 
 def alike(a: float | None, b: float | None, tolerance: float) -> bool:
-    """Within the factor of each other; what is not known differs from nothing."""
+    """Are both within the factor of each other? A value that is not known is alike to any."""
     return a is None or b is None or max(a, b) < tolerance * min(a, b)
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a whole curve comes to in a few numbers.
+"""A whole curve in a few numbers.
 
-Latency is that of the smallest messages, the peak the best rate that was seen, n½ and the knee say how large
-a message must be to get there (n½ after R. W. Hockney, "The communication challenge for MPP", Parallel
-Computing 20 (1994) 389-398, taken here against the peak that was measured and not against an extrapolated
-one).
+Latency is the time of the smallest messages, the peak is the best rate seen, and n½ and the knee say how large a
+message must be to get there (n½ after R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20
+(1994) 389-398, here against the measured peak rather than an extrapolated one).
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from netpipe.reading.curves import Curve, Spot, curves
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from netpipe.reading.curves import Curve, CurvePoint
     from netpipe.reading.estimate import Estimate
-    from netpipe.records import Run
 
 _Rated = TypeVar("_Rated")
 
@@ -31,7 +28,7 @@ KNEE = 0.9  # of the peak: from here on larger messages win little
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of one curve. None where the curve does not reach far enough to say."""
+    """One curve. None where the curve does not reach far enough to say."""
 
     variant: str
     pattern: str
@@ -42,23 +39,23 @@ class Summary:
     half_size_bytes: float | None  # n½: from here half of the peak is reached; interpolated over log size
     knee_size_bytes: int | None  # the smallest size with 90 % of the peak: where the curve saturates
     points: int
-    converged: int | None  # how many points reached the target; None: imported, nobody knows
+    converged: int | None  # points that reached the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
     unsure: int  # sizes with too few samples for an interval, or imported without one
     worst_half_width: float | None  # relative, over the points; None where no point has an interval
     worst_size_bytes: int | None
 
 
-def latency_spot(spots: Sequence[Spot]) -> Spot | None:
-    """The spot whose time is the latency: at 8 bytes, else the smallest size up to 64 bytes."""
-    small = [spot for spot in spots if 0 < spot.size_bytes <= LATENCY_MOST_BYTES]
-    at_eight = [spot for spot in small if spot.size_bytes == LATENCY_BYTES]
+def latency_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
+    """The point whose time is the latency: at 8 bytes, else the smallest size up to 64 bytes."""
+    small = [point for point in points if 0 < point.size_bytes <= LATENCY_MOST_BYTES]
+    at_eight = [point for point in small if point.size_bytes == LATENCY_BYTES]
     return next(iter(at_eight or small), None)
 
 
 def fastest(rated: Iterable[tuple[Estimate, _Rated]]) -> _Rated | None:
-    """What has the highest rate, of equal ones the first. A rate without an interval may be one lucky sample: the
-    highest with an interval goes before it where that comes within 10 % of it.
+    """The one with the highest rate, the first of equal ones. A rate without an interval may be one lucky sample, so
+    the highest rate with an interval is preferred if it comes within 10 % of it.
     """
     both = list(rated)
     top = max(both, key=lambda item: item[0].value, default=None)
@@ -67,18 +64,20 @@ def fastest(rated: Iterable[tuple[Estimate, _Rated]]) -> _Rated | None:
     return best[1] if best else None
 
 
-def peak_spot(spots: Sequence[Spot]) -> Spot | None:
-    return fastest((spot.rate_bytes_per_s, spot) for spot in spots if spot.rate_bytes_per_s is not None)
+def peak_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
+    """The point with the best rate."""
+    return fastest((rate, point) for point in points if (rate := point.rate_bytes_per_s) is not None)
 
 
-def size_reaching(spots: Sequence[Spot], bytes_per_s: float) -> float | None:
-    """The smallest size that moves at this rate, in bytes: between two sizes the rate is taken as linear in
-    log size.
+def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | None:
+    """The smallest size that reaches this rate, in bytes; between two sizes the rate is taken as linear in log size.
 
     A curve that starts above the rate gives its first size: the true one is at most that.
     """
     rated = [
-        (spot.size_bytes, spot.rate_bytes_per_s.value) for spot in spots if spot.rate_bytes_per_s is not None
+        (point.size_bytes, point.rate_bytes_per_s.value)
+        for point in points
+        if point.rate_bytes_per_s is not None
     ]
     if rated and rated[0][1] >= bytes_per_s:
         return float(rated[0][0])
@@ -90,15 +89,16 @@ def size_reaching(spots: Sequence[Spot], bytes_per_s: float) -> float | None:
 
 
 def summarise(curve: Curve) -> Summary:
-    spots = curve.spots
-    latency, peak = latency_spot(spots), peak_spot(spots)
+    """The summary of one curve."""
+    points = curve.points
+    latency, peak = latency_point(points), peak_point(points)
     top = peak.rate_bytes_per_s if peak else None
     knee = next(
-        (s for s in spots if top and s.rate_bytes_per_s and s.rate_bytes_per_s.value >= KNEE * top.value),
+        (p for p in points if top and p.rate_bytes_per_s and p.rate_bytes_per_s.value >= KNEE * top.value),
         None,
     )
-    widths = [(p.half_width, p.size_bytes) for s in spots for p in s.points if p.half_width is not None]
-    converged = [s.converged for s in spots]
+    widths = [(p.half_width, p.size_bytes) for at in points for p in at.by_launch if p.half_width is not None]
+    converged = [point.converged for point in points]
     worst = max(widths, default=None)
     return Summary(
         variant=curve.variant,
@@ -107,17 +107,12 @@ def summarise(curve: Curve) -> Summary:
         latency_size_bytes=latency.size_bytes if latency else None,
         peak_bytes_per_s=top,
         peak_size_bytes=peak.size_bytes if peak else None,
-        half_size_bytes=size_reaching(spots, top.value / 2) if top else None,
+        half_size_bytes=size_reaching(points, top.value / 2) if top else None,
         knee_size_bytes=knee.size_bytes if knee else None,
-        points=len(spots),
+        points=len(points),
         converged=sum(map(bool, converged)) if None not in converged else None,
-        verified=sum(all(p.verified_bytes for p in s.points) for s in spots),
-        unsure=sum(not s.time_ns.known for s in spots),
+        verified=sum(all(p.verified_bytes for p in at.by_launch) for at in points),
+        unsure=sum(not point.time_ns.known for point in points),
         worst_half_width=worst[0] if worst else None,
         worst_size_bytes=worst[1] if worst else None,
     )
-
-
-def summary(run: Run) -> tuple[Summary, ...]:
-    """One for each curve, in the order of the plan."""
-    return tuple(summarise(curve) for curve in curves(run))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patterns of a run that are one pattern with different settings: in which options they differ, and where such an
-option is a number, its values in their order.
+"""Patterns of a run that are one pattern with different settings: the options in which they differ and, where such an
+option is a number, its values in order.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Two modes or more of one pattern."""
+class PatternSettings:
+    """One pattern that was measured with two settings or more."""
 
-    name: str
-    options: tuple[str, ...]  # in which they differ
-    members: dict[str, dict[str, str]]  # pattern, as in the points -> the values of these options
+    name: str  # of the pattern
+    options: tuple[str, ...]  # in which the settings differ
+    values: dict[str, dict[str, str]]  # pattern, as in the points -> the values of these options
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One option that is a number, and takes four values or more while all others stay."""
+    """A numeric option that takes four values or more while all others stay the same."""
 
     name: str
     option: str
-    fixed: dict[str, str]  # the other options of the family
+    fixed: dict[str, str]  # the other options
     members: tuple[tuple[float, str], ...]  # (value, pattern), by rising value
 
 
-def families(run: Run) -> tuple[Family, ...]:
-    """In the order of the plan. A run without `modes` in its plan (an older one, or imported) says only what differs
+def pattern_settings(run: Run) -> tuple[PatternSettings, ...]:
+    """In the order of the plan. A run without `modes` in its plan (an older one, or imported) names only what differs
     from the defaults: an option that a pattern does not name is there as the text "default".
     """
     known = {mode.pattern: (mode.name, mode.options) for plan in run.plans for mode in plan.modes}
@@ -46,7 +46,7 @@ def families(run: Run) -> tuple[Family, ...]:
     for pattern in dict.fromkeys([*planned, *(point.pattern for point in run.points)]):
         name, options = known.get(pattern) or _taken_apart(pattern)
         named.setdefault(name, {})[pattern] = options
-    return tuple(_family(name, members) for name, members in named.items() if len(members) > 1)
+    return tuple(_settings(name, patterns) for name, patterns in named.items() if len(patterns) > 1)
 
 
 def _taken_apart(pattern: str) -> tuple[str, dict[str, str]]:
@@ -54,36 +54,37 @@ def _taken_apart(pattern: str) -> tuple[str, dict[str, str]]:
     return name, dict(setting.partition("=")[::2] for setting in settings.split(",") if setting)
 
 
-def _family(name: str, members: dict[str, dict[str, str]]) -> Family:
-    every = dict.fromkeys(option for options in members.values() for option in options)
-    values = {option: [options.get(option, "default") for options in members.values()] for option in every}
-    differ = tuple(option for option in every if len(set(values[option])) > 1)
-    return Family(
+def _settings(name: str, patterns: dict[str, dict[str, str]]) -> PatternSettings:
+    every = dict.fromkeys(option for options in patterns.values() for option in options)
+    seen = {option: {options.get(option, "default") for options in patterns.values()} for option in every}
+    differ = tuple(option for option in every if len(seen[option]) > 1)
+    return PatternSettings(
         name,
         differ,
         {
             pattern: {option: options.get(option, "default") for option in differ}
-            for pattern, options in members.items()
+            for pattern, options in patterns.items()
         },
     )
 
 
-def setting_text(family: Family, pattern: str) -> str:
-    """What tells this member from the others: "in_flight=4"."""
-    return ", ".join(f"{option}={value}" for option, value in family.members[pattern].items())
+def setting_text(settings: PatternSettings, pattern: str) -> str:
+    """What tells this setting from the others: "in_flight=4"."""
+    return ", ".join(f"{option}={value}" for option, value in settings.values[pattern].items())
 
 
-def sweeps(family: Family) -> tuple[Sweep, ...]:
+def sweeps(settings: PatternSettings) -> tuple[Sweep, ...]:
+    """Every numeric option that takes enough values to draw something over it."""
     found = []
-    for option in family.options:
+    for option in settings.options:
         groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
-        for pattern, values in family.members.items():
+        for pattern, values in settings.values.items():
             value = number(values[option])
             if value is not None:
                 rest = tuple((other, text) for other, text in values.items() if other != option)
                 groups.setdefault(rest, []).append((value, pattern))
         found += [
-            Sweep(family.name, option, dict(rest), tuple(sorted(members)))
+            Sweep(settings.name, option, dict(rest), tuple(sorted(members)))
             for rest, members in groups.items()
             if len({value for value, _ in members}) >= LEAST_VALUES
         ]
@@ -91,6 +92,6 @@ def sweeps(family: Family) -> tuple[Sweep, ...]:
 
 
 def number(text: str) -> float | None:
-    """The value of an option as the worker writes it, 64k is 65536; None where it is no number."""
+    """The value of an option as the worker writes it, 64k is 65536; None if it is not a number."""
     found = _NUMBER.fullmatch(text)
     return float(found[1]) * UNITS[found[2]] if found else None

@@ -1,44 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of the LogGP model as a table, for the terminal and for the report: a row for each range of sizes."""
+"""The parameters of the LogGP model as cells of a table, for the terminal and for the report: a row for each range of
+sizes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.loggp import Line, LogGP, Range, told_from_zero
-from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.summary import Rows
-from netpipe.render.units import percent_text, rate_text, size_text, time_text
+from netpipe.units import percent_text, rate_text, size_text, time_text
 
 NAME = "LogGP"
-_COLUMNS = ("sizes", "L", "o_s", "o_r", "g", "1/G", "misfit")
+COLUMNS = ("sizes", "L", "o_s", "o_r", "g", "1/G", "misfit")
 REMARK = (
-    "LogGP: a message of s bytes costs the sender o_s and the receiver o_r, is on its way for L + (s - 1) G, and the "
-    "next one leaves g + (s - 1) G after it. Of o_s and o_r the part of the range's smallest message. In brackets: "
-    "95 % intervals; < where a parameter cannot be told from 0. Misfit: how far the worst size is from its line."
+    "LogGP: a message of s bytes costs the sender o_s and the receiver o_r, takes L + (s - 1) G to arrive, and the "
+    "next one can leave g + (s - 1) G after it. o_s and o_r are those of the smallest message of the range. In "
+    "brackets: 95 % intervals; < means that the parameter cannot be told from 0. Misfit: how far the worst size is "
+    "from its line."
 )
 
 
-def terminal_table(found: Sequence[LogGP]) -> Rows:
-    made = Rows((NAME, "name"), *((column, "right") for column in _COLUMNS))
-    for one in found:
-        for number, part in enumerate(one.ranges):
-            made.add_row(_who(one) if number == 0 else "", *_cells(part))
-    return made
-
-
-def page_table(found: Sequence[LogGP]) -> Table | None:
-    rows = tuple((_who(one), *_cells(part)) for one in found for part in one.ranges)
-    return Table((Column("variant", left=True), *map(Column, _COLUMNS)), rows) if rows else None
-
-
-def _who(one: LogGP) -> str:
+def curve_name(one: LogGP) -> str:
+    """The variant, with the setting of the pattern if it has one."""
     setting = one.pattern.partition(":")[2]
     return f"{one.variant}, {setting}" if setting else one.variant
 
 
-def _cells(part: Range) -> list[str]:
+def cells(part: Range) -> list[str]:
+    """A text for each of COLUMNS."""
     first = part.from_bytes
     lines = (part.o_s, part.o_r, part.gap, part.transfer)
     return [
@@ -53,7 +41,7 @@ def _cells(part: Range) -> list[str]:
 
 
 def _at(line: Line, size_bytes: int) -> Estimate:
-    """What the line says there; its own interval, moved."""
+    """The value of the line at a size, with the interval of its fixed part."""
     more = line.at(size_bytes) - line.fixed_ns.value
     fixed = line.fixed_ns
     return Estimate(fixed.value + more, fixed.low + more, fixed.high + more) if fixed.known else fixed
@@ -68,7 +56,7 @@ def _time(value: Estimate) -> str:
 
 
 def _rate(per_byte_ns: Estimate) -> str:
-    """Bytes per second are one over the time of a byte."""
+    """Bytes per second: one over the time of a byte."""
     if per_byte_ns.known and not told_from_zero(per_byte_ns):
         return f"> {rate_text(1e9 / per_byte_ns.high)}" if per_byte_ns.high > 0 else "–"
     return rate_text(1e9 / per_byte_ns.value) if per_byte_ns.value > 0 else "–"

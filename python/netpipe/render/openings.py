@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What opening the libraries costs: a table for the terminal and one for the report. The figures are `memory` and
-`startup` of render.figures.
+"""What opening the libraries costs: cells of a table for terminal and report. The figures are `memory` and `startup` of
+render.figures.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from netpipe.reading.openings import Opening, Spread
-from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.summary import Rows
-from netpipe.render.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
+from netpipe.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
 
-_COLUMNS = (
+COLUMNS = (
     ("variant", "name"),
     ("ranks", "right"),
     ("memory of each", "right"),
@@ -24,34 +22,21 @@ _COLUMNS = (
 )
 
 
-def terminal_table(found: Sequence[Opening]) -> Rows:
-    made = Rows(*_COLUMNS)
-    for cells in map(_cells, found):
-        made.add_row(*cells)
-    return made
-
-
-def page_table(found: Sequence[Opening]) -> Table:
-    return Table(
-        tuple(Column(name, left=kind == "name") for name, kind in _COLUMNS),
-        tuple(map(_cells, found)),
-    )
-
-
 def remark(found: Sequence[Opening]) -> str:
-    """What the numbers are, and why some are missing."""
+    """What the numbers mean, and why some are missing."""
     words = (
-        "Memory is what a process grew by when the library was opened and all ranks had talked to all; shared pages "
-        "count in every process that has touched them, private ones no other process sees. The start-up ends when all "
-        "have talked to all, the launcher's part of it when all processes are there. In brackets: the least and the "
-        "most of all launches."
+        "Memory is the growth of a process after the library was opened and every rank had exchanged a message with "
+        "every other. Shared pages count in every process that touched them; private pages belong to one process. The "
+        "start-up ends with these messages, the launcher's part of it when all processes are there. In brackets: the "
+        "minimum and maximum over all launches."
     )
     if any(opening.resident_bytes is None for opening in found):
-        words += f" {UNKNOWN}: not known; ranks of a simulated machine are one process."
+        words += f" {UNKNOWN}: not known; the ranks of a simulated machine are one process."
     return words
 
 
-def _cells(opening: Opening) -> tuple[str, ...]:
+def cells(opening: Opening) -> tuple[str, ...]:
+    """A text for each of COLUMNS."""
     return (
         opening.variant,
         str(opening.ranks),
@@ -65,7 +50,7 @@ def _cells(opening: Opening) -> tuple[str, ...]:
 
 
 def _middle(spread: Spread | None) -> Spread | None:
-    """Without what lies farthest: a part of a number whose range stands in the table already."""
+    """Without the extremes: a part of a number whose range is in the table already."""
     return None if spread is None else Spread(spread.value, spread.value, spread.value)
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank of a simulated machine waits for the conductor. A rank that slept in the kernel would stop them all, so it
-// looks and lets the others run. When all of them wait, the process sleeps until there is something for one of them:
+// How a rank of a simulated machine waits for the conductor. A rank that slept in the kernel would stop all of them, so
+// it polls and lets the others run. When all of them wait, the process sleeps until something arrives for one of them:
 // a simulator that spins would spoil what is measured beside it.
 #include "engine/simulated/idle.h"
 
@@ -17,26 +17,26 @@
 
 #include "base/clock.h"
 #include "base/ready.h"
-#include "engine/simulated/machine.h"
+#include "engine/simulated/simulator.h"
 
 namespace netpipe {
 namespace {
 
-// What the ranks of this process have in common.
+// What the ranks of this process share.
 struct Common {
   int ranks;
   int waiting;
   int epoll;
 };
 Common* common = nullptr;
-int watched = -1;  // the descriptor of this rank that epoll knows
+int watched = -1;  // the descriptor of this rank that epoll watches
 
-// The globals of a copy are those of one rank; the environment is one for the process.
+// Each copy of the module has globals of its own; the environment is shared by the whole process.
 constexpr const char* place = "NETPIPE_SIMULATED_COMMON";
 
 std::int64_t real_ms() {
   timespec t;
-  timespec_get(&t, TIME_UTC);  // clock_gettime is the simulator's
+  timespec_get(&t, TIME_UTC);  // the simulator replaces clock_gettime
   return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
 }
 

@@ -3,7 +3,7 @@
 
 namespace netpipe {
 
-// Before the first wait of a rank, out of so many of this process.
+// Called before the first wait of a rank. ranks: of this process.
 void begin_idling(int ranks);
 
 }  // namespace netpipe

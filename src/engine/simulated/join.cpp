@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/join.h"
+#include "engine/join.h"
 
 #include <sys/resource.h>
 
@@ -7,11 +7,12 @@
 #include <exception>
 
 #include "engine/simulated/idle.h"
-#include "engine/simulated/machine.h"
+#include "engine/simulated/process.h"
+#include "engine/simulated/simulator.h"
 
 int netpipe_join_simulated(const np_module* (*module)(), int ranks) {
   using namespace netpipe;
-  // A connection of each rank, in one process.
+  // Every rank of this process has a connection of its own.
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
@@ -19,9 +20,13 @@ int netpipe_join_simulated(const np_module* (*module)(), int ranks) {
   }
   begin_idling(ranks);
   try {
+    SimulatedProcess process(ranks);
     // The module is this very file: the simulator has loaded a copy of it for each rank.
-    return join([&](const std::string& file, const std::string& name) { return Registry::of(module(), file, name); },
-                ranks);
+    const Result<Exit> joined = join(
+        [&](const std::string& file, const std::string& name) { return Registry::of(module(), file, name); }, process);
+    if (joined) return static_cast<int>(*joined);
+    std::fprintf(stderr, "netpipe-worker: %s\n", joined.failure().sentence.c_str());
+    return static_cast<int>(joined.failure().exit);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "netpipe-worker: %s\n", error.what());
     return static_cast<int>(Exit::failed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing watches a rank of a simulated machine. A process has one handler of each signal and one timer of this kind,
-// and here it has a thousand ranks. What hangs is ended with the job, by the watchdog of the conductor; and where all
-// ranks wait for each other the simulator says so by itself.
+// Nothing watches a rank of a simulated machine: a process has one handler of each signal and one timer of this kind,
+// and here it has a thousand ranks. The conductor's watchdog ends a job that hangs, and where all ranks wait for each
+// other the simulator itself says so.
 #include "engine/watchdog.h"
 
 namespace netpipe {
@@ -13,7 +13,7 @@ volatile int never = 0;
 
 Outcome Watchdog::install(bool) { return ok(); }
 const volatile int* Watchdog::abort_flag() { return &never; }
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the real one keeps the words
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the real one keeps the text
 void Watchdog::arm(std::int64_t, const Group*, std::string, int) {}
 Cause Watchdog::disarm() { return Cause::none; }
 bool Watchdog::interrupted() { return false; }

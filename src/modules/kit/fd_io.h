@@ -21,12 +21,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
+#include "kit/waiting.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {
+
+using netpipe::describe_waiting;
+using netpipe::kSpinOption;
+using netpipe::Wait;
 
 constexpr int kMaxLanes = 64;
 constexpr int kAbortSliceMs = 50;  // module.h asks for NP_ABORTED within 100 ms
@@ -84,17 +90,12 @@ inline bool set_blocking(int fd, bool blocking) {
   return fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0;
 }
 
-// The places in the list are those of kWaitOption.
-enum class Wait { block = 0, poll = 1, hybrid = 2 };
-
 constexpr np_option kWaitOption = {
     "wait",  NP_CHOICE,
     "block", 0,
-    0,       "block|poll|hybrid",
+    0,       NP_WAIT_CHOICES,
     "",      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps",
     1};
-constexpr np_option kSpinOption = {
-    "spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1};
 
 // How a lane reads and writes. `blocking` false: return EAGAIN instead of waiting.
 struct SocketIo {
@@ -443,62 +444,64 @@ class Wire {
   uint64_t empty_polls_ = 0, sleeps_ = 0;
 };
 
-inline void emit_number(np_emit emit, void* to, const char* name, int64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%lld", static_cast<long long>(value));
-  emit(to, name, text);
-}
-
-inline void describe_waiting(const np_value& wait, const np_value& spin_us, np_emit emit, void* to) {
-  emit(to, "wait", wait.text);
-  if (static_cast<Wait>(wait.number) == Wait::hybrid) emit(to, "spin_us", spin_us.text);
-}
-
+// What a Wire counts, for the end of a module's table; read_waiting() reads them in this order.
+constexpr np_counter kEmptyPolls = {"empty_polls", "1", "looks that found nothing", NP_COUNTS_UP};
+constexpr np_counter kSleepsAfterSpin = {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain",
+                                         NP_COUNTS_UP};
 template <typename Io>
-void count_waiting(const Wire<Io>& wire, np_emit emit, void* to) {
-  emit_number(emit, to, "empty_polls", static_cast<int64_t>(wire.empty_polls()));
-  emit_number(emit, to, "sleeps_after_spin", static_cast<int64_t>(wire.sleeps()));
+void read_waiting(const Wire<Io>& wire, int64_t* values) {
+  values[0] = static_cast<int64_t>(wire.empty_polls());
+  values[1] = static_cast<int64_t>(wire.sleeps());
 }
+constexpr np_counter kWireCounters[] = {kEmptyPolls, kSleepsAfterSpin};
 
-// The part of the table that does not differ: an Endpoint has `context`, and active() is the wire that messages take.
+// What the modules over a Wire have in common. An Endpoint has `context`, and active() is the wire that messages take.
+template <typename Endpoint>
+constexpr np_messages kWireMessages = {
+    .size = sizeof(np_messages),
+    .send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->active().send(data, bytes); },
+    .recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->active().recv(data, bytes); },
+    .isend =
+        [](Endpoint* e, int, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+          const char* from = static_cast<const char*>(data);
+          np_status status = NP_OK;
+          for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
+            status = e->active().isend(from, bytes, &requests[i]);
+          }
+          return status;
+        },
+    .irecv =
+        [](Endpoint* e, int, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+          char* into = static_cast<char*>(data);
+          np_status status = NP_OK;
+          for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
+            status = e->active().irecv(into, bytes, &requests[i]);
+          }
+          return status;
+        },
+};
+
 template <typename Endpoint>
 constexpr np_module wire_module() {
   np_module m{};
   m.magic = NP_MAGIC;
   m.abi = NP_ABI;
   m.size = sizeof m;
+  m.option_bytes = sizeof(np_option);
+  m.counters = kWireCounters;
+  m.ncounters = std::size(kWireCounters);
+  m.counter_bytes = sizeof(np_counter);
+  m.process_model = NP_FORKED;
   m.min_ranks = m.max_ranks = 2;
-  m.probe = [](char*, size_t) { return NP_OK; };
+  m.messages = &kWireMessages<Endpoint>;
   m.close = [](Endpoint* e) { delete e; };
-  m.limits = [](Endpoint*, np_limits* limits) {
-    *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .idle = 0};
-    return NP_OK;
-  };
-  m.send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->active().send(data, bytes); };
-  m.recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->active().recv(data, bytes); };
-  m.isend = [](Endpoint* e, int, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
-    const char* from = static_cast<const char*>(data);
-    np_status status = NP_OK;
-    for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
-      status = e->active().isend(from, bytes, &requests[i]);
-    }
-    return status;
-  };
-  m.irecv = [](Endpoint* e, int, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
-    char* into = static_cast<char*>(data);
-    np_status status = NP_OK;
-    for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
-      status = e->active().irecv(into, bytes, &requests[i]);
-    }
-    return status;
-  };
   m.wait = [](Endpoint* e, np_request* requests, size_t count) {
     np_status status = NP_OK;
     for (size_t i = 0; i < count && status == NP_OK; ++i) status = e->active().wait(&requests[i]);
     return status;
   };
   m.test = [](Endpoint* e, np_request* request) { return e->active().test(request); };
-  m.counters = [](Endpoint* e, np_emit emit, void* to) { count_waiting(e->active(), emit, to); };
+  m.read_counters = [](Endpoint* e, int64_t* values) { read_waiting(e->active(), values); };
   return m;
 }
 

@@ -381,8 +381,7 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
 void close(np_endpoint* e) { delete e; }
 
 np_status limits(np_endpoint* e, np_limits* limits) {
-  const bool delivers = e->context->options[kOp].number == kCopy;
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = delivers ? 1U : 0U, .idle = 0};
+  limits->delivers = e->context->options[kOp].number == kCopy ? 1 : 0;
   return NP_OK;
 }
 
@@ -423,10 +422,9 @@ np_status fence(np_endpoint*) { return NP_OK; }
 np_status flush(np_endpoint*, int) { return NP_OK; }
 
 void describe(np_endpoint* e, np_emit emit, void* to) {
-  emit(to, "wait", "none");
-  emit(to, "routine", e->choice->routine);
-  emit(to, "instructions", e->choice->instructions);
-  emit(to, "op", e->context->options[kOp].text);
+  np_emit_text(emit, to, "routine", e->choice->routine);
+  np_emit_text(emit, to, "instructions", e->choice->instructions);
+  np_emit_text(emit, to, "op", e->context->options[kOp].text);
 }
 
 }  // namespace
@@ -434,48 +432,31 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
 
 extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
   using namespace netpipe::memcpy_module;  // NOLINT(google-build-using-namespace): its table
+  static constexpr np_one_sided one_sided = {.size = sizeof(np_one_sided),
+                                             .expose = expose,
+                                             .attach = attach,
+                                             .withdraw = withdraw,
+                                             .put = put,
+                                             .get = get,
+                                             .fence = fence,
+                                             .flush = flush};
   static const np_module module = {
       .magic = NP_MAGIC,
       .abi = NP_ABI,
       .size = sizeof(np_module),
       .name = "memcpy",
-      .summary = "one core copying, reading or filling memory, by the routine of one's choice",
+      .summary = "one core copying, reading or filling memory with a chosen routine",
       .version = version(),
-      .below = nullptr,
-      .adds = nullptr,
       .options = kOptionTable,
       .noptions = kOptions,
+      .option_bytes = sizeof(np_option),
       .min_ranks = 1,
       .max_ranks = 1,
-      .crosses_hosts = 0,
-      .probe = nullptr,
+      .one_sided = &one_sided,
       .open = open,
       .close = close,
-      .bootstrap = nullptr,
-      .address = nullptr,
-      .connect = nullptr,
-      .reset = nullptr,
       .limits = limits,
-      .alloc = nullptr,
-      .free = nullptr,
-      .send = nullptr,
-      .recv = nullptr,
-      .isend = nullptr,
-      .irecv = nullptr,
-      .wait = nullptr,
-      .test = nullptr,
-      .expose = expose,
-      .attach = attach,
-      .withdraw = withdraw,
-      .put = put,
-      .get = get,
-      .fence = fence,
-      .flush = flush,
-      .collective = nullptr,
-      .barrier = nullptr,
       .describe = describe,
-      .counters = nullptr,
-      .prepare = nullptr,
   };
   return &module;
 }

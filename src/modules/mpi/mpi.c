@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi: messages of any MPI library. Not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this one
- * file with each library's own compiler wrapper, and the result is called mpi@NAME.
+ * mpi: messages of any MPI library. It is not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this
+ * file with the library's own compiler wrapper into mpi@NAME. What differs between libraries is in their families
+ * (mpi_family.h).
  *
- * MPI reads its settings once, in MPI_Init, so one process has one variant; they go into the environment just before
- * (mpi_settings.h). What the library made of them is found out from outside (mpi_found.h). The timed calls are in
- * mpi_messages.h and mpi_collectives.h.
+ * MPI reads its settings once, in MPI_Init, so a process has one variant; they go into the environment just before
+ * (mpi_settings.h). What the library made of them is observed from outside (mpi_found.h). The timed calls are in
+ * mpi_messages.h, mpi_one_sided.h, mpi_reach.h and mpi_collectives.h.
  *
- * A blocking call of MPI cannot be asked to give up, so *context->abort is looked at only where nothing is timed; a
- * rank that hangs in MPI is ended by netpipe with its process.
+ * A blocking call of MPI cannot be interrupted, so *context->abort is checked only where nothing is timed; netpipe ends
+ * a rank that hangs in MPI with its process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,6 +17,7 @@
 #include <dlfcn.h>
 
 #include "mpi_collectives.h"
+#include "mpi_families.h" /* written by `netpipe modules add`: the families that this build serves */
 #include "mpi_found.h"
 #include "mpi_one_sided.h"
 #include "mpi_reach.h"
@@ -25,34 +27,21 @@ static struct option_table* the_options(void);
 
 /* ---------------------------------------------------------------------------------------------- begin and end */
 
-/* LAM 7.1.4 begins and ends with messages of no bytes to its daemon, whose address it never sets: it is whatever lay
- * on the stack, or in a register that was saved there (lam_rtrnamesweep, lpattach, lpdetach). Where that is no address
- * of this process, writev refuses it (EFAULT), the message is lost, and MPI_Init fails or MPI_Finalize waits for the
- * answer for ever. So both find zeros there. */
-static __attribute__((noinline)) void clear_stack(void) {
-  volatile char below[65536];
-  for (size_t i = 0; i < sizeof below; ++i) below[i] = 0;
-}
-#if defined(LAM_MPI) && defined(__x86_64__)
-#define CLEAR_REGISTERS()                                                                                   \
-  __asm__ volatile("xor %%ebx,%%ebx; xor %%r12,%%r12; xor %%r13,%%r13; xor %%r14,%%r14; xor %%r15,%%r15" :: \
-                       : "rbx", "r12", "r13", "r14", "r15", "cc", "memory")
-#else
-#define CLEAR_REGISTERS() (void)0
+/* Of a family whose MPI_Init and MPI_Finalize need something of the function that calls them. */
+#ifndef BEFORE_INIT_AND_FINALIZE
+#define BEFORE_INIT_AND_FINALIZE() (void)0
 #endif
-/* A call that is not the last thing that a function does, or the registers would be restored before it. */
+/* Keeps the call from being the last thing that a function does, or the registers would be restored before it. */
 #define STAY_HERE() __asm__ volatile("" ::: "memory")
 
 static __attribute__((noinline)) int begin_mpi(int level, int* given) {
-  if (the_library()->family == OF_LAM) clear_stack();
-  CLEAR_REGISTERS();
+  BEFORE_INIT_AND_FINALIZE();
   const int code = MPI_Init_thread(NULL, NULL, level, given);
   STAY_HERE();
   return code;
 }
 static __attribute__((noinline)) int end_mpi(void) {
-  if (the_library()->family == OF_LAM) clear_stack();
-  CLEAR_REGISTERS();
+  BEFORE_INIT_AND_FINALIZE();
   const int code = MPI_Finalize();
   STAY_HERE();
   return code;
@@ -70,7 +59,7 @@ static void mpi_close(np_endpoint* e) {
     if (e->ring != MPI_COMM_NULL) MPI_Comm_free(&e->ring);
     end_mpi();
   }
-  /* After a failure the library may still write into what it was given, and the process is about to end. */
+  /* After a failure the library may still write into what it was given; the process is about to end anyway. */
   if (!e->initialised || !e->broken) {
     for (int i = 0; i < PURPOSES; ++i) free(e->stores[i]);
     free(e->bsend_memory);
@@ -80,39 +69,40 @@ static void mpi_close(np_endpoint* e) {
   free(e);
 }
 
-/* Some libraries load parts of themselves that expect to find the rest among the global names, but a module is loaded
- * with its names hidden. LAM loads none, and its names are too common (malloc among them) to be shown. */
+/* Some libraries load plugins that expect to find the library among the global names, but a module is loaded with its
+ * names hidden. */
 static void show_library_to_its_plugins(const np_endpoint* e) {
   Dl_info info;
   const union {
     int (*call)(int*, char***);
     void* data;
   } init = {.call = MPI_Init};
-  if (e->library.family == OF_LAM || dladdr(init.data, &info) == 0 || info.dli_fname == NULL) return;
+  if ((e->library.quirks & PRIVATE_NAMES) != 0 || dladdr(init.data, &info) == 0 || info.dli_fname == NULL) return;
   dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
 static np_status initialise(np_endpoint* e) {
   static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
-  const int level = levels[number_of(&e->settings, THREAD)];
+  const int level = levels[number_of(&e->settings, "thread")];
   int already = 0;
   if (MPI_Initialized(&already) == MPI_SUCCESS && already) {
-    return fail(e->context, NP_FAILED, "MPI runs in this process already: it can be begun once, for one variant");
+    return fail(e->context, NP_FAILED, "MPI already runs in this process; it can be started once, for one variant");
   }
   show_library_to_its_plugins(e);
   int code = begin_mpi(level, &e->thread_level);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Init_thread");
   e->initialised = 1;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  /* The communicator that programs use: a small message costs up to 2 % more over a duplicate, and over Open MPI 5 1 %
-   * more as soon as there is one. What is not timed has a tag of its own. */
+  /* The communicator that programs use: a small message costs up to 2 % more over a duplicate, and with Open MPI 5 1 %
+   * more as soon as a duplicate exists. What is not timed has a tag of its own. */
   e->comm = MPI_COMM_WORLD;
   e->ring = MPI_COMM_NULL;
   code = MPI_Comm_rank(e->comm, &e->rank);
   if (code == MPI_SUCCESS) code = MPI_Comm_size(e->comm, &e->nranks);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Comm_rank or MPI_Comm_size");
   if (e->thread_level < level) {
-    return fail(e->context, NP_USAGE, "%s does not give thread=%s", e->library.version, text_of(&e->settings, THREAD));
+    return fail(e->context, NP_USAGE, "%s does not give thread=%s", e->library.version,
+                text_of(&e->settings, "thread"));
   }
   return NP_OK;
 }
@@ -131,7 +121,7 @@ static np_status prepare(np_endpoint* e) {
   if (e->counts == NULL || e->types == NULL)
     return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
-  /* Room for two of the largest, or for many small ones, so that a stream does not stop after each. */
+  /* Room for two of the largest messages, or many small ones, so that a stream does not stop after each. */
   const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;
   e->bsend_bytes = 2 * largest > (4 << 20) ? 2 * largest : 4 << 20;
   if (!HAVE_COUNTS && e->bsend_bytes > INT_MAX) e->bsend_bytes = INT_MAX;
@@ -148,49 +138,15 @@ static np_status prepare(np_endpoint* e) {
   return attach_buffer(e);
 }
 
-static np_status check_one_sided(np_endpoint* e) {
-  const struct settings* const s = &e->settings;
-  const char* const transport = text_of(s, TRANSPORT);
-  const size_t length = strlen(transport);
-  const char* const op = text_of(s, OP);
-  if (!e->one_sided && number_of(s, SYNC) != 0) {
-    return fail(e->context, NP_USAGE, "sync=%s means nothing for op=%s: choose op=put, get or accumulate",
-                text_of(s, SYNC), op);
-  }
-  if (e->one_sided && e->any_source) {
-    return fail(e->context, NP_USAGE, "op=%s: a window's transfers name their rank: any_source=yes is not possible",
-                op);
-  }
-  if (e->op == OP_GET && e->sync == SYNC_NONE) {
-    return fail(e->context, NP_USAGE,
-                "op=get: only synchronisation tells that it has arrived: sync=none is not possible");
-  }
-#if HAVE_MPI_3
-  if (e->window_kind == WINDOW_SHARED && length >= 3 && strcmp(transport + length - 3, "tcp") == 0) {
-    return fail(e->context, NP_USAGE, "window=shared is memory that the ranks share: transport=%s is not possible",
-                transport);
-  }
-#else
-  (void)length;
-#endif
-  return NP_OK;
-}
-
+/* What a table of refusals cannot say. */
 static np_status check_options(np_endpoint* e) {
   const struct settings* const s = &e->settings;
-  if (e->type == TYPE_VECTOR && (e->stride % e->block != 0 || e->stride < e->block)) {
-    return fail(e->context, NP_USAGE, "stride=%s is no multiple of block=%s", text_of(s, STRIDE), text_of(s, BLOCK));
-  }
-  if (e->op == OP_PARTITIONED && e->type != TYPE_BYTES) {
-    return fail(e->context, NP_USAGE, "op=partitioned sends bytes: type=%s cannot be cut", text_of(s, TYPE));
-  }
-  if (e->op == OP_PARTITIONED && e->any_source) {
-    return fail(e->context, NP_USAGE, "op=partitioned must name its sender: any_source=yes is not possible");
-  }
-  return check_one_sided(e);
+  if (e->type != TYPE_VECTOR || (e->stride % e->block == 0 && e->stride >= e->block)) return NP_OK;
+  return fail(e->context, NP_USAGE, "stride=%s is not a multiple of block=%s", text_of(s, "stride"),
+              text_of(s, "block"));
 }
 
-/* Here, and only here, a module with a launcher may wait for the other ranks: MPI_Init is collective. */
+/* Only here may a module with a launcher wait for the other ranks: MPI_Init is collective. */
 static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   np_endpoint* const e = calloc(1, sizeof *e);
   if (e == NULL) return fail(context, NP_NO_MEMORY, "no memory for an endpoint");
@@ -200,24 +156,25 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->settings.library = &e->library;
   e->settings.table = the_options();
   const struct settings* const s = &e->settings;
-  e->op = (int)number_of(s, OP);
-  e->type = (int)number_of(s, TYPE);
-  e->reuse = number_of(s, REUSE) != 0;
-  e->partitions = (int)number_of(s, PARTITIONS);
-  e->any_source = number_of(s, ANY_SOURCE) != 0;
+  e->op = (int)number_of(s, "op");
+  e->type = (int)number_of(s, "type");
+  e->reuse = number_of(s, "reuse") != 0;
+  e->partitions = HAVE_PARTITIONED ? (int)number_of(s, "partitions") : 1;
+  e->any_source = number_of(s, "any_source") != 0;
   e->one_sided = e->op == OP_PUT || e->op == OP_GET || e->op == OP_ACCUMULATE;
-  e->sync = (int)number_of(s, SYNC);
-  e->window_kind = (int)number_of(s, WINDOW);
+  e->sync = (int)number_of(s, "sync");
+  e->window_kind = (int)number_of(s, "window");
   if (e->window_kind == WINDOW_AUTO) e->window_kind = WINDOW_CREATE;
 #if HAVE_MPI_3
-  if (number_of(s, WINDOW) == WINDOW_AUTO && e->one_sided) e->window_kind = WINDOW_ALLOCATE;
+  if (number_of(s, "window") == WINDOW_AUTO && e->one_sided) e->window_kind = WINDOW_ALLOCATE;
   e->window_memory = e->window_kind == WINDOW_ALLOCATE || e->window_kind == WINDOW_SHARED;
 #endif
   e->window_memory |= e->one_sided;
-  e->yields = number_of(s, YIELD) == YIELD_YES || (number_of(s, YIELD) == YIELD_AUTO && context->oversubscribed != 0);
+  e->yields =
+      number_of(s, "yield") == YIELD_YES || (number_of(s, "yield") == YIELD_AUTO && context->oversubscribed != 0);
   e->peers[FOR_SEND] = e->peers[FOR_RECV] = -1;
-  e->block = (uint64_t)number_of(s, BLOCK);
-  e->stride = (uint64_t)number_of(s, STRIDE);
+  e->block = (uint64_t)number_of(s, "block");
+  e->stride = (uint64_t)number_of(s, "stride");
   e->plain_bytes = e->type == TYPE_BYTES ? INT_MAX : 0;
   if (e->op == OP_SEND && e->type == TYPE_BYTES && !e->any_source) e->direct_bytes = (uint64_t)INT_MAX + 1;
   e->send = ways[e->op].send;
@@ -237,7 +194,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = check_buffers(e);
   if (status == NP_OK && e->one_sided && passive(e)) status = begin_epoch(e, &e->flags);
   if (status != NP_OK) {
-    /* The other ranks may have come further, and MPI_Finalize would wait for them. */
+    /* The other ranks may have gone on, and MPI_Finalize would wait for them. */
     e->broken = 1;
     mpi_close(e);
     return status;
@@ -248,7 +205,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
 
 /* ---------------------------------------------------------------------------------------------- bootstrap */
 
-/* Not timed, so it can do what the timed calls cannot: look at abort, and sleep. */
+/* Not timed, so it can check abort, and sleep. */
 static np_status finish_control(np_endpoint* e, MPI_Request* request) {
   int done = 0;
   for (int64_t looks = 0;; ++looks) {
@@ -257,7 +214,7 @@ static np_status finish_control(np_endpoint* e, MPI_Request* request) {
     if (done) return NP_OK;
     if (*e->context->abort != 0) {
       e->broken = 1;
-      return fail(e->context, NP_ABORTED, "gave up while a message to set up was under way");
+      return fail(e->context, NP_ABORTED, "gave up while a message for set-up was in flight");
     }
     if (looks > 1000) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   }
@@ -286,20 +243,21 @@ static np_status control_recv(void* state, int peer, void* data, size_t bytes) {
 }
 
 static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
-  *bootstrap =
-      (np_bootstrap){.state = e, .rank = e->rank, .nranks = e->nranks, .send = control_send, .recv = control_recv};
+  bootstrap->state = e;
+  bootstrap->rank = e->rank;
+  bootstrap->nranks = e->nranks;
+  bootstrap->send = control_send;
+  bootstrap->recv = control_recv;
   return NP_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- what it tells */
 
 static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
-  *limits = (np_limits){.max_message_bytes = most_bytes(e), .delivers = 1};
+  limits->max_message_bytes = most_bytes(e);
   if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
-  if (e->library.family == OF_LAM && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
-    /* Beyond what LAM sends at once its MPI_Win_complete and MPI_Win_wait wait for each other for ever. */
-    const int64_t eager = number_of(&e->settings, EAGER);
-    limits->max_message_bytes = eager > 0 ? (uint64_t)eager : e->found.transport == FOUND_TCP ? 65536 : 8192;
+  if ((e->library.quirks & EAGER_BOUNDS_PSCW) != 0 && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
+    limits->max_message_bytes = e->library.family->eager_bytes(&e->settings, e->found.transport);
   }
   return NP_OK;
 }
@@ -312,10 +270,9 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
                 {MPI_THREAD_FUNNELED, "funneled"},
                 {MPI_THREAD_SERIALIZED, "serialized"},
                 {MPI_THREAD_MULTIPLE, "multiple"}};
-  char text[64];
-  emit(to, "library", e->library.version);
+  np_emit_text(emit, to, "library", e->library.version);
   for (size_t i = 0; i < sizeof levels / sizeof *levels; ++i) {
-    if (levels[i].level == e->thread_level) emit(to, "thread_given", levels[i].name);
+    if (levels[i].level == e->thread_level) np_emit_text(emit, to, "thread_given", levels[i].name);
   }
   describe_found(e, emit, to);
   char* const all = calloc(1, sizeof e->settings.all);
@@ -325,38 +282,41 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
     used += (size_t)snprintf(all + used, sizeof e->settings.all - used, "%s%s=%s", used > 0 ? " " : "", one->name,
                              one->value);
   }
-  if (used > 0) emit(to, "environment", all);
+  if (used > 0) np_emit_text(emit, to, "environment", all);
   free(all);
-  if (e->one_sided || e->window_memory || e->windows_found != FOUND_NOTHING) emit(to, "window", window_name(e));
-  if (e->one_sided) emit(to, "sync", text_of(&e->settings, SYNC));
+  if (e->one_sided || e->window_memory || e->windows_found != FOUND_NOTHING) {
+    np_emit_text(emit, to, "window", window_name(e));
+  }
+  if (e->one_sided) np_emit_text(emit, to, "sync", text_of(&e->settings, "sync"));
   if (e->one_sided || e->windows_found != FOUND_NOTHING) {
-    emit(to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
+    np_emit_text(emit, to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
   }
-  if (e->windows_found != FOUND_NOTHING) emit(to, "window_transport_found", found_words[e->windows_found]);
-  if (e->op == OP_BSEND) {
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->bsend_bytes);
-    emit(to, "bsend_buffer_bytes", text);
+  if (e->windows_found != FOUND_NOTHING) {
+    np_emit_text(emit, to, "window_transport_found", found_words[e->windows_found]);
   }
+  if (e->op == OP_BSEND) np_emit_integer(emit, to, "bsend_buffer_bytes", (int64_t)e->bsend_bytes, "bytes");
 }
 
-static void mpi_counters(np_endpoint* e, np_emit emit, void* to) {
-  static const char* const made[] = {"send_requests_made", "recv_requests_made", "collective_requests_made"};
-  static const char* const reused[] = {"send_requests_reused", "recv_requests_reused", "collective_requests_reused"};
-  char text[32];
+/* Two for each purpose of a request that is kept, in their order, and one for op=bsend. */
+static const np_counter mpi_counters[] = {
+    {"send_requests_made", "1", "persistent send requests made", NP_COUNTS_UP},
+    {"send_requests_reused", "1", "persistent send requests started again", NP_COUNTS_UP},
+    {"recv_requests_made", "1", "persistent receive requests made", NP_COUNTS_UP},
+    {"recv_requests_reused", "1", "persistent receive requests started again", NP_COUNTS_UP},
+    {"collective_requests_made", "1", "persistent collective requests made", NP_COUNTS_UP},
+    {"collective_requests_reused", "1", "persistent collective requests started again", NP_COUNTS_UP},
+    {"buffer_full", "1", "buffered sends that found the buffer full", NP_COUNTS_UP},
+};
+
+static void mpi_read_counters(np_endpoint* e, int64_t* values) {
   for (int i = 0; i < PURPOSES; ++i) {
-    if (e->stores[i] == NULL) continue;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->made);
-    emit(to, made[i], text);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->stores[i]->reused);
-    emit(to, reused[i], text);
+    values[2 * i] = e->stores[i] != NULL ? (int64_t)e->stores[i]->made : INT64_MIN;
+    values[2 * i + 1] = e->stores[i] != NULL ? (int64_t)e->stores[i]->reused : INT64_MIN;
   }
-  if (e->op == OP_BSEND) {
-    snprintf(text, sizeof text, "%llu", (unsigned long long)e->drained);
-    emit(to, "buffer_full", text);
-  }
+  values[2 * PURPOSES] = e->op == OP_BSEND ? (int64_t)e->drained : INT64_MIN;
 }
 
-/* The library has been loaded with this file, or nothing of it would run. */
+/* The library was loaded with this file, or this would not run. */
 static np_status mpi_probe(char* message, size_t message_bytes) {
   (void)message, (void)message_bytes;
   return NP_OK;
@@ -364,18 +324,37 @@ static np_status mpi_probe(char* message, size_t message_bytes) {
 
 /* ---------------------------------------------------------------------------------------------- the table */
 
-/* What does not change while the library is loaded: which one it is, and the table that follows from that. */
+/* What is fixed while the library is loaded: which one it is, and the table that follows from it. */
 struct binding {
   struct library library;
   struct option_table options;
   np_module table;
 };
 
+static const np_messages messages = {
+    .size = sizeof(np_messages), .send = mpi_send, .recv = mpi_recv, .isend = mpi_isend, .irecv = mpi_irecv};
+static const np_one_sided transfers = {.size = sizeof(np_one_sided),
+                                       .expose = mpi_expose,
+                                       .attach = mpi_attach,
+                                       .withdraw = mpi_withdraw,
+                                       .put = mpi_put,
+                                       .get = mpi_get,
+                                       .fence = mpi_fence,
+#if HAVE_MPI_3
+                                       .flush = mpi_flush
+#endif
+};
+static const np_collectives collectives = {
+    .size = sizeof(np_collectives), .prepare = mpi_prepare_collective, .release = mpi_release_collective};
+static const np_memory window_memory = {
+    .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = mpi_alloc, .free = mpi_free};
+static const np_memory* const memories[] = {&window_memory, NULL};
+
 static struct binding* the_binding(void) {
   static struct binding binding;
   if (binding.table.magic != 0) return &binding;
-  find_library(&binding.library);
-  build_options(&binding.options, binding.library.family);
+  identify_library(&binding.library, families);
+  build_options(&binding.options, &binding.library);
   binding.table = (np_module){
       .magic = NP_MAGIC,
       .abi = NP_ABI,
@@ -386,35 +365,28 @@ static struct binding* the_binding(void) {
       .adds = "MPI",
       .options = binding.options.all,
       .noptions = (uint32_t)binding.options.count,
+      .option_bytes = sizeof(np_option),
+      .counters = mpi_counters,
+      .ncounters = sizeof mpi_counters / sizeof *mpi_counters,
+      .counter_bytes = sizeof(np_counter),
+      .process_model = NP_LAUNCHED,
       .min_ranks = 2,
       .max_ranks = INT32_MAX,
       .crosses_hosts = 1,
+      .messages = &messages,
+      .one_sided = &transfers,
+      .collectives = &collectives,
+      .memories = memories,
       .probe = mpi_probe,
       .open = mpi_open,
       .close = mpi_close,
       .bootstrap = mpi_bootstrap,
       .limits = mpi_limits,
-      .alloc = mpi_alloc,
-      .free = mpi_free,
-      .send = mpi_send,
-      .recv = mpi_recv,
-      .isend = mpi_isend,
-      .irecv = mpi_irecv,
       .wait = mpi_wait,
       .test = mpi_test,
-      .expose = mpi_expose,
-      .attach = mpi_attach,
-      .withdraw = mpi_withdraw,
-      .put = mpi_put,
-      .get = mpi_get,
-      .fence = mpi_fence,
-#if HAVE_MPI_3
-      .flush = mpi_flush,
-#endif
-      .collective = mpi_collective,
       .barrier = mpi_barrier,
       .describe = mpi_describe,
-      .counters = mpi_counters,
+      .read_counters = mpi_read_counters,
       .prepare = mpi_prepare,
   };
   return &binding;
@@ -422,5 +394,5 @@ static struct binding* the_binding(void) {
 static struct library* the_library(void) { return &the_binding()->library; }
 static struct option_table* the_options(void) { return &the_binding()->options; }
 
-/* The one name that is exported. */
+/* The only exported name. */
 __attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &the_binding()->table; }

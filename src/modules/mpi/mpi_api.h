@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this MPI has. The versions of the standard are no certain guide: Open MPI 5 says 3.1 and has partitioned
- * messages, LAM says 2.0 and has no const. All that differs between the libraries at compile time is decided here.
+ * What this MPI has. Every difference between libraries that is known at compile time is decided here, or by the flags
+ * of the family: the version of the standard is no certain guide, as libraries claim less or more than they have.
  */
 #ifndef NETPIPE_MPI_API_H
 #define NETPIPE_MPI_API_H
 
 #include <mpi.h>
 
-#if defined(OMPI_MAJOR_VERSION)
-#define OPEN_MPI_MAJOR OMPI_MAJOR_VERSION
-#else
-#define OPEN_MPI_MAJOR 0
+/* A family whose mpi.h promises less or more than its library has says so with -DHAVE_...=0 or 1. */
+#define HAVE_MPI_3 (MPI_VERSION >= 3)  /* MPI_Ibcast and the others, MPI_Get_library_version, MPI_Win_allocate */
+#define HAVE_COUNTS (MPI_VERSION >= 4) /* MPI_Send_c: counts beyond an int */
+#ifndef HAVE_PARTITIONED
+#define HAVE_PARTITIONED (MPI_VERSION >= 4) /* MPI_Psend_init */
 #endif
-
-/* MPI_Ibcast and the others, MPI_Get_library_version, MPI_Comm_split_type, MPI_Win_allocate */
-#define HAVE_MPI_3 (MPI_VERSION >= 3)
-/* MPI_Send_c: counts beyond an int */
-#define HAVE_COUNTS (MPI_VERSION >= 4)
-/* MPI_Psend_init, MPI_Bcast_init and the others */
-#define HAVE_PARTITIONED (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
-#define HAVE_PERSISTENT_COLLECTIVES (MPI_VERSION >= 4 || OPEN_MPI_MAJOR >= 5)
-
-/* MPI_T, and MPI_Neighbor_alltoall and the others: SimGrid says 3.1 and has neither */
-#if defined(SMPI_H)
-#define HAVE_TOOLS 0
-#define HAVE_NEIGHBORS 0
-#else
-#define HAVE_TOOLS HAVE_MPI_3
-#define HAVE_NEIGHBORS HAVE_MPI_3
+#ifndef HAVE_PERSISTENT_COLLECTIVES
+#define HAVE_PERSISTENT_COLLECTIVES (MPI_VERSION >= 4) /* MPI_Bcast_init and the others */
+#endif
+#ifndef HAVE_TOOLS
+#define HAVE_TOOLS HAVE_MPI_3 /* MPI_T */
+#endif
+#ifndef HAVE_NEIGHBORS
+#define HAVE_NEIGHBORS HAVE_MPI_3 /* MPI_Neighbor_alltoall and the others */
+#endif
+#ifndef HAVE_PASSIVE_TARGET
+#define HAVE_PASSIVE_TARGET HAVE_MPI_3 /* MPI_Win_lock, and a target that makes progress while it waits */
+#endif
+#ifndef HAVE_SHARED_WINDOWS
+#define HAVE_SHARED_WINDOWS HAVE_MPI_3 /* MPI_Win_allocate_shared */
 #endif
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define COLD __attribute__((cold, noinline))
 
-/* Called through the address that the loader has filled in, without the detour of a stub. */
+/* Call through the address that the loader filled in, not through a stub. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(MPI_Send) && !defined(MPI_Recv)
 extern __typeof__(MPI_Send) MPI_Send __attribute__((noplt));
 extern __typeof__(MPI_Recv) MPI_Recv __attribute__((noplt));
@@ -44,7 +43,7 @@ extern __typeof__(MPI_Irecv) MPI_Irecv __attribute__((noplt));
 extern __typeof__(MPI_Wait) MPI_Wait __attribute__((noplt));
 #endif
 
-/* The prototypes of MPI-2 take no const, those of MPI-3 do: without it both are content. */
+/* Prototypes of MPI-2 take no const, those of MPI-3 do: a plain pointer fits both. */
 #define PLAIN(pointer) ((void*)(uintptr_t)(pointer))
 
 /* A call with a count: count and type are those of a struct shape. */

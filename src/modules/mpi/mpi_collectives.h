@@ -13,14 +13,20 @@ static np_status reconcile_reach(np_endpoint* e);
 
 static np_status mpi_barrier(np_endpoint* e) {
   const int code = MPI_Barrier(e->comm);
-  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* what peers have put is there now */
+  if (UNLIKELY(e->separate) && code == MPI_SUCCESS) return reconcile_reach(e); /* shows what peers have put */
   return outcome(e, code, "MPI_Barrier");
 }
 
-/* What bytes are counted in, and whether MPI is told of each rank's part apart. */
+/* A prepared operation. */
+struct planned {
+  int root;
+  size_t bytes;
+};
+
+/* The unit of counts, and whether MPI is given a count for each rank. */
 enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 
-/* Every collective once: its names in MPI, what is counted, and its arguments, n being the count. */
+/* Every collective once: its names in MPI, the unit of counts, and its arguments; n is the count. */
 #define COLLECTIVES(X)                                                                                                \
   X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                     \
   X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)              \
@@ -67,7 +73,7 @@ enum counting { BYTES, DOUBLES, BYTES_EACH, DOUBLES_EACH };
 static int told_each(enum counting in) { return in == BYTES_EACH || in == DOUBLES_EACH; }
 static size_t unit_of(enum counting in) { return in == DOUBLES || in == DOUBLES_EACH ? sizeof(double) : 1; }
 
-/* For all ranks the same count, and their parts one behind the other. */
+/* The same count for all ranks, and their parts contiguous. */
 static COLD int count_each(np_endpoint* e, int count) {
   if (count > INT_MAX / e->nranks) return -1;
   for (int i = 0; i < e->nranks; ++i) {
@@ -78,7 +84,7 @@ static COLD int count_each(np_endpoint* e, int count) {
   return e->counted = count;
 }
 
-/* -1: MPI has no number for it. */
+/* -1: an int cannot count it. */
 static inline int count_of(np_endpoint* e, size_t bytes, enum counting in) {
   const size_t n = bytes / unit_of(in);
   if (UNLIKELY(bytes % unit_of(in) != 0 || n > INT_MAX)) return -1;
@@ -115,7 +121,7 @@ static np_status start_kept_collective(np_endpoint* e, const struct purpose* pur
 }
 
 static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, int n, maker make, np_request* to) {
-  if (UNLIKELY(e->library.stale && e->reuse)) {
+  if (UNLIKELY((e->library.quirks & STALE_PERSISTENT_COLLECTIVES) != 0 && e->reuse)) {
     return fail(e->context, NP_UNSUPPORTED,
                 "a persistent collective of %s leaves out a rank's own part when it is started again: choose "
                 "reuse=no or another op",
@@ -132,7 +138,7 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
   return finish_kept(e, FOR_COLLECTIVE, one);
 }
 
-#define KEPT(name) kept_##name
+#define KEPT_CALL(name) kept_##name
 #define DEFINE_KEPT(WHAT, Name, name, in, ...)                                                                    \
   static int name##_made(np_endpoint* e, const struct purpose* p, int n, MPI_Request* request) {                  \
     const void* const source = p->data;                                                                           \
@@ -141,18 +147,19 @@ static np_status kept_collective(np_endpoint* e, const struct purpose* purpose, 
     (void)source, (void)target, (void)root, (void)n;                                                              \
     return MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request);                                                \
   }                                                                                                               \
-  static np_status kept_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes,          \
-                               np_request* to) {                                                                  \
+  static np_status kept_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) {   \
+    const int root = ((const struct planned*)state)->root;                                                        \
+    const size_t bytes = ((const struct planned*)state)->bytes;                                                   \
     const struct purpose purpose = {.data = source, .other = target, .bytes = bytes, .peer = root, .what = WHAT}; \
     const int n = count_of(e, bytes, in);                                                                         \
     if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name "_init", bytes, in);                              \
     return kept_collective(e, &purpose, n, name##_made, to);                                                      \
   }
 #else
-#define KEPT(name) none_kept
+#define KEPT_CALL(name) none_kept
 #define DEFINE_KEPT(...)
-static np_status none_kept(np_endpoint* e, int root, const void* source, void* target, size_t bytes, np_request* to) {
-  (void)root, (void)source, (void)target, (void)bytes, (void)to;
+static np_status none_kept(np_endpoint* e, void* state, const void* source, void* target, np_request* to) {
+  (void)state, (void)source, (void)target, (void)to;
   return fail(e->context, NP_UNSUPPORTED, "%s has no persistent collectives: choose another op", e->library.version);
 }
 #endif
@@ -165,46 +172,62 @@ static inline void own(np_request* to) { to->word[1] = OWN; }
   fail(e->context, NP_UNSUPPORTED, "%s has no non-blocking collectives", e->library.version)
 #endif
 
-#define DEFINE(WHAT, Name, name, in, ...)                                                               \
-  static np_status now_##name(np_endpoint* e, int root, const void* source, void* target, size_t bytes, \
-                              np_request* to) {                                                         \
-    const int n = count_of(e, bytes, in);                                                               \
-    (void)root, (void)source, (void)target;                                                             \
-    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name, bytes, in);                            \
-    if (LIKELY(to == NULL)) return outcome(e, MPI_##Name(__VA_ARGS__), "MPI_" #Name);                   \
-    return STARTED(name, to, __VA_ARGS__);                                                              \
-  }                                                                                                     \
+#define DEFINE(WHAT, Name, name, in, ...)                                                                      \
+  static np_status now_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) { \
+    const int root = ((const struct planned*)state)->root;                                                     \
+    const size_t bytes = ((const struct planned*)state)->bytes;                                                \
+    const int n = count_of(e, bytes, in);                                                                      \
+    (void)root, (void)source, (void)target;                                                                    \
+    if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name, bytes, in);                                   \
+    if (LIKELY(to == NULL)) return outcome(e, MPI_##Name(__VA_ARGS__), "MPI_" #Name);                          \
+    return STARTED(name, to, __VA_ARGS__);                                                                     \
+  }                                                                                                            \
   DEFINE_KEPT(WHAT, Name, name, in, __VA_ARGS__)
 COLLECTIVES(DEFINE)
 
 #if HAVE_NEIGHBORS
-/* Neighbours are those of a ring of all ranks, the one below and the one above, in their order. */
+/* The neighbours of a rank are the one below and the one above, in a ring of all ranks. */
 static np_status make_ring(np_endpoint* e) {
   const int periodic = 1;
   if (e->ring != MPI_COMM_NULL) return NP_OK;
   MPI_OR_RETURN(e, MPI_Cart_create(e->comm, 1, &e->nranks, &periodic, 0, &e->ring), "MPI_Cart_create");
   return NP_OK;
 }
-/* Where it cannot be made: that is a failure, which make_ring has described, and no operation that the library lacks.
- */
-static np_status without_ring(np_endpoint* e, int root, const void* source, void* target, size_t bytes,
-                              np_request* to) {
-  (void)e, (void)root, (void)source, (void)target, (void)bytes, (void)to;
-  return NP_FAILED;
-}
 #endif
 
-static np_collective_call mpi_collective(np_endpoint* e, np_collective what) {
-#if HAVE_NEIGHBORS
-  if ((what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) && make_ring(e) != NP_OK) {
-    return without_ring;
-  }
-#endif
+static np_collective_call call_of(np_endpoint* e, np_collective what) {
 #define CHOOSE(WHAT, Name, name, in, ...) \
-  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT(name) : now_##name;
+  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT_CALL(name) : now_##name;
   COLLECTIVES(CHOOSE)
 #undef CHOOSE
   return NULL;
+}
+
+static size_t element_bytes(const np_collective_plan* plan) { return plan->datatype == NP_DOUBLE ? sizeof(double) : 1; }
+
+static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
+  const np_collective_call call = call_of(e, (np_collective)plan->what);
+  if (call == NULL) return NP_UNSUPPORTED;
+  if ((plan->datatype != NP_BYTE && plan->datatype != NP_DOUBLE) || plan->reduction != NP_SUM || plan->in_place ||
+      plan->counts != NULL) {
+    return fail(e->context, NP_UNSUPPORTED, "collectives move bytes or sum doubles, the same count for each rank");
+  }
+#if HAVE_NEIGHBORS
+  if (plan->what == NP_NEIGHBOR_ALLGATHER || plan->what == NP_NEIGHBOR_ALLTOALL) {
+    const np_status status = make_ring(e);
+    if (status != NP_OK) return status;
+  }
+#endif
+  struct planned* const planned = malloc(sizeof *planned);
+  if (planned == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a collective operation");
+  *planned = (struct planned){plan->root, plan->count * element_bytes(plan)};
+  *prepared = (np_prepared){call, planned};
+  return NP_OK;
+}
+
+static void mpi_release_collective(np_endpoint* e, np_prepared* prepared) {
+  (void)e;
+  free(prepared->state);
 }
 
 #endif

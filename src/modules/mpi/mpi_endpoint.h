@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one process knows of one variant, and what to do when the library reports an error.
+ * What one process knows of one variant, and what it does when the library reports an error.
  */
 #ifndef NETPIPE_MPI_ENDPOINT_H
 #define NETPIPE_MPI_ENDPOINT_H
@@ -9,20 +9,20 @@
 
 enum { TAG_MESSAGE = 1, TAG_READY = 2, TAG_CONTROL = 3 };
 
-/* How a message of one size is named to MPI. */
+/* How a message of one size is described to MPI. */
 struct shape {
   int64_t count;
   MPI_Datatype type;
 };
 
-/* A datatype that is made once for a size. */
+/* A datatype, made once per size. */
 struct made_shape {
   uint64_t bytes;
   struct shape shape;
 };
 #define SHAPES 256
 
-/* What a request was made for; a request serves again where all of it is the same. */
+/* What a request was made for; it can be restarted for the same purpose. */
 enum { FOR_SEND, FOR_RECV, FOR_COLLECTIVE, PURPOSES };
 struct purpose {
   const void* data;
@@ -38,19 +38,18 @@ struct kept_request {
   int next; /* in the chain of its hash, -1 ends it */
 };
 #define KEPT 512
-/* One for each direction: the two sides of a partitioned message must keep and drop in the same order. */
+/* One per direction: the two sides of a partitioned message must keep and drop in the same order. */
 struct request_store {
   struct kept_request all[KEPT];
   int chain[KEPT];
-  int hand; /* the next one to give up */
+  int hand; /* the next one to drop */
   struct kept_request* last;
   uint64_t made, reused;
 };
 
-/* What the messages were found to go through. */
-enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
+/* What was observed of the library, from outside (mpi_found.h). */
 struct found {
-  int transport;
+  int transport;      /* FOUND_... */
   int connections;    /* TCP: that carried messages */
   int sndbuf, rcvbuf; /* of one of them, in bytes, as the kernel has them */
   int nodelay;
@@ -59,41 +58,41 @@ struct found {
   double awake;   /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
 };
 
-/* Memory that other ranks reach (mpi_windows.h). */
+/* Memory that other ranks can reach (mpi_windows.h). */
 struct window {
   MPI_Win win;
-  char* base;          /* at a page */
+  char* base;          /* page-aligned */
   uint64_t bytes;      /* from there */
   char* memory;        /* where the window begins */
   uint64_t all_bytes;  /* from there */
-  void* mapped;        /* what is to be unmapped */
-  long long* far_base; /* of each rank, as it is named to MPI */
+  void* mapped;        /* to be unmapped */
+  long long* far_base; /* of each rank, as MPI is told */
   int begun, in_epoch;
   int epoch; /* of patterns that put or get (mpi_reach.h) */
 };
 enum { EPOCH_NONE, EPOCH_LOCKED, EPOCH_FENCED };
 #define WINDOWS 4
-/* The places of a rank's next messages, from the beginning of its window. */
+/* The places of a rank's next messages, as offsets in its window. */
 struct far_places {
   long long window, base, stride, count, next;
 };
 enum { FLAG_SENT, FLAG_FETCHED };
-#define TOLD 1024 /* counters that may be under way */
+#define TOLD 1024 /* counters that may be in flight */
 
 struct np_endpoint {
   /* first what every message needs */
   np_status (*send)(np_endpoint* e, int peer, const void* data, size_t bytes);
   np_status (*recv)(np_endpoint* e, int peer, void* data, size_t bytes);
-  uint64_t direct_bytes; /* below this, messages go by MPI_Send and MPI_Recv of so many MPI_BYTE and nothing else */
+  uint64_t direct_bytes; /* below this, a message is one MPI_Send or MPI_Recv of MPI_BYTE and nothing else */
   MPI_Comm comm;
-  uint64_t plain_bytes; /* up to here a message is so many MPI_BYTE */
+  uint64_t plain_bytes; /* up to this size a message is MPI_BYTE */
   int keeps;            /* op=persistent and partitioned: requests are kept and started again */
   int any_source;
   int op, type, reuse, partitions;
 
   const np_context* context;
   int rank, nranks;
-  int broken; /* a call has failed: MPI_Finalize might wait for ever */
+  int broken; /* a call has failed: MPI_Finalize might never return */
   int initialised;
   int thread_level;
   uint64_t block, stride;
@@ -106,25 +105,25 @@ struct np_endpoint {
   void* bsend_memory;
   uint64_t bsend_bytes;
   uint64_t drained; /* op=bsend: how often the buffer was full */
-  int* counts;      /* of each rank's part, where it lies and of what it is, in the operations that are told */
+  int* counts;      /* of each rank's part, with its place and type, for the collectives that take them */
   int* places;
   MPI_Datatype* types;
-  int counted;   /* what all counts are */
+  int counted;   /* the value of all counts */
   MPI_Comm ring; /* of all ranks, for neighbours; made when the first pattern asks */
-  int peers[2];  /* whom the last message went to and came from; -1: nobody yet */
+  int peers[2];  /* of the last message sent and received; -1: none yet */
 
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */
-  int window_memory;                /* messages are in memory that is made with a window */
+  int window_memory;                /* message memory is allocated with a window */
   int windows_found; /* what carries the transfers of patterns that put or get; FOUND_NOTHING: not known */
-  int separate;      /* the library may keep a copy for others of what is in a window */
-  int yields;        /* a rank that looks at its counter gives its processor away */
+  int separate;      /* the library may keep a second copy of a window for other ranks */
+  int yields;        /* a rank that polls its counter yields its processor */
   struct window windows[WINDOWS], flags;
   int nwindows;
   struct window* active;    /* of this visit */
-  const np_region* entered; /* that transfers of this visit go to, in an epoch that has begun */
+  const np_region* entered; /* the target of this visit, in an open epoch */
   struct far_places* far;
-  struct far_places far_now; /* of the rank that was met in this visit */
+  struct far_places far_now; /* of the peer of this visit */
   int met;                   /* -1: none yet */
   uint64_t sent, received;
   uint64_t told[TOLD], tellings;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the library really does, found out from outside before anything is measured: every rank exchanges some messages
- * with its neighbours and looks which of its own sockets carried them (TCP_INFO), and how it spends a wait (schedstat).
- * So a setting that the library ignored is seen, whatever the library is.
+ * What the library really does, observed from outside before anything is measured: every rank exchanges some messages
+ * with its neighbours, and checks which of its sockets carried them (TCP_INFO) and how it spends a wait (schedstat). So
+ * a setting that any library ignored is noticed.
  */
 #ifndef NETPIPE_MPI_FOUND_H
 #define NETPIPE_MPI_FOUND_H
@@ -16,9 +16,9 @@
 
 #include "mpi_endpoint.h"
 
-#define FOUND_SOCKETS 1024 /* descriptors that are looked at */
-/* Small enough for every socket buffer: with too small a one some libraries hang, and that is for the measurement to
- * find, at its size. */
+#define FOUND_SOCKETS 1024 /* descriptors that are checked */
+/* Fits every socket buffer: with too small a buffer some libraries hang, and the measurement is to find that, at its
+ * size. */
 #define FOUND_BYTES 4096
 #define FOUND_MESSAGES 16
 
@@ -41,7 +41,7 @@ static inline void read_sockets(struct socket_bytes* sockets) {
   }
 }
 
-/* The sockets that carried at least a message are the transport; a few bytes are only a library keeping touch. */
+/* Sockets that carried at least a message are the transport; a few bytes are only the library keeping in touch. */
 static inline void compare_sockets(struct found* found, const struct socket_bytes* before,
                                    const struct socket_bytes* after) {
   uint64_t all = 0;
@@ -58,7 +58,7 @@ static inline void compare_sockets(struct found* found, const struct socket_byte
   if (all >= FOUND_BYTES * FOUND_MESSAGES / 2) found->transport = FOUND_TCP;
 }
 
-/* The names of what is mapped and shared with other processes: "/dev/shm/vader_segment...". */
+/* The names of mappings shared with other processes: "/dev/shm/vader_segment...". */
 static inline void read_maps(struct found* found) {
   FILE* const file = fopen("/proc/self/maps", "r");
   char line[1024], last[256] = "";
@@ -82,8 +82,8 @@ static inline void read_maps(struct found* found) {
   fclose(file);
 }
 
-/* Nanoseconds that this thread has run, or has wanted to while another was on its processor. The file's own time of
- * running is only as fresh as the last tick, so that comes from the clock; the time of wanting to is exact. */
+/* Nanoseconds that this thread ran, or was runnable while another had its processor. The file's running time is only as
+ * fresh as the last tick, so that comes from the clock; its runnable time is exact. */
 static inline int64_t awake_ns(void) {
   FILE* const file = fopen("/proc/thread-self/schedstat", "r");
   unsigned long long wanted = 0;
@@ -102,7 +102,7 @@ static inline int64_t clock_ns(void) {
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Of each pair of ranks one lets the other wait for 5 ms, then the other way round. */
+/* One rank of each pair makes the other wait for 5 ms, then the other way round. */
 static inline int watch_waiting(np_endpoint* e) {
   const int partner = e->rank ^ 1;
   int code = MPI_SUCCESS;
@@ -138,7 +138,7 @@ static np_status look_around(np_endpoint* e) {
   int length = 0;
   e->found.awake = -1;
   if (e->nranks < 2) return NP_OK;
-  if (e->library.family == OF_SIMGRID) { /* the sockets and the waits of this process are not those of its ranks */
+  if ((e->library.quirks & SIMULATES) != 0) { /* the sockets and waits of this process are not those of its ranks */
     e->found.transport = FOUND_SIMULATION;
     return NP_OK;
   }
@@ -153,7 +153,7 @@ static np_status look_around(np_endpoint* e) {
     code = MPI_Sendrecv(own, sizeof own, MPI_BYTE, right, TAG_CONTROL, other, sizeof other, MPI_BYTE, left, TAG_CONTROL,
                         e->comm, MPI_STATUS_IGNORE);
   }
-  if (code == MPI_SUCCESS) code = exchange(e, memory->out, memory->in); /* it may connect only now */
+  if (code == MPI_SUCCESS) code = exchange(e, memory->out, memory->in); /* the first one may connect */
   read_sockets(&memory->before);
   for (int i = 0; i < FOUND_MESSAGES && code == MPI_SUCCESS; ++i) code = exchange(e, memory->out, memory->in);
   read_sockets(&memory->after);
@@ -162,14 +162,15 @@ static np_status look_around(np_endpoint* e) {
   read_maps(&e->found);
   if (e->found.transport == FOUND_NOTHING) {
     const int same_host = strcmp(own, other) == 0;
-    const int daemon = e->library.family == OF_LAM && strstr(e->found.maps, "SYSV") == NULL;
-    e->found.transport = daemon ? FOUND_DAEMON : same_host ? FOUND_SHM : FOUND_NETWORK;
+    const struct family* const family = e->library.family;
+    const int shared = family != NULL && family->carrier != NULL ? family->carrier(e->found.maps) : FOUND_SHM;
+    e->found.transport = same_host || shared == FOUND_DAEMON ? shared : FOUND_NETWORK;
   }
   if (code == MPI_SUCCESS) code = watch_waiting(e);
   return outcome(e, code, "the first exchange");
 }
 
-/* The kind of its windows, as the option has it. */
+/* The kind of its windows, as in the option. */
 static inline const char* window_name(const np_endpoint* e) {
 #if HAVE_MPI_3
   static const char* const names[] = {"auto", "allocate", "create", "dynamic", "shared"};
@@ -180,11 +181,12 @@ static inline const char* window_name(const np_endpoint* e) {
 #endif
 }
 
-/* What must be true of what was found, or the settings have been ignored. */
+/* Fails if what was observed shows that the library ignored a setting. */
 static np_status check_found(np_endpoint* e) {
   const struct settings* const s = &e->settings;
+  const struct family* const family = e->library.family;
   const char* const asked =
-      e->library.family == OF_LAM && !is(s, RPI, "auto") ? text_of(s, RPI) : text_of(s, TRANSPORT);
+      family != NULL && family->asked_for != NULL ? family->asked_for(s) : text_of(s, "transport");
   if (e->nranks < 2) return NP_OK;
   const size_t length = strlen(asked);
   const int wants_tcp = length >= 3 && strcmp(asked + length - 3, "tcp") == 0;
@@ -206,9 +208,8 @@ static np_status check_found(np_endpoint* e) {
   return NP_OK;
 }
 
-/* The kernel doubles what it is asked for, has a smallest size, and stops at a largest one without a word. */
-static np_status check_buffer(np_endpoint* e, int option, int has, const char* limit) {
-  const int place = e->settings.table->place[option];
+/* The kernel doubles the size that it is asked for, and silently keeps it within a smallest and a largest one. */
+static np_status check_buffer(np_endpoint* e, const char* option, int has, const char* limit) {
   const int64_t asked = number_of(&e->settings, option);
   FILE* const file = asked > 0 ? fopen(limit, "r") : NULL;
   long long most = INT64_MAX;
@@ -216,14 +217,13 @@ static np_status check_buffer(np_endpoint* e, int option, int has, const char* l
   if (file != NULL) fclose(file);
   if (asked < 8192 || asked > most || has == 2 * asked || e->found.transport != FOUND_TCP) return NP_OK;
   return fail(e->context, NP_USAGE, "%s was asked for %s=%s, but its socket has %d bytes where the kernel gives %lld",
-              e->library.version, e->settings.table->all[place].name, text_of(&e->settings, option), has,
-              (long long)(2 * asked));
+              e->library.version, option, text_of(&e->settings, option), has, (long long)(2 * asked));
 }
 
 static np_status check_buffers(np_endpoint* e) {
-  const np_status status = check_buffer(e, SNDBUF, e->found.sndbuf, "/proc/sys/net/core/wmem_max");
+  const np_status status = check_buffer(e, "sndbuf", e->found.sndbuf, "/proc/sys/net/core/wmem_max");
   if (status != NP_OK) return status;
-  return check_buffer(e, RCVBUF, e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
+  return check_buffer(e, "rcvbuf", e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
 }
 
 static const char* const found_words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
@@ -233,25 +233,22 @@ static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
   const struct found* const found = &e->found;
   char text[320];
-  emit(to, "transport_found", found_words[found->transport]);
-  if (below[found->transport] != NULL) emit(to, "below", below[found->transport]);
+  np_emit_text(emit, to, "transport_found", found_words[found->transport]);
+  if (below[found->transport] != NULL) np_emit_text(emit, to, "below", below[found->transport]);
   if (found->transport == FOUND_TCP) {
-    snprintf(text, sizeof text, "%d", found->connections);
-    emit(to, "connections", text);
-    snprintf(text, sizeof text, "%d", found->sndbuf);
-    emit(to, "sndbuf_kernel_bytes", text);
-    snprintf(text, sizeof text, "%d", found->rcvbuf);
-    emit(to, "rcvbuf_kernel_bytes", text);
-    emit(to, "nodelay", found->nodelay != 0 ? "yes" : "no");
-    emit(to, "congestion", found->congestion);
+    np_emit_integer(emit, to, "connections", found->connections, "");
+    np_emit_integer(emit, to, "sndbuf_kernel_bytes", found->sndbuf, "bytes");
+    np_emit_integer(emit, to, "rcvbuf_kernel_bytes", found->rcvbuf, "bytes");
+    np_emit_bool(emit, to, "nodelay", found->nodelay);
+    np_emit_text(emit, to, "congestion", found->congestion);
   }
-  if (found->maps[0] != '\0') emit(to, "shared_mappings", found->maps);
+  if (found->maps[0] != '\0') np_emit_text(emit, to, "shared_mappings", found->maps);
   if (found->awake >= 0) {
     const double awake = found->awake > 1 ? 1 : found->awake;
     snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
-    emit(to, "awake", text);
-    /* A rank that looks at a counter never sleeps, whatever the library does. */
-    emit(to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
+    np_emit_text(emit, to, "awake", text);
+    /* A rank that polls a counter never sleeps, whatever the library does. */
+    np_emit_text(emit, to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
   }
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The timed calls of two-sided messages. Between the pattern and a plain MPI_Send stands one comparison; each other way
- * to send is a pair of functions that the endpoint points to, chosen when it is opened.
+ * The timed calls of two-sided messages. Only one comparison stands between the pattern and a plain MPI_Send. Every
+ * other way to send is a pair of functions, chosen when the endpoint is opened.
  */
 #ifndef NETPIPE_MPI_MESSAGES_H
 #define NETPIPE_MPI_MESSAGES_H
 
 #include "mpi_requests.h"
 
-/* MPI_ANY_SOURCE where it was asked for: then only one rank may be sending to this one. */
+/* With MPI_ANY_SOURCE only one rank may be sending to this one. */
 static inline int source_of(const np_endpoint* e, int peer) { return e->any_source ? MPI_ANY_SOURCE : peer; }
 
 #define SHAPE_OR_RETURN(e, bytes, shape)                            \
@@ -80,7 +80,7 @@ static int detach_buffer(np_endpoint* e) {
 #endif
 }
 
-/* A full buffer is an error in MPI, not a wait. To detach it waits until everything in it has been sent. */
+/* MPI reports a full buffer as an error and does not wait. Detaching it waits until all of it has been sent. */
 static COLD np_status drain_and_bsend(np_endpoint* e, int peer, const void* data, const struct shape* shape) {
   ++e->drained;
   MPI_OR_RETURN(e, detach_buffer(e), "MPI_Buffer_detach");
@@ -99,8 +99,8 @@ static np_status bsend_blocking(np_endpoint* e, int peer, const void* data, size
 /* ---------------------------------------------------------------------------------------------- rsend */
 
 /* MPI_Rsend is legal only when the receive has been posted, and a blocking pattern cannot know that. So the receiver
- * posts its receive and says so by an empty message, and the sender waits for that. In a ping-pong that empty message
- * travels right behind the one before and is there when it is needed. */
+ * posts its receive and announces it by an empty message, for which the sender waits. In a ping-pong that empty message
+ * travels right behind the previous one and has arrived when it is needed. */
 
 static np_status rsend_when_ready(np_endpoint* e, int peer, const void* data, size_t bytes) {
   SHAPE_OR_RETURN(e, bytes, shape);
@@ -141,7 +141,7 @@ static int make_request(np_endpoint* e, int direction, int peer, const void* dat
              : COUNTED(MPI_Recv_init, data, *shape, source_of(e, peer), TAG_MESSAGE, e->comm, request);
 }
 
-/* The request of this message, a new one or one that has served before. */
+/* The request of this message, new or restarted. */
 static inline np_status find_or_make(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
                                      struct kept_request** kept) {
   const struct purpose purpose = {.data = data, .bytes = bytes, .peer = peer};
@@ -213,8 +213,8 @@ static np_status recv_one_sided(np_endpoint* e, int peer, void* data, size_t byt
 /* in mpi_reach.h */
 static np_status prepare_reach(np_endpoint* e, const np_visit* visit);
 
-/* With few places, which are then used again and again, the persistent requests; for the rank that the messages of the
- * visit before went to or came from. */
+/* Makes the persistent requests in advance where a visit uses few places again and again, for the peer of the visit
+ * before. */
 static np_status make_ahead(np_endpoint* e, int direction, size_t bytes, const np_places* places) {
   struct request_store* const store = e->stores[direction];
   const uint64_t reused = store->reused;
@@ -228,8 +228,8 @@ static np_status make_ahead(np_endpoint* e, int direction, size_t bytes, const n
   return status;
 }
 
-/* The datatype of this size. And the requests of partitioned messages begin anew, so that both sides keep and drop the
- * same ones, wherever they begin in their buffers. */
+/* Makes the datatype of this size, and drops the requests of partitioned messages, so that both sides keep and drop the
+ * same ones wherever they start in their buffers. */
 static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
   SHAPE_OR_RETURN(e, visit->bytes, shape);
   (void)shape;
@@ -258,8 +258,8 @@ static const struct way ways[] = {
     {send_kept, recv_kept},
 };
 
-/* The plain way is written out: a jump more is 1 % of a small message in shared memory. direct_bytes is 0 for all other
- * ways, so one comparison tells. */
+/* The plain way is written out: another jump costs 1 % of a small message in shared memory. direct_bytes is 0 for all
+ * other ways, so one comparison is enough. */
 static np_status mpi_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
   if (UNLIKELY(bytes >= e->direct_bytes)) return e->send(e, peer, data, bytes);
   return outcome(e, MPI_Send(PLAIN(data), (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm), "MPI_Send");
@@ -273,8 +273,8 @@ static np_status mpi_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
 
 #define APART __attribute__((noinline))
 
-/* np_request: in word 0 the library's own (an int or a pointer), or a kept one. Where requests may be kept (e->keeps),
- * word 1 says what it is: for which purpose it is kept, or OWN. */
+/* np_request: word 0 is the library's own request (an int or a pointer) or a kept one. If requests may be kept
+ * (e->keeps), word 1 says which: the purpose that it is kept for, or OWN. */
 enum { OWN = PURPOSES };
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a word");
 
@@ -297,7 +297,7 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
                                np_request* to) {
   if (UNLIKELY(e->one_sided)) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s: one-sided transfers are not waited for one by one",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   if (e->keeps) {
     struct kept_request* one = NULL;
@@ -334,7 +334,7 @@ static APART np_status start_messages(np_endpoint* e, int direction, int peer, c
   return status;
 }
 
-/* The plain way is written out as above, and one message apart from many, whose loop needs registers to be saved. A
+/* The plain way is written out as above. One message is handled apart from many, whose loop has to save registers; a
  * jump to a function for one was 1 % slower in both directions at once. */
 static APART np_status isend_many(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
                                   np_request* requests, size_t count) {
@@ -385,8 +385,8 @@ static APART np_status wait_each(np_endpoint* e, np_request* requests, size_t co
   return status;
 }
 
-/* One by one, and not by MPI_Waitall: the requests do not lie side by side, and it made no difference (1.001) to 64
- * messages over Open MPI. */
+/* One by one and not by MPI_Waitall: the requests are not contiguous, and it made no difference (1.001) to 64 messages
+ * over Open MPI. */
 static APART np_status wait_many(np_endpoint* e, np_request* requests, size_t count) {
   if (UNLIKELY(e->keeps)) return wait_each(e, requests, count);
   for (const np_request* const end = requests + count; requests != end; ++requests) {

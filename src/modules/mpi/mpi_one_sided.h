@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The timed calls of one-sided transfers under patterns that send and receive. With put and accumulate the sender moves
- * the message into the place where the receiver wants it; with get the receiver fetches it from where the sender has
- * it. Before each visit the ranks tell one another these places (prepare), so no address travels with a message.
+ * the message to where the receiver wants it; with get the receiver fetches it from where the sender has it. Before
+ * each visit the ranks exchange these places (prepare), so no address travels with a message.
  *
- * fence and pscw say by themselves when a message is there. With a lock only its origin knows, so it puts a counter
- * behind the message, and the other rank looks at its own counter until it has changed. It looks inside MPI: most
+ * fence and pscw tell by themselves when a message has arrived. With a lock only the origin knows, so it puts a counter
+ * behind the message, and the other rank polls its own counter until it changes. It polls inside MPI, because most
  * libraries move a transfer only while its target calls them.
  */
 #ifndef NETPIPE_MPI_ONE_SIDED_H
@@ -18,18 +18,18 @@
 
 /* ---------------------------------------------------------------------------------------------- places */
 
-/* Collective. Everything of the visit before must have arrived when the counters begin anew. */
+/* Collective. Everything of the visit before must have arrived before the counters are reset. */
 static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
   const np_places* const own = e->op == OP_GET ? &visit->outgoing : &visit->incoming;
   struct window* const w = window_of(e, own->base);
   if (w == NULL) {
     e->broken = 1;
     return fail(e->context, NP_UNSUPPORTED, "op=%s: the messages are in memory that is not of this module",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   if (own->count == 0) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s: with reuse nobody can know where a message lies at its peer",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   np_status status = e->active != NULL ? end_epoch(e, e->active) : NP_OK;
 #if HAVE_MPI_3
@@ -47,8 +47,8 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
     if (e->far[rank].window == mine.window) continue;
     e->broken = 1;
     return fail(e->context, NP_UNSUPPORTED,
-                "op=%s: the messages of rank %d are in another window than those of rank %d", text_of(&e->settings, OP),
-                rank, e->rank);
+                "op=%s: the messages of rank %d are in another window than those of rank %d",
+                text_of(&e->settings, "op"), rank, e->rank);
   }
   e->active = w;
   e->met = -1;
@@ -64,7 +64,7 @@ static COLD np_status meet(np_endpoint* e, int peer) {
   if (e->met >= 0) {
     return fail(e->context, NP_UNSUPPORTED,
                 "op=%s: the transfers of one visit are between two ranks, and rank %d is asked for %d after %d",
-                text_of(&e->settings, OP), e->rank, peer, e->met);
+                text_of(&e->settings, "op"), e->rank, peer, e->met);
   }
   e->met = peer;
   e->far_now = e->far[peer];
@@ -120,7 +120,7 @@ static np_status target_pscw(np_endpoint* e, int peer) {
 /* ---------------------------------------------------------------------------------------------- passive target */
 
 #if HAVE_MPI_3
-/* What was stored here becomes what others read, and the other way round, where the library keeps two copies. */
+/* Reconciles the two copies, what is stored here and what others read, where the library keeps both. */
 static inline np_status reconcile(np_endpoint* e) {
   if (LIKELY(!e->separate)) return NP_OK;
   if (e->sync != SYNC_LOCK) return outcome(e, MPI_Win_sync(e->active->win), "MPI_Win_sync");
@@ -128,7 +128,7 @@ static inline np_status reconcile(np_endpoint* e) {
   return outcome(e, MPI_Win_unlock(e->rank, e->active->win), "MPI_Win_unlock");
 }
 
-/* The transfer, and with its end at the target, except sync=none. */
+/* The transfer, complete at the target except with sync=none. */
 static inline np_status transfer_passive(np_endpoint* e, int peer, const void* data, size_t bytes) {
   if (e->sync != SYNC_LOCK) {
     const np_status status = transfer_next(e, peer, data, bytes);
@@ -142,12 +142,13 @@ static inline np_status transfer_passive(np_endpoint* e, int peer, const void* d
   return outcome(e, MPI_Win_unlock(peer, e->active->win), "MPI_Win_unlock");
 }
 
-/* The counter that I keep at the peer, behind what it counts. Its end here is enough: the peer sees it or waits. */
+/* Puts this rank's counter at the peer, behind what it counts. Local completion is enough: the peer sees it or waits.
+ */
 static inline np_status tell(np_endpoint* e, int peer, int flag, uint64_t value) {
   uint64_t* const from = &e->told[e->tellings++ % TOLD];
   const MPI_Aint place = (MPI_Aint)(e->flags.far_base[peer] + flag * FLAG_DISTANCE);
   *from = value;
-  /* By the same way as the message, which is more likely to keep the order without synchronisation. */
+  /* By the same operation as the message, which is more likely to keep the order without synchronisation. */
   const int code = e->op == OP_ACCUMULATE
                        ? MPI_Accumulate(from, 1, MPI_UINT64_T, peer, place, 1, MPI_UINT64_T, MPI_REPLACE, e->flags.win)
                        : MPI_Put(from, 1, MPI_UINT64_T, peer, place, 1, MPI_UINT64_T, e->flags.win);
@@ -171,7 +172,7 @@ static inline np_status await(np_endpoint* e, int peer, int flag, uint64_t value
     }
     if (e->yields && looks % 16 == 0) sched_yield();
   }
-  MPI_OR_RETURN(e, MPI_Win_sync(e->flags.win), "MPI_Win_sync"); /* nothing of the message is read before */
+  MPI_OR_RETURN(e, MPI_Win_sync(e->flags.win), "MPI_Win_sync"); /* nothing of the message is read earlier */
   return reconcile(e);
 }
 #endif
@@ -186,7 +187,7 @@ static np_status send_one_sided(np_endpoint* e, int peer, const void* data, size
   MEET_OR_RETURN(e, peer);
   np_status status = fetched ? reconcile(e) : transfer_passive(e, peer, data, bytes);
   if (LIKELY(status == NP_OK)) status = tell(e, peer, FLAG_SENT, ++e->sent);
-  /* The memory is the sender's again, and it serves the get while it waits. */
+  /* Waits until the memory is the sender's again, and serves the get meanwhile. */
   if (fetched && LIKELY(status == NP_OK)) status = await(e, peer, FLAG_FETCHED, e->sent);
   return status;
 #else

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Patterns that put and get: MPI_Put and MPI_Get into windows over the memory of messages. These windows are made when
- * the core exposes that memory, or with it (window=allocate and shared).
+ * the core exposes that memory, or together with it (window=allocate and shared).
  *
- * A rank that flushes has locked the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit: its
- * targets do nothing for that, and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch
- * of MPI_Win_fence on all ranks. Either ends when the next visit is prepared.
+ * A rank that flushes locks the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit; its
+ * targets do nothing and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch of
+ * MPI_Win_fence on all ranks. Both end when the next visit is prepared.
  */
 #ifndef NETPIPE_MPI_REACH_H
 #define NETPIPE_MPI_REACH_H
@@ -13,14 +13,12 @@
 #include "mpi_messages.h"
 #include "mpi_windows.h"
 
-/* Words of an np_region: of the window, and where the peer's part of it begins; of an own one whether expose made it.
- */
+/* Words of an np_region: the window, and where the peer's part begins; of an own one, whether expose made it. */
 enum { REGION_WINDOW, REGION_FAR_BASE, REGION_MADE };
 
 /* ---------------------------------------------------------------------------------------------- making known */
 
-/* Collective, once. What carries transfers into windows of this kind may be something else than what carries messages.
- */
+/* Collective, once. Transfers into windows of this kind may be carried by something else than messages. */
 static np_status look_at_windows(np_endpoint* e) {
   const struct found messages = e->found;
   np_status status = NP_OK;
@@ -39,7 +37,7 @@ static np_status look_at_windows(np_endpoint* e) {
   e->windows_found = e->found.transport;
   e->found = messages;
   if (status == NP_OK) free_window(e, &e->flags);
-  if (status != NP_OK) e->broken = 1; /* the other ranks may have come further */
+  if (status != NP_OK) e->broken = 1; /* the other ranks may have gone on */
   return status;
 }
 
@@ -48,7 +46,7 @@ static np_status mpi_expose(np_endpoint* e, void* memory, size_t bytes, np_regio
   if (e->one_sided) {
     return fail(e->context, NP_UNSUPPORTED,
                 "op=%s makes a one-sided transfer of each message; a pattern that puts or gets itself needs op=send",
-                text_of(&e->settings, OP));
+                text_of(&e->settings, "op"));
   }
   np_status status = look_at_windows(e);
   if (status != NP_OK) return status;
@@ -81,7 +79,7 @@ static np_status mpi_attach(np_endpoint* e, int peer, np_region* region) {
   return NP_OK;
 }
 
-/* Collective for what was exposed. Windows that were made with their memory go with it. */
+/* Collective for what was exposed. Windows that were made with their memory are freed with it. */
 static void mpi_withdraw(np_endpoint* e, np_region* region) {
   struct window* const w = &e->windows[region->word[REGION_WINDOW]];
   if (region->word[REGION_MADE] == 0) return;
@@ -91,7 +89,7 @@ static void mpi_withdraw(np_endpoint* e, np_region* region) {
 
 /* ---------------------------------------------------------------------------------------------- epochs */
 
-/* Where the library keeps two copies: what peers have put is to be seen here, what was stored here is to be got. */
+/* Where the library keeps two copies: shows here what peers have put, and to peers what was stored here. */
 static COLD np_status reconcile_reach(np_endpoint* e) {
 #if HAVE_MPI_3
   struct window* const w = e->active;
@@ -105,8 +103,8 @@ static COLD np_status reconcile_reach(np_endpoint* e) {
 #endif
 }
 
-/* Collective. Windows are one for incoming and one for outgoing places, and a fence is of one window: of that which
- * this visit will name. */
+/* Collective. There is one window for incoming and one for outgoing places, and a fence belongs to one window: the one
+ * that this visit uses. */
 static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
   struct window* const before = e->active;
   e->active = NULL;
@@ -114,7 +112,7 @@ static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
   if (before != NULL) {
     const np_status status = leave_epoch(e, before);
     if (status != NP_OK) return status;
-    /* Most libraries give a lock back only while the target is in MPI. */
+    /* Most libraries release a lock only while the target is in MPI. */
     MPI_OR_RETURN(e, MPI_Barrier(e->comm), "MPI_Barrier");
   }
   if (visit->reach == NP_REACH_NONE) return NP_OK;
@@ -123,7 +121,7 @@ static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
   return UNLIKELY(e->separate) ? reconcile_reach(e) : NP_OK;
 }
 
-/* Before the first transfer of a visit, or why there can be none. */
+/* Before the first transfer of a visit. Fails with the reason why there can be none. */
 static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_t offset, size_t bytes) {
   struct window* const w = &e->windows[region->word[REGION_WINDOW]];
   if (offset > region->bytes || bytes > region->bytes - offset) {
@@ -184,7 +182,7 @@ static np_status mpi_fence(np_endpoint* e) {
 #if HAVE_MPI_3
 static np_status mpi_flush(np_endpoint* e, int peer) {
   const struct window* const w = e->active;
-  if (UNLIKELY(w == NULL || w->epoch == EPOCH_NONE)) return NP_OK; /* nothing is on its way */
+  if (UNLIKELY(w == NULL || w->epoch == EPOCH_NONE)) return NP_OK; /* nothing is in flight */
   if (UNLIKELY(w->epoch == EPOCH_FENCED)) return fail(e->context, NP_UNSUPPORTED, "a flush after a fence");
   return outcome(e, MPI_Win_flush(peer, w->win), "MPI_Win_flush");
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Persistent requests: made once for a purpose (buffer, size, peer), started for each message. A warm buffer makes one
- * request and starts it again and again; with reuse=no, or more buffers than there is room for, each message makes
- * its own.
+ * request and restarts it; with reuse=no, or with more buffers than there is room for, each message makes its own.
  *
- * The two requests of a partitioned message belong together for ever: MPI matches them once, in the order in which they
- * were made. So sender and receiver have to keep and drop theirs at the same messages. They begin each visit with none,
- * and walk through their buffers in the same steps; where a pattern does not, reuse=no is right.
+ * MPI matches the two requests of a partitioned message once and for all, in the order in which they were made. So
+ * sender and receiver have to keep and drop theirs at the same messages. They start each visit with none, and walk
+ * through their buffers in the same steps. For a pattern that does not, reuse=no is right.
  */
 #ifndef NETPIPE_MPI_REQUESTS_H
 #define NETPIPE_MPI_REQUESTS_H
@@ -45,7 +44,7 @@ static int drop_request(struct request_store* store, struct kept_request* one) {
   return MPI_Request_free(&one->request);
 }
 
-/* A request that is not in flight: one that serves (*fresh = 0), or room for one that the caller has to make
+/* A request that is not in flight: a matching one (*fresh = 0), or room for one that the caller has to make
  * (*fresh = 1). NULL: all are in flight. */
 static __attribute__((noinline)) struct kept_request* search_request(struct request_store* store,
                                                                      const struct purpose* purpose, int* fresh,
@@ -87,14 +86,14 @@ static inline struct kept_request* find_request(struct request_store* store, con
   return search_request(store, purpose, fresh, code);
 }
 
-/* A request that could not be made is no request. */
+/* Drops a request that could not be made. */
 static inline void forget_request(struct request_store* store, struct kept_request* one) {
   unchain(store, one);
   one->made = 0;
   if (store->last == one) store->last = NULL;
 }
 
-/* All that are not in flight; the store is then as it was in the beginning. */
+/* Frees all that are not in flight; the store is then as new. */
 static int drop_requests(struct request_store* store) {
   int code = MPI_SUCCESS;
   for (int i = 0; i < KEPT && code == MPI_SUCCESS; ++i) {

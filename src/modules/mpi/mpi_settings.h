@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From options to the environment that the library reads in MPI_Init. Each library has its own words for the same
- * thing; they are here, one function a family, and nowhere else.
+ * From options to the environment that the library reads in MPI_Init. The family knows the library's words for them;
+ * here is what it says them with, and the check that the library understood.
  */
 #ifndef NETPIPE_MPI_SETTINGS_H
 #define NETPIPE_MPI_SETTINGS_H
-
-#include <stdarg.h>
 
 #include "mpi_options.h"
 
 #define SETTINGS 48
 
-/* One environment variable. variable, where not NULL: the control variable of MPI_T that must know it afterwards. */
+/* One environment variable. variable, unless NULL: the control variable of MPI_T that must know it afterwards. */
 struct setting {
   char name[80];
   char value[256];
   const char* variable;
 };
 
-/* All that open() needs to say to the library, and how to say what does not fit. */
+/* What open() has to tell the library, and where to say what does not fit. */
 struct settings {
   const np_context* context;
   const struct library* library;
@@ -37,18 +35,32 @@ __attribute__((format(printf, 3, 4))) static inline np_status fail(const np_cont
   return status;
 }
 
-/* An option that this library has not is at its default. */
-static inline int64_t number_of(const struct settings* s, int option) {
-  const int place = s->table->place[option];
-  if (place >= 0) return s->context->options[place].number;
-  return option == PARTITIONS ? 1 : 0;
+/* Of an option that this library does not have: 0 and "". */
+static inline int64_t number_of(const struct settings* s, const char* option) {
+  const int place = place_of_option(s->table, option);
+  return place < 0 ? 0 : s->context->options[place].number;
 }
-static inline const char* text_of(const struct settings* s, int option) {
-  const int place = s->table->place[option];
+static inline const char* text_of(const struct settings* s, const char* option) {
+  const int place = place_of_option(s->table, option);
   return place < 0 ? "" : s->context->options[place].text;
 }
-static inline int is(const struct settings* s, int option, const char* text) {
-  return strcmp(text_of(s, option), text) == 0;
+/* Whether the value of this option is one of "a|b|c". */
+static inline int is(const struct settings* s, const char* option, const char* values) {
+  const char* const text = text_of(s, option);
+  const size_t length = strlen(text);
+  for (const char* at = values; length > 0; ++at) {
+    const size_t word = strcspn(at, "|");
+    if (word == length && strncmp(at, text, length) == 0) return 1;
+    at += word;
+    if (*at == '\0') break;
+  }
+  return 0;
+}
+static inline int is_default(const struct settings* s, int place) {
+  const np_option* const option = &s->table->all[place];
+  const np_value* const value = &s->context->options[place];
+  if (option->type == NP_INT || option->type == NP_SIZE) return value->number == atoll(option->default_value);
+  return strcmp(value->text, option->default_value) == 0;
 }
 
 /* name is OMPI_MCA_x or the like; variable is NULL, or a part of name (its end), which is what MPI_T calls it. */
@@ -73,217 +85,45 @@ __attribute__((format(printf, 3, 4))) static inline void put(struct settings* s,
   va_end(arguments);
 }
 
-static inline np_status nothing_for(const struct settings* s, int option, const char* why) {
-  const char* transport = s->table->place[TRANSPORT] >= 0 ? text_of(s, TRANSPORT) : "auto";
-  return fail(s->context, NP_USAGE, "%s has no setting for %s=%s with transport=%s: %s", s->library->version,
-              s->table->all[s->table->place[option]].name, text_of(s, option), transport, why);
+/* Only where the library can be driven without netpipe's plan is this the first to refuse. */
+static inline np_status check_refusals(const struct settings* s, const struct refusal* one) {
+  for (; one != NULL && one->option != NULL; ++one) {
+    const int place = place_of_option(s->table, one->option);
+    if (place < 0 || is_default(s, place)) continue;
+    if (one->values != NULL && !is(s, one->option, one->values)) continue;
+    if (one->with != NULL && !is(s, one->with, one->with_values)) continue;
+    if (one->applies != NULL && !one->applies(s->library)) continue;
+    const int beside = one->with != NULL;
+    return fail(s->context, NP_USAGE, "%s cannot take %s=%s%s%s%s%s: %s", s->library->version, one->option,
+                text_of(s, one->option), beside ? " with " : "", beside ? one->with : "", beside ? "=" : "",
+                beside ? text_of(s, one->with) : "", one->why);
+  }
+  return NP_OK;
 }
 
-/* 1: a rank that waits has to yield, 0: it must not, -1: as the library thinks. */
+/* 1: a waiting rank has to yield, 0: it must not, -1: the library decides. */
 static inline int yielding(const struct settings* s) {
-  if (number_of(s, YIELD) == YIELD_NO) return 0;
-  return number_of(s, YIELD) == YIELD_YES || s->context->oversubscribed != 0 ? 1 : -1;
+  if (number_of(s, "yield") == YIELD_NO) return 0;
+  return number_of(s, "yield") == YIELD_YES || s->context->oversubscribed != 0 ? 1 : -1;
 }
 
-/* UCX is below Open MPI and MPICH alike. */
+/* UCX, whichever library stands on it. */
 static inline void set_ucx(struct settings* s) {
-  const long long eager = number_of(s, EAGER), sndbuf = number_of(s, SNDBUF), rcvbuf = number_of(s, RCVBUF);
+  const long long eager = number_of(s, "eager"), sndbuf = number_of(s, "sndbuf"), rcvbuf = number_of(s, "rcvbuf");
   if (eager > 0) put(s, "UCX_RNDV_THRESH", "%lld", eager + 1); /* the smallest message that asks first */
   if (sndbuf > 0) put(s, "UCX_TCP_SNDBUF", "%lld", sndbuf);
   if (rcvbuf > 0) put(s, "UCX_TCP_RCVBUF", "%lld", rcvbuf);
 }
-
-/* ---------------------------------------------------------------------------------------------- Open MPI */
-
-#define MCA "OMPI_MCA_"
-
-/* Its shared memory has changed its name. */
-static inline const char* shm_component(const struct settings* s) { return s->library->major >= 5 ? "sm" : "vader"; }
-
-/* A parameter of the component that messages go through, which must know it then, or of any that the library may
- * choose. transport: it belongs to that one alone, NULL: to either. */
-static inline void set_btl(struct settings* s, const char* transport, const char* parameter, long long bytes) {
-  const char* const components[] = {shm_component(s), "tcp"};
-  const char* const transports[] = {"shm", "tcp"};
-  for (int i = 0; i < 2; ++i) {
-    char name[80];
-    if (transport != NULL && strcmp(transport, transports[i]) != 0) continue;
-    snprintf(name, sizeof name, "btl_%s_%s", components[i], parameter);
-    if (is(s, TRANSPORT, transports[i])) put_checked(s, MCA, name, "%lld", bytes);
-    snprintf(name, sizeof name, MCA "btl_%s_%s", components[i], parameter);
-    if (is(s, TRANSPORT, "auto")) put(s, name, "%lld", bytes);
-  }
+static inline void set_ucx_shm(struct settings* s) {
+  put(s, "UCX_TLS", "self,%s", is(s, "single_copy", "none") ? "posix,sysv" : "posix,sysv,cma");
 }
 
-static inline np_status set_openmpi(struct settings* s) {
-  const long long eager = number_of(s, EAGER), rndv = number_of(s, RNDV);
-  const long long sndbuf = number_of(s, SNDBUF), rcvbuf = number_of(s, RCVBUF);
-  const int automatic = is(s, TRANSPORT, "auto"), shm = is(s, TRANSPORT, "shm"), tcp = is(s, TRANSPORT, "tcp");
-  const int ucx = strncmp(text_of(s, TRANSPORT), "ucx", 3) == 0, ofi = strncmp(text_of(s, TRANSPORT), "ofi", 3) == 0;
-  if (shm || tcp) {
-    put_checked(s, MCA, "pml", "ob1");
-    put_checked(s, MCA, "btl", "self,%s", shm ? shm_component(s) : "tcp");
-  } else if (ucx) {
-    put_checked(s, MCA, "pml", "ucx");
-    /* without both it refuses what is no InfiniBand: "cannot be selected" */
-    put(s, MCA "opal_common_ucx_tls", "any");
-    put(s, MCA "opal_common_ucx_devices", "any");
-    if (is(s, TRANSPORT, "ucx_tcp")) put(s, "UCX_TLS", "self,tcp");
-    if (is(s, TRANSPORT, "ucx_shm"))
-      put(s, "UCX_TLS", "self,%s", is(s, SINGLE_COPY, "none") ? "posix,sysv" : "posix,sysv,cma");
-  } else if (ofi) {
-    put_checked(s, MCA, "pml", "cm");
-    put_checked(s, MCA, "mtl", "ofi");
-    if (is(s, TRANSPORT, "ofi_tcp")) put(s, MCA "mtl_ofi_provider_include", "tcp;ofi_rxm");
-    /* It would leave tcp out, and then nothing is left on a machine without a fabric. */
-    if (is(s, TRANSPORT, "ofi")) put(s, MCA "mtl_ofi_provider_exclude", "shm,sockets,udp,rstream");
-  }
-  /* Its windows have components of their own, which do not ask what messages go through: on one host they take shared
-   * memory wherever they can, or UCX. */
-  if (ucx) put_checked(s, MCA, "osc", "ucx");
-  if (shm) put_checked(s, MCA, "osc", "^ucx");
-  if (tcp || is(s, TRANSPORT, "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
-  if (eager > 0) {
-    set_btl(s, NULL, "eager_limit", eager);
-    if (ofi) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
-  }
-  if (rndv > 0) {
-    if (ucx || ofi) return nothing_for(s, RNDV, "it decides that itself");
-    set_btl(s, NULL, "rndv_eager_limit", rndv);
-  }
-  for (int option = SNDBUF; option <= RCVBUF; ++option) {
-    const long long bytes = option == SNDBUF ? sndbuf : rcvbuf;
-    if (bytes == 0) continue;
-    if (shm || is(s, TRANSPORT, "ucx_shm")) return nothing_for(s, option, "there is no socket");
-    if (ofi) return nothing_for(s, option, "libfabric's tcp provider leaves it to the kernel");
-    set_btl(s, "tcp", option == SNDBUF ? "sndbuf" : "rcvbuf", bytes);
-  }
-  if (ucx || automatic) set_ucx(s);
-  if (!is(s, SINGLE_COPY, "auto")) {
-    if (tcp || ofi || is(s, TRANSPORT, "ucx_tcp")) return nothing_for(s, SINGLE_COPY, "no memory is shared");
-    if (ucx && !is(s, TRANSPORT, "ucx_shm")) return nothing_for(s, SINGLE_COPY, "choose transport=ucx_shm");
-    if (!ucx && s->library->major >= 5) {
-      put(s, MCA "smsc", "%s", is(s, SINGLE_COPY, "none") ? "^cma,knem,xpmem" : "cma");
-    } else if (!ucx) {
-      put(s, MCA "btl_vader_single_copy_mechanism", "%s", text_of(s, SINGLE_COPY));
-    }
-  }
-  if (yielding(s) >= 0) put_checked(s, MCA, "mpi_yield_when_idle", "%d", yielding(s));
-  return NP_OK;
-}
+/* ---------------------------------------------------------------------------------------------- from options to
+ * variables */
 
-/* ---------------------------------------------------------------------------------------------- MPICH */
-
-#define CVAR "MPIR_CVAR_"
-
-/* Which of its two network modules a transport means: 'u', 'o', or 0 for none. */
-static inline char netmod_of(const struct settings* s) {
-  if (strncmp(text_of(s, TRANSPORT), "ucx", 3) == 0) return 'u';
-  if (strncmp(text_of(s, TRANSPORT), "ofi", 3) == 0) return 'o';
-  if (is(s, TRANSPORT, "tcp")) return s->library->ofi ? 'o' : 'u';
-  return 0;
-}
-
-static inline np_status set_mpich(struct settings* s) {
-  const int automatic = is(s, TRANSPORT, "auto"), shm = is(s, TRANSPORT, "shm"), tcp = is(s, TRANSPORT, "tcp");
-  const char netmod = netmod_of(s);
-  const long long eager = number_of(s, EAGER);
-  if ((netmod == 'u' && !s->library->ucx) || (netmod == 'o' && !s->library->ofi)) {
-    return fail(s->context, NP_USAGE, "transport=%s: this %s was built without %s and would silently use %s",
-                text_of(s, TRANSPORT), s->library->version, netmod == 'u' ? "UCX" : "libfabric",
-                netmod == 'u' ? "libfabric" : "UCX");
-  }
-  if (shm) put_checked(s, "", CVAR "NOLOCAL", "0");
-  if (netmod != 0) {
-    put_checked(s, "", CVAR "NOLOCAL", "1"); /* else ranks of one host talk through its own shared memory */
-    /* It reports this one as empty whatever it is, so it cannot be checked. */
-    if (s->library->ucx && s->library->ofi) put(s, CVAR "CH4_NETMOD", "%s", netmod == 'u' ? "ucx" : "ofi");
-    if (netmod == 'u' && (tcp || is(s, TRANSPORT, "ucx_tcp"))) put(s, "UCX_TLS", "tcp,self");
-    if (is(s, TRANSPORT, "ucx_shm"))
-      put(s, "UCX_TLS", "self,%s", is(s, SINGLE_COPY, "none") ? "posix,sysv" : "posix,sysv,cma");
-    if (netmod == 'o' && (tcp || is(s, TRANSPORT, "ofi_tcp"))) put(s, "FI_PROVIDER", "tcp");
-  }
-  if (eager > 0) {
-    /* In shared memory: the largest message that goes through cells and is not fetched by one copy. */
-    if (shm && s->library->major < 5) return nothing_for(s, EAGER, "its shared memory cuts every message into cells");
-    if (shm || (automatic && s->library->major >= 5)) {
-      put_checked(s, "", CVAR "CH4_IPC_CMA_P2P_THRESHOLD", "%lld", eager + 1);
-    }
-    if (netmod == 'o' || (automatic && s->library->ofi)) {
-      /* 5 has given it the better name, and the meaning that 4 only wanted it to have */
-      put_checked(s, "", s->library->major >= 5 ? CVAR "CH4_OFI_EAGER_THRESHOLD" : CVAR "CH4_OFI_EAGER_MAX_MSG_SIZE",
-                  "%lld", eager);
-      put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
-    }
-  }
-  if (netmod == 'u' || (automatic && s->library->ucx)) set_ucx(s);
-  for (int option = SNDBUF; option <= RCVBUF; ++option) {
-    if (number_of(s, option) == 0) continue;
-    if (shm || is(s, TRANSPORT, "ucx_shm")) return nothing_for(s, option, "there is no socket");
-    if (netmod == 'o') return nothing_for(s, option, "libfabric's tcp provider leaves it to the kernel");
-  }
-  if (!is(s, SINGLE_COPY, "auto") && !is(s, TRANSPORT, "ucx_shm")) {
-    if (netmod != 0) return nothing_for(s, SINGLE_COPY, "choose transport=shm or ucx_shm");
-    put_checked(s, "", CVAR "CH4_CMA_ENABLE", "%d", is(s, SINGLE_COPY, "cma"));
-  }
-  /* Without: after a thousand looks. 0 is never. */
-  if (yielding(s) >= 0) put_checked(s, "", CVAR "POLLS_BEFORE_YIELD", "%d", yielding(s));
-  return NP_OK;
-}
-
-/* ---------------------------------------------------------------------------------------------- Intel MPI */
-
-static inline np_status set_intel(struct settings* s) {
-  const int shm = is(s, TRANSPORT, "shm"), tcp = is(s, TRANSPORT, "tcp"), ofi = is(s, TRANSPORT, "ofi");
-  const long long eager = number_of(s, EAGER);
-  if (shm) put(s, "I_MPI_FABRICS", "shm");
-  if (tcp || ofi) put(s, "I_MPI_FABRICS", "ofi");
-  if (tcp) put(s, "FI_PROVIDER", "tcp");
-  if (eager > 0) {
-    if (!tcp && !ofi) put(s, "I_MPI_SHM_EAGER_THRESHOLD", "%lld", eager);
-    if (!shm) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
-  }
-  if (!is(s, SINGLE_COPY, "auto")) {
-    if (tcp || ofi) return nothing_for(s, SINGLE_COPY, "choose transport=shm");
-    put(s, "I_MPI_SHM_CMA", "%d", is(s, SINGLE_COPY, "cma"));
-  }
-  if (yielding(s) >= 0) put(s, "I_MPI_THREAD_YIELD", "%d", yielding(s) == 1 ? 2 : 0); /* 2: sched_yield */
-  return NP_OK;
-}
-
-/* ---------------------------------------------------------------------------------------------- LAM */
-
-#define SSI "LAM_MPI_SSI_"
-
-static inline np_status set_lam(struct settings* s) {
-  const char* rpi = is(s, RPI, "auto") ? "" : text_of(s, RPI);
-  const char* const meant = is(s, TRANSPORT, "shm") ? "usysv" : is(s, TRANSPORT, "tcp") ? "tcp" : "";
-  const long long eager = number_of(s, EAGER), sndbuf = number_of(s, SNDBUF);
-  if (*meant != '\0' && *rpi != '\0') {
-    return fail(s->context, NP_USAGE, "transport=%s and rpi=%s say the same twice: give one of them",
-                text_of(s, TRANSPORT), rpi);
-  }
-  if (*rpi == '\0') rpi = meant;
-  if (*rpi != '\0') put(s, SSI "rpi", "%s", rpi);
-  if (eager > 0) {
-    if (strcmp(rpi, "lamd") == 0) return nothing_for(s, EAGER, "the daemons take every message in parts");
-    if (strcmp(rpi, "tcp") == 0 || *rpi == '\0') put(s, SSI "rpi_tcp_short", "%lld", eager);
-    if (strcmp(rpi, "usysv") == 0 || *rpi == '\0') put(s, SSI "rpi_usysv_short", "%lld", eager);
-    if (strcmp(rpi, "sysv") == 0 || *rpi == '\0') put(s, SSI "rpi_sysv_short", "%lld", eager);
-  }
-  if (sndbuf > 0) {
-    if (*rpi != '\0' && strcmp(rpi, "tcp") != 0) return nothing_for(s, SNDBUF, "only rpi tcp has sockets");
-    put(s, SSI "rpi_tcp_sockbuf", "%lld", sndbuf);
-  }
-  return NP_OK;
-}
-
-/* ---------------------------------------------------------------------------------------------- all together */
-
-/* env: NAME=VALUE;NAME=VALUE, where | stands for a comma, which no option's text can hold. It comes last and so wins.
- */
+/* env: NAME=VALUE;NAME=VALUE, where | stands for a comma, which no option's text can hold. It is last, so it wins. */
 static inline np_status set_env(struct settings* s) {
-  for (const char* at = text_of(s, ENV); *at != '\0';) {
+  for (const char* at = text_of(s, "env"); *at != '\0';) {
     const size_t length = strcspn(at, ";");
     const char* const equals = memchr(at, '=', length);
     struct setting* one = &s->all[s->count];
@@ -293,7 +133,7 @@ static inline np_status set_env(struct settings* s) {
     }
     const size_t name = equals == NULL ? 0 : (size_t)(equals - at);
     if (name == 0 || name >= sizeof one->name || length - name - 1 >= sizeof one->value) {
-      return fail(s->context, NP_USAGE, "env: '%.*s' is not NAME=VALUE, or too long", (int)length, at);
+      return fail(s->context, NP_USAGE, "env: '%.*s' is not NAME=VALUE, or is too long", (int)length, at);
     }
     if (s->count == SETTINGS) return fail(s->context, NP_USAGE, "env: more than %d variables", SETTINGS);
     memcpy(one->name, at, name);
@@ -311,14 +151,10 @@ static inline np_status set_env(struct settings* s) {
 }
 
 static inline np_status find_settings(struct settings* s) {
-  np_status status = NP_OK;
-  switch (s->library->family) {
-    case OF_OPENMPI: status = set_openmpi(s); break;
-    case OF_MPICH: status = set_mpich(s); break;
-    case OF_INTEL: status = set_intel(s); break;
-    case OF_LAM: status = set_lam(s); break;
-    default: break;
-  }
+  const struct family* const family = s->library->family;
+  np_status status = check_refusals(s, common_refusals);
+  if (status == NP_OK && family != NULL) status = check_refusals(s, family->refusals);
+  if (status == NP_OK && family != NULL && family->set != NULL) status = family->set(s);
   return status == NP_OK ? set_env(s) : status;
 }
 
@@ -331,10 +167,11 @@ static inline np_status export_settings(const struct settings* s) {
   return NP_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------- were they heard? */
+/* ---------------------------------------------------------------------------------------------- did the library
+ * understand? */
 
 #if HAVE_TOOLS
-/* The value of a control variable as text. 0: there is none of that name, or no way to show it. */
+/* The value of a control variable as text. 0: there is no such variable, or its type cannot be shown. */
 static inline int read_variable(const char* name, char* text, size_t bytes) {
   int index = 0, verbosity, bind, scope, count = 0, found = 0;
   MPI_Datatype type;
@@ -379,7 +216,8 @@ static inline int read_variable(const char* name, char* text, size_t bytes) {
   return found;
 }
 
-/* A library that does not know a variable says nothing: the measurement would be of something else. After MPI_Init. */
+/* After MPI_Init. A library silently ignores a variable that it does not know, and the measurement would bear a setting
+ * that was not in force. */
 static inline np_status check_settings(const struct settings* s) {
   int level = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return NP_OK; /* nothing can be asked */
@@ -389,10 +227,10 @@ static inline np_status check_settings(const struct settings* s) {
     char text[1024];
     if (one->variable == NULL) continue;
     if (!read_variable(one->variable, text, sizeof text)) {
-      status = fail(s->context, NP_USAGE, "%s knows no setting %s: it ignores %s=%s", s->library->version,
+      status = fail(s->context, NP_USAGE, "%s has no setting %s and would ignore %s=%s", s->library->version,
                     one->variable, one->name, one->value);
     } else if (strcmp(text, one->value) != 0) {
-      status = fail(s->context, NP_USAGE, "%s took %s for %s where %s was set", s->library->version, text,
+      status = fail(s->context, NP_USAGE, "%s uses %s for %s although %s was set", s->library->version, text,
                     one->variable, one->value);
     }
   }

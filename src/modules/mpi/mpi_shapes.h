@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a message of one size is named to MPI: as bytes, or as a derived datatype that covers exactly those bytes of the
- * contiguous buffer, in another order. Both sides use the same datatype, so every byte arrives where it was sent
- * from, and the library has to gather on one side and scatter on the other.
+ * How a message of one size is described to MPI: as bytes, or as a derived datatype that covers exactly those bytes of
+ * the contiguous buffer, in another order. Both sides use the same datatype, so every byte arrives at the offset that
+ * it was sent from, and the library has to gather on one side and scatter on the other.
  *
- *   contiguous  blocks in order: what it costs that the library must find out that nothing is to be gathered
+ *   contiguous  blocks in order: shows what it costs to find out that there is nothing to gather
  *   vector      the buffer is a matrix with rows of `stride` bytes, and goes column by column: a column is a strided
- *               vector of blocks. What is left below the last full row goes as bytes.
+ *               vector of blocks. What is left after the last full row goes as bytes.
  *   indexed     blocks in a scattered order within groups of up to 4096, then the groups in order, then the rest
  *
  * Every one is a single element of one type, so no count can overflow.
@@ -17,7 +17,7 @@
 #include "mpi_endpoint.h"
 
 #define GROUP 4096
-#define HUGE_BLOCK (UINT64_C(1) << 20) /* a message beyond an int is so many of these, and a rest */
+#define HUGE_BLOCK (UINT64_C(1) << 20) /* a message beyond an int is made of these, and a rest */
 
 static inline uint64_t greatest_divisor(uint64_t a, uint64_t b) {
   while (b != 0) {
@@ -50,7 +50,7 @@ static int vector_type(uint64_t block, uint64_t stride, uint64_t bytes, MPI_Data
   MPI_Datatype column, narrow;
   int code = MPI_Type_vector((int)rows, (int)block, (int)stride, MPI_BYTE, &column);
   if (code != MPI_SUCCESS) return code;
-  /* The next column begins one block further, not behind the end of this one. */
+  /* The next column starts one block further, not after the end of this one. */
   code = MPI_Type_create_resized(column, 0, (MPI_Aint)block, &narrow);
   const int freed = MPI_Type_free(&column);
   if (code != MPI_SUCCESS || freed != MPI_SUCCESS) return code != MPI_SUCCESS ? code : freed;
@@ -91,7 +91,7 @@ static int make_type(const np_endpoint* e, uint64_t bytes, MPI_Datatype* type) {
   return contiguous_type(e->block, bytes, type);
 }
 
-/* Made once for a size (mpi_prepare), and found by its messages. */
+/* Made once per size (mpi_prepare), and looked up by its messages. */
 static __attribute__((noinline)) np_status derived_shape(np_endpoint* e, uint64_t bytes, struct shape* shape) {
 #if HAVE_COUNTS
   if (e->type == TYPE_BYTES) {
@@ -128,9 +128,9 @@ static inline void free_shapes(np_endpoint* e) {
   while (e->nshapes > 0) MPI_Type_free(&e->shapes[--e->nshapes].shape.type);
 }
 
-/* What shape_of can name. */
+/* The largest message that shape_of can describe. */
 static inline uint64_t most_bytes(const np_endpoint* e) {
-  if (e->library.family == OF_LAM) return INT_MAX - 65536; /* it counts a message and what it adds in an int */
+  if (e->library.family != NULL && e->library.family->max_bytes != 0) return e->library.family->max_bytes;
   const uint64_t blocks = e->type == TYPE_BYTES ? HUGE_BLOCK : e->type == TYPE_VECTOR ? e->stride : e->block;
   return blocks * INT_MAX;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows: the memory that other ranks put to and get from. A window belongs to all ranks of MPI_COMM_WORLD, is made
- * where the core asks for the memory of its messages (alloc), and its memory begins at a page on every rank.
+ * Windows: the memory that other ranks put to and get from. A window belongs to all ranks of MPI_COMM_WORLD. It is
+ * made when the core asks for the memory of its messages (alloc), and its memory starts at a page on every rank.
  *
- * Beside them is one small window of the same kind. It is made when the endpoint is opened, so a kind that the library
- * does not have is refused there. In it are the two counters by which a rank tells another that something has been
- * done, where the synchronisation itself does not say it; and a few transfers through it show what one-sided transfers
- * really go through.
+ * Beside them there is one small window of the same kind. It is made when the endpoint is opened, so a kind that the
+ * library lacks is refused there. It holds the two counters by which a rank tells another that something has completed,
+ * where the synchronisation itself does not tell; and a few transfers through it show what carries them.
  */
 #ifndef NETPIPE_MPI_WINDOWS_H
 #define NETPIPE_MPI_WINDOWS_H
@@ -17,7 +16,7 @@
 #include "mpi_shapes.h"
 
 #define PAGE UINT64_C(4096)
-/* What the small window holds: the counters, a line and more apart, then room for the transfers that are looked at. */
+/* The small window: the counters, more than a cache line apart, then room for the transfers that are observed. */
 #define FLAG_DISTANCE 128
 #define FLAGS_ROOM PAGE
 #define FLAGS_BYTES (FLAGS_ROOM + FOUND_BYTES)
@@ -36,7 +35,7 @@ static int allocate_shared(const np_endpoint* e, uint64_t bytes, char** memory, 
   MPI_Info info;
   int code = MPI_Info_create(&info);
   if (code != MPI_SUCCESS) return code;
-  /* Each rank's memory where it is best for that rank, not one behind the other. */
+  /* Each rank's memory where it is best for that rank, not contiguous. */
   code = MPI_Info_set(info, "alloc_shared_noncontig", "true");
   if (code == MPI_SUCCESS) code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, info, e->comm, (void*)memory, win);
   MPI_Info_free(&info);
@@ -44,9 +43,9 @@ static int allocate_shared(const np_endpoint* e, uint64_t bytes, char** memory, 
 }
 #endif
 
-/* Of memory that there is, where w names some; it begins at a page. *call: what was called, for the sentence. */
+/* Over the memory in w, if it has some; that starts at a page. *call: what was called, for the sentence. */
 static int begin_window(const np_endpoint* e, struct window* w, const char** call) {
-  if (w->memory == NULL) w->all_bytes = w->bytes + PAGE; /* the library may begin anywhere in a page */
+  if (w->memory == NULL) w->all_bytes = w->bytes + PAGE; /* the library may start anywhere in a page */
   switch (e->window_kind) {
 #if HAVE_MPI_3
     case WINDOW_ALLOCATE:
@@ -72,8 +71,7 @@ static int begin_window(const np_endpoint* e, struct window* w, const char** cal
   }
 }
 
-/* Collective. How a peer names the first byte of this rank's part: from the beginning of the window, or by its address.
- */
+/* Collective. How a peer names the first byte of this rank's part: by its offset in the window, or by its address. */
 static int exchange_bases(np_endpoint* e, struct window* w) {
   MPI_Aint address = (MPI_Aint)(w->base - w->memory);
 #if HAVE_MPI_3
@@ -86,7 +84,7 @@ static int exchange_bases(np_endpoint* e, struct window* w) {
   return MPI_Allgather(&own, 1, MPI_LONG_LONG_INT, w->far_base, 1, MPI_LONG_LONG_INT, e->comm);
 }
 
-/* memory: of messages that are there already, or NULL. */
+/* memory: existing memory of messages, or NULL. */
 static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, void* memory) {
   const char* call = "";
   memset(w, 0, sizeof *w);
@@ -100,8 +98,7 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
     return failed(e, code, call);
   }
   w->begun = 1;
-  /* LAM gives the handler that it replaces free each time, until it has none for the next window. */
-  if (e->library.family != OF_LAM) code = MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
+  if ((e->library.quirks & FREES_WINDOW_ERROR_HANDLERS) == 0) code = MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Win_set_errhandler");
   const uint64_t start = (uint64_t)(uintptr_t)w->memory;
   w->base = w->memory + ((start + PAGE - 1) / PAGE * PAGE - start);
@@ -109,7 +106,7 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
   return outcome(e, exchange_bases(e, w), "MPI_Allgather");
 }
 
-/* Collective, as all that frees a window. */
+/* Collective, like everything that frees a window. */
 static np_status end_epoch(np_endpoint* e, struct window* w) {
   if (!w->in_epoch) return NP_OK;
   w->in_epoch = 0;
@@ -119,14 +116,14 @@ static np_status end_epoch(np_endpoint* e, struct window* w) {
   return outcome(e, MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win), "MPI_Win_fence");
 }
 
-/* Each transfer begins in an epoch that is open already, where the way of synchronising has such. */
+/* Opens the epoch in which every transfer then starts, if the way of synchronising has one. */
 static np_status begin_epoch(np_endpoint* e, struct window* w) {
   if (w->in_epoch || e->sync == SYNC_PSCW || (w != &e->flags && e->sync == SYNC_LOCK)) return NP_OK;
   w->in_epoch = 1;
 #if HAVE_MPI_3
   if (passive(e)) {
     int code = MPI_Win_lock_all(0, w->win);
-    /* A lock is granted inside MPI, so nobody may leave it before all have theirs. */
+    /* A lock is granted inside MPI, so nobody may leave MPI before all have theirs. */
     if (code == MPI_SUCCESS) code = MPI_Barrier(e->comm);
     return outcome(e, code, "MPI_Win_lock_all");
   }
@@ -134,8 +131,8 @@ static np_status begin_epoch(np_endpoint* e, struct window* w) {
   return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
 }
 
-/* That of a pattern that puts or gets. A fence is collective; a lock is given back by the rank that has it, and its
- * targets must be in MPI then. */
+/* Ends the epoch of a pattern that puts or gets. A fence is collective; a lock is released by the rank that holds it,
+ * while its targets are in MPI. */
 static np_status leave_epoch(np_endpoint* e, struct window* w) {
   const int epoch = w->epoch;
   w->epoch = EPOCH_NONE;
@@ -196,7 +193,7 @@ static np_status look_at_transfers(np_endpoint* e) {
   for (int i = 0; i <= FOUND_MESSAGES && code == MPI_SUCCESS; ++i) {
     code = transfer(e, e->flags.win, right, memory->data, there, &shape);
     if (code == MPI_SUCCESS) code = MPI_Win_fence(0, e->flags.win);
-    if (i == 0) read_sockets(&memory->before); /* it may connect only now */
+    if (i == 0) read_sockets(&memory->before); /* the first one may connect */
   }
   if (code == MPI_SUCCESS) code = MPI_Win_fence(MPI_MODE_NOSUCCEED, e->flags.win);
   read_sockets(&memory->after);
@@ -227,7 +224,7 @@ static np_status check_one_host(np_endpoint* e) {
 static np_status find_memory_model(np_endpoint* e) {
   int* model = NULL;
   int known = 0;
-  if (e->library.family == OF_SIMGRID) return NP_OK; /* it knows no such attribute; the ranks are one process */
+  if ((e->library.quirks & SIMULATES) != 0) return NP_OK; /* the ranks are one process */
   const int code = MPI_Win_get_attr(e->flags.win, MPI_WIN_MODEL, (void*)&model, &known);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Win_get_attr");
   e->separate = !known || *model != MPI_WIN_UNIFIED;
@@ -247,7 +244,7 @@ static np_status make_groups(np_endpoint* e) {
   return outcome(e, code, "MPI_Group_incl");
 }
 
-/* Collective. Also finds out what the transfers go through: not always what the messages do. */
+/* Collective. Also finds out what carries the transfers, which is not always what carries messages. */
 static np_status open_one_sided(np_endpoint* e) {
   np_status status = NP_OK;
 #if HAVE_MPI_3
@@ -279,7 +276,7 @@ static void close_one_sided(np_endpoint* e) {
 
 /* ---------------------------------------------------------------------------------------------- message memory */
 
-/* Two-sided messages get what the core would take itself. */
+/* Two-sided messages get the memory that the core would allocate itself. */
 static np_status mpi_alloc(np_endpoint* e, size_t bytes, void** memory) {
   if (!e->window_memory) {
     *memory = map_memory(bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// null: the module that does nothing. Every operation returns at once, so what is measured is what netpipe itself
-// adds to a message: the call through the table, the pattern's loop and the clock. It is printed as the floor.
+// null: the module that does nothing. Every operation returns at once, so what is measured is what netpipe itself adds
+// to a message: the call through the table, the pattern's loop and the clock. Every run prints it as its floor.
 #include "netpipe/module.h"
 
-struct np_endpoint {};  // has no state, and so one is enough for all
+struct np_endpoint {};  // no state, so one serves all
 
 namespace netpipe::null {
 namespace {
@@ -17,7 +17,8 @@ np_status open(const np_context*, np_endpoint** endpoint) {
 void close(np_endpoint*) {}
 
 np_status limits(np_endpoint*, np_limits* limits) {
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 0, .idle = 1};
+  limits->delivers = 0;
+  limits->idle = 1;
   return NP_OK;
 }
 
@@ -40,14 +41,27 @@ np_status put(np_endpoint*, int, const void*, const np_region*, size_t, size_t) 
 np_status get(np_endpoint*, int, void*, const np_region*, size_t, size_t) { return NP_OK; }
 np_status flush(np_endpoint*, int) { return NP_OK; }
 
-np_status any_collective(np_endpoint*, int, const void*, void*, size_t, np_request*) { return NP_OK; }
-np_collective_call collective(np_endpoint*, np_collective) { return any_collective; }
+np_status any_collective(np_endpoint*, void*, const void*, void*, np_request*) { return NP_OK; }
+np_status prepare(np_endpoint*, const np_collective_plan*, np_prepared* prepared) {
+  *prepared = {any_collective, nullptr};
+  return NP_OK;
+}
+void release(np_endpoint*, np_prepared*) {}
 np_status barrier(np_endpoint*) { return NP_OK; }
 
-void describe(np_endpoint*, np_emit emit, void* to) {
-  emit(to, "wait", "none");
-  emit(to, "moves", "nothing");
-}
+void describe(np_endpoint*, np_emit emit, void* to) { np_emit_text(emit, to, "moves", "nothing"); }
+
+constexpr np_messages kMessages = {
+    .size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
+constexpr np_one_sided kOneSided = {.size = sizeof(np_one_sided),
+                                    .expose = expose,
+                                    .attach = attach,
+                                    .withdraw = withdraw,
+                                    .put = put,
+                                    .get = get,
+                                    .fence = barrier,
+                                    .flush = flush};
+constexpr np_collectives kCollectives = {.size = sizeof(np_collectives), .prepare = prepare, .release = release};
 
 constexpr np_module kModule = {
     .magic = NP_MAGIC,
@@ -56,41 +70,18 @@ constexpr np_module kModule = {
     .name = "null",
     .summary = "nothing at all: what netpipe itself adds to a message",
     .version = "netpipe",
-    .below = nullptr,
-    .adds = nullptr,
-    .options = nullptr,
-    .noptions = 0,
     .min_ranks = 1,
     .max_ranks = 1,
-    .crosses_hosts = 0,
-    .probe = nullptr,
+    .messages = &kMessages,
+    .one_sided = &kOneSided,
+    .collectives = &kCollectives,
     .open = open,
     .close = close,
-    .bootstrap = nullptr,
-    .address = nullptr,
-    .connect = nullptr,
-    .reset = nullptr,
     .limits = limits,
-    .alloc = nullptr,
-    .free = nullptr,
-    .send = send,
-    .recv = recv,
-    .isend = isend,
-    .irecv = irecv,
     .wait = wait,
     .test = test,
-    .expose = expose,
-    .attach = attach,
-    .withdraw = withdraw,
-    .put = put,
-    .get = get,
-    .fence = barrier,
-    .flush = flush,
-    .collective = collective,
     .barrier = barrier,
     .describe = describe,
-    .counters = nullptr,
-    .prepare = nullptr,
 };
 
 }  // namespace

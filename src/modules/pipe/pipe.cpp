@@ -142,9 +142,11 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
 }
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
-  describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin], emit, to);
+  describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin],
+                   endpoint->context->oversubscribed != 0, emit, to);
   if (endpoint->wire.lane_count() == 0) return;
-  emit_number(emit, to, "capacity_kernel_bytes", fcntl(endpoint->wire.lane(0).out, F_GETPIPE_SZ));
+  const int capacity = fcntl(endpoint->wire.lane(0).out, F_GETPIPE_SZ);
+  np_emit_integer(emit, to, "capacity_kernel_bytes", capacity, "bytes");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -47,9 +48,11 @@ enum Option {
   kOptions
 };
 constexpr np_option kOptionTable[kOptions] = {
-    {"wait", NP_CHOICE, "poll", 0, 0, "poll|block|hybrid", "",
-     "how a process waits: by looking again, asleep in the kernel (futex), or looking for spin_us and then asleep", 1},
-    {"spin_us", NP_INT, "50", 0, 1000000, nullptr, "us", "how long wait=hybrid looks before it sleeps", 1},
+    {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
+     "block sleeps in the kernel (futex), poll looks at memory again and again, hybrid polls for spin_us and then "
+     "sleeps",
+     1},
+    kSpinOption,
     {"copy", NP_CHOICE, "auto", 0, 0, "auto|pipeline|cma", "",
      "messages above eager: auto copies once where the peer's memory can be mapped, else by cma from cma_min on, else "
      "through the ring; pipeline always through the ring; cma always by process_vm_readv",
@@ -179,7 +182,7 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   e->shape = {.slots = power_of_two(size(kSlots)),
               .ring_bytes = power_of_two(std::max({size(kRing), 4 * size(kEager), 4 * size(kChunk)})),
               .handover_bytes = round_up(std::max<std::uint64_t>(size(kEager), kLineBytes), kLineBytes)};
-  e->messages.waiter.bind({.mode = static_cast<WaitMode>(e->option(kWait)),
+  e->messages.waiter.bind({.mode = static_cast<Wait>(e->option(kWait)),
                            .spin_ns = e->option(kSpin) * 1000,
                            .oversubscribed = context->oversubscribed != 0,
                            .abort = context->abort});
@@ -295,11 +298,6 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t* by
                         e->cma_reason.c_str());
   }
   messages.bind(e->settings, e->peer, segment.transfer);
-  return NP_OK;
-}
-
-np_status limits(np_endpoint*, np_limits* limits) {
-  *limits = {.max_message_bytes = 0, .alignment = 0, .delivers = 1, .idle = 0};
   return NP_OK;
 }
 
@@ -419,20 +417,17 @@ np_status barrier(np_endpoint* e) {
 // ---------------------------------------------------------------------------------------------- what it is
 
 void describe(np_endpoint* e, np_emit emit, void* to) {
+  const np_value* options = e->peer.context->options;
   const Pace& pace = e->messages.waiter.pace;
-  const auto number = [](auto value) { return std::to_string(value); };
-  std::string waits = e->peer.context->options[kWait].text;
-  if (waits == "hybrid") waits += ": looks for " + number(e->option(kSpin)) + " us, then sleeps (futex)";
-  if (waits == "block") waits += ": sleeps (futex)";
-  if (e->peer.context->oversubscribed != 0) waits += ", yields the shared processor";
-  emit(to, "wait", waits.c_str());
-  char gap[64];
-  std::snprintf(gap, sizeof gap, "%u pauses of %.1f ns", pace.gap(0), pace.pause_ns());
-  emit(to, "poll_gap", gap);
-  const char* small =
-      e->option(kHandover) != 0 ? "in the line of the last one, or through the ring" : "through the ring";
-  emit(to, "eager", ("up to " + number(e->settings.eager) + " bytes " + small).c_str());
-  emit(to, "ring", (number(e->shape.slots) + " slots, " + number(e->shape.ring_bytes) + " bytes each way").c_str());
+  describe_waiting(options[kWait], options[kSpin], e->peer.context->oversubscribed != 0, emit, to);
+  char text[160];
+  std::snprintf(text, sizeof text, "%u pauses of %.1f ns", pace.gap(0), pace.pause_ns());
+  np_emit_text(emit, to, "poll_gap", text);
+  std::snprintf(text, sizeof text, "up to %llu bytes %s", static_cast<unsigned long long>(e->settings.eager),
+                e->option(kHandover) != 0 ? "in the line of the last one, or through the ring" : "through the ring");
+  np_emit_text(emit, to, "eager", text);
+  std::snprintf(text, sizeof text, "%zu slots, %zu bytes each way", e->shape.slots, e->shape.ring_bytes);
+  np_emit_text(emit, to, "ring", text);
   std::string large;
   if (e->settings.copy == Copy::automatic) large = "mapped memory: one copy; other memory: ";
   if (e->settings.copy == Copy::pipeline || !e->settings.cma) {
@@ -440,25 +435,39 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   } else {
     large += "one copy by process_vm_readv";
     if (e->settings.copy == Copy::automatic) {
-      large += " from " + number(e->settings.cma_min) + " bytes on, two copies through the ring below";
+      large += " from " + std::to_string(e->settings.cma_min) + " bytes on, two copies through the ring below";
     }
   }
   if (e->settings.cooperate && e->settings.copy != Copy::pipeline) large += "; single copies by both processes";
-  emit(to, "large", large.c_str());
-  emit(to, "cma", e->settings.cma ? "allowed" : e->cma_reason.c_str());
+  np_emit_text(emit, to, "large", large.c_str());
+  np_emit_text(emit, to, "cma", e->settings.cma ? "allowed" : e->cma_reason.c_str());
 }
 
-void counters(np_endpoint* e, np_emit emit, void* to) {
-  const auto count = [&](const char* name, std::uint64_t value) { emit(to, name, std::to_string(value).c_str()); };
+constexpr np_counter kCounters[] = {
+    {"entries_handed_over", "1", "messages and parts sent in the line of the last one", NP_COUNTS_UP},
+    {"entries_in_ring", "1", "messages and parts sent through the ring", NP_COUNTS_UP},
+    {"messages_mapped", "1", "large messages copied once, through mapped memory", NP_COUNTS_UP},
+    {"messages_cma", "1", "large messages copied once, by process_vm_readv", NP_COUNTS_UP},
+    {"messages_through_ring", "1", "large messages copied twice, through the ring", NP_COUNTS_UP},
+    {"helped_bytes", "bytes", "bytes of large messages that the waiting sender copied", NP_COUNTS_UP},
+    {"sleeps", "1", "times that this process slept", NP_COUNTS_UP},
+    {"wakes", "1", "times that it woke the other one", NP_COUNTS_UP},
+};
+
+void read_counters(np_endpoint* e, int64_t* values) {
   const Messages& messages = e->messages;
-  count("entries_handed_over", messages.cells.entries_out() - messages.cells.ring_entries_out());
-  count("entries_in_ring", messages.cells.ring_entries_out());
-  count("messages_mapped", messages.counts().mapped);
-  count("messages_cma", messages.counts().cma);
-  count("messages_through_ring", messages.counts().ring);
-  count("helped_bytes", messages.counts().helped_units * kUnitBytes);
-  count("sleeps", messages.waiter.sleeps());
-  count("wakes", messages.waiter.wakes());
+  const std::uint64_t now[] = {
+      messages.cells.entries_out() - messages.cells.ring_entries_out(),
+      messages.cells.ring_entries_out(),
+      messages.counts().mapped,
+      messages.counts().cma,
+      messages.counts().ring,
+      messages.counts().helped_units * kUnitBytes,
+      messages.waiter.sleeps(),
+      messages.waiter.wakes(),
+  };
+  static_assert(std::size(now) == std::size(kCounters));
+  std::copy(std::begin(now), std::end(now), values);
 }
 
 // The layer that it binds is the kernel's.
@@ -472,48 +481,49 @@ const char* version() {
 }
 
 const np_module* module_table() {
+  static constexpr np_messages messages = {
+      .size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
+  static constexpr np_one_sided one_sided = {.size = sizeof(np_one_sided),
+                                             .expose = expose,
+                                             .attach = attach,
+                                             .withdraw = withdraw,
+                                             .put = put,
+                                             .get = get,
+                                             .fence = barrier,
+                                             .flush = flush};
+  static constexpr np_memory memory = {
+      .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc, .free = free};
+  static constexpr const np_memory* memories[] = {&memory, nullptr};
   static const np_module table = {
       .magic = NP_MAGIC,
       .abi = NP_ABI,
       .size = sizeof(np_module),
       .name = "shm",
-      .summary = "messages through shared memory between two processes, as quick as the cores can",
+      .summary = "messages through shared memory between two processes, as fast as the cores allow",
       .version = version(),
       .below = "memcpy",
       .adds = "a message between two processes",
       .options = kOptionTable,
       .noptions = kOptions,
+      .option_bytes = sizeof(np_option),
+      .counters = kCounters,
+      .ncounters = std::size(kCounters),
+      .counter_bytes = sizeof(np_counter),
       .min_ranks = 2,
       .max_ranks = 2,
-      .crosses_hosts = 0,
+      .messages = &messages,
+      .one_sided = &one_sided,
+      .memories = memories,
       .probe = probe,
       .open = open,
       .close = close,
-      .bootstrap = nullptr,
       .address = address,
       .connect = connect,
-      .reset = nullptr,
-      .limits = limits,
-      .alloc = alloc,
-      .free = free,
-      .send = send,
-      .recv = recv,
-      .isend = isend,
-      .irecv = irecv,
       .wait = wait,
       .test = test,
-      .expose = expose,
-      .attach = attach,
-      .withdraw = withdraw,
-      .put = put,
-      .get = get,
-      .fence = barrier,
-      .flush = flush,
-      .collective = nullptr,
       .barrier = barrier,
       .describe = describe,
-      .counters = counters,
-      .prepare = nullptr,
+      .read_counters = read_counters,
   };
   return &table;
 }

@@ -12,13 +12,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "shm_cells.h"
 #include "shm_pace.h"
 
 namespace netpipe::shm {
-
-enum class WaitMode { poll = 0, block = 1, hybrid = 2 };  // in the order of the option's choices
 
 // One process's line in the shared memory: is it asleep, has it closed.
 struct alignas(kApart) Bell {
@@ -49,7 +48,7 @@ class Waiter {
   };
 
   struct Settings {
-    WaitMode mode = WaitMode::poll;
+    Wait mode = Wait::poll;
     std::int64_t spin_ns = 0;  // hybrid: how long to look before sleeping
     bool oversubscribed = false;
     const volatile int* abort = nullptr;
@@ -58,7 +57,7 @@ class Waiter {
   void bind(const Settings& settings) {
     settings_ = settings;
     // In the modes that sleep, and where ranks share a processor, few looks are worth making at a time.
-    mask_ = settings.oversubscribed ? 0 : settings.mode == WaitMode::poll ? 255 : 15;
+    mask_ = settings.oversubscribed ? 0 : settings.mode == Wait::poll ? 255 : 15;
   }
 
   void attach(Bell* own, Bell* peer, int peer_pidfd) {
@@ -73,7 +72,7 @@ class Waiter {
   Pace pace;
 
   // Nobody sleeps and nobody has to give the processor away: a wait is made of looks alone.
-  [[nodiscard]] bool only_looks() const { return settings_.mode == WaitMode::poll && !settings_.oversubscribed; }
+  [[nodiscard]] bool only_looks() const { return settings_.mode == Wait::poll && !settings_.oversubscribed; }
 
   // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
   [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned gap) {
@@ -85,7 +84,7 @@ class Waiter {
   // Something was published: wakes the peer when it sleeps. No system call otherwise, and nothing at all when
   // processes poll.
   void ring() {
-    if (settings_.mode != WaitMode::poll) wake();
+    if (settings_.mode != Wait::poll) wake();
   }
 
   // A test() found nothing. NP_OK: the caller may test again.
@@ -111,7 +110,7 @@ class Waiter {
     if (patience.gone_) return NP_PEER_LOST;
     ++patience.turns_;
     patience.gone_ = peer_->closed.load(std::memory_order_acquire) != 0;
-    if (settings_.mode == WaitMode::poll || !time_to_sleep(patience)) {
+    if (settings_.mode == Wait::poll || !time_to_sleep(patience)) {
       if (settings_.oversubscribed) sched_yield();
       if (patience.turns_ % 64 == 0) patience.gone_ = patience.gone_ || peer_ended();
       return NP_OK;
@@ -135,7 +134,7 @@ class Waiter {
   }
 
   [[nodiscard]] bool time_to_sleep(Patience& patience) const {
-    if (settings_.mode == WaitMode::block || patience.armed_) return true;
+    if (settings_.mode == Wait::block || patience.armed_) return true;
     const std::int64_t now = now_ns();
     if (patience.since_ns_ == 0) patience.since_ns_ = now;
     return now - patience.since_ns_ >= settings_.spin_ns;

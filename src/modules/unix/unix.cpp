@@ -103,13 +103,16 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
 }
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
-  emit(to, "type", endpoint->context->options[kType].text);
-  describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin], emit, to);
+  np_emit_text(emit, to, "type", endpoint->context->options[kType].text);
+  describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin],
+                   endpoint->context->oversubscribed != 0, emit, to);
   if (endpoint->wire.lane_count() == 0) return;
   const int fd = endpoint->wire.lane(0).in;
-  emit_number(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SO_SNDBUF));
-  emit_number(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SO_RCVBUF));
-  if (endpoint->seqpacket) emit_number(emit, to, "packet_bytes", static_cast<int64_t>(endpoint->packet_bytes));
+  np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SO_SNDBUF), "bytes");
+  np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SO_RCVBUF), "bytes");
+  if (endpoint->seqpacket) {
+    np_emit_integer(emit, to, "packet_bytes", static_cast<int64_t>(endpoint->packet_bytes), "bytes");
+  }
 }
 
 }  // namespace

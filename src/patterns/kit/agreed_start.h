@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All ranks begin at one moment: rank 0 names one a little ahead, and each waits for it by its own clock, whose
-// distance from rank 0's is known (Rig::synchronise). A rank that learned of it too late makes the next one lie further
-// ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think" (2016).
+// distance from rank 0's is known (engine/clock_sync.h). A rank that learned of it too late makes the next one lie
+// further ahead. After Hunold and Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think"
+// (2016).
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "base/ready.h"
 #include "patterns/kit/pattern.h"
+#include "patterns/kit/prepared.h"
 
 namespace netpipe::patterns {
 
@@ -41,7 +43,7 @@ inline void name_moment(Start& next, bool anybody_late) {
 // Up a binomial tree goes whether a rank was late, down it the moment. No rank sends up before it has heard from all
 // below, so no two wait for each other.
 inline np_status by_messages(Stage& s, Start& next) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   np_status status = NP_OK;
   bool late = next.late;
   int span = 1;
@@ -69,21 +71,22 @@ inline np_status by_messages(Stage& s, Start& next) {
 
 // As above, with what the module has for it: what a library was called for before decides how its next operation fares.
 struct ByCollectives {
-  np_collective_call sum, tell;
+  Prepared sum, tell;
 
   explicit ByCollectives(const Stage& s)
-      : sum(s.module.collective(s.endpoint, NP_ALLREDUCE)), tell(s.module.collective(s.endpoint, NP_BCAST)) {}
+      : sum(s, {.what = NP_ALLREDUCE, .datatype = NP_DOUBLE, .reduction = NP_SUM, .count = 1}),
+        tell(s, {.what = NP_BCAST, .datatype = NP_BYTE, .count = sizeof Start::moment}) {}
 
   np_status operator()(Stage& s, Start& next) const {
     const double late = next.late ? 1 : 0;
     std::memcpy(s.token_out, &late, sizeof late);
-    np_status status = sum(s.endpoint, 0, s.token_out, s.token_in, sizeof late, nullptr);
+    np_status status = sum(s.token_out, s.token_in);
     if (status != NP_OK) return status;
     double all_late = 0;
     std::memcpy(&all_late, s.token_in, sizeof all_late);
     if (s.rank == 0) name_moment(next, all_late > 0);
     std::memcpy(s.token_out, &next.moment, sizeof next.moment);
-    status = tell(s.endpoint, 0, s.token_out, s.token_in, sizeof next.moment, nullptr);
+    status = tell(s.token_out, s.token_in);
     if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
     return status;
   }

@@ -32,14 +32,14 @@ inline bool fences(const Part& part) { return part.options[sync].number != 0; }
 // Whether this rank moves the data.
 inline bool is_origin(const Part& part) { return part.nranks == 1 || is_first(part); }
 
-inline const char* missing(const np_module& m, int nranks) {
+inline const char* missing(const Layer& m, int nranks) {
   return nranks > 1 && m.barrier == nullptr ? "barrier" : nullptr;
 }
 
 // What puts and what gets: begins the next one.
 template <typename Transfer>
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer) {
-  const np_module& m = s.module;
+  const Layer& m = s.module;
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::uint64_t count = width(s);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "netpipe/module.h"
+#include "layer/layer.h"
 #include "patterns/kit/slots.h"
 
 namespace netpipe {
@@ -24,7 +24,7 @@ struct Part {
 // What one rank has in its hands during a visit of one size. Everything is there, touched and connected before the
 // clock starts.
 struct Stage : Part {
-  const np_module& module;
+  const Layer& module;
   np_endpoint* endpoint;
   Slots outgoing{}, incoming{};        // NOLINT(readability-redundant-member-init): where messages start and land
   const np_region* far_in = nullptr;   // one-sided patterns: the region of the peer's incoming slots, and
@@ -103,8 +103,8 @@ constexpr int mirrored(int rank, int nranks) { return nranks - 1 - rank; }
 constexpr bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
 
 // For Pattern::missing.
-inline const char* without_messages(const np_module& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
-inline const char* without_requests(const np_module& m, int nranks) {
+inline const char* without_messages(const Layer& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
+inline const char* without_requests(const Layer& m, int nranks) {
   const char* const messages = without_messages(m, nranks);
   return messages != nullptr || m.isend != nullptr ? messages : "isend and irecv";
 }
@@ -176,12 +176,10 @@ struct Pattern {
   std::int32_t min_ranks, max_ranks;
   std::int32_t multiple_of = 1;  // ranks come in groups of so many; alone a rank may be where min_ranks is 1
   // The operation that this module lacks for this pattern, or nullptr when it has all.
-  const char* (*missing)(const np_module& module, int nranks);
+  const char* (*missing)(const Layer& module, int nranks);
   // What these options and this number of ranks lack, as the end of a sentence that begins with the pattern's name; "":
   // nothing.
-  std::string (*unfit)(const Part& part, const np_module& module) = [](const Part&, const np_module&) {
-    return std::string();
-  };
+  std::string (*unfit)(const Part& part, const Layer& module) = [](const Part&, const Layer&) { return std::string(); };
   // Messages that do not arrive as they were sent: what the place of the i-th round holds before, on either side, and
   // what is wrong with it afterwards ("" is right). nullptr: each message is what its sender filled in.
   void (*fill)(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) = nullptr;

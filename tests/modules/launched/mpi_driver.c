@@ -94,9 +94,22 @@ static void set_options(char* text) {
   }
 }
 
-static void show(void* to, const char* name, const char* value) {
+static void show(void* to, const np_fact* fact) {
   (void)to;
-  printf("rank %d %s: %s\n", ranks.rank, name, value);
+  printf("rank %d %s: ", ranks.rank, fact->name);
+  if (fact->kind == NP_FACT_TEXT) printf("%s\n", fact->text);
+  if (fact->kind == NP_FACT_INTEGER) printf("%" PRId64 "\n", fact->integer);
+  if (fact->kind == NP_FACT_REAL) printf("%g\n", fact->real);
+  if (fact->kind == NP_FACT_BOOL) printf("%s\n", fact->integer != 0 ? "yes" : "no");
+}
+
+static void show_counters(void) {
+  int64_t counted[16];
+  module->read_counters(endpoint, counted);
+  for (uint32_t i = 0; i < module->ncounters; ++i) {
+    if (counted[i] == INT64_MIN) continue;
+    printf("rank %d %s: %" PRId64 "\n", ranks.rank, module->counters[i].name, counted[i]);
+  }
 }
 
 /* Every byte depends on its place, its message and its sender. */
@@ -146,11 +159,11 @@ static void verify(uint64_t most) {
         fill(out + offset, bytes, message, ranks.rank);
         memset(in + offset, 0x5a, bytes + 64);
         if ((ranks.rank & 1) == 0) {
-          check(module->send(endpoint, peer, out + offset, bytes), "send");
-          check(module->recv(endpoint, peer, in + offset, bytes), "recv");
+          check(module->messages->send(endpoint, peer, out + offset, bytes), "send");
+          check(module->messages->recv(endpoint, peer, in + offset, bytes), "recv");
         } else {
-          check(module->recv(endpoint, peer, in + offset, bytes), "recv");
-          check(module->send(endpoint, peer, out + offset, bytes), "send");
+          check(module->messages->recv(endpoint, peer, in + offset, bytes), "recv");
+          check(module->messages->send(endpoint, peer, out + offset, bytes), "send");
         }
         examine(in + offset, bytes, message, peer, "pingpong");
       }
@@ -161,10 +174,10 @@ static void verify(uint64_t most) {
     const uint64_t bytes = most < 10000 ? most : 10000;
     if ((ranks.rank & 1) == 0) {
       fill(out, bytes, 1000 + (uint64_t)i, ranks.rank);
-      check(module->send(endpoint, peer, out, bytes), "send");
+      check(module->messages->send(endpoint, peer, out, bytes), "send");
     } else {
       memset(in, 0x5a, bytes + 64);
-      check(module->recv(endpoint, peer, in, bytes), "recv");
+      check(module->messages->recv(endpoint, peer, in, bytes), "recv");
       examine(in, bytes, 1000 + (uint64_t)i, peer, "stream");
     }
   }
@@ -190,10 +203,10 @@ static void flight(void) {
       for (int i = 0; i < MESSAGES; ++i) {
         fill(out[i], sizes[s], (uint64_t)(round * MESSAGES + i), ranks.rank);
         memset(in[i], 0x5a, sizes[s] + 64);
-        check(module->irecv(endpoint, peer, in[i], 0, sizes[s], &requests[i], 1), "irecv");
+        check(module->messages->irecv(endpoint, peer, in[i], 0, sizes[s], &requests[i], 1), "irecv");
       }
       for (int i = 0; i < MESSAGES; ++i)
-        check(module->isend(endpoint, peer, out[i], 0, sizes[s], &requests[MESSAGES + i], 1), "isend");
+        check(module->messages->isend(endpoint, peer, out[i], 0, sizes[s], &requests[MESSAGES + i], 1), "isend");
       for (int i = 0; i < 2 * MESSAGES; ++i) {
         np_status status = NP_PENDING;
         while (round % 2 == 1 && (status = module->test(endpoint, &requests[i])) == NP_PENDING) continue;
@@ -210,6 +223,11 @@ static void flight(void) {
   if (ranks.rank == 0) printf("verified %d messages in flight\n", 5 * 4 * MESSAGES * 2);
 }
 
+static int sums(int what) {
+  return what == NP_REDUCE || what == NP_ALLREDUCE || what == NP_REDUCE_SCATTER || what == NP_REDUCE_SCATTER_BLOCK ||
+         what == NP_SCAN || what == NP_EXSCAN;
+}
+
 /* Doubles that depend on the sender and the place, so that every result can be computed. */
 static void collectives(void) {
   const int n = ranks.nranks, me = ranks.rank, root = n - 1;
@@ -220,15 +238,24 @@ static void collectives(void) {
     double* const source = malloc(all * 8);
     double* const target = malloc(all * 8);
     for (int what = NP_BCAST; what <= NP_BARRIER; ++what) {
-      const np_collective_call call = module->collective(endpoint, (np_collective)what);
-      if (call == NULL) continue;
+      np_prepared prepared;
+      const np_datatype datatype = sums(what) ? NP_DOUBLE : NP_BYTE;
+      const np_collective_plan plan = {.size = sizeof plan,
+                                       .what = (uint32_t)what,
+                                       .datatype = datatype,
+                                       .root = root,
+                                       .requests = 1,
+                                       .count = datatype == NP_DOUBLE ? doubles : sizes[s]};
+      const np_status prepares = module->collectives->prepare(endpoint, &plan, &prepared);
+      if (prepares == NP_UNSUPPORTED) continue;
+      check(prepares, "prepare");
       for (int way = 0; way < 4; ++way) { /* twice blocking, twice with a request */
         for (size_t i = 0; i < all; ++i) {
           source[i] = (double)(me * 1000003) + (double)i;
           target[i] = -1;
         }
         np_request request;
-        np_status status = call(endpoint, root, source, target, sizes[s], way < 2 ? NULL : &request);
+        np_status status = prepared.call(endpoint, prepared.state, source, target, way < 2 ? NULL : &request);
         if (status == NP_UNSUPPORTED && way >= 2) continue;
         check(status, "collective");
         if (way >= 2) check(module->wait(endpoint, &request, 1), "wait");
@@ -268,6 +295,7 @@ static void collectives(void) {
           }
         }
       }
+      module->collectives->release(endpoint, &prepared);
     }
     free(source);
     free(target);
@@ -285,10 +313,10 @@ static void big(uint64_t bytes) {
     if (ranks.rank == turn) {
       for (uint64_t i = 0; i < bytes; i += step) data[i] = byte_of(i, 7, turn);
       data[bytes - 1] = 0x77;
-      check(module->send(endpoint, 1 - turn, data, bytes), "send");
+      check(module->messages->send(endpoint, 1 - turn, data, bytes), "send");
     } else if (ranks.rank < 2) {
       memset(data, 0, bytes);
-      check(module->recv(endpoint, turn, data, bytes), "recv");
+      check(module->messages->recv(endpoint, turn, data, bytes), "recv");
       for (uint64_t i = 0; i + 1 < bytes; i += step)
         if (data[i] != byte_of(i, 7, turn)) wrong("big", bytes, i);
       if (data[bytes - 1] != 0x77) wrong("big", bytes, bytes - 1);
@@ -322,8 +350,8 @@ static void bare_batch(char* data, int bytes, int64_t rounds) {
   }
 }
 static void module_batch(char* data, size_t bytes, int64_t rounds) {
-  np_status (*const send)(np_endpoint*, int, const void*, size_t) = module->send;
-  np_status (*const recv)(np_endpoint*, int, void*, size_t) = module->recv;
+  np_status (*const send)(np_endpoint*, int, const void*, size_t) = module->messages->send;
+  np_status (*const recv)(np_endpoint*, int, void*, size_t) = module->messages->recv;
   np_status status = NP_OK;
   if (ranks.rank == 0) {
     for (int64_t i = 0; i < rounds && status == NP_OK; ++i) {
@@ -403,10 +431,13 @@ int main(int argc, char** argv) {
                          .local_address = "127.0.0.1",
                          .job = "driver",
                          .timeout_ns = INT64_C(10000000000),
-                         .oversubscribed = getenv("OVERSUBSCRIBED") != NULL};
+                         .oversubscribed = getenv("OVERSUBSCRIBED") != NULL,
+                         .threads = 1,
+                         .rails = 1};
   const int64_t begin = now_ns();
   check(module->open(&context, &endpoint), "open");
   const double open_ms = (double)(now_ns() - begin) / 1e6;
+  ranks.size = sizeof ranks;
   check(module->bootstrap(endpoint, &ranks), "bootstrap");
   if (ranks.nranks > 1) { /* the bootstrap itself: around the ring */
     int token = 41;
@@ -427,7 +458,7 @@ int main(int argc, char** argv) {
   for (int i = 4; strcmp(argv[3], "compare") == 0 && i < argc; ++i)
     compare((uint64_t)parse_number(argv[i]), seconds == NULL ? 1.0 : atof(seconds));
 #endif
-  if (getenv("SHOW_COUNTERS") != NULL) module->counters(endpoint, show, NULL);
+  if (getenv("SHOW_COUNTERS") != NULL) show_counters();
   module->close(endpoint);
   return 0;
 }

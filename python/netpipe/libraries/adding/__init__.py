@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MPI libraries of this machine: where they are, what each one is, and the module `mpi@NAME` that is built for it.
+"""How a library is found, and how the module LAYER@NAME is built for it. Nothing here knows a family by name.
 
-compiler   what an mpicc is, and how it compiles
-starter    what starts the processes of its programs
-added      the modules that were added, and whether they still work
-add        adds one
-discover   finds the libraries that could be added
+layers     the layers that are built once per library, and the files that they are built from
+compiler   which library a compiler is for, and how it compiles
+launcher   which launcher belongs to it
+add        adds a library
+added      the libraries that were added, and whether they still work
+discover   finds libraries that can be added
 """

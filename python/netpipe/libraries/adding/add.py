@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds one MPI library: compiles mpi.c with its mpicc, looks at what came of it, and puts both files into place. Until
-the very end everything happens in a folder of its own, so what was there before stays when anything fails.
+"""Adds a library: compiles the layer's source with the library's compiler, loads the result in a process of its own,
+and puts both files into place. Until then everything happens in a temporary folder, so a failure changes nothing.
 """
 
 from __future__ import annotations
@@ -15,160 +15,187 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import SIMULATOR
-from netpipe.libraries.adding import added, compiler, starter
-from netpipe.libraries.adding.added import PREFIX, Added
+from netpipe.libraries import Family, families, family_of_version
+from netpipe.libraries.adding import added, compiler, launcher, layers
+from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.compiler import Library
-from netpipe.libraries.adding.starter import Starter
+from netpipe.libraries.adding.layers import Layer
 
 # Where every loader looks by itself.
 SYSTEM = re.compile(r"/(usr/)?lib(32|64)?(/[a-z0-9_]+-linux-[a-z0-9]+)?")
 GOOD_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
-# Optimised as the modules that come with netpipe are.
+# Optimised like the modules that come with netpipe.
 FLAGS = ("-std=gnu17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
-ABI = "abi"  # the kind of library that is only headers and a promise
-# What a rank of a simulated machine gets from its simulator (mpi_simgrid.c).
-WRAPPED = ("clock_gettime", "gethostname")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    mpicc: Path
+class Request:
+    """What the user asked for."""
+
+    compiler: Path
     name: str | None = None
-    mpiexec: Path | None = None
+    launcher: Path | None = None
     abi: bool = False
-    library: Path | None = None  # with abi: the folder of the libmpi_abi.so to run with
+    library: Path | None = None  # with abi: the folder of the library to run with
     environment: Mapping[str, str] = field(default_factory=dict)
-    folder: Path | None = None  # where it goes, unless it is where added modules always go
+    folder: Path | None = None  # where the module goes; None: where added modules usually go
+    replace: bool = False  # also hide a module of this name that is in another folder
+    layer: str = "mpi"
 
 
-def add(wish: Wish) -> Added:
-    """Raises Failure with what is wrong with this mpicc, its library or the place to write to."""
-    library = compiler.identify(wish.mpicc, wish.environment)
-    check_abi(wish, library)
-    start = starter.find(library, wish.mpiexec)
-    folder = wish.folder or added.target()
-    folders = [folder] if wish.folder else added.folders()
-    name = choose_name(wish, library, start, added.all_(folders))
-    environment = {**needed(wish, library, start), **library.environment}
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is known before anything is compiled."""
+
+    request: Request
+    layer: Layer
+    library: Library
+    launcher: launcher.Found
+    name: str  # mpi@openmpi
+    folder: Path
+    environment: Mapping[str, str]  # for the library and its launcher
+
+
+def add(request: Request) -> Added:
+    """Raises Failure that says what is wrong with the compiler, its library or the folder."""
+    layer = layers.one(request.layer)
+    library = compiler.identify(layer, request.compiler, request.environment)
+    check_abi(request, layer, library)
+    start = launcher.find(layer, library, request.launcher)
+    folder = request.folder or added.target()
+    name = choose_name(request, layer, library, start, folder)
+    environment = {**needed(request, library, start), **library.environment}
+    build = Build(request, layer, library, start, name, folder, environment)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".adding-", dir=folder) as room:
-            return _add(wish, library, start, environment, name, Path(room), folder)
+        with TemporaryDirectory(prefix=".adding-", dir=folder) as scratch:
+            return make(build, Path(scratch))
     except OSError as error:
-        raise Failure(FAILED, f"{folder} cannot be written to: {error.strerror}") from None
+        raise Failure(FAILED, f"cannot write to {folder}: {error.strerror}") from None
 
 
-def _add(
-    wish: Wish,
-    library: Library,
-    start: Starter,
-    environment: Mapping[str, str],
-    name: str,
-    room: Path,
-    folder: Path,
-) -> Added:
-    file = room / f"{name}.so"
-    final = folder.absolute() / file.name
-    sources = added.sources(library.kind.family)
-    build(library, sources, file, abi=wish.abi)
+def make(build: Build, scratch: Path) -> Added:
+    library = build.library
+    file = scratch / f"{build.name}.so"
+    final = build.folder.absolute() / file.name
+    served = added.served_families(library.family)
+    sources = layers.sources(build.layer, served)
+    compile_(build, served, sources, file)
     try:
-        table = added.describe(file, name, environment)
+        table = added.describe(file, build.name, build.environment)
     except Failure as failure:
         words = failure.sentence.replace(str(file), final.name)
         raise Failure(
-            failure.exit_code, f"{library.mpicc} compiled the module, but it does not work: {words}"
+            failure.exit_code, f"{library.compiler} compiled the module, but it does not work: {words}"
         ) from None
     lines = [f"file {final}" if line.startswith("file ") else line for line in table.splitlines()]
-    lines.append(f"launcher {start.family} {start.path}")
-    lines += [f"environment {key}={value}" for key, value in environment.items()]
+    version = added.facts_of(table).get("version", "")
+    family = (family_of_version(version) if library.family.is_abi else None) or library.family
+    lines += [f"family {family.name}", f"launcher {build.launcher.kind} {build.launcher.path}"]
+    lines += [f"environment {key}={value}" for key, value in build.environment.items()]
     lines += [
-        f"mpicc {library.mpicc}",
+        f"compiler {library.compiler}",
         f"library {library.title}",
-        f"source {added.digest(sources)}",
+        f"source {layers.digest(sources)}",
         f"added {datetime.now().astimezone():%Y-%m-%d}",
     ]
-    description = room / f"{name}{added.ENDING}"
+    description = scratch / f"{build.name}{added.ENDING}"
     description.write_text("\n".join([*lines, ""]))
     file.replace(final)
-    done = folder / description.name
+    done = build.folder / description.name
     description.replace(done)
     return Added(done, added.facts_of(done.read_text()))
 
 
-def check_abi(wish: Wish, library: Library) -> None:
-    """Is it built against the standard ABI exactly where that was asked for?"""
-    if wish.library is not None and not wish.abi:
+def check_abi(request: Request, layer: Layer, library: Library) -> None:
+    """Whether it is built against a standard ABI exactly if that was asked for."""
+    if request.library is not None and not request.abi:
         raise Failure(
             USAGE, "--library is for --abi: every other module finds the library that it was built with"
         )
-    if wish.abi and library.kind.name != ABI:
+    if request.abi and not library.family.is_abi:
         raise Failure(
             USAGE,
-            f"{wish.mpicc} compiles for {library.title} and not for the MPI standard ABI; name an mpicc_abi, "
-            "or leave --abi out",
+            f"{request.compiler} compiles for {library.title} and not for the {layer.title} standard ABI; name an "
+            f"{layer.compiler}_abi, or leave --abi out",
         )
-    if not wish.abi and library.kind.name == ABI:
+    if not request.abi and library.family.is_abi:
         raise Failure(
             USAGE,
-            f"{wish.mpicc} compiles for the MPI standard ABI, which several libraries have; say --abi, and with "
-            "--library and --mpiexec which one it shall be",
+            f"{request.compiler} compiles for the {layer.title} standard ABI, which several libraries have; add --abi, "
+            f"and choose one of them with --library and --{layer.launcher}",
         )
-    if wish.library is not None and not any(wish.library.glob("libmpi_abi.so*")):
+    if request.library is not None and not any(request.library.glob(f"{layer.abi}*")):
         raise Failure(
             USAGE,
-            f"there is no libmpi_abi.so in {wish.library}; name the folder of a library that has the ABI",
+            f"there is no {layer.abi} in {request.library}; name the folder of a library that has the ABI",
         )
 
 
 # -------------------------------------------------------------------------------------------------------- names
 
 
-def choose_name(wish: Wish, library: Library, start: Starter, there: Sequence[Added]) -> str:
-    """mpi@NAME. Without a wish that of this mpicc when it was added before, else one that is free: openmpi, openmpi5,
-    openmpi5.0.11. Raises Failure (2) for a wish that is no name or belongs to another library.
+def choose_name(request: Request, layer: Layer, library: Library, start: launcher.Found, folder: Path) -> str:
+    """LAYER@NAME. By default the name that this compiler's module already has, else the first that is free of openmpi,
+    openmpi5, openmpi5.0.11. Raises Failure (2) for a bad name, or one of another library.
     """
-    taken = {each.short: each for each in there}
+    there = {each.short: each for each in added.all_([folder, *added.folders()], layer.name)}
 
-    def mine(each: Added) -> bool:
-        return each.mpicc == library.mpicc and each.launcher == (start.family, start.path)
+    def same(each: Added) -> bool:
+        return each.compiler == library.compiler and each.launcher == (start.kind, start.path)
 
-    if wish.name is not None:
-        name = wish.name.removeprefix(PREFIX)
+    if request.name is not None:
+        name = request.name.removeprefix(layer.prefix)
         if not GOOD_NAME.fullmatch(name):
             raise Failure(
-                USAGE, f"'{wish.name}' is no name for a module; take small letters, digits, '_', '-' and '.'"
-            )
-        if name in taken and taken[name].mpicc != library.mpicc and added.problem(taken[name]) is None:
-            raise Failure(
                 USAGE,
-                f"{name} is {taken[name].version} already ({taken[name].mpicc}); take another --name, or remove that "
-                f"one first (netpipe modules remove {name})",
+                f"'{request.name}' cannot be the name of a module; use lower-case letters, digits, '_', '-' and '.'",
             )
-        return PREFIX + name
-    known = next((short for short, each in taken.items() if mine(each)), None)
+        check_taken(request, library, folder, there.get(name))
+        return layer.prefix + name
+    known = next((short for short, each in there.items() if same(each)), None)
     if known is not None:
-        return PREFIX + known
-    base = library.kind.name
-    if base == ABI:
-        base = {"intel": "impi", "srun": "mpi"}.get(start.family, start.family) + "-abi"
+        return layer.prefix + known
+    base = library.family.module or library.family.name
+    if library.family.is_abi:
+        own = next((one for one in families(layer.name) if one.name == start.kind), None)
+        base = (own.module or own.name if own else layer.name) + "-abi"
     major = library.version.partition(".")[0]
     several = (f"{base}{library.version}-{number}" for number in range(2, 1000))
     for name in (base, f"{base}{major}", f"{base}{library.version}", *several):
-        if name not in taken:
-            return PREFIX + name
-    raise Failure(USAGE, f"there are too many modules of the name {base}; choose one with --name")
+        if name not in there:
+            return layer.prefix + name
+    raise Failure(USAGE, f"there are too many modules called {base}; choose a name with --name")
+
+
+def check_taken(request: Request, library: Library, folder: Path, other: Added | None) -> None:
+    """A name of another library that works is not taken away, nor hidden by a file in another folder."""
+    if other is None or other.compiler == library.compiler or added.problem(other) is not None:
+        return
+    if other.path.parent.absolute() == folder.absolute():
+        raise Failure(
+            USAGE,
+            f"{other.short} already names {other.version} ({other.compiler}); choose another --name, or remove that "
+            f"module first (netpipe modules remove {other.short})",
+        )
+    if not request.replace:
+        raise Failure(
+            USAGE,
+            f"{other.short} already names {other.version} in {other.path.parent}, which a module in {folder} would "
+            "hide; choose another --name, or add --replace to hide it",
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ building
 
 
-def needed(wish: Wish, library: Library, start: Starter) -> dict[str, str]:
-    """The environment without which the library, its launcher or both do not run where they are."""
+def needed(request: Request, library: Library, start: launcher.Found) -> dict[str, str]:
+    """The environment without which the library or its launcher does not run."""
     found: dict[str, str] = {}
-    if start.family == "intel":
-        found["I_MPI_ROOT"] = str(start.path.parent.parent)
-    folders = [wish.library.absolute()] if wish.library else library_folders(library)
+    own = next((one for one in families() if one.name == start.kind), None)
+    if own is not None:
+        found |= own.environment(start.path.parent.parent)
+    folders = [request.library.absolute()] if request.library else library_folders(library)
     present = [Path(one) for one in os.environ.get("LD_LIBRARY_PATH", "").split(":") if one]
     paths = list(dict.fromkeys([*folders, *(path for path in present if path.is_dir())]))
     if paths:
@@ -177,19 +204,18 @@ def needed(wish: Wish, library: Library, start: Starter) -> dict[str, str]:
 
 
 def library_folders(library: Library) -> list[Path]:
-    """Where the library itself is, as its mpicc tells the linker; nothing where the loader looks by itself."""
+    """Where the library is, as its compiler tells the linker; empty where the loader looks by itself."""
     words = compiler.shown(library)
     named = [word[2:] for word in words if word.startswith("-L") and len(word) > 2]
     named += [after for word, after in pairwise(words) if word == "-L"]
     folders = dict.fromkeys(Path(os.path.normpath(one)) for one in named)
-    files = ("libmpi*.so*", "libsimgrid.so*")
-    there = (one for one in folders if any(any(one.glob(each)) for each in files))
+    there = (one for one in folders if any(any(one.glob(each)) for each in library.family.files))
     return [one for one in there if not SYSTEM.fullmatch(str(one))]
 
 
 def without_rpath(words: Sequence[str]) -> list[str]:
-    """A compiler's command without the folders where the loader is to look: one build then serves several libraries.
-    It is written as -Wl,-rpath,FOLDER, as -Wl,-rpath -Wl,FOLDER or as -Xlinker -rpath -Xlinker FOLDER.
+    """A compiler's command without the folders where the loader is to look, so that one build serves several libraries.
+    They are written as -Wl,-rpath,FOLDER, as -Wl,-rpath -Wl,FOLDER or as -Xlinker -rpath -Xlinker FOLDER.
     """
     kept: list[str] = []
     folder_follows = False
@@ -203,23 +229,24 @@ def without_rpath(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def build(library: Library, sources: Sequence[Path], file: Path, *, abi: bool) -> None:
+def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], file: Path) -> None:
     """Raises Failure (3) with the compiler's first error."""
-    head = added.include(sources[0].parent)
-    words: list[str | Path] = [*FLAGS, "-I", head, "-o", file, sources[0]]
-    if library.kind.family == SIMULATOR:
-        # The module is the whole program as well. smpicc would replace malloc, whose memory others then free.
-        parts = [path for path in sources if path.suffix in (".c", ".a")][1:]
-        words += ["-DSMPI_NO_OVERRIDE_MALLOC", *parts, *(f"-Wl,--wrap={name}" for name in WRAPPED)]
-        words += ["-Wl,-Bsymbolic", "-lstdc++"]
-    if abi:
-        real, *more = without_rpath(compiler.shown(library)) or [str(library.mpicc)]
-        words = [real, *words, *more]  # libraries behind what needs them
+    layer, library = build.layer, build.library
+    table = file.parent / f"{layer.name}_families.h"
+    table.write_text(layers.family_table(served))
+    folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
+    more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
+    flags = [*library.family.flags(library.version), *layer.flags]
+    words = [*FLAGS, *folders, "-o", str(file), str(sources[0]), *more, *flags]
+    if build.request.abi:
+        real, *behind = without_rpath(compiler.shown(library)) or [str(library.compiler)]
+        words = [real, *words, *behind]  # libraries come after what needs them
     else:
-        words = [library.mpicc, *words, *(f"-Wl,-rpath,{folder}" for folder in library_folders(library))]
+        words = [str(library.compiler), *words]
+        words += [f"-Wl,-rpath,{folder}" for folder in library_folders(library)]
     done = compiler.run(words, library.environment)
     if done.returncode != 0 or not file.is_file():
         raise Failure(
             UNAVAILABLE,
-            f"{library.mpicc} ({library.title}) does not compile the MPI module: {compiler.condensed(done.stderr)}",
+            f"{library.compiler} ({library.title}) cannot compile the module: {compiler.condensed(done.stderr)}",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an mpicc is: whose, and of which version. Its header says it, so only the preprocessor runs."""
+"""Which library a compiler is for, and which version. The library's header tells, so only the preprocessor runs."""
 
 from __future__ import annotations
 
@@ -13,82 +13,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import SIMULATOR
+from netpipe.libraries import Family, Header, families
+from netpipe.libraries.adding.layers import Layer
 
-LIMIT_S = 120.0  # of one compiler call: a first one over a network file system takes long
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A family of libraries, by the macros of its mpi.h."""
-
-    name: str  # what its module is called unless told otherwise
-    family: str  # whose launcher starts it; "" where the header does not say
-    title: str
-    macro: str
-    version: str  # macros that together are the version
+LIMIT_S = 120.0  # for one call of a compiler: the first one over a network file system is slow
 
 
-# The first whose macro is there: Intel MPI and MVAPICH also say that they are an MPICH.
-KINDS = (
-    Kind("impi", "intel", "Intel MPI", "I_MPI_VERSION", "I_MPI_VERSION"),
-    Kind("mvapich", "mpich", "MVAPICH", "MVAPICH_VERSION", "MVAPICH_VERSION"),
-    Kind("mvapich", "mpich", "MVAPICH", "MVAPICH2_VERSION", "MVAPICH2_VERSION"),
-    Kind("mpich", "mpich", "MPICH", "MPICH_VERSION", "MPICH_VERSION"),
-    Kind(
-        "openmpi",
-        "openmpi",
-        "Open MPI",
-        "OMPI_MAJOR_VERSION",
-        "OMPI_MAJOR_VERSION OMPI_MINOR_VERSION OMPI_RELEASE_VERSION",
-    ),
-    Kind(
-        "lam",
-        "lam",
-        "LAM/MPI",
-        "LAM_MPI",
-        "LAM_MAJOR_VERSION LAM_MINOR_VERSION LAM_RELEASE_VERSION",
-    ),
-    Kind("simgrid", SIMULATOR, "SimGrid", "SMPI_H", "SIMGRID_VERSION_MAJOR SIMGRID_VERSION_MINOR"),
-    Kind("abi", "", "MPI standard ABI", "MPI_ABI_VERSION", "MPI_ABI_VERSION MPI_ABI_SUBVERSION"),
-    Kind("mpi", "", "an MPI that is not known here, MPI", "MPI_VERSION", "MPI_VERSION MPI_SUBVERSION"),
-)
-# Of GCC, Clang and Intel's: that it is mpi.h itself which is missing.
-NO_HEADER = re.compile(r"mpi\.h: No such file|'mpi\.h' file not found|open source file \"mpi\.h\"")
-WORD = "netpipe_found_mpi"  # marks our line among those of the header
+WORD = "netpipe_found_library"  # marks our line among those of the header
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    mpicc: Path
-    kind: Kind
+    compiler: Path
+    family: Family
     version: str  # "4.1.4"
-    environment: Mapping[str, str] = field(default_factory=dict)  # that this mpicc works in
+    environment: Mapping[str, str] = field(default_factory=dict)  # that this compiler works in
 
     @property
     def title(self) -> str:
-        return f"{self.kind.title} {self.version}"
+        return f"{self.family.title} {self.version}"
 
 
-def probe() -> str:
-    """C whose preprocessed text names the first of KINDS."""
-    # SimGrid's mpi.h does not say its version.
-    lines = ["#include <mpi.h>", "#ifdef SMPI_H", "#include <simgrid/version.h>", "#endif"]
-    for place, kind in enumerate(KINDS):
-        lines += [f"#{'el' if place else ''}if defined {kind.macro}", f"{WORD} {place} {kind.version}"]
-    return "\n".join([*lines, "#endif", ""])
+def signs(layer: Layer) -> list[tuple[Family, Header]]:
+    """How the layer's families are told apart, in the order in which to look."""
+    return [(family, header) for family in families(layer.name) for header in family.headers]
 
 
-def settle(mpicc: Path) -> Path:
-    """An absolute path that goes on to mean this MPI when the host's alternatives are set to another one:
-    /usr/bin/mpicc becomes /usr/bin/mpicc.openmpi, but not opal_wrapper, which would not know what to compile.
+def probe(layer: Layer) -> str:
+    """C whose preprocessed text names the first family whose macro is defined, and the version."""
+    lines = [f"#include <{layer.header}>"]
+    tests = []
+    for place, (family, header) in enumerate(signs(layer)):
+        if header.include:
+            lines += [f"#ifdef {header.macro}", f"#include <{header.include}>", "#endif"]
+        tests += [f"#{'el' if place else ''}if defined {header.macro}"]
+        tests += [f"{WORD} {family.name} {' '.join(header.version)}"]
+    return "\n".join([*lines, *tests, "#endif", ""])
+
+
+def settle(compiler: Path) -> Path:
+    """An absolute path that still means this library when the host's alternatives change: /usr/bin/mpicc becomes
+    /usr/bin/mpicc.openmpi, but not opal_wrapper, which would not know what to compile.
     """
-    path = settled = mpicc.absolute()
+    names = tuple(name for family in families() for name in family.compilers)
+    path = settled = compiler.absolute()
     for _ in range(16):  # a longer chain is a loop
         if not path.is_symlink():
             break
         path = Path(os.path.normpath(path.parent / path.readlink()))
-        if path.name.startswith(("mpicc", "smpicc")):
+        if path.name.startswith(names):
             settled = path
     return settled
 
@@ -96,7 +69,7 @@ def settle(mpicc: Path) -> Path:
 def run(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None, limit_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A compiler's or another tool's output. Raises Failure (3) where it cannot be started or does not end."""
+    """The output of a compiler or another tool. Raises Failure (3) if it does not start or does not end."""
     limit_s = limit_s or LIMIT_S
     words = [str(word) for word in command]
     try:
@@ -111,73 +84,85 @@ def run(
             start_new_session=True,
         )
     except OSError as error:
-        raise Failure(UNAVAILABLE, f"{words[0]} cannot be started: {error.strerror}") from None
+        raise Failure(UNAVAILABLE, f"cannot start {words[0]}: {error.strerror}") from None
     with process:
         try:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise Failure(UNAVAILABLE, f"{words[0]} was still running after {limit_s:g} s") from None
         finally:
-            # Most are scripts: what they started holds our pipes, and would go on after an interrupt.
+            # Most are scripts: what they started holds our pipes, and would survive an interrupt.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 def condensed(stderr: str) -> str:
-    """What matters of what a tool said: its first error, else its last line."""
+    """The line that matters of a tool's output: its first error, else its last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    signs = ("error:", "cannot find", "undefined reference", "not found", "No such file")
-    errors = [line for line in lines if any(sign in line for sign in signs)]
+    marks = ("error:", "cannot find", "undefined reference", "not found", "No such file")
+    errors = [line for line in lines if any(mark in line for mark in marks)]
     return (errors or lines[-1:] or ["it said nothing"])[0][:300]
 
 
 def identify(
-    mpicc: Path, environment: Mapping[str, str] | None = None, limit_s: float | None = None
+    layer: Layer, compiler: Path, environment: Mapping[str, str] | None = None, limit_s: float | None = None
 ) -> Library:
-    """Raises Failure (2) for what is no MPI compiler, and (3) for one that does not work."""
-    if not mpicc.exists():
-        raise Failure(
-            USAGE, f"there is no {mpicc}; name the mpicc of an MPI library (netpipe doctor finds them)"
-        )
-    if not mpicc.is_file() or not os.access(mpicc, os.X_OK):
-        raise Failure(USAGE, f"{mpicc} is no program; name the mpicc of an MPI library")
-    environment = {**whereabouts(mpicc), **(environment or {})}
-    # Not from standard input: LAM's wrapper hands only files on to the compiler.
+    """Raises Failure: 2 for what is not a compiler for this layer, 3 for one that does not work."""
+    what = f"the {layer.compiler} of a library for {layer.title}"
+    if not compiler.exists():
+        raise Failure(USAGE, f"{compiler} does not exist; name {what} (netpipe doctor finds them)")
+    if not compiler.is_file() or not os.access(compiler, os.X_OK):
+        raise Failure(USAGE, f"{compiler} is not a program; name {what}")
+    environment = {**whereabouts(compiler), **(environment or {})}
+    # Not from standard input: LAM's wrapper passes only files to the compiler.
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix="netpipe-mpicc-") as folder:
+    with TemporaryDirectory(prefix="netpipe-compiler-") as folder:
         source = Path(folder) / "probe.c"
-        source.write_text(probe())
-        done = run([mpicc, "-E", source], environment, limit_s)
-    # A macro of a header in a system folder stands in a line of its own, behind one that says so.
+        source.write_text(probe(layer))
+        done = run([compiler, "-E", source], environment, limit_s)
+    # The preprocessor puts a macro of a system header on a line of its own, behind one that says where it is from.
     text = " ".join(line for line in done.stdout.splitlines() if not line.startswith("#"))
     found = text.partition(WORD)[2].replace('"', "").split()
     if found:
-        place, *parts = found
-        return Library(settle(mpicc), KINDS[int(place)], ".".join(parts), environment)
-    if done.returncode != 0 and NO_HEADER.search(done.stderr):
+        name, *parts = found
+        family = next(one for one in families(layer.name) if one.name == name)
+        return Library(settle(compiler), family, ".".join(parts), environment)
+    if done.returncode != 0 and lacks(layer.header, done.stderr):
         raise Failure(
             USAGE,
-            f"{mpicc} compiles, but finds no mpi.h: it is no MPI compiler, or its headers are not installed",
+            f"{compiler} finds no {layer.header}: it is not a compiler for {layer.title}, or its headers are not "
+            "installed",
         )
     if done.returncode != 0:
-        raise Failure(UNAVAILABLE, f"{mpicc} does not work: {condensed(done.stderr)}")
-    raise Failure(USAGE, f"{mpicc} is no MPI compiler: it was given C to preprocess and wrote nothing of it")
+        raise Failure(UNAVAILABLE, f"{compiler} does not work: {condensed(done.stderr)}")
+    raise Failure(USAGE, f"{compiler} is not a compiler for {layer.title}: it preprocesses C to nothing")
 
 
-def whereabouts(mpicc: Path) -> dict[str, str]:
-    """What an mpicc has to be told of where it is: Intel's, when it was installed by pip, does not know."""
-    prefix = mpicc.absolute().parent.parent
-    return {"I_MPI_ROOT": str(prefix)} if (prefix / "bin" / "impi_info").is_file() else {}
+def lacks(header: str, stderr: str) -> bool:
+    """Whether GCC, Clang or Intel's compiler says that it is this header that is missing."""
+    name = re.escape(header)
+    sign = rf"{name}: No such file|'{name}' file not found|open source file \"{name}\""
+    return re.search(sign, stderr) is not None
+
+
+def whereabouts(compiler: Path) -> dict[str, str]:
+    """The environment for a compiler that has to be told where it is."""
+    prefix = compiler.absolute().parent.parent
+    found: dict[str, str] = {}
+    for family in families():
+        if family.marker and (prefix / family.marker).is_file():
+            found |= family.environment(prefix)
+    return found
 
 
 def shown(library: Library) -> list[str]:
-    """The command that this mpicc stands for; [] where it does not say."""
+    """The command that this compiler stands for; [] if it does not say."""
     import shlex
 
     for question in ("-show", "-showme"):
-        done = run([library.mpicc, question], library.environment)
+        done = run([library.compiler, question], library.environment)
         words = shlex.split(done.stdout.strip()) if done.returncode == 0 else []
         if len(words) > 1:
             return words

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the MPI libraries of this machine, by looking where their mpicc may be. Nothing is loaded and no module command
-is run: environment modules are read as the files that they are.
+"""Finds the libraries of this machine by looking where their compilers may be. It loads nothing and runs no `module`
+command: it reads the files of environment modules.
 """
 
 from __future__ import annotations
@@ -12,80 +12,97 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from netpipe.failure import Failure
-from netpipe.libraries.adding import compiler
+from netpipe.libraries import families
+from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.added import Added
+from netpipe.libraries.adding.layers import Layer
 
-MOST = 400  # modulefiles that are read: a large site has thousands, and few of them are an MPI
-PATIENCE_S = 10.0  # with each mpicc
-COMPILER = re.compile(r"s?mpicc(\.[a-z0-9_.-]+)?")
+MOST = 400  # modulefiles that are read: a large site has thousands, and few of them matter here
+PATIENCE_S = 10.0  # with each compiler
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    mpicc: Path
+    compiler: Path
     where: str  # in words: "PATH", "environment module openmpi/5.0"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An MPI library of this machine."""
+    """A library of this machine."""
 
-    mpicc: Path
+    compiler: Path
     where: str
-    title: str  # "Open MPI 4.1.4"; "" for one that does not work
+    title: str  # "Open MPI 4.1.4"; "" if its compiler does not work
     problem: str | None  # why it cannot be added
-    module: str | None  # mpi@NAME, where it has been added
+    module: str | None  # mpi@NAME if it has been added
     command: str  # that adds it
+
+    def as_json(self) -> dict[str, Any]:
+        """`mpicc` is the library's compiler, whatever its name: that is what it was called first."""
+        return {
+            "mpicc": str(self.compiler),
+            "where": self.where,
+            "title": self.title,
+            "problem": self.problem,
+            "module": self.module,
+            "command": self.command,
+        }
 
 
 def find(there: Sequence[Added], project: Path) -> list[Found]:
-    """All of them, each once. `there` are the modules that were added, `project` the folder that is worked in."""
-    known = {each.mpicc.resolve(): each.name for each in there if each.mpicc is not None}
+    """Each once. `there` are the modules that were added, `project` is the current folder."""
+    known = {each.compiler.resolve(): each.name for each in there if each.compiler is not None}
     found: dict[Path, Found] = {}
-    for candidate in candidates(project, os.environ):
-        mpicc = compiler.settle(candidate.mpicc)
-        real = mpicc.resolve()
-        if real in found and not better(mpicc, found[real].mpicc):
-            continue
-        found[real] = judge(Candidate(mpicc, found[real].where if real in found else candidate.where), known)
+    for layer in layers.all_().values():
+        for candidate in candidates(layer, project, os.environ):
+            path = compiler.settle(candidate.compiler)
+            real = path.resolve()
+            if real in found and not better(path, found[real].compiler):
+                continue
+            where = found[real].where if real in found else candidate.where
+            found[real] = judge(layer, Candidate(path, where), known)
     return list(found.values())
 
 
-def better(mpicc: Path, other: Path) -> bool:
+def better(path: Path, other: Path) -> bool:
     """mpicc.openmpi says more than mpicc."""
-    return mpicc.parent == other.parent and len(mpicc.name) > len(other.name)
+    return path.parent == other.parent and len(path.name) > len(other.name)
 
 
-def judge(candidate: Candidate, known: Mapping[Path, str]) -> Found:
+def judge(layer: Layer, candidate: Candidate, known: Mapping[Path, str]) -> Found:
     title, problem = "", None
     try:
-        title = compiler.identify(candidate.mpicc, limit_s=PATIENCE_S).title
+        title = compiler.identify(layer, candidate.compiler, limit_s=PATIENCE_S).title
     except Failure as failure:
         problem = failure.sentence
-    command = f"netpipe modules add mpi --mpicc {candidate.mpicc}"
-    return Found(
-        candidate.mpicc, candidate.where, title, problem, known.get(candidate.mpicc.resolve()), command
-    )
+    module = known.get(candidate.compiler.resolve())
+    command = layer.add_command(candidate.compiler)
+    return Found(candidate.compiler, candidate.where, title, problem, module, command)
 
 
-def candidates(project: Path, environment: Mapping[str, str]) -> Iterator[Candidate]:
-    """Every mpicc, some more than once."""
+def candidates(layer: Layer, project: Path, environment: Mapping[str, str]) -> Iterator[Candidate]:
+    """Every compiler of the layer's families, some more than once."""
+    # Who compiles for a standard ABI has to choose a library, so those are not proposed.
+    names = {name for family in families(layer.name) if not family.is_abi for name in family.compilers}
+    pattern = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(names)))})(\.[a-z0-9_.-]+)?")
     for place, where in [
         *((Path(one), "PATH") for one in environment.get("PATH", "").split(":") if one),
         *virtual_environments(project, environment),
         *environment_modules(environment),
-        *spack(environment),
+        *spack(environment, sorted(names)),
         *usual_places(),
     ]:
-        for mpicc in compilers(place):
-            yield Candidate(mpicc, where)
+        for path in compilers(place, pattern):
+            yield Candidate(path, where)
 
 
-def compilers(folder: Path) -> Iterator[Path]:
+def compilers(folder: Path, pattern: re.Pattern[str]) -> Iterator[Path]:
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if COMPILER.fullmatch(entry.name))
+        names = sorted(entry.name for entry in os.scandir(folder) if pattern.fullmatch(entry.name))
     except OSError:
         return
     for name in names:
@@ -100,7 +117,7 @@ Place = tuple[Path, str]
 
 
 def virtual_environments(project: Path, environment: Mapping[str, str]) -> Iterator[Place]:
-    """That of netpipe, the active one, and those in the project; in each also those below mpi/ (tools/setup.sh)."""
+    """netpipe's own, the active one, and those in the project; in each also those below mpi/ (tools/setup.sh)."""
     roots = [Path(sys.prefix)]
     roots += [Path(environment[name]) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environment.get(name)]
     for pattern in ("*/pyvenv.cfg", "*/*/pyvenv.cfg"):
@@ -112,18 +129,19 @@ def virtual_environments(project: Path, environment: Mapping[str, str]) -> Itera
             yield place / "bin", f"virtual environment {place}"
 
 
-def spack(environment: Mapping[str, str]) -> Iterator[Place]:
+def spack(environment: Mapping[str, str], names: Sequence[str]) -> Iterator[Place]:
     named = environment.get("SPACK_ROOT")
     for root in [*([Path(named)] if named else []), Path.home() / "spack"]:
         # opt/spack/PLATFORM/PACKAGE since version 1, opt/spack/ARCHITECTURE/COMPILER/PACKAGE before.
         for depth in ("*/*", "*/*/*"):
-            for path in sorted((root / "opt" / "spack").glob(f"{depth}/bin/mpicc")):
-                yield path.parent, f"spack, {path.parent.parent.name}"
+            for name in names:
+                for path in sorted((root / "opt" / "spack").glob(f"{depth}/bin/{name}")):
+                    yield path.parent, f"spack, {path.parent.parent.name}"
 
 
 def usual_places() -> Iterator[Place]:
     for pattern in (
-        "opt/intel/oneapi/mpi/*/bin",
+        *(place for family in families() for place in family.places),
         "opt/*/bin",
         "opt/*/*/bin",
         "usr/local/*/bin",
@@ -163,7 +181,7 @@ def module_files(root: Path) -> Iterator[Path]:
 
 
 def tcl_paths(text: str) -> list[str]:
-    """What a modulefile puts into PATH, with the variables that it sets itself put in."""
+    """What a modulefile puts into PATH, with the variables that it sets filled in."""
     variables = {name: value.strip("{}") for name, value in TCL_SET.findall(text)}
     return [one for one in (_filled(word, variables) for word in TCL_PATH.findall(text)) if one]
 
@@ -172,7 +190,7 @@ def lua_paths(text: str) -> list[str]:
     variables = dict(LUA_SET.findall(text))
     found = []
     for words in LUA_PATH.findall(text):
-        # A literal, a variable, several joined by pathJoin(..) or "..": what is quoted and what is a name, in order.
+        # A literal, a variable, or several joined by pathJoin(..) or "..": quoted parts and names, in order.
         parts = [
             quoted or variables.get(name, "")
             for quoted, name in re.findall(r"[\"']([^\"']+)[\"']|\b(?!pathJoin\b)([A-Za-z_]\w*)", words)
@@ -183,7 +201,7 @@ def lua_paths(text: str) -> list[str]:
 
 
 def _filled(word: str, variables: Mapping[str, str]) -> str:
-    """ "" for a word with a variable of which nothing is known."""
+    """ "" for a word with a variable that is not known."""
     for _ in range(4):  # a variable may be set with another one
         word = re.sub(r"\$\{?(\w+)\}?", lambda found: variables.get(found.group(1), "$"), word)
     return word if word.startswith("/") and "$" not in word else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from netpipe.reading.estimate import Estimate
 from netpipe.render.drawing.picture import Axis, Line, Picture
 from netpipe.render.drawing.ticks import number_text
-from netpipe.render.units import measure_text, size_text
+from netpipe.units import measure_text, size_text
 
 QUANTITY = {"ns": "time", "bytes/s": "rate", "1/s": "count"}  # by the unit of a measure
 WIDE = 100.0  # ratios and plain numbers that reach and span more than this get a logarithmic axis

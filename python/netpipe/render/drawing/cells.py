@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from netpipe.reading.curves import shown_point
 from netpipe.records import Cell, Point
 from netpipe.render.drawing.picture import Map, Panel
 from netpipe.render.drawing.scope import MOST_VIEWS, Group, Scope
-from netpipe.render.units import percent_text, size_text, time_text, times_text
+from netpipe.units import percent_text, size_text, time_text, times_text
 
 MOST_CELLS = 20_000  # of all maps together; beyond it only a few sizes are shown
 
@@ -18,7 +17,7 @@ MOST_CELLS = 20_000  # of all maps together; beyond it only a few sizes are show
 def map_panels(scope: Scope, title: str, pairs: bool) -> list[Panel]:
     """A panel for each pattern that has pairs, or ranks, with times of their own."""
     panels = []
-    number = sum(len(shown_point(spot).cells) for member in scope.members for spot in member.curve.spots)
+    number = sum(len(point.shown.cells) for member in scope.members for point in member.curve.points)
     for group in scope.groups:
         views = _views(scope, group, pairs, few=bool(scope.sizes) or number > MOST_CELLS)
         if views:
@@ -29,14 +28,14 @@ def map_panels(scope: Scope, title: str, pairs: bool) -> list[Panel]:
 def _views(scope: Scope, group: Group, pairs: bool, few: bool) -> list[Map]:
     views = []
     for member in group.members:
-        points = [point for spot in member.curve.spots if (point := shown_point(spot)).cells]
+        points = [shown for point in member.curve.points if (shown := point.shown).cells]
         if not points or pairs != any(cell.peer is not None for point in points for cell in point.cells):
             continue
         sizes = scope.few_sizes(point.size_bytes for point in points)
         chosen = [point for point in points if point.size_bytes in sizes]
         setting = group.setting(member.pattern)
         name = scope.variant_label(
-            member.source, f"{member.variant}, {setting}" if setting else member.variant
+            member.reading, f"{member.variant}, {setting}" if setting else member.variant
         )
         if pairs:
             views += [_pairs(f"{name}, {size_text(point.size_bytes)}", point) for point in chosen]

@@ -13,8 +13,7 @@ from statistics import median
 from netpipe.reading.estimate import Estimate
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.scope import Member, Scope
-from netpipe.render.sentences import is_floor
-from netpipe.render.units import rate_text, time_text
+from netpipe.units import rate_text, time_text
 
 LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
 BOUND_WITHIN = (
@@ -48,7 +47,7 @@ def curve_panel(scope: Scope, title: str, x: str, y: str, log: bool | None = Tru
     tops = [max(line.y) for line in lines]
     wide = max(tops) > LOG_FROM * min(tops)  # a linear axis would press some curves flat
     y_log = (wide if scope.log is None else scope.log) if log is None else log
-    return panel(title, x, y, y_log, lines, levels(scope, lines))
+    return panel(title, x, y, y_log, lines, levels(scope))
 
 
 def panel(
@@ -72,43 +71,45 @@ def panel(
 
 
 def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
-    spots = member.spots(rates="rate" in (x, y))
-    if not spots:
+    points = member.points(rates="rate" in (x, y))
+    if not points:
         return None
     values: dict[str, list[Estimate]] = {
-        "size": [Estimate(spot.size_bytes, spot.size_bytes, spot.size_bytes) for spot in spots],
-        "time": [spot.time_ns for spot in spots],
-        "rate": [spot.rate_bytes_per_s for spot in spots if spot.rate_bytes_per_s is not None],
+        "size": [Estimate(point.size_bytes, point.size_bytes, point.size_bytes) for point in points],
+        "time": [point.time_ns for point in points],
+        "rate": [point.rate_bytes_per_s for point in points if point.rate_bytes_per_s is not None],
     }
     band = values[x if y == "size" else y]
     return Line(
         label=scope.label(member),
         color=scope.color(member.variant),
-        dash=scope.dash(member.source, member.pattern),
+        dash=scope.dash(member.reading, member.pattern),
         x=tuple(value.value for value in values[x]),
         y=tuple(value.value for value in values[y]),
         low=tuple(value.low for value in band),
         high=tuple(value.high for value in band),
-        hollow=tuple(spot.converged is False for spot in spots),
+        hollow=tuple(point.converged is False for point in points),
         curve=(member.variant, member.pattern),
-        size_bytes=tuple(spot.size_bytes for spot in spots),
+        size_bytes=tuple(point.size_bytes for point in points),
     )
 
 
-def levels(scope: Scope, lines: Sequence[Line]) -> tuple[Level, ...]:
+def levels(scope: Scope) -> tuple[Level, ...]:
     """The bounds of the runs: the memory copy rate and the floor of the harness."""
     found = []
-    rates = [y.copy_bytes_per_s for run in scope.runs for y in run.yardsticks if y.copy_bytes_per_s]
+    rates = [
+        y.copy_bytes_per_s for reading in scope.readings for y in reading.run.yardsticks if y.copy_bytes_per_s
+    ]
     if rates:
         found.append(Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
     floor = [
-        spot.time_ns.value
-        for source in scope.sources
-        for curve in source.curves
-        if is_floor(curve.variant)
-        for spot in curve.spots
+        point.time_ns.value
+        for reading in scope.readings
+        for curve in reading.curves
+        if reading.is_idle(curve.variant)
+        for point in curve.points
     ]
-    only_floor = all(line.curve is not None and is_floor(line.curve[0]) for line in lines)
+    only_floor = all(member.reading.is_idle(member.variant) for member in scope.members)
     if floor and median(floor) > 0 and not only_floor:
         found.append(Level(f"harness floor {time_text(median(floor))}", "time", median(floor)))
     return tuple(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from netpipe.render.drawing.picture import Axis
 from netpipe.render.drawing.ticks import SCALE, ticks
 from netpipe.render.palette import DASHES, LIGHT, style
-from netpipe.render.units import digits, time_text
+from netpipe.units import digits, time_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INK, GREY, PALE, FLAT = "#1c1c1c", "#6b6b6b", "#e3e3e3", "#f4f3ee"
 FAINT = 0.9  # the width of a line that accompanies another one
-MARKED_UP_TO = 40  # points: with more, only those that did not converge have a marker of their own
+MARKED_UP_TO = 40  # points: with more, only those that did not settle have a marker of their own
 MOST_NAMED = 10  # rows or columns of a map that have a name
 MOST_WRITTEN = 8  # rows and columns of a map whose values are written into it
 LEAST_REACH = 0.2  # octaves: differences smaller than this stay pale

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from netpipe.reading.openings import Opening, Spread, openings
+from netpipe.reading.openings import Opening, Spread
 from netpipe.render.drawing.picture import Axis, Line, NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.drawing.ticks import tick_text
 
-BAND = "least and most of all launches"
+BAND = "minimum and maximum of all launches"
 
 
 def opening_panel(
@@ -23,9 +23,9 @@ def opening_panel(
 ) -> list[Panel]:
     """`value` times `scale` is in the unit of the quantity."""
     lines: list[Line] = []
-    for number, source in enumerate(scope.sources):
+    for number, reading in enumerate(scope.readings):
         by_variant: dict[str, list[tuple[int, Spread]]] = {}
-        for opening in openings(source.run):
+        for opening in reading.openings:
             spread = value(opening)
             # What costs nothing has no place on a logarithmic axis.
             if (
@@ -42,7 +42,7 @@ def opening_panel(
             x = tuple(float(ranks) for ranks, _ in points)
             lines.append(
                 Line(
-                    label=scope.variant_label(source, variant),
+                    label=scope.variant_label(reading, variant),
                     color=scope.color(variant),
                     dash=number,
                     x=x,

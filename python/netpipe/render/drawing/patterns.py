@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from netpipe.reading.curves import Spot
+from netpipe.reading.curves import CurvePoint
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.measures import Measured, measures_of
+from netpipe.reading.measures import Measured
 from netpipe.render.drawing.axes import line, picture, size_axis
 from netpipe.render.drawing.picture import Line, Panel, Picture
 from netpipe.render.drawing.scope import MOST_VIEWS, Group, Member, Scope
@@ -15,27 +15,27 @@ from netpipe.render.drawing.scope import MOST_VIEWS, Group, Member, Scope
 Label = Callable[[Member], str]
 
 
-def rate(spot: Spot) -> Estimate | None:
-    return spot.rate_bytes_per_s
+def rate(point: CurvePoint) -> Estimate | None:
+    return point.rate_bytes_per_s
 
 
-def time(spot: Spot) -> Estimate | None:
-    return spot.time_ns
+def time(point: CurvePoint) -> Estimate | None:
+    return point.time_ns
 
 
 def over_size(
     label: str,
     members: Sequence[tuple[Member, str, int, int]],
-    of: Callable[[Spot], Estimate | None],
+    of: Callable[[CurvePoint], Estimate | None],
     unit: str,
 ) -> Picture | None:
     """A line for each (member, name, colour, dash); None if nothing is known of any."""
     lines: list[Line] = []
     for member, name, color, dash in members:
-        known = [(spot, value) for spot in member.spots() if (value := of(spot)) is not None]
+        known = [(point, value) for point in member.points() if (value := of(point)) is not None]
         if known:
-            values = [(float(spot.size_bytes), value) for spot, value in known]
-            hollow = tuple(spot.converged is False for spot, _ in known)
+            values = [(float(point.size_bytes), value) for point, value in known]
+            hollow = tuple(point.converged is False for point, _ in known)
             lines.append(line(name, color, values, unit, dash=dash, hollow=hollow))
     if not lines:
         return None
@@ -50,7 +50,7 @@ def measure_panels(
     for group in groups:
         found: dict[tuple[str, str], list[tuple[Member, Measured]]] = {}
         for member in group.members:
-            for measured in measures_of(member.curve):
+            for measured in member.reading.measures_of(member.curve):
                 if any(size > 0 for size in measured.values):
                     found.setdefault((measured.name, measured.unit), []).append((member, measured))
         for (name, unit), several in found.items():
@@ -72,11 +72,11 @@ def _measure_view(
 ) -> Picture:
     lines = [
         line(
-            scope.variant_label(member.source, member.variant),
+            scope.variant_label(member.reading, member.variant),
             scope.color(member.variant),
             [(float(size), value) for size, value in measured.values.items() if size > 0],
             unit,
-            dash=scope.sources.index(member.source),
+            dash=scope.readings.index(member.reading),
         )
         for member, measured in several
         if member.pattern == pattern

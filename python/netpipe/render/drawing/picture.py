@@ -39,7 +39,7 @@ class Line:
     y: tuple[float, ...]
     low: tuple[float, ...]  # the interval of y; that of x where the picture's `band_on_x` is set
     high: tuple[float, ...]
-    hollow: tuple[bool, ...] = ()  # not converged; empty: none
+    hollow: tuple[bool, ...] = ()  # not settled; empty: none
     texts: tuple[str, ...] = ()  # what a point says when it is pointed at; empty: its coordinates
     faint: bool = False  # accompanies another line, such as a percentile beside the median
     joined: bool = True  # False: markers only

@@ -8,38 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from netpipe.reading.curves import Curve, Spot, curves
-from netpipe.reading.losses import Loss, losses
+from netpipe.reading import Reading
+from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.measures import typical_sizes
-from netpipe.reading.sweeps import Family, families, setting_text
+from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_text
 from netpipe.records import Run
 from netpipe.render.drawing.picture import NothingToDraw
-from netpipe.render.sentences import is_floor, when, where
-from netpipe.render.units import size_text
+from netpipe.render.words import when, where
+from netpipe.units import size_text
 
 MOST_VIEWS = 24  # of one panel: nobody chooses from more
-
-
-class Source:
-    """One run, read once."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
-    @cached_property
-    def curves(self) -> tuple[Curve, ...]:
-        return curves(self.run)
-
-    @cached_property
-    def losses(self) -> tuple[Loss, ...]:
-        return losses(self.run)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """One chosen curve."""
 
-    source: Source
+    reading: Reading
     curve: Curve
 
     @property
@@ -50,12 +35,12 @@ class Member:
     def pattern(self) -> str:
         return self.curve.pattern
 
-    def spots(self, rates: bool = False) -> list[Spot]:
+    def points(self, rates: bool = False) -> list[CurvePoint]:
         """Its points. 0 bytes have no place on a logarithmic axis, and some patterns have no rate."""
         return [
-            spot
-            for spot in self.curve.spots
-            if spot.size_bytes > 0 and (not rates or spot.rate_bytes_per_s is not None)
+            point
+            for point in self.curve.points
+            if point.size_bytes > 0 and (not rates or point.rate_bytes_per_s is not None)
         ]
 
 
@@ -64,7 +49,7 @@ class Group:
     """The chosen curves of one pattern with all its settings."""
 
     name: str
-    settings: Family | None  # None: the pattern was run with one setting only
+    settings: PatternSettings | None  # None: the pattern was run with one setting only
     members: tuple[Member, ...]
 
     def setting(self, pattern: str) -> str:
@@ -74,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Scope:
-    runs: tuple[Run, ...]
+    readings: tuple[Reading, ...]
     variants: tuple[str, ...] = ()  # keep only these; empty: all
     patterns: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
@@ -82,34 +67,32 @@ class Scope:
     log: bool | None = None  # the axis of rates; None: by the range of the curves
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
-        return tuple(map(Source, self.runs))
-
-    @cached_property
     def members(self) -> tuple[Member, ...]:
         """The chosen curves, in the order of the plan. The floor of the harness is among them only if it is alone."""
         chosen = [
-            Member(source, curve)
-            for source in self.sources
-            for curve in source.curves
+            Member(reading, curve)
+            for reading in self.readings
+            for curve in reading.curves
             if (not self.variants or curve.variant in self.variants)
             and (not self.patterns or curve.pattern in self.patterns)
         ]
-        layers = tuple(member for member in chosen if not is_floor(member.variant))
+        layers = tuple(member for member in chosen if not member.reading.is_idle(member.variant))
         return layers or tuple(chosen)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """By pattern, in the order of the plan."""
-        whole = self.runs[0] if len(self.runs) == 1 else Run()
-        if whole is not self.runs[0]:
-            whole.plans = [plan for run in self.runs for plan in run.plans]
-            whole.points = [point for run in self.runs for point in run.points]
-        of = {pattern: family for family in families(whole) for pattern in family.members}
+        if len(self.readings) == 1:
+            of = self.readings[0].settings_of
+        else:
+            whole = Run()
+            whole.plans = [plan for reading in self.readings for plan in reading.run.plans]
+            whole.points = [point for reading in self.readings for point in reading.run.points]
+            of = {pattern: settings for settings in pattern_settings(whole) for pattern in settings.values}
         found: dict[str, list[Member]] = {}
         for member in self.members:
-            family = of.get(member.pattern)
-            found.setdefault(family.name if family else member.pattern, []).append(member)
+            settings = of.get(member.pattern)
+            found.setdefault(settings.name if settings else member.pattern, []).append(member)
         return tuple(Group(name, of.get(some[0].pattern), tuple(some)) for name, some in found.items())
 
     def group(self, name: str) -> Group | None:
@@ -122,16 +105,16 @@ class Scope:
         """The name of a curve among all: the pattern and the run only where there are several."""
         several = len({one.pattern for one in self.members}) > 1
         return self.variant_label(
-            member.source, f"{member.variant}, {member.pattern}" if several else member.variant
+            member.reading, f"{member.variant}, {member.pattern}" if several else member.variant
         )
 
-    def variant_label(self, source: Source, name: str) -> str:
+    def variant_label(self, reading: Reading, name: str) -> str:
         """The name with that of its run, if there are several runs."""
-        return f"{name}, {self._stems[self.sources.index(source)]}" if len(self.runs) > 1 else name
+        return f"{name}, {self._stems[self.readings.index(reading)]}" if len(self.readings) > 1 else name
 
     @cached_property
     def _stems(self) -> tuple[str, ...]:
-        paths = [Path(run.path) if run.path else Path() for run in self.runs]
+        paths = [reading.run.path or Path() for reading in self.readings]
         stems = [path.stem for path in paths]
         return tuple(
             stem if stem and stems.count(stem) == 1 else f"run {number}"
@@ -142,9 +125,9 @@ class Scope:
         """A variant has one colour in all figures, in the order of the plan."""
         return self._colors.setdefault(variant, len(self._colors))
 
-    def dash(self, source: Source, pattern: str) -> int:
+    def dash(self, reading: Reading, pattern: str) -> int:
         """Patterns and runs differ in their dashes."""
-        return self._dashes.setdefault((self.sources.index(source), pattern), len(self._dashes))
+        return self._dashes.setdefault((self.readings.index(reading), pattern), len(self._dashes))
 
     @cached_property
     def _colors(self) -> dict[str, int]:
@@ -153,13 +136,13 @@ class Scope:
 
     @cached_property
     def _dashes(self) -> dict[tuple[int, str], int]:
-        found = dict.fromkeys((self.sources.index(one.source), one.pattern) for one in self.members)
+        found = dict.fromkeys((self.readings.index(one.reading), one.pattern) for one in self.members)
         return {key: place for place, key in enumerate(found)}
 
     @cached_property
     def subtitle(self) -> str:
         """Where and when the runs were measured."""
-        parts = [part for run in self.runs for part in (where(run), when(run)) if part]
+        parts = [part for one in self.readings for part in (where(one.run), when(one.run)) if part]
         return "  ·  ".join(dict.fromkeys(parts))
 
     # ------------------------------------------------------------------------------------------ sizes
@@ -174,7 +157,7 @@ class Scope:
     def nothing(self, what: str) -> NothingToDraw:
         """The error that says what is missing and which curves there are."""
         there = dict.fromkeys(
-            f"{curve.variant} ({curve.pattern})" for source in self.sources for curve in source.curves
+            f"{curve.variant} ({curve.pattern})" for reading in self.readings for curve in reading.curves
         )
         if not there:
             return NothingToDraw(f"{what}: the run has no finished points")

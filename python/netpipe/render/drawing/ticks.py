@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from netpipe.render.drawing.picture import Axis
-from netpipe.render.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
+from netpipe.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
 
 MOST = 9  # ticks of one axis
 

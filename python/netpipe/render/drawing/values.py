@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from netpipe.reading.curves import Spot, shown_point
+from netpipe.reading.curves import CurvePoint
 from netpipe.reading.estimate import unsure
 from netpipe.render.drawing.axes import line, near_one_axis, number_axis, picture
 from netpipe.render.drawing.picture import Line, Panel, Picture
 from netpipe.render.drawing.scope import MOST_VIEWS, Member, Scope
-from netpipe.render.units import size_text
+from netpipe.units import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,24 @@ def over_values(
     numbers = sorted({value for one in several for value, _ in one.members})
     x = number_axis(numbers, what)
     of = {
-        id(member): {spot.size_bytes: spot for spot in member.curve.spots}
+        id(member): {point.size_bytes: point for point in member.curve.points}
         for one in several
         for _, member in one.members
     }
     times: list[Picture] = []
     ratios: list[Picture] = []
-    for size in scope.few_sizes(size for spots in of.values() for size in spots)[:MOST_VIEWS]:
+    for size in scope.few_sizes(size for by_size in of.values() for size in by_size)[:MOST_VIEWS]:
         absolute: list[Line] = []
         relative: list[Line] = []
         for one in several:
             there = [(value, of[id(member)].get(size)) for value, member in one.members]
-            spots = [(value, spot) for value, spot in there if spot is not None and spot.time_ns.value > 0]
-            if spots:
-                absolute += _times(one, spots, what)
-                first = spots[0][1].time_ns.value
-                values = [(value, spot.time_ns.scaled(1 / first)) for value, spot in spots]
+            points = [
+                (value, point) for value, point in there if point is not None and point.time_ns.value > 0
+            ]
+            if points:
+                absolute += _times(one, points, what)
+                first = points[0][1].time_ns.value
+                values = [(value, point.time_ns.scaled(1 / first)) for value, point in points]
                 relative.append(line(one.label, one.color, values, "1", what, one.dash))
         if absolute:
             times.append(picture(size_text(size), absolute, x, "ns"))
@@ -62,12 +64,12 @@ def over_values(
     ]
 
 
-def _times(one: Series, spots: Sequence[tuple[float, Spot]], what: str) -> list[Line]:
+def _times(one: Series, points: Sequence[tuple[float, CurvePoint]], what: str) -> list[Line]:
     """The median, and p99 where it is known."""
     median = line(
-        one.label, one.color, [(value, spot.time_ns) for value, spot in spots], "ns", what, one.dash
+        one.label, one.color, [(value, point.time_ns) for value, point in points], "ns", what, one.dash
     )
-    tails = [(value, shown_point(spot).p99_ns) for value, spot in spots]
+    tails = [(value, point.shown.p99_ns) for value, point in points]
     known = [(value, unsure(tail)) for value, tail in tails if tail is not None]
     if not known:
         return [median]

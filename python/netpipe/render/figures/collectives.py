@@ -24,9 +24,9 @@ def panels(scope: Scope) -> list[Panel]:
         members = [
             (
                 member,
-                scope.variant_label(member.source, member.variant),
+                scope.variant_label(member.reading, member.variant),
                 scope.color(member.variant),
-                scope.sources.index(member.source),
+                scope.readings.index(member.reading),
             )
             for member in group.members
             if member.pattern == pattern

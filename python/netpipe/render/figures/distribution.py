@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 
-from netpipe.reading.curves import Spot, shown_point
-from netpipe.reading.modes import modes_of
-from netpipe.records import Histogram, Run
+from netpipe.reading import Reading
+from netpipe.reading.curves import CurvePoint
+from netpipe.records import Histogram
 from netpipe.render.drawing.picture import Distribution, Panel
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import figure
-from netpipe.render.units import percent_text, size_text, time_text
+from netpipe.units import percent_text, size_text, time_text
 
 MOST_BUCKETS = 120
 TYPICAL_BYTES = 8  # the size that is shown unless another is chosen
@@ -26,11 +26,11 @@ TYPICAL_BYTES = 8  # the size that is shown unless another is chosen
 def panels(scope: Scope) -> list[Panel]:
     views = []
     for member in scope.members:
-        there = {spot.size_bytes: spot for spot in member.curve.spots if _histogram(spot)}
+        there = {point.size_bytes: point for point in member.curve.points if _histogram(point)}
         sizes = sorted(there, key=lambda size: abs(math.log2(max(size, 0.5) / TYPICAL_BYTES)))[:1]
         for size in [size for size in scope.sizes if size in there] if scope.sizes else sizes:
             label = f"{scope.label(member)}, {size_text(size)}"
-            drawn = of_spot(member.source.run, there[size], label, scope.color(member.variant), True)
+            drawn = of_point(member.reading, there[size], label, scope.color(member.variant), True)
             if drawn is not None:
                 views.append(drawn)
     if not views:
@@ -38,16 +38,16 @@ def panels(scope: Scope) -> list[Panel]:
     return [Panel("Distribution of times", tuple(views))]
 
 
-def of_spot(
-    run: Run, spot: Spot, label: str, color: int, say_modes: bool, buckets: int = MOST_BUCKETS
+def of_point(
+    reading: Reading, at: CurvePoint, label: str, color: int, say_modes: bool, buckets: int = MOST_BUCKETS
 ) -> Distribution | None:
     """Launches are not mixed: it is the launch whose median is the one shown, or nearest to it. None if the record has
     no histogram.
     """
-    histogram = _histogram(spot)
+    histogram = _histogram(at)
     if histogram is None:
         return None
-    point = shown_point(spot)
+    point = at.shown
     marks = [
         ("median", point.median_ns),
         ("p90", point.p90_ns),
@@ -55,7 +55,7 @@ def of_spot(
         ("p99.9", point.p999_ns),
         ("p99.99", point.p9999_ns),
     ]
-    modes = modes_of(run, point) if say_modes else ()
+    modes = reading.modes_of(point) if say_modes else ()
     batches = f"batches of {point.ops} operations" if point.ops else "batches"
     low, count, factor = coarser(histogram, buckets)
     return Distribution(
@@ -72,8 +72,8 @@ def of_spot(
     )
 
 
-def _histogram(spot: Spot) -> Histogram | None:
-    found = shown_point(spot).histogram
+def _histogram(point: CurvePoint) -> Histogram | None:
+    found = point.shown.histogram
     return found if found is not None and any(found.count) and any(low > 0 for low in found.low_ns) else None
 
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from netpipe.reading.loggp import LINES, LogGP, loggp
-from netpipe.reading.measures import measures_of
+from netpipe.reading.loggp import LINES, LogGP
 from netpipe.render.drawing.axes import line, picture, size_axis
 from netpipe.render.drawing.picture import Line, NothingToDraw, Panel
 from netpipe.render.drawing.scope import Group, Member, Scope
@@ -32,12 +31,12 @@ def panels(scope: Scope) -> list[Panel]:
     group = scope.group("loggp")
     if group is None:
         raise NothingToDraw("no chosen curve is of the pattern loggp")
-    fits = {(source, fit.variant, fit.pattern): fit for source in scope.sources for fit in loggp(source.run)}
+    fits = {(reading, fit.variant, fit.pattern): fit for reading in scope.readings for fit in reading.loggp}
     views = []
     for name in LINES:
         lines: list[Line] = []
         for member in group.members:
-            fit = fits.get((member.source, member.variant, member.pattern))
+            fit = fits.get((member.reading, member.variant, member.pattern))
             lines += _lines(scope, group, member, name, fit)
         if lines:
             x = size_axis(at for one in lines for at in one.x)
@@ -49,13 +48,13 @@ def panels(scope: Scope) -> list[Panel]:
 
 def _lines(scope: Scope, group: Group, member: Member, name: str, fit: LogGP | None) -> list[Line]:
     """The measured times, as markers with their intervals, and the fit as a line."""
-    said = next((one.values for one in measures_of(member.curve) if one.name == name), {})
+    said = next((one.values for one in member.reading.measures_of(member.curve) if one.name == name), {})
     # A time that came out below 0 has no place on a logarithmic axis; the fit has a limit for it.
     known = [(float(size), value) for size, value in said.items() if size > 0 and value.low > 0]
     if not known:
         return []
     setting = group.setting(member.pattern)
-    label = scope.variant_label(member.source, f"{member.variant}, {setting}" if setting else member.variant)
+    label = scope.variant_label(member.reading, f"{member.variant}, {setting}" if setting else member.variant)
     color = scope.color(member.variant)
     lines = [replace(line(label, color, known, "ns"), joined=False)]
     for part in fit.ranges if fit else ():

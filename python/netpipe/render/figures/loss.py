@@ -17,11 +17,11 @@ from netpipe.render.figures import figure
     paper="the losses of Turner et al. 2002 and 2003 against raw TCP and GM, as a graph",
 )
 def panels(scope: Scope) -> list[Panel]:
-    members = {(id(one.source), one.variant, one.pattern): one for one in scope.members}
+    members = {(id(one.reading), one.variant, one.pattern): one for one in scope.members}
     lines = []
-    for source in scope.sources:
-        for loss in source.losses:
-            member = members.get((id(source), loss.variant, loss.pattern))
+    for reading in scope.readings:
+        for loss in reading.losses:
+            member = members.get((id(reading), loss.variant, loss.pattern))
             sizes = [size for size in loss.sizes if size.size_bytes > 0]
             if member is None or not sizes:
                 continue
@@ -29,7 +29,7 @@ def panels(scope: Scope) -> list[Panel]:
                 Line(
                     label=f"{scope.label(member)} of {loss.below}",
                     color=scope.color(loss.variant),
-                    dash=scope.dash(source, loss.pattern),
+                    dash=scope.dash(reading, loss.pattern),
                     x=tuple(float(size.size_bytes) for size in sizes),
                     y=tuple(size.kept.value for size in sizes),
                     low=tuple(size.kept.low for size in sizes),

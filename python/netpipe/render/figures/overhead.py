@@ -25,9 +25,9 @@ def panels(scope: Scope) -> list[Panel]:
     for member in group.members:
         setting = group.setting(member.pattern)
         name = scope.variant_label(
-            member.source, f"{member.variant}, {setting}" if setting else member.variant
+            member.reading, f"{member.variant}, {setting}" if setting else member.variant
         )
-        dash = settings.index(member.pattern) + len(settings) * scope.sources.index(member.source)
+        dash = settings.index(member.pattern) + len(settings) * scope.readings.index(member.reading)
         members.append((member, name, scope.color(member.variant), dash))
     view = patterns.over_size("", members, patterns.time, "ns")
     if view is None:

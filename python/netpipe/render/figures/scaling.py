@@ -52,10 +52,10 @@ def panels(scope: Scope) -> list[Panel]:
 
 def _ranks(member: Member) -> int | None:
     """How many ranks the curve was measured with; None if the record does not say."""
-    launches = {point.launch for spot in member.curve.spots for point in spot.points}
+    launches = {record.launch for point in member.curve.points for record in point.by_launch}
     numbers = {
         len(opened.ranks)
-        for opened in member.source.run.variants
+        for opened in member.reading.run.variants
         if opened.variant == member.variant and opened.launch in launches and opened.ranks
     }
     return numbers.pop() if len(numbers) == 1 else None

@@ -20,20 +20,20 @@ def panels(scope: Scope) -> list[Panel]:
 def of(scope: Scope, group: Group) -> list[Panel]:
     """The two panels of one pattern, as far as there is something in them."""
     assert group.settings
-    order = {pattern: place for place, pattern in enumerate(group.settings.members)}
+    order = {pattern: place for place, pattern in enumerate(group.settings.values)}
     options = ", ".join(group.settings.options)
     panels = []
     for value, unit, title in ((patterns.rate, "bytes/s", "Throughput"), (patterns.time, "ns", "Time")):
         views = []
-        for source, variant in list(dict.fromkeys((one.source, one.variant) for one in group.members))[
+        for reading, variant in list(dict.fromkeys((one.reading, one.variant) for one in group.members))[
             :MOST_VIEWS
         ]:
             members = [
                 (member, group.setting(member.pattern), order[member.pattern], 0)
                 for member in group.members
-                if member.source is source and member.variant == variant
+                if member.reading is reading and member.variant == variant
             ]
-            view = patterns.over_size(scope.variant_label(source, variant), members, value, unit)
+            view = patterns.over_size(scope.variant_label(reading, variant), members, value, unit)
             if view is not None:
                 views.append(view)
         if views:

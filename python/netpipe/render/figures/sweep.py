@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from netpipe.reading import Reading
 from netpipe.reading.merge import MARK, name_of
-from netpipe.reading.sweeps import Sweep, families, sweeps
+from netpipe.reading.sweeps import Sweep, pattern_settings, sweeps
 from netpipe.records import Plan, PlannedMode, Run
 from netpipe.render.drawing.picture import Panel
-from netpipe.render.drawing.scope import Group, Member, Scope, Source
+from netpipe.render.drawing.scope import Group, Member, Scope
 from netpipe.render.drawing.values import Series, over_values
 from netpipe.render.figures import figure
 
@@ -22,9 +23,9 @@ def panels(scope: Scope) -> list[Panel]:
             panels += over_values(
                 scope, sweep.option, _titles(sweep), _of_pattern(scope, group, sweep), group.name
             )
-        for source in scope.sources:
-            for sweep in variant_sweeps(source.run):
-                if sweep.option != RANKS and (series := _of_variants(scope, group, source, sweep)):
+        for reading in scope.readings:
+            for sweep in variant_sweeps(reading.run):
+                if sweep.option != RANKS and (series := _of_variants(scope, group, reading, sweep)):
                     panels += over_values(scope, sweep.option, _titles(sweep), series, group.name)
     if not panels:
         raise scope.nothing("no setting of the chosen curves is a number with four values or more")
@@ -39,17 +40,17 @@ def _titles(sweep: Sweep) -> tuple[str, str]:
 
 def _of_pattern(scope: Scope, group: Group, sweep: Sweep) -> list[Series]:
     """A line for each variant."""
-    found: dict[tuple[Source, str], dict[str, Member]] = {}
+    found: dict[tuple[Reading, str], dict[str, Member]] = {}
     for member in group.members:
-        found.setdefault((member.source, member.variant), {})[member.pattern] = member
+        found.setdefault((member.reading, member.variant), {})[member.pattern] = member
     return [
         Series(
-            scope.variant_label(source, variant),
+            scope.variant_label(reading, variant),
             scope.color(variant),
-            scope.sources.index(source),
+            scope.readings.index(reading),
             [(value, there[pattern]) for value, pattern in sweep.members if pattern in there],
         )
-        for (source, variant), there in found.items()
+        for (reading, variant), there in found.items()
     ]
 
 
@@ -66,21 +67,21 @@ def variant_sweeps(run: Run) -> tuple[Sweep, ...]:
         for one in planned.values()
     ]
     as_patterns = Run([Plan(modes=modes, patterns=[mode.pattern for mode in modes])])
-    return tuple(sweep for family in families(as_patterns) for sweep in sweeps(family))
+    return tuple(sweep for settings in pattern_settings(as_patterns) for sweep in sweeps(settings))
 
 
-def _of_variants(scope: Scope, group: Group, source: Source, sweep: Sweep) -> list[Series]:
+def _of_variants(scope: Scope, group: Group, reading: Reading, sweep: Sweep) -> list[Series]:
     """A line for each setting of the pattern."""
     series = []
     for place, pattern in enumerate(dict.fromkeys(member.pattern for member in group.members)):
         there = {
             member.variant: member
             for member in group.members
-            if member.source is source and member.pattern == pattern
+            if member.reading is reading and member.pattern == pattern
         }
         members = [(value, there[variant]) for value, variant in sweep.members if variant in there]
         if len(members) > 1:
-            name = sweep.name if MARK in sweep.name else scope.variant_label(source, sweep.name)
+            name = sweep.name if MARK in sweep.name else scope.variant_label(reading, sweep.name)
             setting = group.setting(pattern)
             label = f"{name}, {setting}" if setting else name
             series.append(Series(label, scope.color(members[0][1].variant), place, members))

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from netpipe.reading.states import states
+from netpipe.reading import Reading
 from netpipe.records import Run, Yardstick
 from netpipe.render.drawing.axes import value_axis
 from netpipe.render.drawing.picture import Axis, Line, NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import figure
-from netpipe.render.units import rate_text, span_text, time_text
+from netpipe.units import rate_text, span_text, time_text
 
 ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float], str]], ...] = (
     ("cache-line bounce", "time", lambda y: y.bounce_ns, time_text),
@@ -23,27 +23,27 @@ ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float
 @figure("the yardsticks of the machine over the time of the run", "machine", place=80)
 def panels(scope: Scope) -> list[Panel]:
     panels = []
-    for source in scope.sources:
+    for reading in scope.readings:
         title = "Yardsticks over the run"
-        views = tuple(view for row in ROWS if (view := _row(source.run, *row)) is not None)
+        views = tuple(view for row in ROWS if (view := _row(reading, *row)) is not None)
         if views:
-            panels.append(Panel(scope.variant_label(source, title), views, stacked=True))
+            panels.append(Panel(scope.variant_label(reading, title), views, stacked=True))
     if not panels:
         raise NothingToDraw("the run has no yardsticks")
     return panels
 
 
 def _row(
-    run: Run,
+    reading: Reading,
     label: str,
     quantity: str,
     value: Callable[[Yardstick], float | None],
     text: Callable[[float], str],
 ) -> Picture | None:
     """One yardstick; grey between the points, which have the colour of the machine's state."""
-    seen = states(run)
+    run, states = reading.run, reading.states
     found = [
-        (at, number, seen.number_of(y.launch, y.state))
+        (at, number, states.number_of(y.launch, y.state))
         for at, y in zip(times(run), run.yardsticks, strict=True)
         if (number := value(y)) is not None
     ]

@@ -1,67 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: a whole run as one HTML file that needs nothing else and asks nothing of any network.
+"""The report: a whole run as one HTML file that needs no other file and no network.
 
-Scripts (plotly.js among them), styles and data stand in the file, and its content security policy forbids all
-else. Whatever comes from the run file is text: the template escapes it, and the data for the plots is JSON in
-which no tag can end the script.
+The file contains its scripts (plotly.js among them), styles and data, and its content security policy forbids anything
+else. Whatever comes from the run file is text: the template escapes it, and the data for the plots is JSON in which no
+tag can end the script.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from netpipe.findings.floor import floors
-from netpipe.findings.offered import shortfalls
-from netpipe.findings.posting import posting
-from netpipe.reading.curves import curves
-from netpipe.reading.launches import launches
-from netpipe.reading.loggp import loggp
-from netpipe.reading.losses import losses
-from netpipe.reading.modes import several_modes
-from netpipe.reading.openings import openings
-from netpipe.reading.states import states
-from netpipe.reading.summary import Summary, summarise
-from netpipe.reading.sweeps import families
-from netpipe.records import Run
-from netpipe.render import loggp as loggp_table
-from netpipe.render.openings import page_table, remark
+import msgspec
+
+from netpipe.findings import Judgement, judge
+from netpipe.findings.machine_state import state_sentences
+from netpipe.reading import Reading
+from netpipe.reading.summary import Summary
+from netpipe.render.loggp import REMARK
+from netpipe.render.losses import largest_losses, loss_sentence
+from netpipe.render.openings import remark
+from netpipe.render.page import findings as page_findings
+from netpipe.render.page import loggp, openings
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.palette import style
-from netpipe.render.remarks import floor_sentence, posting_sentence, shortfall_sentence
-from netpipe.render.sentences import (
-    answer,
-    begun_sentence,
-    begun_together,
-    doubts,
-    ending_doubts,
-    is_floor,
-    largest_losses,
-    launch_sentence,
-    listed,
-    loss_sentence,
-    measured,
-    modes_sentence,
-    state_sentences,
-    when,
-    where,
-)
-from netpipe.render.units import span_text
+from netpipe.render.words import answer, measured, when, where
+from netpipe.units import counted, listed, span_text
 
-MOST_MODES = 12  # curves whose modes are named; the plot of the distribution says it of all
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write(run: Run, path: Path, title: str | None = None) -> None:
+def write(reading: Reading, path: Path, title: str | None = None) -> None:
     """Writes the report. Raises OSError from the file system."""
-    path.write_text(page(run, title), encoding="utf-8")
+    path.write_text(page(reading, title), encoding="utf-8")
 
 
-def page(run: Run, title: str | None = None) -> str:
+def page(reading: Reading, title: str | None = None) -> str:
     """The report as one text."""
     import jinja2
     from plotly.offline import get_plotlyjs
@@ -73,21 +50,27 @@ def page(run: Run, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn = plots(run)
-    draws = bool(drawn.data["curves"] or drawn.data["panels"] or drawn.data["yardsticks"])
+    drawn = plots(reading)
+    judgement = judge(reading)
+    data = drawn.data | {
+        "findings": msgspec.to_builtins(judgement.findings),
+        "skipped_rules": msgspec.to_builtins(judgement.skipped),
+    }
+    draws = bool(data["curves"] or data["panels"] or data["yardsticks"])
     return environment.get_template("report.html").render(
-        _content(run, title),
-        sections=sections(run, drawn),
+        _content(reading, title, judgement),
+        findings=page_findings.section(judgement, several_hosts=len(reading.hosts) > 1),
+        sections=sections(reading, drawn),
         figures=list(drawn.headings.items()),
         panels_of=drawn.placed,
-        # These stand in the page as they are: the template marks them so.
+        # The template marks these as safe: they go into the page unescaped.
         css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
         # A closing tag inside a string of the library would end its script.
         plotly=get_plotlyjs().replace("</script", "<\\/script") if draws else "",
         draws=draws,
-        data=safe_json(drawn.data),
-        drawn=drawn.data,
+        data=safe_json(data),
+        drawn=data,
     )
 
 
@@ -99,53 +82,42 @@ def safe_json(value: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _content(run: Run, title: str | None) -> dict[str, Any]:
-    found = curves(run)
-    summaries = tuple(map(summarise, found))
-    lost = losses(run)
-    seen = states(run)
-    several = len({curve.pattern for curve in found}) > 1
+def _content(reading: Reading, title: str | None, judgement: Judgement) -> dict[str, Any]:
+    run, found, summaries, lost = reading.run, reading.curves, reading.summaries, reading.losses
+    several = len(reading.patterns) > 1
     skipped, errors = page_tables.problem_tables(run)
     thin, shown = page_tables.thinned(found)
-    # Of a pattern with many settings the first one stands for all where the answer is.
-    many = [list(family.members) for family in families(run) if len(family.members) > 2]
-    later = {pattern for members in many for pattern in members[1:]}
+    # Of a pattern with many settings the answer shows the first; the others are folded.
+    many = [list(settings.values) for settings in reading.pattern_settings if len(settings.values) > 2]
+    folded = {pattern for patterns in many for pattern in patterns[1:]}
     words = {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
     layers = [
-        (layer, summary.pattern not in later)
-        for layer, summary in zip(_layers(summaries, several, words), summaries, strict=True)
+        (layer, summary.pattern not in folded)
+        for layer, summary in zip(_layers(reading, several, words), summaries, strict=True)
     ]
+    opened = reading.openings
     return {
-        "title": title or _title(run),
-        "measured": measured(run),
-        "alarms": [doubt.what + "." for doubt in ending_doubts(run)],
+        "title": title or _title(reading),
+        "measured": measured(reading),
+        "alarms": [finding.what for finding in judgement.findings if finding.rule == "incomplete-run"],
         "when": when(run),
         "largest": largest_losses(lost),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
-        "loggp": loggp_table.page_table(loggp(run)),
-        "loggp_remark": loggp_table.REMARK,
-        "openings": page_table(opened) if (opened := openings(run)) else None,
+        "loggp": loggp.table(reading.loggp),
+        "loggp_remark": REMARK,
+        "openings": openings.table(opened) if opened else None,
         "openings_remark": remark(opened),
-        "summary": page_tables.summary_table(summaries, several),
+        "summary": page_tables.summary_table(reading, several),
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(lost),
-        "doubts": doubts(run, summaries, lost, seen),
-        "postings": [posting_sentence(one) for one in posting(run)],
-        "shortfalls": [shortfall_sentence(shortfall) for shortfall in shortfalls(run)],
-        "floors": [sentence for floor in floors(run) if (sentence := floor_sentence(floor))],
-        "states": state_sentences(seen),
-        "launches": [launch_sentence(spread) for spread in launches(run)],
-        "begun": [begun_sentence(begun) for begun in begun_together(found)],
-        "modes": [f"{one.variant} ({one.pattern}) {modes_sentence(one)}" for one in several_modes(run)][
-            :MOST_MODES
-        ],
+        "states": state_sentences(reading.states),
         "thin": thin,
         "points": [
             (
                 f"{curve.variant}, {curve.pattern}" if several else curve.variant,
                 _state_of(summary),
-                page_tables.point_table(curve),
+                page_tables.point_table(curve, rated=not reading.is_idle(curve.variant)),
             )
             for curve, summary in zip(shown, summaries, strict=True)
         ],
@@ -155,32 +127,31 @@ def _content(run: Run, title: str | None) -> dict[str, Any]:
         "environments": page_tables.environment_tables(run),
         "skipped": skipped,
         "errors": errors,
-        "about": _about(run),
+        "about": _about(reading),
     }
 
 
-def _title(run: Run) -> str:
-    names = [curve.variant for curve in curves(run)] or [opening.variant for opening in openings(run)]
-    variants = list(dict.fromkeys(name for name in names if not is_floor(name)))
+def _title(reading: Reading) -> str:
+    run = reading.run
+    names = [curve.variant for curve in reading.curves] or [opening.variant for opening in reading.openings]
+    variants = list(dict.fromkeys(name for name in names if not reading.is_idle(name)))
     what = listed(variants) if len(variants) <= 6 else f"{len(variants)} layers"
     host = next((e.host for e in run.environments if e.host), run.header.host if run.header else None)
     return f"{what or 'A run without points'}{f' on {host}' if host else ''}"
 
 
-def _layers(
-    summaries: Sequence[Summary], several: bool, loss_of: dict[tuple[str, str], str]
-) -> list[dict[str, Any]]:
-    """A line for each curve, with the colour that it has in the plots."""
+def _layers(reading: Reading, several: bool, loss_of: dict[tuple[str, str], str]) -> list[dict[str, Any]]:
+    """A line for each curve, with its colour in the plots."""
     colors: dict[str, int] = {}
     made = []
-    for summary in summaries:
-        floor = is_floor(summary.variant)
-        color = None if floor else style(colors.setdefault(summary.variant, len(colors)), 0)[0]
+    for summary in reading.summaries:
+        idle = reading.is_idle(summary.variant)
+        color = None if idle else style(colors.setdefault(summary.variant, len(colors)), 0)[0]
         made.append(
             {
                 "name": f"{summary.variant}, {summary.pattern}" if several else summary.variant,
                 "color": color,
-                "answer": answer(summary),
+                "answer": answer(summary, idle),
                 "loss": loss_of.get((summary.variant, summary.pattern)),
             }
         )
@@ -188,14 +159,15 @@ def _layers(
 
 
 def _state_of(summary: Summary) -> str:
+    points = counted(summary.points, "point")
     if summary.converged is None or summary.converged == summary.points:
-        return f"{summary.points} points"
-    return f"{summary.points} points, {summary.points - summary.converged} not converged"
+        return points
+    return f"{points}, {summary.points - summary.converged} not settled"
 
 
-def _about(run: Run) -> list[tuple[str, str]]:
+def _about(reading: Reading) -> list[tuple[str, str]]:
     """What identifies the run."""
-    header = run.header
+    run, header = reading.run, reading.run.header
     lines = [
         ("run", header.run if header else None),
         ("measured by", f"netpipe {header.netpipe}" if header and header.netpipe else None),

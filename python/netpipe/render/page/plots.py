@@ -11,19 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netpipe.reading.curves import Spot
+from netpipe.reading import Reading
+from netpipe.reading.curves import CurvePoint
 from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
-from netpipe.reading.sweeps import families
-from netpipe.records import Run
 from netpipe.render import figures
 from netpipe.render.drawing.picture import Axis, Distribution, Line, Map, NothingToDraw, Panel, Picture, View
 from netpipe.render.drawing.scope import Member, Scope
 from netpipe.render.drawing.ticks import SCALE, tick_text, ticks
-from netpipe.render.figures.distribution import MOST_BUCKETS, of_spot
+from netpipe.render.figures.distribution import MOST_BUCKETS, of_point
 from netpipe.render.palette import DARK, DASHES, LIGHT, style
-from netpipe.render.sentences import interval, share_text
-from netpipe.render.units import percent_text, rate_text, size_text, time_text
+from netpipe.units import limits_text, percent_text, rate_text, share_text, size_text, time_text
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
 BYTES_A_BUCKET = 14
@@ -43,9 +41,9 @@ class Plots:
         return [placed for _, placed in self.sections.get(section, [])]
 
 
-def plots(run: Run) -> Plots:
+def plots(reading: Reading) -> Plots:
     """Everything that the page draws: every figure that has data and that no other figure stands for."""
-    scope = Scope((run,))
+    scope = Scope((reading,))
     found: list[tuple[figures.Figure, Panel]] = []
     for one in figures.every():
         if one.part_of:
@@ -59,7 +57,7 @@ def plots(run: Run) -> Plots:
         for one, panel in found
         if one.section == CURVES and isinstance(view := panel.views[0], Picture)
     }
-    members = [member for member in scope.members if member.spots()]
+    members = [member for member in scope.members if member.points()]
     order = {(member.variant, member.pattern): place for place, member in enumerate(members)}
     data: list[dict[str, Any]] = []
     sections: dict[str, list[tuple[Panel, Placed]]] = {}
@@ -75,7 +73,7 @@ def plots(run: Run) -> Plots:
             "palette": {"light": LIGHT, "dark": DARK},
             "curves": _curves(scope, members),
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
-            "hover": [{str(s.size_bytes): _spot_text(s) for s in member.spots()} for member in members],
+            "hover": [{str(at.size_bytes): _hover(at) for at in member.points()} for member in members],
             "lossHover": _loss_hover(scope, order),
             "histograms": _histograms(scope, members),
             "yardsticks": [view_data(view) for view in machine],
@@ -91,12 +89,14 @@ def plots(run: Run) -> Plots:
 
 def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
     base = {
-        pattern: family.name for run in scope.runs for family in families(run) for pattern in family.members
+        pattern: settings.name
+        for reading in scope.readings
+        for pattern, settings in reading.settings_of.items()
     }
     return [
         {
             "label": scope.label(member),
-            **_look(scope.color(member.variant), scope.dash(member.source, member.pattern)),
+            **_look(scope.color(member.variant), scope.dash(member.reading, member.pattern)),
             "group": base.get(member.pattern, member.pattern),
         }
         for member in members
@@ -141,24 +141,26 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
     }
 
 
-def _spot_text(spot: Spot) -> list[str]:
+def _hover(at: CurvePoint) -> list[str]:
     """The lines of the box beside a point."""
-    time = spot.time_ns
-    lines = [f"{size_text(spot.size_bytes)}: {time_text(time.value)}"]
+    time = at.time_ns
+    lines = [f"{size_text(at.size_bytes)}: {time_text(time.value)}"]
     if time.known:
-        lines.append(f"95 %: {interval(time, time_text)} (±{percent_text(time.half_width)})")
-    if spot.rate_bytes_per_s is not None:
-        lines.append(rate_text(spot.rate_bytes_per_s.value))
-    slow = [point.p99_ns for point in spot.points if point.p99_ns is not None]
+        lines.append(
+            f"95 %: {limits_text(time.low, time.high, time_text)} (±{percent_text(time.half_width)})"
+        )
+    if at.rate_bytes_per_s is not None:
+        lines.append(rate_text(at.rate_bytes_per_s.value))
+    slow = [point.p99_ns for point in at.by_launch if point.p99_ns is not None]
     if slow:
         lines.append(f"p99 {time_text(max(slow))}")
-    if spot.converged is False:
-        lines.append("not converged")
+    if at.converged is False:
+        lines.append("not settled")
     return lines
 
 
 def _loss_hover(scope: Scope, order: dict[tuple[str, str], int]) -> list[dict[str, list[str]]]:
-    lost = {(loss.variant, loss.pattern): loss for source in scope.sources for loss in source.losses}
+    lost = {(loss.variant, loss.pattern): loss for reading in scope.readings for loss in reading.losses}
     return [_loss_texts(lost.get(key)) for key in order]
 
 
@@ -167,7 +169,9 @@ def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
     for size in loss.sizes if loss else ():
         texts[str(size.size_bytes)] = [
             f"{size_text(size.size_bytes)}: {share_text(size.kept.value)} kept",
-            f"95 %: {interval(size.kept, share_text)}" if size.times.known else "too few samples to compare",
+            f"95 %: {limits_text(size.kept.low, size.kept.high, share_text)}"
+            if size.times.known
+            else "too few samples to compare",
             f"{time_text(size.added_ns.value)} added",
         ]
     return texts
@@ -247,16 +251,16 @@ def rounded(value: float) -> float:
 
 def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
     """By curve and size, in as many buckets as the page has room for. At the typical sizes with their modes."""
-    number = sum(spot.points[0].histogram is not None for member in members for spot in member.spots())
+    number = sum(at.by_launch[0].histogram is not None for member in members for at in member.points())
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
     buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
     found = []
     for member in members:
-        typical = typical_sizes(spot.size_bytes for spot in member.spots())
-        run, color = member.source.run, scope.color(member.variant)
+        typical = typical_sizes(at.size_bytes for at in member.points())
+        reading, color = member.reading, scope.color(member.variant)
         drawn = {
-            str(spot.size_bytes): of_spot(run, spot, "", color, spot.size_bytes in typical, buckets)
-            for spot in member.spots()
+            str(at.size_bytes): of_point(reading, at, "", color, at.size_bytes in typical, buckets)
+            for at in member.points()
         }
         found.append({size: _distribution(one) for size, one in drawn.items() if one is not None})
     return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the report: a header with the unit of each column, and cells as text. Where a column has one
-unit, all its numbers have as many decimals, so that it can be read from top to bottom.
+"""The tables of the report: a header with the unit of each column, and cells as text. In a column with one unit all
+numbers have the same number of decimals, so that it reads well from top to bottom.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from netpipe.reading.curves import Curve, Spot
+from netpipe.findings.skipped import left_out
+from netpipe.reading import Reading
+from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
-from netpipe.reading.summary import Summary
 from netpipe.records import Run
-from netpipe.render.sentences import is_floor, left_out, sizes_text
-from netpipe.render.units import TIME_STEPS, UNKNOWN, digits, size_text, time_text, times_text
+from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text
 
 THIN = "\u202f"  # between thousands
 TO = " \u2013 "  # between the limits of an interval
@@ -33,7 +33,7 @@ class Column:
 class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    faint: tuple[bool, ...] = ()  # rows that are to be distrusted
+    faint: tuple[bool, ...] = ()  # rows of points that did not settle
 
 
 def fixed(number: float | None, places: int = 0, step: float = 1.0) -> str:
@@ -42,7 +42,7 @@ def fixed(number: float | None, places: int = 0, step: float = 1.0) -> str:
 
 
 def time_unit_for(values_ns: Iterable[float]) -> tuple[float, str]:
-    """The unit in which the shortest of the times is no fraction."""
+    """The largest unit in which the shortest of the times is at least 1."""
     least = min(values_ns, default=0.0)
     return next(((step, unit) for step, unit in TIME_STEPS if least >= step), (1.0, "ns"))
 
@@ -54,7 +54,7 @@ def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
 
 
 def _time_limits(estimate: Estimate | None) -> str:
-    """In the unit of the value, which stands beside them; each with its own where they go far beyond."""
+    """In the unit of the value, which stands beside them; each with its own unit if they go far beyond."""
     step = next((step for step, _ in TIME_STEPS if estimate and abs(estimate.value) >= step), 1.0)
     if estimate and max(abs(estimate.low), abs(estimate.high)) >= 1000 * step:
         return _limits(estimate, time_text)
@@ -65,11 +65,9 @@ def _words(*names: str) -> list[Column]:
     return [Column(name, left=True) for name in names]
 
 
-# --------------------------------------------------------------------------------------------- summary and
-# losses
-
-
-def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table:
+def summary_table(reading: Reading, several_patterns: bool) -> Table:
+    """A row for each curve."""
+    summaries = reading.summaries
     verified = any(summary.verified for summary in summaries)
     sizes = {summary.latency_size_bytes for summary in summaries}
     one_size = sizes.pop() if len(sizes) == 1 else None
@@ -83,11 +81,11 @@ def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table
         Column("half from"),
         Column("90 % from"),
     ]
-    columns += [Column("converged"), *([Column("verified")] if verified else [])]
+    columns += [Column("settled"), *([Column("verified")] if verified else [])]
     rows = []
     for s in summaries:
-        # Nothing is moved there: its rate is none.
-        peak = s.peak_bytes_per_s.scaled(8e-9) if s.peak_bytes_per_s and not is_floor(s.variant) else None
+        rated = s.peak_bytes_per_s if not reading.is_idle(s.variant) else None
+        peak = rated.scaled(8e-9) if rated else None
         row = [s.variant, *([s.pattern] if several_patterns else [])]
         row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
         row += [] if one_size else [size_text(s.latency_size_bytes)]
@@ -103,6 +101,7 @@ def summary_table(summaries: Sequence[Summary], several_patterns: bool) -> Table
 
 
 def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
+    """A row for each loss."""
     sizes = {loss.small.size_bytes for loss in losses if loss.small}
     one_size = sizes.pop() if len(sizes) == 1 else None
     columns = _words("layer", "against", *(["pattern"] if several_patterns else []), "adds")
@@ -133,7 +132,7 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
 
 
 def loss_sizes_table(losses: Sequence[Loss]) -> Table:
-    """Throughput kept at every size, two columns for each layer."""
+    """The throughput kept at every size, two columns for each layer."""
     kept = [{size.size_bytes: size.kept.scaled(100) for size in loss.sizes} for loss in losses]
     columns = [Column("size", "B")]
     for loss in losses:
@@ -148,31 +147,26 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-# --------------------------------------------------------------------------------------------------------
-# points
-
-
-MOST_POINTS = 6000  # in tables; beyond it a report could no longer be mailed
+MOST_POINTS = 6000  # in tables; with more the report would be too large to mail
 
 
 def thinned(found: Sequence[Curve]) -> tuple[bool, tuple[Curve, ...]]:
-    """The curves as the tables show them, and whether of a very large run only powers of two are left."""
-    number = sum(len(spot.points) for curve in found for spot in curve.spots)
+    """Whether the run is so large that its tables show only powers of two, and the curves as the tables show them."""
+    number = sum(len(point.by_launch) for curve in found for point in curve.points)
     if number <= MOST_POINTS:
         return False, tuple(found)
 
-    def kept(curve: Curve) -> tuple[Spot, ...]:
-        return tuple(spot for spot in curve.spots if spot.size_bytes & (spot.size_bytes - 1) == 0)
+    def kept(curve: Curve) -> tuple[CurvePoint, ...]:
+        return tuple(point for point in curve.points if point.size_bytes & (point.size_bytes - 1) == 0)
 
-    return True, tuple(replace(curve, spots=kept(curve)) for curve in found)
+    return True, tuple(replace(curve, points=kept(curve)) for curve in found)
 
 
-def point_table(curve: Curve) -> Table:
+def point_table(curve: Curve, rated: bool = True) -> Table:
     """Every point of a curve, launch by launch."""
-    points = [point for spot in curve.spots for point in spot.points]
+    points = [record for point in curve.points for record in point.by_launch]
     several = len({point.launch for point in points}) > 1
     verified = any(point.verified_bytes for point in points)
-    rated = not is_floor(curve.variant)
     rates = [p.bytes_per_s * 8 if p.bytes_per_s else None for p in points]
     time_step, time_unit = time_unit_for(p.median_ns for p in points)
     columns = [Column("size", "B"), *([Column("launch")] if several else [])]
@@ -200,13 +194,8 @@ def point_table(curve: Curve) -> Table:
     return Table(tuple(columns), tuple(rows), tuple(point.converged is False for point in points))
 
 
-# --------------------------------------------------------------------------------------- plan and environment
-
-
 def plan_table(run: Run) -> Table:
-    """What was asked for, with the defaults, a line for each setting; where launches differ, each says which
-    it is of.
-    """
+    """What was asked for, defaults included, a row for each setting; if launches differ, the row names the launches."""
     said: dict[tuple[str, str], list[str]] = {}
     for plan in run.plans:
         fields = plan.fields()
@@ -235,7 +224,7 @@ def options_table(run: Run) -> Table:
 
 
 def settings_table(run: Run) -> Table:
-    """The settings as they really were, by rank; and what the layers counted."""
+    """The settings in force, by rank; and the counters of the layers."""
     several = len({opened.launch for opened in run.variants}) > 1
     found: dict[tuple[str, str, str], dict[str, None]] = {}  # the ranks are an ordered set
 
@@ -259,9 +248,7 @@ def settings_table(run: Run) -> Table:
 
 
 def environment_tables(run: Run) -> list[tuple[str, Table]]:
-    """A table for each host: dotted names and values, without the spoilers. Ranks and launches with other
-    facts have their own.
-    """
+    """A table for each host: dotted names and values. Ranks and launches with different facts have their own."""
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for environment in run.environments:
         facts = {name: value for name, value in environment.facts.items() if name != "spoilers"}
@@ -272,7 +259,7 @@ def environment_tables(run: Run) -> list[tuple[str, Table]]:
 
 
 def flattened(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts as lines of (dotted name, text). Lists of simple things become one text."""
+    """Nested facts as lines of (dotted name, text). A list of plain values becomes one text."""
     if isinstance(value, dict):
         inner = [(f"{prefix}.{key}" if prefix else str(key), item) for key, item in value.items()]
         return [line for name, item in inner for line in flattened(item, name)]
@@ -292,7 +279,7 @@ def _text(value: Any) -> str:
 
 
 def problem_tables(run: Run) -> tuple[Table, Table]:
-    """(skipped, errors), each line once."""
+    """(skipped, errors), without duplicates."""
 
     def size(size_bytes: int | None) -> str:
         return UNKNOWN if size_bytes is None else size_text(size_bytes)

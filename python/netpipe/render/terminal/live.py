@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress for people, on standard error. On a terminal a table that is drawn anew between the passes and never
-during one: there is no thread that would disturb the measurement. Elsewhere plain lines, not more than one in LINE_S.
+"""Progress for people, on standard error. On a terminal it is a table that is drawn between the passes and never during
+one: no thread disturbs the measurement. Elsewhere it is plain lines, at most one in LINE_S.
+
+A point is *sampled* when it has at least one sample, and *settled* when it has reached the target, during a run and
+after it.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.launch.events import Pass, Ready
-from netpipe.render.units import percent_text, rate_text, span_text, time_text
+from netpipe.units import counted, percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 LINE_S = 2.0
 SPARK_COLUMNS = 16
+WIDE_COLUMNS = 100  # from this width of the terminal on there is room for sparks
 LATENCY_BYTES = 8
+
+Key = tuple[str, str, int]  # variant, pattern, size in bytes
 
 
 class Display(Protocol):
@@ -32,7 +38,7 @@ class Display(Protocol):
 
 
 class Silent:
-    """--quiet: what went wrong is all that is said."""
+    """--quiet: only errors."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -48,6 +54,43 @@ class Silent:
         pass
 
 
+class Counts:
+    """The points of one launch that are sampled, and those that are settled."""
+
+    def __init__(self) -> None:
+        self._launch = -1
+        self.sampled: set[Key] = set()
+        self.settled: set[Key] = set()
+
+    def add(self, progress: Progress) -> None:
+        from netpipe.records import Point, Sample
+
+        for _, record in progress.lines:
+            if isinstance(record, (Sample, Point)):
+                if record.launch != self._launch:
+                    self._launch = record.launch
+                    self.sampled.clear()
+                    self.settled.clear()
+                key = (record.variant, record.pattern, record.size_bytes)
+                self.sampled.add(key)
+                if isinstance(record, Point) and record.converged:
+                    self.settled.add(key)
+
+    def text(self, total: int) -> str:
+        """12 points: 10 sampled, 3 settled"""
+        return f"{counted(total, 'point')}: {len(self.sampled)} sampled, {len(self.settled)} settled"
+
+
+def elapsed_text(event: Pass) -> str:
+    """27 of at most 41 s"""
+    if event.left_s is None:
+        return span_text(event.elapsed_s)
+    whole = span_text(event.elapsed_s + event.left_s)
+    elapsed = span_text(event.elapsed_s)
+    number, _, unit = elapsed.rpartition(" ")
+    return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of at most {whole}"
+
+
 class Lines:
     """Where there is no terminal."""
 
@@ -55,19 +98,25 @@ class Lines:
         self._say = say
         self._clock = clock
         self._said_at: float | None = None
+        self._counts = Counts()
 
     def show(self, progress: Progress) -> None:
+        self._counts.add(progress)
         if progress.note:
             self._say(progress.note)
         event = progress.event
-        if isinstance(event, Ready):
+        if isinstance(event, Ready) and event.variants:
             self._say(
-                f"{event.variants} variants, {event.points} points, at most {span_text(event.budget_s)}"
+                f"{counted(event.variants, 'variant')}, {counted(event.points or 0, 'point')}, "
+                f"at most {span_text(event.budget_s)}"
             )
-        elif isinstance(event, Pass) and (self._said_at is None or self._clock() - self._said_at >= LINE_S):
+        elif (
+            isinstance(event, Pass)
+            and event.total
+            and (self._said_at is None or self._clock() - self._said_at >= LINE_S)
+        ):
             self._said_at = self._clock()
-            left = f", at most {span_text(event.left_s)} left" if event.left_s is not None else ""
-            self._say(f"{event.done} of {event.total} points after {span_text(event.elapsed_s)}{left}")
+            self._say(f"{elapsed_text(event)}, {self._counts.text(event.total)}")
 
     def say(self, sentence: str) -> None:
         self._say(sentence)
@@ -77,13 +126,13 @@ class Lines:
 
 
 class Estimates:
-    """What is known of each size so far: its point, else the median of its samples, else the last of the warm-up."""
+    """The best known time of each size: its point, else the median of its samples, else the last warm-up sample."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, str, int], float] = {}
-        self._samples: dict[tuple[str, str, int], list[float]] = {}
-        self._medians: dict[tuple[str, str, int], float] = {}
-        self.points: dict[tuple[str, str, int], Point] = {}
+        self._first: dict[Key, float] = {}
+        self._samples: dict[Key, list[float]] = {}
+        self._medians: dict[Key, float] = {}
+        self.points: dict[Key, Point] = {}
 
     def add(self, record: AnyRecord) -> None:
         from netpipe.records import Point, Sample
@@ -97,7 +146,7 @@ class Estimates:
         elif isinstance(record, Point):
             self.points[record.variant, record.pattern, record.size_bytes] = record
 
-    def time_ns(self, key: tuple[str, str, int]) -> float | None:
+    def time_ns(self, key: Key) -> float | None:
         point = self.points.get(key)
         if point is not None:
             return point.median_ns
@@ -117,21 +166,24 @@ class LiveTable:
 
         self._plan = plan
         self._estimates = Estimates()
-        self._done: dict[tuple[str, str], set[int]] = {}
+        self._counts = Counts()
         self._no_rate: set[str] = set()
+        self._skipped: set[tuple[str, str]] = set()  # whole curves
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis")
         self._live.start()
 
     def show(self, progress: Progress) -> None:
-        from netpipe.records import Point, Variant
+        from netpipe.reading.layers import is_idle
+        from netpipe.records import Skipped, Variant
 
+        self._counts.add(progress)
         for _, record in progress.lines:
             self._estimates.add(record)
-            if isinstance(record, Point):
-                self._done.setdefault((record.variant, record.pattern), set()).add(record.size_bytes)
-            elif isinstance(record, Variant) and record.module == "null":
+            if isinstance(record, Variant) and is_idle(record):
                 self._no_rate.add(record.variant)
+            elif isinstance(record, Skipped) and record.pattern and record.size_bytes is None:
+                self._skipped.add((record.variant, record.pattern))
         if progress.note:
             self.say(progress.note)
         self._live.update(self._drawn(progress), refresh=True)
@@ -147,10 +199,7 @@ class LiveTable:
     def _drawn(self, progress: Progress) -> RenderableType:
         from rich.console import Group
 
-        parts: list[RenderableType] = [self._table(), ""]
-        parts += self._machine(progress)
-        parts.append(self._bar(progress))
-        return Group(*parts)
+        return Group(self._table(), "", *self._machine(progress), *self._bar(progress))
 
     def _table(self) -> Rows:
         from netpipe.render.terminal.summary import Rows, spark
@@ -158,71 +207,75 @@ class LiveTable:
         sizes = self._plan.sizes
         small = LATENCY_BYTES if LATENCY_BYTES in sizes else min(sizes)
         several = len(self._plan.patterns) > 1
+        wide = self._console.width >= WIDE_COLUMNS
         made = Rows(
             ("", "name"),
             (f"time for {small} B", "right"),
             ("", "right"),
             ("best rate", "right"),
-            ("points", "right"),
-            ("", "left"),
+            ("sampled", "right"),
+            ("settled", "right"),
+            *([("", "left")] if wide else []),
         )
         for planned in self._plan.variants:
             for pattern in self._plan.patterns:
                 curve = (planned.variant, pattern)
-                times = [(size, self._estimates.time_ns((*curve, size))) for size in sizes]
-                rates = [size / ns * 1e9 if ns else None for size, ns in times]
-                best = max((rate for rate in rates if rate), default=None)
+                if curve in self._skipped:
+                    continue
+                keys = [(*curve, size) for size in sizes]
+                times = [self._estimates.time_ns(key) for key in keys]
+                moved = planned.variant not in self._no_rate
+                rates = [
+                    size / ns * 1e9 if ns and moved else None for size, ns in zip(sizes, times, strict=True)
+                ]
                 point = self._estimates.points.get((*curve, small))
                 half = point.half_width if point else None
-                moved = planned.variant not in self._no_rate
                 made.add_row(
                     f"{planned.variant} {pattern}" if several else planned.variant,
-                    time_text(dict(times)[small]),
+                    time_text(times[sizes.index(small)]),
                     f"± {percent_text(half)}" if half is not None else "",
-                    rate_text(best if moved else None),
-                    f"{len(self._done.get(curve, ()))}/{len(sizes)}",
-                    spark(rates, SPARK_COLUMNS) if moved else "",
+                    rate_text(max((rate for rate in rates if rate), default=None)),
+                    f"{len(self._counts.sampled.intersection(keys))}/{len(sizes)}",
+                    str(len(self._counts.settled.intersection(keys))),
+                    *([spark(rates, SPARK_COLUMNS) if moved else ""] if wide else []),
                 )
         return made
 
     def _machine(self, progress: Progress) -> list[RenderableType]:
-        """That the machine changes under the run is said when it happens."""
+        """A change of the machine under the run is shown when it happens."""
         from rich.text import Text
 
+        from netpipe.findings.machine_state import change_sentence
         from netpipe.reading.states import states
-        from netpipe.render.sentences import state_sentences
 
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = Text(
-            state_sentences(seen)[len(seen.changes) - 1], style="yellow", no_wrap=True, overflow="ellipsis"
-        )
-        return [text]
+        text = change_sentence(seen.changes[-1])
+        return [Text(text, style="yellow", no_wrap=True, overflow="ellipsis")]
 
-    def _bar(self, progress: Progress) -> RenderableType:
+    def _bar(self, progress: Progress) -> list[RenderableType]:
+        """The share of the time that has passed, and below it the points."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         event = progress.event
-        grid = Table.grid(padding=(0, 1))
+        share, words, below = 0.0, "opening", ""
+        if isinstance(event, Pass):
+            whole_s = event.elapsed_s + (event.left_s or 0)
+            if event.left_s is not None and whole_s:
+                share = event.elapsed_s / whole_s
+            else:
+                share = event.done / max(1, event.total)
+            words = elapsed_text(event)
+            stage = f"pass {event.number + 1}" if event.number >= 0 else "finding speeds"
+            below = f"{stage}, {self._counts.text(event.total)}"
+        if progress.launch or progress.launches:
+            launches = f"launch {progress.launch + 1} of {progress.launch + 1 + progress.launches}"
+            below = f"{launches}, {below}" if below else launches
+        grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
         grid.add_column(no_wrap=True)
-        grid.expand = True
-        if isinstance(event, Pass):
-            whole = event.elapsed_s + (event.left_s or 0)
-            share = (
-                event.elapsed_s / whole
-                if event.left_s is not None and whole
-                else event.done / max(1, event.total)
-            )
-            stage = f"pass {event.number + 1}" if event.number >= 0 else "finding speeds"
-            words = f"{stage}, {event.done}/{event.total} points"
-            if event.left_s is not None:
-                words += f", at most {span_text(event.left_s)} left"
-        else:
-            share, words = 0.0, "opening"
-        if progress.launch or progress.launches:
-            words = f"launch {progress.launch + 1} of {progress.launch + 1 + progress.launches}, {words}"
         grid.add_row(ProgressBar(total=1.0, completed=share), words)
-        return grid
+        return [grid, Text(below, style="dim", no_wrap=True, overflow="ellipsis")]

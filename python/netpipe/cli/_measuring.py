@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command that measures has in common. Such a command is one file:
+
+    @measuring_command(output="mine.jsonl", plan_options=("timeout",), defaults={"launches": 3})
+    def command(**given: Any) -> int:
+        '''Measure something.'''
+        session = Session(request(given))
+        result = measure(session, given, display(given, session))
+        return result.exit_code
+
+It declares its own options with click.option below the decorator, as any command. The options that are settings of a
+plan come from the worker, with their help and defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.cli._choices import complete_variants
+from netpipe.cli._config import config_option
+from netpipe.failure import INTERRUPTED, Failure
+
+if TYPE_CHECKING:
+    from netpipe.render.terminal.live import Display
+    from netpipe.session import Request, Result, Session
+
+LAUNCHER_OPTIONS = (
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
+    (
+        "launcher",
+        "NAME",
+        "Start processes with srun, or with ssh to the hosts, instead of the library's launcher.",
+    ),
+    ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
+    ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),
+)
+
+
+class MeasuringCommand(click.Command):
+    """A command whose plan options are read from the worker when they are needed: not for `netpipe --help`."""
+
+    def __init__(
+        self, *arguments: Any, plan_options: Collection[str] | None, texts: Mapping[str, str], **keywords: Any
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._wanted = plan_options  # None: all
+        self._texts = texts  # defaults of this command, in place of the worker's
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        known = super().get_params(ctx)
+        key = f"{__name__}.{id(self)}"  # `meta` is shared with the contexts of other commands
+        if key not in ctx.meta:
+            taken = {option for parameter in known for option in parameter.opts}
+            try:
+                ctx.meta[key] = [
+                    option for option in self._plan_options() if not taken.intersection(option.opts)
+                ]
+            except Failure as failure:
+                if not (ctx.resilient_parsing or _asks_for_help(ctx)):
+                    raise
+                ctx.meta[_PROBLEM] = failure.sentence
+                ctx.meta[key] = []
+        front = [one for one in known if isinstance(one, click.Argument) or "--pattern" in one.opts]
+        return [*front, *ctx.meta[key], *(one for one in known if one not in front)]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if problem := ctx.meta.get(_PROBLEM):
+            formatter.write_paragraph()
+            formatter.write_text(f"More options come from netpipe-worker, which cannot be asked: {problem}.")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def _plan_options(self) -> list[click.Option]:
+        from netpipe import native
+
+        return [
+            _option(key, self._texts.get(key["option"], key["default"]))
+            for key in native.keys()["plan_keys"]
+            if key["option"] and not key["repeatable"] and self._wants(key["option"])
+        ]
+
+    def _wants(self, option: str) -> bool:
+        return self._wanted is None or option in self._wanted
+
+
+_ARGUMENTS = f"{__name__}.arguments"
+_PROBLEM = f"{__name__}.problem"
+
+
+def _asks_for_help(ctx: click.Context) -> bool:
+    return not set(ctx.help_option_names).isdisjoint(ctx.meta.get(_ARGUMENTS, ()))
+
+
+def _option(key: Mapping[str, Any], default: str | None) -> click.Option:
+    """One key of a plan as an option. Its text goes to the worker as it is."""
+    text = key["help"].rstrip(".")
+    shown = f"{text}  [{default}]" if default and key["type"] != "yes_no" else f"{text}."
+    if key["type"] == "yes_no":
+        return click.Option([f"--{key['option']}"], is_flag=True, help=shown)
+    metavar = key["metavar"] or key["option"].upper()
+    choices = list(key["choices"])
+    return click.Option(
+        [f"--{key['option']}"],
+        metavar=metavar,
+        help=shown,
+        shell_complete=lambda _ctx, _param, begun: [word for word in choices if word.startswith(begun)],
+    )
+
+
+def measuring_command(
+    *,
+    output: str,
+    plan_options: Collection[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    more: tuple[Callable[[Any], Any], ...] = (),
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Makes a command of a function: VARIANTs, the options of the plan (all, or those named in `plan_options`), of
+    launching and of output, and then `more`, the command's own. `defaults`: texts of plan options, and `launches`.
+    """
+    texts = {key: str(value) for key, value in (defaults or {}).items()}
+    launches = texts.pop("launches", "1")
+
+    def decorate(function: Callable[..., int]) -> click.Command:
+        own = [
+            click.argument("variants", nargs=-1, metavar="[VARIANT]...", shell_complete=complete_variants),
+            *more,
+            *(click.option(f"--{name}", metavar=what, help=text) for name, what, text in LAUNCHER_OPTIONS),
+            click.option(
+                "--launches",
+                type=click.IntRange(1, 10_000),
+                metavar="N",
+                help=f"How often everything is started  [{launches}]",
+            ),
+            click.option(
+                "--module",
+                multiple=True,
+                metavar="FILE",
+                help="Also load this module, from outside the installation; may be repeated.",
+            ),
+            click.option(
+                "-o",
+                "--output",
+                default=output,
+                metavar="FILE",
+                help="The run file; an older run there is renamed. - for standard output, without a file  "
+                f"[{output}]",
+            ),
+            click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+            click.option(
+                "--json", "as_json", is_flag=True, help="Print the records to standard output as they come."
+            ),
+            config_option,
+        ]
+        for decorator in reversed(own):
+            function = decorator(function)
+        return click.command(cls=MeasuringCommand, plan_options=plan_options, texts=texts)(function)
+
+    return decorate
+
+
+def request(given: Mapping[str, Any], settings: Mapping[str, str] | None = None, **fields: Any) -> Request:
+    """The request of a command line. `settings` are defaults, `fields` are fields of the request in place of what the
+    options say.
+    """
+    from netpipe.session import Request
+
+    said = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, False, ())}
+    keys = _plan_keys()
+    plan_settings = {**(settings or {})}
+    for option, value in said.items():
+        if option in keys:
+            plan_settings[keys[option]] = "yes" if value is True else str(value)
+    fields.setdefault("variants", given["variants"])
+    fields.setdefault("launches", said.get("launches", 1))
+    return Request(
+        settings=plan_settings,
+        modules=given["module"],
+        **{name: given[name] for name in ("hosts", "launcher", "launcher_args", "remote_shell")},
+        **fields,
+    )
+
+
+def _plan_keys() -> dict[str, str]:
+    """The key of a plan for each option."""
+    from netpipe import native
+
+    return {key["option"]: key["name"] for key in native.keys()["plan_keys"] if not key["repeatable"]}
+
+
+def to_standard_output(given: Mapping[str, Any]) -> bool:
+    return bool(given["as_json"] or given["output"] == "-")
+
+
+def display(given: Mapping[str, Any], session: Session) -> Display:
+    """How progress is shown: not at all, as a table on a terminal, else in lines."""
+    from netpipe.cli import say
+    from netpipe.render.terminal import live
+
+    if given["quiet"]:
+        return live.Silent(say)
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from netpipe.render.terminal.summary import console
+
+        return live.LiveTable(console(sys.stderr), session.plan)
+    return live.Lines(say)
+
+
+def measure(session: Session, given: Mapping[str, Any], shown: Display, strict: bool = False) -> Result:
+    """Measures with the output options of a command line, and says what became of the files."""
+    from netpipe.cli import say
+    from netpipe.session import Progress
+
+    def watch(progress: Progress) -> None:
+        if to_standard_output(given):
+            sys.stdout.buffer.writelines(line for line, _ in progress.lines)
+            sys.stdout.flush()
+        shown.show(progress)
+
+    output = None if given["output"] == "-" else Path(given["output"])
+    try:
+        for note in session.notes:
+            say(note)
+        result = session.measure(output, watch, strict=strict, argv=click.get_current_context().obj)
+        if result.kept is not None:
+            shown.say(f"the run that was in {output} is now in {result.kept}")
+    finally:
+        shown.close()
+    if result.exit_code == INTERRUPTED:
+        say(f"interrupted; {where(result, given)}")
+    elif output is not None and result.path is None and output.is_file():
+        say(where(result, given))
+    return result
+
+
+def where(result: Result, given: Mapping[str, Any]) -> str:
+    """Where the records are now."""
+    if result.path is not None:
+        return f"what was measured until then is in {result.path}"
+    if given["output"] != "-" and Path(given["output"]).is_file():
+        return f"nothing was measured, and {given['output']} is still the earlier run"
+    return "what was measured until then has been printed" if to_standard_output(given) else "nothing is kept"
+
+
+def print_result(result: Result, given: Mapping[str, Any], last: str) -> None:
+    """The summary and a last sentence; on standard error when standard output has the records."""
+    from netpipe.reading import Reading
+    from netpipe.render.terminal.summary import console, print_summary
+
+    out = console(sys.stderr if to_standard_output(given) else sys.stdout)
+    print_summary(out, Reading(result.run))
+    if result.path is not None:
+        out.print()
+        out.print(f"{last}; netpipe report {result.path} makes a page of it.", soft_wrap=True)

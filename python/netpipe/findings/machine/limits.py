@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits and privileges that keep layers from their fast paths."""
+
+from __future__ import annotations
+
+from netpipe.findings import NOTE, WARNING, Quantity
+from netpipe.findings.machine import Advice, Facts, machine_rule
+from netpipe.units import size_text
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  (where POSIX shared memory is)
+LEAST_LOCKABLE_BYTES = 1 << 30
+LEAST_SHM_BYTES = 256 << 20
+
+
+@machine_rule(
+    "little-lockable-memory",
+    "Little lockable memory",
+    WARNING,
+    needs=("limits.memlock_bytes",),
+    fires={"limits.memlock_bytes": 65536, "network.rdma_device_count": 1},
+    silent={"limits.memlock_bytes": "unlimited", "network.rdma_device_count": 1},
+)
+def locked_memory(facts: Facts) -> Advice | None:
+    """There is an RDMA device, and less than 1 GiB may be locked."""
+    limit = facts.number("limits.memlock_bytes")  # no number: unlimited, or not known
+    if limit is None or limit >= LEAST_LOCKABLE_BYTES or facts.truth("limits.may_lock_memory") is True:
+        return None
+    if not facts.number("network.rdma_device_count"):
+        return None
+    return Advice(
+        f"There is an RDMA device, and a process may lock only {size_text(limit)} of memory: buffers cannot be "
+        f"registered, "
+        "or only small ones.",
+        "ulimit -l unlimited, after a line '* - memlock unlimited' in /etc/security/limits.conf",
+        {"lockable": Quantity(limit, "bytes")},
+    )
+
+
+@machine_rule(
+    "small-dev-shm",
+    "Small /dev/shm",
+    WARNING,
+    needs=("limits.dev_shm_total_bytes",),
+    fires={"limits.dev_shm_total_bytes": 64 << 20},
+    silent={"limits.dev_shm_total_bytes": 1 << 30},
+)
+def small_shm(facts: Facts) -> Advice | None:
+    """It holds less than 256 MiB."""
+    total = facts.number("limits.dev_shm_total_bytes")
+    if total is None or total >= LEAST_SHM_BYTES:
+        return None
+    return Advice(
+        f"{SHARED_MEMORY} holds {size_text(total)}: message libraries that keep their shared memory there fail or fall "
+        "back to slower ways.",
+        "sudo mount -o remount,size=50% /dev/shm"
+        if facts.text("limits.container") == "none"
+        else "docker run --shm-size=1g, or --ipc=host",
+        {"size": Quantity(total, "bytes")},
+    )
+
+
+@machine_rule(
+    "restricted-ptrace",
+    "Restricted ptrace",
+    NOTE,
+    needs=("limits.ptrace_scope",),
+    fires={"limits.ptrace_scope": 1},
+    silent={"limits.ptrace_scope": 1, "limits.may_trace_others": True},
+)
+def ptrace(facts: Facts) -> Advice | None:
+    """`ptrace_scope` is above 0, and there is no privilege to override it."""
+    scope = facts.number("limits.ptrace_scope")
+    if not scope or facts.truth("limits.may_trace_others") is True:
+        return None
+    return Advice(
+        f"The kernel restricts ptrace (ptrace_scope is {scope:.0f}): without consent or privilege no process may read "
+        "another's memory, so many message libraries copy large shared-memory messages twice where one copy (CMA) "
+        "would do.",
+        "sudo sysctl kernel.yama.ptrace_scope=0",
+    )

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine changed while it was measured, according to the yardsticks (METHOD rules 17 and 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import WARNING, Finding, Quantity, again, examples, rule
+from netpipe.reading import Reading
+from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
+from netpipe.records import Run
+from netpipe.units import capital, counted, listed, rate_text, time_text
+
+MOST_CHANGES = 3  # named; the report has all
+
+
+@rule("machine-changed", "Several machine states", needs=("yardsticks",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires if the yardsticks tell more than one state; the worker's tolerances decide (src/sampling/yardstick.h)."""
+    states = reading.states
+    if len(states.states) < 2:
+        return
+    said = state_sentences(states)
+    shown = said if not states.changes else said[: min(len(states.changes), MOST_CHANGES)]
+    more = len(states.changes) - len(shown)
+    if states.changes and more > 0:
+        shown = (*shown, f"There {'was' if more == 1 else 'were'} {counted(more, 'more change')}.")
+    apart = sum(loss.other_state_sizes for loss in reading.losses)
+    if apart:
+        sizes = counted(apart, "size")
+        shown = (
+            *shown,
+            f"{sizes} of two layers {'was' if apart == 1 else 'were'} measured in different states and not compared.",
+        )
+    bounces = [state.bounce_ns for state in states.states if state.bounce_ns is not None]
+    copies = [state.copy_bytes_per_s for state in states.states if state.copy_bytes_per_s is not None]
+    evidence = {
+        "states": Quantity(len(states.states), "states"),
+        "changes": Quantity(len(states.changes), "changes"),
+        "samples_left_out": Quantity(states.left_out_samples, "samples"),
+    }
+    if bounces:
+        evidence["cache_line_bounce"] = Quantity(bounces[0], "ns", min(bounces), max(bounces))
+    if copies:
+        evidence["memory_copy_rate"] = Quantity(copies[0], "bytes/s", min(copies), max(copies))
+    yield Finding(
+        severity=WARNING,
+        what=f"The machine changed during the run. {' '.join(shown)}",
+        evidence=evidence,
+        certainty=(
+            f"States differ by more than {BOUNCE_TOLERANCE:g}× in cache-line bounce or {COPY_TOLERANCE:g}× in copy "
+            f"rate; "
+            "low and high are the extremes over the states."
+        ),
+        cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
+        remedy="compare points of one state only, or measure on a quieter machine",
+        experiment=again(reading),
+    )
+
+
+def state_sentences(states: States) -> tuple[str, ...]:
+    """Everything the yardsticks say: first one sentence for each change, in order of time."""
+    if not states.states:
+        return ("No yardstick was recorded: nothing says whether the machine changed during the run.",)
+    if not states.changes and len(states.states) == 1:
+        return (f"The machine stayed in one state: {_described(states.states[0])}.",)
+    sentences = [change_sentence(change) for change in states.changes]
+    if not states.changes:
+        described = "; ".join(_described(state) for state in states.states)
+        sentences.append(f"The launches saw the machine in {len(states.states)} states: {described}.")
+    if states.mixed_points:
+        sentences.append(
+            f"{counted(states.mixed_points, 'point')} had samples from more than one state: "
+            f"{counted(states.left_out_samples, 'sample')} from the rarer one "
+            f"{'was' if states.left_out_samples == 1 else 'were'} left out."
+        )
+    used = [state for state in states.states if state.points]
+    if len(used) > 1:
+        shares = listed(f"{state.points} in state {state.number}" for state in used)
+        sentences.append(f"The points are in {len(used)} states ({shares}) and are compared only within one.")
+    return tuple(sentences)
+
+
+def _described(state: MachineState) -> str:
+    parts = []
+    if state.bounce_ns is not None:
+        parts.append(f"a cache-line bounce took {time_text(state.bounce_ns)}")
+    if state.copy_bytes_per_s is not None:
+        parts.append(f"memory was copied at {rate_text(state.copy_bytes_per_s)}")
+    if state.wakeup_ns is not None:
+        parts.append(f"waking a blocked process took {time_text(state.wakeup_ns)}")
+    return ", ".join(parts) or "its yardsticks are not known"
+
+
+def change_sentence(change: Change) -> str:
+    """What changed, and when."""
+    before, after = change.before, change.after
+    parts = []
+    if (
+        before.bounce_ns
+        and after.bounce_ns
+        and not alike(before.bounce_ns, after.bounce_ns, BOUNCE_TOLERANCE)
+    ):
+        moved = "apart" if after.bounce_ns > before.bounce_ns else "together"
+        parts.append(
+            f"the cores moved {moved}: a cache-line bounce went from {time_text(before.bounce_ns)} to "
+            f"{time_text(after.bounce_ns)}"
+        )
+    copies = (before.copy_bytes_per_s, after.copy_bytes_per_s)
+    if copies[0] and copies[1] and not alike(copies[0], copies[1], COPY_TOLERANCE):
+        parts.append(f"memory was copied at {rate_text(copies[1])} instead of {rate_text(copies[0])}")
+    text = " and ".join(parts) or f"the machine went from state {before.number} to state {after.number}"
+    place = f" at {change.at_s:.1f} s" if change.at_s is not None else ""
+    launch = f" of launch {change.launch}" if change.launch else ""
+    return f"{capital(text)}{place}{launch}."
+
+
+def fires() -> Run:
+    return examples.run(
+        examples.yardstick(0),
+        examples.yardstick(12.3, state=1, bounce_ns=278),
+        examples.point("tcp", 8, 1000.0),
+    )
+
+
+def silent() -> Run:
+    return examples.run(
+        examples.yardstick(0), examples.yardstick(12.3, bounce_ns=55), examples.point("tcp", 8, 1000.0)
+    )

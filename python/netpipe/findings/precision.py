@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points whose interval is wider than the target (METHOD rule 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from netpipe.findings import AS_RECORDED, NOTE, WARNING, Finding, Quantity, again, examples, rule
+from netpipe.reading import Reading
+from netpipe.records import Run
+from netpipe.units import counted, listed, percent_text, size_text, width_text
+
+MANY = 0.1  # of the points: a larger share is a warning, a smaller one a note
+
+
+@rule("target-missed", "Target missed", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for the whole run. Points of imported runs do not say whether they settled."""
+    summaries = reading.summaries
+    loose = [
+        (summary, summary.points - summary.converged)
+        for summary in summaries
+        if summary.converged is not None and summary.converged < summary.points
+    ]
+    if not loose:
+        return
+    target = next((plan.target for plan in reading.run.plans if plan.target), None)
+    count, points = sum(number for _, number in loose), sum(summary.points for summary in summaries)
+    by_variant: Counter[str] = Counter()
+    for summary, number in loose:
+        by_variant[summary.variant] += number
+    which = listed(f"{variant} {number}" for variant, number in by_variant.items())
+    goal = f" of ±{percent_text(target)}" if target else ""
+    what = f"{count} of {counted(points, 'point')} did not reach the target{goal} ({which})."
+    few = sum(summary.unsure for summary, _ in loose)
+    if few:
+        what += f" {few} of them had too few samples for an interval."
+    worst = max((summary for summary, _ in loose), key=lambda summary: summary.worst_half_width or 0)
+    evidence = {
+        "missed": Quantity(count, "points"),
+        "points": Quantity(points, "points"),
+        **{f"missed by {variant}": Quantity(number, "points") for variant, number in by_variant.items()},
+    }
+    if target:
+        evidence["target"] = Quantity(target, "1")
+    if worst.worst_half_width is not None:
+        place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
+        what += f" The widest interval is {width_text(worst.worst_half_width)}, that of {place}."
+        evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
+    yield Finding(
+        severity=WARNING if count > MANY * points else NOTE,
+        variant=worst.variant,
+        pattern=worst.pattern,
+        size_bytes=worst.worst_size_bytes,
+        what=what,
+        evidence=evidence,
+        certainty=AS_RECORDED,
+        cause="The time for a point was over before its interval was narrow enough.",
+        remedy="a larger --budget, or a quieter machine (netpipe doctor)",
+        experiment=again(reading, "--budget", f"{2 * budget:g}") if (budget := _budget(reading)) else None,
+    )
+
+
+def _budget(reading: Reading) -> float | None:
+    return next((plan.budget_s for plan in reading.run.plans if plan.budget_s), None)
+
+
+def fires() -> Run:
+    return examples.run(examples.point("tcp", 8, 1000.0), examples.point("tcp", 64, 1000.0, half_width=0.04))
+
+
+def silent() -> Run:
+    return examples.run(examples.point("tcp", 8, 1000.0), examples.point("tcp", 64, 1000.0))

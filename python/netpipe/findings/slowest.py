@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank, or one pair of ranks, holds up the others. reading/cells.py has the test and its thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
+from netpipe.reading import Reading
+from netpipe.reading.cells import Slowest
+from netpipe.records import Cell, Run
+from netpipe.units import percent_text, size_text, times_text
+
+
+@rule("slowest-rank", "One rank is slower", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for each curve: the rank or pair that stands out at most sizes."""
+    if not any(point.cells for point in reading.run.points):
+        raise CannotJudge("no pattern timed ranks or pairs apart")
+    for one in reading.slowest:
+        yield Finding(
+            severity=NOTE,
+            variant=one.variant,
+            pattern=one.pattern,
+            size_bytes=one.size_bytes,
+            what=f"{one.variant} {one.pattern}: {_sentence(one)}",
+            evidence={
+                "rank": Quantity(one.rank, "rank"),
+                **({"peer": Quantity(one.peer, "rank")} if one.peer is not None else {}),
+                "slowest_share": Quantity(one.share, "1"),
+                "times_the_others": Quantity(one.times, "1"),
+                "sizes": Quantity(one.sizes, "sizes"),
+            },
+            certainty="Four standard deviations above chance, and a median a tenth above that of the others.",
+            cause="Its processor, its memory or its way to the others is slower, or it has more to do.",
+            remedy="look at where that rank runs (netpipe show, report: settings by rank) and what else runs there",
+        )
+
+
+def _sentence(one: Slowest) -> str:
+    if one.peer is None:
+        who, what = f"rank {one.rank}", "ranks"
+    else:
+        who, what = f"the pair of ranks {one.rank} and {one.peer}", "pairs"
+    sizes = f", and stood out at {one.sizes} of {one.all_sizes} sizes" if one.sizes > 1 else ""
+    return (
+        f"{who} was the slowest of {one.of} {what} in {percent_text(one.share)} of the operations at "
+        f"{size_text(one.size_bytes)}, with {times_text(one.times)} the median of the others{sizes}."
+    )
+
+
+def _ranks(slow_ns: float) -> Run:
+    cells = [Cell(rank=rank, median_ns=1000.0, slowest=50) for rank in range(3)]
+    cells.append(Cell(rank=3, median_ns=slow_ns, slowest=850))
+    return examples.run(examples.point("tcp", 8, 1000.0, pattern="collective", cells=cells))
+
+
+def fires() -> Run:
+    return _ranks(1400.0)
+
+
+def silent() -> Run:
+    return _ranks(1020.0)  # often the last, but by too little to matter

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intel MPI, which is derived from MPICH and has a Hydra of its own."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+from pathlib import Path
+
+from netpipe.failure import UNAVAILABLE, Failure
+from netpipe.libraries import Family, Header, family, launcher
+from netpipe.libraries.mpich import Hydra
+
+NO_PINNING = {"I_MPI_PIN": "0"}  # the worker pins itself
+PMI2_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib64/slurm",
+    "/usr/lib",
+)
+
+
+@launcher
+class IntelHydra(Hydra):
+    """mpiexec.hydra of Intel MPI"""
+
+    name = "intel"
+    title = "Intel MPI"
+    says = r"\bIntel\(R\) MPI"
+    precedence = 1  # it also says that it is HYDRA
+    # mpirun is a script that looks for a batch system first and then starts mpiexec.hydra.
+    programs = ("mpiexec.hydra", "mpiexec", "mpirun")
+    hosts_option = "-machine"
+    unbound = ()
+    environment = NO_PINNING
+
+
+def under_slurm() -> dict[str, str]:
+    """Under srun it must be told where Slurm's PMI library is. Raises Failure (3) where there is none."""
+    return {**NO_PINNING, "I_MPI_PMI_LIBRARY": pmi2_library()}
+
+
+def pmi2_library() -> str:
+    chosen = os.environ.get("I_MPI_PMI_LIBRARY")
+    if chosen:
+        return chosen
+    name = ctypes.util.find_library("pmi2") or "libpmi2.so.0"
+    for folder in PMI2_FOLDERS:
+        if (Path(folder) / name).is_file():
+            return str(Path(folder) / name)
+    raise Failure(
+        UNAVAILABLE,
+        "Intel MPI under srun needs Slurm's libpmi2.so, which was not found (Debian: apt install libpmi2-0); set "
+        "I_MPI_PMI_LIBRARY to its path",
+    )
+
+
+family(
+    Family(
+        name="intel",
+        title="Intel MPI",
+        module="impi",
+        headers=(Header("I_MPI_VERSION", ("I_MPI_VERSION",)),),
+        precedence=1,  # its mpi.h also says that it is MPICH
+        launcher=IntelHydra,
+        interface="pmi2",
+        environment=lambda prefix: {"I_MPI_ROOT": str(prefix)},
+        places=("opt/intel/oneapi/mpi/*/bin",),
+        marker="bin/impi_info",  # installed by pip, its mpicc does not know where it is
+        slurm=under_slurm,
+        has_abi=True,
+    )
+)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPICH, and its launcher Hydra, which libraries derived from MPICH have as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+
+
+@launcher
+class Hydra(Launcher):
+    """mpiexec of MPICH"""
+
+    name = "mpich"
+    title = "MPICH"
+    says = r"\bHYDRA\b"
+    starts = ("pmi2",)
+    hosts_option: ClassVar[str] = "-f"
+    unbound: ClassVar[tuple[str, ...]] = ("-bind-to", "none")  # the worker pins itself
+    environment: ClassVar[Mapping[str, str]] = {}
+
+    def command(self, job: Job) -> Command:
+        argv = [str(job.description.launcher)]
+        if job.remote_shell is not None:
+            argv += ["-launcher", "ssh", "-launcher-exec", str(job.remote_shell)]
+        elif not job.hosts:
+            argv += ["-launcher", "fork"]  # in a batch job too: the ranks run here
+        if job.hosts:
+            lines = [f"{host.name}:{host.ranks}\n" for host in job.hosts]
+            argv += [self.hosts_option, str(job.file("hydra-hosts", "".join(lines)))]
+        # The whole environment: with other hosts -genvlist loses one of the names, whichever happens to be last.
+        argv += [*self.unbound, "-genvall", "-n", str(job.ranks)]
+        return Command((*argv, *job.extra, *job.program), {**job.variables, **self.environment})
+
+
+family(
+    Family(
+        name="mpich",
+        title="MPICH",
+        headers=(Header("MPICH_VERSION", ("MPICH_VERSION",)),),
+        launcher=Hydra,
+        interface="pmi2",
+        has_abi=True,
+    )
+)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open MPI 4 (whose launcher is ORTE) and 5 (PRRTE)."""
+
+from __future__ import annotations
+
+from netpipe.launch.hosts import joined
+from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+
+# In the environment, because the option's place differs between 4 and 5, and some front ends do not know it.
+ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+@launcher
+class OpenMpi(Launcher):
+    """mpirun of Open MPI 4 and 5"""
+
+    name = "openmpi"
+    title = "Open MPI"
+    says = r"\(Open MPI\)|\bOpen MPI\b|\bOpenRTE\b|\bPRRTE\b|\bprte"
+    programs = ("mpirun", "mpiexec")
+
+    def command(self, job: Job) -> Command:
+        recent = job.description.major >= 5
+        # No binding: the worker pins itself. In network namespaces the mpiruns of both hosts would bind to processor 0.
+        argv = [str(job.description.launcher), "-n", str(job.ranks), "--bind-to", "none"]
+        argv += ["--map-by", "slot:OVERSUBSCRIBE"] if recent else ["--map-by", "slot", "--oversubscribe"]
+        for name in job.variables:
+            argv += ["-x", name]
+        if job.hosts:
+            argv += ["--host", joined(job.hosts)]
+        if job.remote_shell is not None and recent:
+            argv += ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", str(job.remote_shell)]
+        elif job.remote_shell is not None:
+            argv += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(job.remote_shell)]
+        return Command((*argv, *job.extra, *job.program), {**ROOT, **job.variables})
+
+
+def flags(version: str) -> tuple[str, ...]:
+    """5 claims to be MPI 3.1 and has these parts of MPI 4."""
+    major = int(version.partition(".")[0] or 0)
+    return ("-DHAVE_PARTITIONED=1", "-DHAVE_PERSISTENT_COLLECTIVES=1") if major >= 5 else ()
+
+
+family(
+    Family(
+        name="openmpi",
+        title="Open MPI",
+        headers=(
+            Header(
+                "OMPI_MAJOR_VERSION", ("OMPI_MAJOR_VERSION", "OMPI_MINOR_VERSION", "OMPI_RELEASE_VERSION")
+            ),
+        ),
+        launcher=OpenMpi,
+        interface="pmix",
+        flags=flags,
+    )
+)

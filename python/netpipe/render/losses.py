@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What layers lose, in sentences: one for each loss, and the layers that cost the most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netpipe.reading.losses import Loss
+from netpipe.units import limits_text, percent_text, share_text, size_text, time_text, times_text
+
+
+def loss_sentence(loss: Loss) -> str:
+    """What a layer loses of the one below, without its name: how much slower it is, and how much it keeps."""
+    parts = []
+    if loss.small is not None:
+        added = loss.small.added_ns.value
+        what = (
+            f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
+            if loss.small.seen
+            else "no difference seen"
+            if loss.small.times.known
+            else "too few samples to compare"
+        )
+        parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
+    if loss.peak is not None and len(loss.sizes) > 1:  # a single size has no peak
+        kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
+        if loss.peak.kept.known:
+            parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
+    text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
+    if loss.waits is not None:
+        text += f" (it waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
+    return text + "."
+
+
+def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Which layer costs most, in latency and in throughput; empty if nothing is lost."""
+    sentences = []
+    several = len({loss.pattern for loss in losses}) > 1
+    slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
+    added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
+    if slowest is not None and added > 0 and slowest.small is not None:
+        what = f" ({slowest.adds})" if slowest.adds else ""
+        limits = limits_text(slowest.small.added_ns.low, slowest.small.added_ns.high, time_text)
+        sentences.append(
+            f"{slowest.variant}{what} adds the most latency: {time_text(added)} ({limits}) over {slowest.below} at "
+            f"{size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}."
+        )
+    narrower = [
+        (loss.peak.kept.value, loss)
+        for loss in losses
+        if loss.peak and loss.peak.seen and len(loss.sizes) > 1
+    ]
+    kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
+    if narrowest is not None and kept < 1 and narrowest.peak is not None:
+        limits = limits_text(narrowest.peak.kept.low, narrowest.peak.kept.high, share_text)
+        sentences.append(
+            f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of the peak of "
+            f"{narrowest.below}{f', with {narrowest.pattern}' if several else ''}."
+        )
+    return tuple(sentences)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and consoles for every command: rows without lines, names that wrap where a reader would break them, numbers
+that are never cut.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.style import StyleType
+from rich.table import Table
+from rich.text import Text
+
+from netpipe.units import TIME_STEPS, UNKNOWN, digits
+
+if TYPE_CHECKING:
+    from netpipe.reading.estimate import Estimate
+
+UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
+GAP = 2  # between columns
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console for this stream (standard output). Respects NO_COLOR, FORCE_COLOR and COLUMNS; without a terminal there
+    are no colours (unless forced), and lines are wide.
+    """
+    stream = stream or sys.stdout
+    narrow = stream.isatty() or "COLUMNS" in os.environ
+    return Console(file=stream, width=None if narrow else UNBOUND_COLUMNS, highlight=False, soft_wrap=False)
+
+
+class Name:
+    """The name of a variant: on one line, or broken after ':', ',' and '=' into as many lines as it takes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(max(map(len, self._pieces())), len(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for piece in self._pieces():
+            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield line("\n".join(lines))
+
+    def _pieces(self) -> list[str]:
+        return re.findall(r"[^:,=]*[:,=]?", self._text)[:-1] or [""]
+
+
+def line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+class Rows(Table):
+    """A table without lines. Columns are (header, kind), by how they give way where there is no room: "right" holds
+    numbers and keeps its width, "left" holds words and is cut. "name" keeps its width as long as the words can give
+    way; then it continues on the next line, because its end is what tells two variants apart.
+    """
+
+    def __init__(self, *columns: tuple[str, str]) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        self._kinds = [kind for _, kind in columns]
+        self._least = [len(header) for header, _ in columns]
+        for header, kind in columns:
+            # A column that may not wrap keeps its width; the others give way.
+            self.add_column(
+                Text(header, no_wrap=True),
+                justify="right" if kind == "right" else "left",
+                no_wrap=kind == "right",
+            )
+
+    def add_row(
+        self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
+    ) -> None:
+        kept: list[RenderableType | None] = []
+        for place, (kind, cell) in enumerate(zip(self._kinds, cells, strict=False)):
+            text = cell.plain if isinstance(cell, Text) else cell if isinstance(cell, str) else ""
+            words = text.split() if kind == "left" else [text]
+            self._least[place] = max([self._least[place], *map(cell_len, words)])
+            kept.append(_cell(kind, cell))
+        super().add_row(*kept, style=style, end_section=end_section)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # Words give way down to their longest word before a name is broken.
+        names_fit = sum(self._least) + GAP * (len(self._least) - 1) <= options.max_width
+        for column, kind in zip(self.columns, self._kinds, strict=True):
+            column.no_wrap = kind == "right" or (kind == "name" and names_fit)
+        yield from super().__rich_console__(console, options)
+
+
+def _cell(kind: str, cell: RenderableType | None) -> RenderableType | None:
+    if not isinstance(cell, str):
+        return cell
+    return Name(cell) if kind == "name" else line(cell)
+
+
+def interval_text(estimate: Estimate | None) -> str:
+    """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none."""
+    if estimate is None:
+        return UNKNOWN
+    step, unit = next(((s, u) for s, u in TIME_STEPS if abs(estimate.value) >= s), (1.0, "ns"))
+    value, low, high = (digits(number / step) for number in (estimate.value, estimate.low, estimate.high))
+    if estimate.low == estimate.high:
+        return f"{value} {unit}"
+    return f"{value} [{low} {high}] {unit}"
+
+
+def spark(rates: Iterable[float | None], width: int) -> str:
+    """Rates by rising size as bars, up to the largest of them; blank if there is none yet."""
+    values = list(rates)
+    top = max((rate for rate in values if rate), default=0.0)
+    if not top:
+        return ""
+    bars = []
+    for bar in range(min(width, len(values))):
+        start = bar * len(values) // min(width, len(values))
+        stop = (bar + 1) * len(values) // min(width, len(values))
+        best = max((rate for rate in values[start:stop] if rate is not None), default=None)
+        bars.append(" " if best is None else SPARKS[min(7, int(best / top * 8))])
+    return "".join(bars)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured, where and when, and what a curve comes to: the same sentences on the terminal, in the report and
+under the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from netpipe.reading import Reading
+from netpipe.reading.summary import Summary
+from netpipe.records import Run
+from netpipe.units import (
+    counted,
+    limits_text,
+    listed,
+    rate_text,
+    size_text,
+    sizes_text,
+    span_text,
+    time_text,
+)
+
+WIDE = 0.05  # a relative half width above this is printed with the number
+
+
+def where(run: Run) -> str | None:
+    """The hosts and their processors, "node17, AMD EPYC 9454"; None if that is not recorded."""
+    hosts = [e.host for e in run.environments if e.host]
+    if not hosts and run.header and run.header.host:
+        hosts = [run.header.host]
+    models = [model for e in run.environments if (model := _model(e.facts))]
+    return ", ".join(dict.fromkeys([*hosts, *models])) or None
+
+
+def _model(facts: dict[str, object]) -> str | None:
+    cpu = facts.get("cpu")
+    model = cpu.get("model") if isinstance(cpu, dict) else None
+    return str(model) if model and not isinstance(model, (dict, list)) else None
+
+
+def when(run: Run) -> str | None:
+    """The start, as "2026-03-01 12:00 UTC"; None if that is not recorded."""
+    if run.header is None or not run.header.started:
+        return None
+    try:
+        started = datetime.fromisoformat(run.header.started.replace("Z", "+00:00"))
+    except ValueError:
+        return run.header.started
+    return f"{started:%Y-%m-%d %H:%M} UTC"
+
+
+def measured(reading: Reading) -> str:
+    """What was measured and where, in one sentence."""
+    run = reading.run
+    if not reading.curves and (opened := reading.openings):
+        libraries = listed(dict.fromkeys(opening.variant for opening in opened))
+        numbers = sorted({opening.ranks for opening in opened})
+        many = counted(numbers[0], "process", "processes")
+        if len(numbers) > 1:
+            many = f"{numbers[0]} to {numbers[-1]} processes"
+        return f"The cost of opening {libraries} with {many}."
+    if not reading.curves:
+        return "No size was finished, so there are no numbers to report."
+    sizes = sorted({point.size_bytes for curve in reading.curves for point in curve.points})
+    patterns = listed(_pattern_names(reading, reading.patterns))
+    starts = len({point.launch for point in run.points})
+    ending = f", in {starts} launches" if starts > 1 else ""
+    place = f" on {where(run)}" if where(run) else ""
+    names = dict.fromkeys(curve.variant for curve in reading.curves)
+    variants = listed([name for name in names if not reading.is_idle(name)] or names)
+    took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
+    return f"{variants} with {patterns} at {sizes_text(sizes)}{ending}{place}{took}."
+
+
+def _pattern_names(reading: Reading, patterns: Iterable[str]) -> list[str]:
+    """A pattern that was measured with many settings is named once: "pingpong with 9 settings of send_offset"."""
+    many = {
+        pattern: f"{settings.name} with {len(settings.values)} settings of {listed(settings.options)}"
+        for settings in reading.pattern_settings
+        if len(settings.values) > 2
+        for pattern in settings.values
+    }
+    return list(dict.fromkeys(many.get(pattern, pattern) for pattern in patterns))
+
+
+def answer(summary: Summary, idle: bool) -> str:
+    """What a curve comes to, without its name. A module that moves nothing has no throughput."""
+    if idle:
+        floor = summary.latency_ns
+        return f"{time_text(floor.value)}: the time of netpipe itself." if floor else "no usable point."
+    parts = []
+    if summary.latency_ns is not None:
+        time = summary.latency_ns
+        loose = time.known and time.half_width > WIDE
+        limits = f" ({limits_text(time.low, time.high, time_text)})" if loose else ""
+        parts.append(f"{time_text(time.value)}{limits} for {size_text(summary.latency_size_bytes)}")
+    if summary.peak_bytes_per_s is not None:
+        peak, size = rate_text(summary.peak_bytes_per_s.value), size_text(summary.peak_size_bytes)
+        parts.append(
+            f"up to {peak} (at {size}; half of it from {size_text(summary.half_size_bytes)})"
+            if summary.points > 1
+            else f"{peak} at {size}"
+        )
+    return ", ".join(parts) + "." if parts else "no usable point."

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure from Python: plan, launch, measure and record, without a terminal.
+
+The commands `netpipe run`, `memory` and `doctor` measure through this module, and so can a notebook, a tuner or a
+suite. A request names variants and patterns as the command line does, and settings by the keys of a plan
+(`netpipe-worker keys`, docs/reference/worker.md):
+
+    >>> from netpipe.session import Request, Session
+    >>> session = Session(Request(["tcp:wait=poll|block"], settings={"sizes": "8,64k", "budget": "1"}))
+    >>> session.variants, session.plan.sizes
+    (['tcp:wait=poll', 'tcp:wait=block'], [8, 65536])
+
+Nothing has been measured so far, but the worker has checked the plan. `measure` takes as long as `session.longest_s` at
+most, writes a run file when it is given one, and returns the run:
+
+    >>> result = session.measure("run.jsonl")
+    >>> result.exit_code, len(result.run.points), str(result.path)
+    (0, 4, 'run.jsonl')
+    >>> sorted({point.variant for point in result.run.points if point.converged})
+    ['tcp:wait=block', 'tcp:wait=poll']
+
+`netpipe.load("run.jsonl")` reads its points as a data frame. An interrupt (Ctrl-C, or "interrupt kernel") ends the
+measurement early, with exit code 130 and what was measured until then. To see more while it measures, pass a function
+as `watch`; it is called with a `Progress` between the passes, never during one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from netpipe import launch, native, version
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
+from netpipe.launch import jobs, token
+from netpipe.launch.hosts import own_address
+from netpipe.launch.interrupt import Interrupt
+from netpipe.launch.lists import expand
+from netpipe.launch.measure import Measurement, Progress, Watch
+from netpipe.launch.plan import Plan
+from netpipe.launch.variants import added, name_of, wants_expansion
+from netpipe.launch.variants import expand as expand_libraries
+from netpipe.records import End, Header, Run
+from netpipe.records import Plan as ResolvedPlan
+from netpipe.run_file import Recording, now
+
+__all__ = ["DEFAULT_VARIANTS", "Progress", "Request", "Result", "Session"]
+
+# Every layer of one host above the one it stands on, with both ways of waiting where a layer above needs the other.
+DEFAULT_VARIANTS = (
+    "null",
+    "memcpy",
+    "shm",
+    "shm:wait=block",
+    "pipe",
+    "unix",
+    "unix:wait=poll",
+    "tcp",
+    "tcp:wait=poll",
+)
+REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, and how. Texts are as on the command line; the worker checks them.
+
+    A variant or pattern with several values of a setting (`tcp:sndbuf=64k|1M`) is several, and `mpi` is every MPI
+    library that was added. No variants: those of `defaults` that are available here, and every added library.
+    """
+
+    variants: Sequence[str] = ()
+    patterns: Sequence[str] = ()  # none: pingpong
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the plan; `sizes` alone implies `schedule` list
+    modules: Sequence[str | os.PathLike[str]] = ()  # files of modules outside the installation
+    launches: int = 1
+    process_counts: Sequence[int] = ()  # each launch measures with each of these numbers of ranks
+    hosts: str | None = None  # "A,B" or "A:2,B:2", for libraries that start processes there
+    launcher: str | None = None  # srun or ssh; none: the library's own
+    launcher_args: str | None = None
+    remote_shell: str | None = None
+    defaults: Sequence[str] = DEFAULT_VARIANTS
+
+
+@dataclass(frozen=True)
+class Result:
+    run: Run
+    exit_code: int  # as of `netpipe run`
+    path: (
+        Path | None
+    )  # of the run file; None: none was asked for, or nothing was measured and an older run was kept
+    kept: Path | None  # the new name of the run that was there before
+
+    @property
+    def unsettled(self) -> int:
+        """Points that did not reach the target."""
+        return sum(point.converged is False for point in self.run.points)
+
+
+class Session:
+    """A checked plan, ready to be measured. Raises Failure: 2 when the request is not valid, 3 when something that it
+    needs is not available here.
+
+    `plan` is the plan as the worker understood it, `answer` all that the worker said about it, and `notes` are
+    sentences about libraries that were left out.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.notes: list[str] = []
+        settings = dict(request.settings)
+        if "sizes" in settings:
+            settings.setdefault("schedule", "list")
+        hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
+        if "ranks" not in settings and (ranks := hosts.ranks()) is not None:
+            settings["ranks"] = str(ranks)
+        if "bind" not in settings and (address := own_address(hosts)) is not None:
+            settings["bind"] = address
+        self._job_settings = jobs.settings(
+            hosts, request.launcher, request.launcher_args, request.remote_shell
+        )
+        variants, settings = self._with_ranks(self._variants(), settings)
+        counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
+        self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
+        self.answers = [
+            native.plan(plan.text()) for plan in self._plans
+        ]  # a fault in any shows before the start
+        self.answer: dict[str, Any] = self.answers[0]
+        self.plan: ResolvedPlan = _resolved(self.answer)
+
+    @property
+    def variants(self) -> list[str]:
+        return [planned.variant for planned in self.plan.variants]
+
+    @property
+    def longest_s(self) -> float | None:
+        """How long the measurement takes at most, in seconds, if the worker can tell."""
+        times = [answer.get("expected_s") for answer in self.answers]
+        return None if None in times else self.request.launches * sum(filter(None, times))
+
+    def measure(
+        self,
+        output: str | os.PathLike[str] | None = None,
+        watch: Watch = lambda _: None,
+        *,
+        strict: bool = False,
+        argv: Sequence[str] = (),
+    ) -> Result:
+        """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
+        measurement without any result leaves it where it is. `argv` goes into the record. `strict`: the exit code is 5
+        when a point did not reach its target. Raises Failure when nothing could be measured, and OSError when
+        `output` cannot be written.
+        """
+        recording = Recording(None if output is None else Path(output))
+        measurement = Measurement(
+            self._plans[0],
+            self.plan,
+            recording,
+            launch.find("local"),
+            self.request.launches,
+            watch,
+            [code["code"] for code in native.keys()["exit_codes"]],
+            site=jobs.Launchers(self._job_settings),
+            others=tuple(self._plans[1:]),
+        )
+        try:
+            recording.append(_header(argv))
+            code = self._record(measurement, strict)
+            measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
+        finally:
+            recording.close(discard=not has_results(measurement.run))
+        path = recording.output if recording.in_place else None
+        return Result(measurement.run, code, path, recording.kept)
+
+    # ------------------------------------------------------------------------------------------- inside
+
+    def _record(self, measurement: Measurement, strict: bool) -> int:
+        """Measures and writes the last line, whatever happens. Returns the exit code."""
+        code = FAILED
+        started_s = time.monotonic()
+        try:
+            with Interrupt() as interrupt:
+                code = measurement.measure(interrupt)
+            if code == DONE and strict and any(point.converged is False for point in measurement.run.points):
+                code = UNSTABLE
+        except Failure as failure:
+            code = failure.exit_code
+            raise
+        finally:
+            if measurement.run.plans:
+                seconds = round(time.monotonic() - started_s, 3)
+                code = _finish(
+                    measurement, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
+                )
+        return code
+
+    def _variants(self) -> tuple[str, ...]:
+        variants = expand(self.request.variants)
+        if not variants:
+            return _available(self.request.defaults)
+        if wants_expansion(variants):
+            variants, self.notes = expand_libraries(variants, native.list_())
+        return variants
+
+    def _with_ranks(
+        self, variants: Sequence[str], settings: dict[str, str]
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """`ranks` of 2,4 as a variant with each number of ranks, for modules that take all of them."""
+        text = settings.get("ranks", "")
+        if "," not in text:
+            return tuple(variants), settings
+        counts = process_counts(text)
+        files = [os.fspath(Path(file).absolute()) for file in self.request.modules]
+        limits = {
+            module["name"]: (module["min_ranks"], module["max_ranks"])
+            for module in native.list_(files)["modules"]
+        }
+        found: list[str] = []
+        for variant in variants:
+            least, most = limits.get(name_of(variant), (1, 0))
+            if least <= counts[0] and counts[-1] <= most:
+                between = "," if ":" in variant else ":"
+                found += [f"{variant}{between}ranks={count}" for count in counts]
+            else:
+                found.append(variant)
+        if found == list(variants):
+            raise Failure(
+                USAGE,
+                f"--ranks {text}: none of {', '.join(variants)} takes all of these numbers of ranks; "
+                "netpipe list NAME shows how many a module takes",
+            )
+        return tuple(found), {key: value for key, value in settings.items() if key != "ranks"}
+
+
+def process_counts(text: str) -> list[int]:
+    """Numbers with commas between them, rising and each once. Raises Failure (2)."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
+        raise Failure(
+            USAGE, f"--ranks {text}: write numbers of processes with commas between them, such as 2,4,8"
+        )
+    return sorted({int(word) for word in words})
+
+
+def has_results(run: Run) -> bool:
+    """Whether anything was measured, be it that variants were opened and closed again (`netpipe memory`)."""
+    return bool(run.samples or run.points or (run.launches and run.variants))
+
+
+def _available(variants: Sequence[str]) -> tuple[str, ...]:
+    """The variants whose module can be used here, and the libraries that were added. Variants that the user names are
+    not filtered: they fail with their reason.
+    """
+    listing = native.list_()
+    here = {module["name"] for module in listing["modules"] if module["available"]}
+    return (*(variant for variant in variants if name_of(variant) in here), *added(listing))
+
+
+def _plan(request: Request, variants: Sequence[str], settings: Mapping[str, str]) -> Plan:
+    lines = [("variant", variant) for variant in variants]
+    lines += [("pattern", pattern) for pattern in expand(request.patterns)]
+    lines += [("module-file", os.fspath(Path(file).absolute())) for file in request.modules]
+    lines += [(key, str(value)) for key, value in settings.items()]
+    own_token = token.default_path()
+    unset = "token-file" not in settings and token.VARIABLE not in os.environ
+    if settings.get("host") and unset and own_token.is_file():
+        lines.append(("token-file", str(own_token)))
+    return Plan(tuple(lines))
+
+
+def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
+    try:
+        return msgspec.convert(answer, ResolvedPlan)
+    except msgspec.ValidationError as error:
+        raise Failure(
+            FAILED,
+            f"netpipe-worker returned an invalid plan ({error}); is {native.worker()} the same version as netpipe?",
+        ) from None
+
+
+def _header(argv: Sequence[str]) -> Header:
+    return Header(
+        schema=1,
+        run=uuid.uuid4().hex,
+        netpipe=version(),
+        started=now(),
+        host=socket.gethostname(),
+        argv=list(argv),
+    )
+
+
+def _finish(measurement: Measurement, end: End) -> int:
+    """Writes the last line, and returns the exit code. On a full disk the run file stays valid without that line."""
+    recording = measurement.recording
+    if recording.output is not None and not recording.output.exists():
+        recording.keep()  # nothing was measured, but there is no older run to protect, and this one says why
+    try:
+        recording.append(end)
+    except OSError as error:
+        note = f"{error.filename}: {error.strerror}; what was measured so far is kept, free some space"
+        measurement.report(note=note)
+        return FAILED
+    return end.exit

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "engine/watchdog.h"
+
+namespace netpipe {
+
+void MemoryUse::include(const MemoryUse& other) {
+  rss_bytes = std::max(rss_bytes, other.rss_bytes);
+  buffer_bytes = std::max(buffer_bytes, other.buffer_bytes);
+}
+
+Engine::Engine(RankSetting setting) : set_(std::move(setting)), endpoints_(set_.resolved->variants.size()) {}
+
+Engine::~Engine() = default;
+
+Group& Engine::group(std::uint32_t variant) {
+  const int members = set_.process->members(set_.resolved->variants[variant], whole().size());
+  if (members == whole().size()) return whole();
+  std::unique_ptr<Group>& subgroup = subgroups_[members];
+  if (!subgroup) subgroup = make_subgroup(whole(), members);
+  return *subgroup;
+}
+
+Result<Opening> Engine::open(std::uint32_t variant) {
+  Result<Opening> opening = open_variant(set_, group(variant), variant, endpoints_[variant], common_pool_);
+  note_buffers();
+  return opening;
+}
+
+void Engine::note_buffers() {
+  std::uint64_t bytes = common_pool_ ? common_pool_->bytes() : 0;
+  for (const auto& endpoint : endpoints_) {
+    if (endpoint && endpoint->has_own_pool(common_pool_.get())) bytes += endpoint->pool().bytes();
+  }
+  most_buffer_bytes_ = std::max(most_buffer_bytes_, bytes);
+}
+
+Report Engine::visit(const Command& command) {
+  return run_visit(set_, group(command.variant), *endpoints_[command.variant], command, visit_memory_);
+}
+
+Result<std::vector<std::string>> Engine::counters(std::uint32_t variant) {
+  const std::string mine = endpoints_[variant] ? endpoints_[variant]->counters() : "";
+  return group(variant).gather_text(mine);
+}
+
+void Engine::close(std::uint32_t variant) { close_variant(set_, endpoints_[variant]); }
+
+Yardstick Engine::yardstick() {
+  Yardstick y;
+  const int rank = whole().rank();
+  // Two ranks are enough: many at once would measure each other, and be late for the barrier.
+  const bool measures = rank < 2;
+  if (measures) {
+    yardstick_memory_.resize(yardstick_memory_bytes);  // at the first one: the ranks of a job never take any
+    y = measure_alone(yardstick_memory_);
+  }
+  if (set_.shared_page == nullptr || whole().size() == 1) return y;
+  // Watched: a barrier that some ranks leave early would leave its tokens to the next one.
+  Watchdog::arm(set_.timeout_ns(), set_.group, {}, -1);
+  if (whole().barrier() && measures) {
+    measure_together(*set_.shared_page, rank, Watchdog::abort_flag(), set_.oversubscribed, y);
+  }
+  Watchdog::disarm();
+  return y;
+}
+
+MemoryUse Engine::memory() const {
+  return {most_resident_bytes() / static_cast<std::uint64_t>(set_.process->in_process()), most_buffer_bytes_};
+}
+
+Outcome Engine::carry_out(const Command& command) {
+  switch (command.verb) {
+    case Verb::abandon:
+    case Verb::finish: break;
+    case Verb::yardstick: yardstick(); break;
+    case Verb::open:
+      // A failure is member 0's to report: all ranks came to the same one.
+      (void)static_cast<bool>(open(command.variant));
+      break;
+    case Verb::close: {
+      const Result<std::vector<std::string>> sent = counters(command.variant);
+      if (!sent) return sent.failure();
+      close(command.variant);
+      break;
+    }
+    case Verb::visit: {
+      const Report report = visit(command);
+      if (Outcome sent = whole().send(0, &report, sizeof report); !sent) return sent;
+      if (report.status != NP_OK || notes().empty()) break;
+      return whole().send(0, notes().data(), notes().size() * sizeof(std::int64_t));
+    }
+  }
+  return ok();
+}
+
+Outcome Engine::follow_commands() {
+  for (;;) {
+    Command command;
+    if (set_.silence_ns > 0) Watchdog::arm(set_.silence_ns, nullptr, {}, -1);
+    Outcome got = whole().recv(0, &command, sizeof command);
+    Watchdog::disarm();
+    if (!got) return got;
+    if (command.verb == Verb::finish) {
+      const MemoryUse use = memory();
+      return whole().send(0, &use, sizeof use);
+    }
+    if (Outcome done = carry_out(command); !done) return done;
+  }
+}
+
+}  // namespace netpipe

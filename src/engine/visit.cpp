@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/visit.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "engine/clock_sync.h"
+#include "engine/messages.h"
+#include "engine/verify.h"
+#include "engine/watchdog.h"
+
+namespace netpipe {
+namespace {
+
+Stage stage_of(const RankSetting& setting, const Part& part, Endpoint& endpoint, const Command& command,
+               VisitMemory& memory, Report& report) {
+  Stage stage{part, endpoint.module(), endpoint.handle()};
+  stage.far_in = endpoint.far_in();
+  stage.far_out = endpoint.far_out();
+  stage.near_in = endpoint.pool().incoming_base();
+  stage.near_out = endpoint.pool().outgoing_base();
+  stage.requests = memory.requests.data();
+  stage.token_out = endpoint.pool().token_out();
+  stage.token_in = endpoint.pool().token_in();
+  stage.seed = message_seed(setting.plan->seed, command.visit, 0, 0);
+  stage.oversubscribed = setting.oversubscribed;
+  stage.message = endpoint.message();
+  stage.progress = &report.progress;
+  stage.abort = Watchdog::abort_flag();
+  return stage;
+}
+
+// Whose clock does not count reads it all the same, so that all ranks do the same: there is room for the notes of both.
+void make_room(const Pattern& pattern, const Part& part, const Command& command, VisitMemory& memory) {
+  const std::uint64_t most =
+      pattern.evaluate != nullptr ? command.samples * pattern.notes(part, command.rounds) : 2 * command.samples + 1;
+  memory.requests.resize(std::max<std::size_t>(memory.requests.size(), pattern.requests(part, command.rounds)));
+  memory.notes.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
+  memory.scratch.resize(std::max<std::size_t>(memory.scratch.size(), most));
+}
+
+// Why the pattern cannot run with what is open, nullptr where it can: the same on all ranks.
+const char* obstacle(const RankSetting& setting, const Pattern& pattern, const Endpoint& endpoint) {
+  if (pattern.computes && !setting.process->computes()) return "computation takes no time on a simulated machine";
+  if (pattern.reach != NP_REACH_NONE && endpoint.far_in() == nullptr) return endpoint.unreachable().c_str();
+  return nullptr;
+}
+
+np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage& stage) {
+  const Layer& module = endpoint.module();
+  np_status status = NP_OK;
+  if (module.prepare != nullptr) {
+    const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), stage.size_bytes,
+                         stage.outgoing.places(), stage.incoming.places(), 0, 0};
+    status = module.prepare(endpoint.handle(), &visit);
+  }
+  if (status == NP_OK && pattern.resets && module.reset != nullptr) status = module.reset(endpoint.handle());
+  return status;
+}
+
+void explain(const Endpoint& endpoint, np_status status, Cause cause, std::int64_t deadline_ns, Report& report) {
+  const char* const name = endpoint.module().name;
+  const char* const detail = endpoint.detail(status);
+  if (cause == Cause::deadline) {
+    std::snprintf(report.sentence, sizeof report.sentence,
+                  "rank %d: module %s did not complete within %.1f s and was stopped: %s", endpoint.rank(), name,
+                  static_cast<double>(deadline_ns) * 1e-9, detail);
+  } else {
+    std::snprintf(report.sentence, sizeof report.sentence, "rank %d: module %s: %s", endpoint.rank(), name, detail);
+  }
+}
+
+}  // namespace
+
+Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, const Command& command,
+                 VisitMemory& memory) {
+  Report report;
+  const Mode& mode = setting.resolved->modes[command.pattern];
+  const Pattern& pattern = *mode.pattern;
+  const Part part = mode.part(endpoint.rank(), endpoint.nranks(), command.size_bytes);
+  make_room(pattern, part, command, memory);
+  Stage stage = stage_of(setting, part, endpoint, command, memory, report);
+  const VisitMessages messages{.mode = &mode,
+                               .rounds = all_rounds(pattern, part, command.samples, command.rounds),
+                               .verify = setting.plan->verify && endpoint.limits().delivers != 0,
+                               .seed = setting.plan->seed,
+                               .visit = command.visit};
+  endpoint.clear_message();
+
+  const StuckIn where{setting.resolved->variants[command.variant].name, mode.name.c_str(), command.size_bytes,
+                      endpoint.rank()};
+  Watchdog::arm(command.deadline_ns, &group,
+                setting.process->last_words(where, "the module did not return within " +
+                                                       std::to_string(command.deadline_ns / 1'000'000) +
+                                                       " ms, nor after it was told to give up; the process was ended"),
+                setting.process->last_words_fd());
+  prepare_messages(messages, endpoint.pool(), stage);
+  np_status status = NP_OK;
+  if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr) {
+    status = NP_UNSUPPORTED;
+    std::snprintf(stage.message.data(), stage.message.size(), "%s", why);
+  }
+  if (status == NP_OK) status = prepare_module(pattern, endpoint, stage);
+  // Also after a failure, or a peer would take the report of it for the sign that it waits for.
+  if (!group.barrier() && status == NP_OK) status = NP_ABORTED;
+  if (status == NP_OK && pattern.synchronised) status = synchronise_clocks(endpoint, stage);
+  if (status == NP_OK) {
+    std::int64_t* const notes = memory.notes.empty() ? memory.scratch.data() : memory.notes.data();
+    status = pattern.run(stage, command.samples, command.rounds, notes);
+  }
+  if (status == NP_OK) status = setting.process->after_visit(endpoint);
+  const Cause cause = Watchdog::disarm();
+
+  if (status == NP_OK && messages.verify) {
+    const Checked checked = check_messages(messages, stage);
+    report.verified_bytes = checked.bytes;
+    if (!checked.fault.empty()) {
+      report.status = verification_failed;
+      std::snprintf(report.sentence, sizeof report.sentence, "%s", checked.fault.c_str());
+    }
+    return report;
+  }
+  report.status = status;
+  report.cause = static_cast<std::uint32_t>(cause);
+  if (status != NP_OK) explain(endpoint, status, cause, command.deadline_ns, report);
+  return report;
+}
+
+}  // namespace netpipe

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// One visit of one size on one rank: everything is made ready, the pattern runs, the bytes are checked.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/commands.h"
+#include "engine/endpoint.h"
+#include "engine/rank_setting.h"
+
+namespace netpipe {
+
+// Kept from visit to visit, so that a visit allocates only where it is larger than all before it.
+struct VisitMemory {
+  std::vector<std::int64_t> notes;    // what this rank noted; empty where its clock does not count
+  std::vector<std::int64_t> scratch;  // for notes that do not count
+  std::vector<np_request> requests;
+};
+
+// Collective over group, the members that take part.
+Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, const Command& command,
+                 VisitMemory& memory);
+
+}  // namespace netpipe

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a library family is to this module: a table that python/netpipe/libraries/NAME/family.h defines as NAME_family.
+ * `netpipe modules add` writes mpi_families.h, which includes the families that this build serves and lists them. A
+ * build against the MPI standard ABI serves several, so the one in force is chosen when the library is known. A library
+ * of no family works with the options that every MPI has.
+ */
+#ifndef NETPIPE_MPI_FAMILY_H
+#define NETPIPE_MPI_FAMILY_H
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi_api.h"
+#include "netpipe/module.h"
+
+/* Where a library leaves the standard, or the usual. */
+enum quirk {
+  SIMULATES = 1,                    /* all ranks are one process: nothing can be observed from outside */
+  STALE_PERSISTENT_COLLECTIVES = 2, /* a persistent collective moves a rank's own part only when first started */
+  PRIVATE_NAMES = 4,                /* its names must stay hidden: it loads no plugins and defines malloc */
+  FREES_WINDOW_ERROR_HANDLERS = 8,  /* MPI_Win_set_errhandler frees the handler that it replaces, each time */
+  EAGER_BOUNDS_PSCW = 16            /* MPI_Win_complete and MPI_Win_wait deadlock beyond the eager size */
+};
+
+struct family;
+struct library {
+  const struct family* family; /* NULL: of no family known here */
+  int major;
+  unsigned quirks;
+  unsigned built_with; /* bits whose meaning is the family's */
+  char version[128];   /* "Open MPI 4.1.4" */
+};
+
+/* Values that the library cannot take. It is checked before MPI starts, and netpipe knows it when it plans. */
+struct refusal {
+  const char* option;
+  const char* values;                      /* "a|b", or NULL for every value but the default */
+  const char *with, *with_values;          /* only beside these values of another option; or NULL */
+  int (*applies)(const struct library* l); /* NULL: always */
+  const char* why;                         /* the end of a sentence, without "; " */
+};
+
+/* What carries the messages, as observed. */
+enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
+
+struct settings;
+struct family {
+  /* Whether the text of MPI_Get_library_version ("" before MPI-3) is of this family; then it fills in version, and what
+   * else it can tell, but not major. */
+  int (*identify)(struct library* l, const char* text);
+  const np_option* options;             /* ends with one without a name; NULL: none of its own */
+  const struct refusal* refusals;       /* ends with one without an option; or NULL */
+  np_status (*set)(struct settings* s); /* from options to environment variables; or NULL */
+  unsigned quirks;
+  uint64_t max_bytes; /* of one message; 0: what MPI can count */
+  /* The rest may be NULL. The value that says what shall carry messages, where that is not the option transport: */
+  const char* (*asked_for)(const struct settings* s);
+  /* What carries messages between ranks of one host when no socket does, from the names of the shared mappings: */
+  int (*carrier)(const char* mappings);
+  /* With EAGER_BOUNDS_PSCW, in bytes: */
+  uint64_t (*eager_bytes)(const struct settings* s, int transport);
+};
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/checks.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/pinning.h"
+#include "link/secret.h"
+#include "machine/memory.h"
+
+namespace netpipe {
+namespace {
+
+// Ranks that share a processor measure the scheduler; beyond these numbers a mistyped --ranks is more likely than a
+// wish, and the processes would take the host down before one of them could say so.
+constexpr std::size_t most_processes_per_cpu = 64;
+constexpr std::size_t always_allowed_processes = 1024;
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> usable;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return usable;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) usable.push_back(cpu);
+  }
+  return usable;
+}
+
+// The processes of a library's launcher connect to an address that only this host has: so they run here.
+bool starts_here(const Plan& plan, const Variant& variant) {
+  return !launched(*variant.module) || plan.bind.starts_with("127.") || plan.bind == "::1" || plan.bind == "localhost";
+}
+
+// "0-3,8"
+std::string ranges(const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) ++i;
+    text += (text.empty() ? "" : ",") + std::to_string(cpus[first]);
+    if (i > first) text += "-" + std::to_string(cpus[i]);
+  }
+  return text;
+}
+
+Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
+  if (plan.host.empty()) return ok();
+  for (const Variant& variant : resolved.variants) {
+    if (variant.module->crosses_hosts == 0) {
+      return usage(std::string("module ") + variant.module->name +
+                   " stays on one host; leave it out of a run with --host");
+    }
+    if (!launched(*variant.module) && variant.ranks > 2) {
+      return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
+                   " ranks, and a run with --host has one on each host; use two ranks");
+    }
+  }
+  const Result<std::string> token = read_token(plan.token_file);
+  if (!token) return token.failure();
+  return ok();
+}
+
+}  // namespace
+
+Outcome room_for_connections(int connections) {
+  constexpr rlim_t ours = 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (static_cast<rlim_t>(connections) + ours <= limit.rlim_max) return ok();
+  return unavailable(std::to_string(connections) + " processes need more open files than the " +
+                     std::to_string(limit.rlim_max) +
+                     " that this system gives a program; raise the limit (ulimit -n), or use fewer ranks");
+}
+
+Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::vector<int>& usable) {
+  if (plan.pin.kind != Pinning::Kind::list) return ok();
+  std::size_t here = static_cast<std::size_t>(plan.host.empty() ? resolved.nranks : 1);
+  const std::string pin = "pin " + pin_text(plan.pin);
+  for (const Variant& variant : resolved.variants) {
+    if (!plan.host.empty() || !starts_here(plan, variant)) continue;
+    here = std::max(here, static_cast<std::size_t>(variant.ranks));
+    if (plan.pin.cpus.size() < static_cast<std::size_t>(variant.ranks)) {
+      return usage(pin + " names " + std::to_string(plan.pin.cpus.size()) + " processors for the " +
+                   std::to_string(variant.ranks) + " ranks of variant " + variant.name + "; name one for each rank");
+    }
+  }
+  for (std::size_t i = 0; i < std::min(here, plan.pin.cpus.size()); ++i) {
+    const int cpu = plan.pin.cpus[i];
+    if (usable.empty() || std::find(usable.begin(), usable.end(), cpu) != usable.end()) continue;
+    return usage(pin + ": this process cannot use processor " + std::to_string(cpu) + "; it can use " + ranges(usable) +
+                 ". Name some of these, or pin none");
+  }
+  return ok();
+}
+
+Outcome processes_fit(const Plan& plan, const Resolved& resolved, std::size_t usable) {
+  const std::size_t most = std::max(always_allowed_processes, most_processes_per_cpu * usable);
+  for (const Variant& variant : resolved.variants) {
+    if (!starts_here(plan, variant) || static_cast<std::size_t>(variant.ranks) <= most) continue;
+    return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
+                 " ranks, and this host with its " + std::to_string(usable) + " processors runs at most " +
+                 std::to_string(most) + "; use fewer ranks, or more hosts (--hosts)");
+  }
+  return ok();
+}
+
+Outcome can_run_here(const Plan& plan, const Resolved& resolved) {
+  if (Outcome far = two_hosts(plan, resolved); !far) return far;
+  const std::vector<int> usable = usable_cpus();
+  if (Outcome fit = processes_fit(plan, resolved, usable.size()); !fit) return fit;
+  for (const Variant& variant : resolved.variants) {
+    if (Outcome room = room_for_connections(variant.ranks); !room) return room;
+  }
+  if (Outcome exist = processors_exist(plan, resolved, usable); !exist) return exist;
+  if (const Result<std::vector<int>> cpus = choose_cpus(plan.pin, plan.host.empty() ? resolved.nranks : 1); !cpus) {
+    return cpus.failure();
+  }
+  return fits_here(plan, resolved, available_memory_bytes());
+}
+
+}  // namespace netpipe

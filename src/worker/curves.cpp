@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/curves.h"
+
+namespace netpipe {
+namespace {
+
+// One pattern over one variant.
+class OneCurve {
+ public:
+  OneCurve(const Plan& plan, const Resolved& resolved, const Opening& opening, const Mode& mode)
+      : plan_(plan), resolved_(resolved), limits_(opening.limits), nranks_(opening.nranks), mode_(mode) {}
+
+  // Why this size is left out; "" where it is measured, nullopt where the size makes no difference and needs no word.
+  [[nodiscard]] std::optional<std::string> reason_against(std::uint64_t size) const {
+    if (!takes_size(resolved_, mode_, nranks_, size)) {
+      if (pattern().sizeless(part(size))) return std::nullopt;
+      return "no multiple of " + std::to_string(pattern().unit_bytes(part(size))) + " bytes";
+    }
+    const std::uint64_t most = limits_.max_message_bytes;
+    if (most == 0 || size <= most) return std::string();
+    return "the largest message of this variant is " + std::to_string(most) + " bytes";
+  }
+
+  [[nodiscard]] CurveSetting setting(std::uint32_t variant, std::uint32_t index) const {
+    CurveSetting curve;
+    curve.variant = variant;
+    curve.pattern = index;
+    curve.operations_per_round = pattern().operations(part(0));
+    curve.messages_per_operation = pattern().messages_per_operation(part(0));
+    curve.single_rounds = pattern().single_rounds;
+    curve.sample_ns = pattern().sample_ns;
+    return curve;
+  }
+
+  void add_size(CurveSetting& curve, std::uint64_t size) const {
+    curve.sizes.push_back(size);
+    curve.most_rounds.push_back(verified() ? verified_rounds(resolved_, mode_, nranks_, size) : 0);
+    curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
+    curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
+  }
+
+  // There is nothing to verify where nothing arrives.
+  [[nodiscard]] bool verified() const { return plan_.verify && limits_.delivers != 0; }
+
+ private:
+  [[nodiscard]] const Pattern& pattern() const { return *mode_.pattern; }
+  [[nodiscard]] Part part(std::uint64_t size) const { return mode_.part(pattern().clock_rank(nranks_), nranks_, size); }
+
+  const Plan& plan_;
+  const Resolved& resolved_;
+  const np_limits& limits_;
+  int nranks_;
+  const Mode& mode_;
+};
+
+}  // namespace
+
+Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector<std::optional<Opening>>& openings) {
+  Curves curves;
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    if (!openings[v]) continue;
+    for (std::uint32_t p = 0; p < resolved.modes.size(); ++p) {
+      const Mode& mode = resolved.modes[p];
+      const auto skip = [&](std::uint64_t size_bytes, const std::string& reason) {
+        curves.skipped.push_back({v, mode.name, size_bytes, reason});
+      };
+      if (const std::string reason = skip_reason(mode, resolved.variants[v]); !reason.empty()) {
+        skip(0, reason);
+        continue;
+      }
+      const OneCurve one(plan, resolved, *openings[v], mode);
+      CurveSetting curve = one.setting(v, p);
+      for (const std::uint64_t size : resolved.sizes) {
+        const std::optional<std::string> reason = one.reason_against(size);
+        if (reason && reason->empty()) one.add_size(curve, size);
+        if (reason && !reason->empty()) skip(size, *reason);
+      }
+      if (plan.verify && !one.verified()) {
+        skip(0, "its bytes arrive nowhere, so there is nothing to verify; it is measured without");
+      }
+      if (!curve.sizes.empty()) curves.settings.push_back(std::move(curve));
+    }
+  }
+  return curves;
+}
+
+}  // namespace netpipe

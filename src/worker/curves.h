@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which curves a plan comes to with the variants that are open, and what of it is skipped. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/plan.h"
+#include "engine/opening.h"
+#include "sampling/sampler.h"
+
+namespace netpipe {
+
+struct Skipped {
+  std::uint32_t variant = 0;
+  std::string pattern;
+  std::uint64_t size_bytes = 0;  // 0: all sizes
+  std::string reason;
+};
+
+struct Curves {
+  std::vector<CurveSetting> settings;
+  std::vector<Skipped> skipped;
+};
+
+// openings: by variant; nullopt: it is not open.
+Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector<std::optional<Opening>>& openings);
+
+}  // namespace netpipe

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/forked_workers.h"
+
+#include <numeric>
+
+namespace netpipe {
+
+Result<Opening> ForkedWorkers::open(std::uint32_t variant) {
+  tell(engine_.group(variant), {.verb = Verb::open, .variant = variant});
+  return engine_.open(variant);
+}
+
+Result<Report> ForkedWorkers::visit(const Command& command, RankNotes& notes) {
+  Group& group = engine_.group(command.variant);
+  tell(group, command);
+  const Report own = engine_.visit(command);
+  std::vector<int> rank_of(static_cast<std::size_t>(group.size()));
+  std::iota(rank_of.begin(), rank_of.end(), 0);
+  Result<Report> report = collect(group, command, resolved_.modes[command.pattern], rank_of, &own, notes);
+  if (!report) {
+    const std::string mine = own.status != NP_OK ? std::string(" (") + own.sentence + ")" : "";
+    return Failure{report.failure().exit, report.failure().sentence + mine};
+  }
+  notes[0].swap(engine_.notes());
+  return report;
+}
+
+Result<std::vector<std::string>> ForkedWorkers::close(std::uint32_t variant) {
+  tell(engine_.group(variant), {.verb = Verb::close, .variant = variant});
+  Result<std::vector<std::string>> counters = engine_.counters(variant);
+  engine_.close(variant);
+  return counters;
+}
+
+MemoryUse ForkedWorkers::finish() {
+  tell(engine_.whole(), {.verb = Verb::finish});
+  MemoryUse most = engine_.memory();
+  most.include(collect_memory_use(engine_.whole()));
+  return most;
+}
+
+Yardstick ForkedWorkers::yardstick() {
+  tell(engine_.whole(), {.verb = Verb::yardstick});
+  return engine_.yardstick();
+}
+
+void ForkedWorkers::keep_alive() { tell(engine_.whole(), {.verb = Verb::abandon}); }
+
+}  // namespace netpipe

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forked ranks of this host, or the pair with a server on another: rank 0 is this process.
+#pragma once
+
+#include "worker/workers.h"
+
+namespace netpipe {
+
+class ForkedWorkers final : public Workers {
+ public:
+  // The engine is that of rank 0 and outlives this.
+  ForkedWorkers(Engine& engine, const Resolved& resolved) : engine_(engine), resolved_(resolved) {}
+  Result<Opening> open(std::uint32_t variant) override;
+  Result<Report> visit(const Command& command, RankNotes& notes) override;
+  Result<std::vector<std::string>> close(std::uint32_t variant) override;
+  MemoryUse finish() override;  // this process's own use included
+  [[nodiscard]] bool replaceable() const override { return false; }
+
+  [[nodiscard]] MemoryUse memory() const { return engine_.memory(); }  // of this process
+  Yardstick yardstick();
+  // While a visit is not running: tells the ranks that this process lives, so that a server goes on waiting.
+  void keep_alive();
+
+ private:
+  Engine& engine_;
+  const Resolved& resolved_;
+};
+
+}  // namespace netpipe

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a run file that are about variants, sizes and samples: each of them data in, one JSON object out,
+// without a newline. docs/reference/record.md describes them. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "catalog/plan.h"
+#include "engine/engine.h"
+#include "sampling/sampler.h"
+#include "sampling/yardstick.h"
+#include "worker/samples.h"
+
+namespace netpipe {
+
+// facts: JSON of machine/environment.h.
+std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts);
+std::string variant_record(int launch, const Variant& variant, const Opening& opening);
+// size_bytes 0: all sizes.
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern, std::uint64_t size_bytes,
+                           const std::string& reason);
+std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick);
+// values: a JSON object.
+std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);
+
+// What the records of one curve have in common.
+struct CurveName {
+  int launch = 0;
+  const Variant* variant = nullptr;
+  const Mode* mode = nullptr;
+};
+
+struct SampleRecord {
+  std::uint64_t size_bytes = 0;
+  std::uint64_t operations = 0;  // of each sample
+  int pass = 0;
+  int state = -1;  // of the machine
+  double at_s = 0;
+  std::size_t dropped = 0;  // leading samples, as warm-up
+  std::uint64_t verified_bytes = 0;
+};
+std::string sample_record(const CurveName& curve, const SampleRecord& record, const Samples& samples);
+
+// blocks: the visits of the point in its state, at least one.
+std::string point_record(const CurveName& name, const CurveSetting& setting, const Opening& opening, const Point& point,
+                         std::span<const Block> blocks);
+
+struct LaunchRecord {
+  int launch = 0;
+  double seconds = 0;
+  int passes = 0;
+  MemoryUse memory;
+  int states = 0;  // of the machine that were seen
+};
+std::string launch_record(const LaunchRecord& record);
+
+}  // namespace netpipe

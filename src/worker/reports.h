@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reports of all ranks about one visit, made one. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/commands.h"
+#include "netpipe/module.h"
+
+namespace netpipe {
+
+class Reports {
+ public:
+  explicit Reports(int nranks) : progress_(static_cast<std::size_t>(nranks), 0) {}
+  void add(int rank, const Report& report);
+  [[nodiscard]] bool good() const { return worst_.status == NP_OK; }
+  // The first report that is not good, with the bytes that all ranks verified. A rank that was only stopped because
+  // another had reported gives way to one that knows more. Where the deadline passed, the sentence ends with the rank
+  // that the others waited for.
+  [[nodiscard]] Report joined() const;
+
+ private:
+  Report worst_;
+  bool echo_ = false;  // worst_ is of a rank that was only stopped because another had reported
+  std::vector<std::int32_t> statuses_;
+  std::vector<std::uint64_t> progress_;  // by rank
+};
+
+}  // namespace netpipe

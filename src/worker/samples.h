@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks noted in a visit, made into samples. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "catalog/variant.h"
+#include "sampling/statistics.h"
+#include "worker/workers.h"
+
+namespace netpipe {
+
+struct VisitShape {
+  int nranks = 1;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t rounds = 0;  // of one sample
+  bool calibrating = false;  // the speed of the point is being found out, so nothing is dropped as warm-up
+};
+
+struct Samples {
+  std::vector<double> ns;  // of all operations of a sample together
+  double span_ns = 0;      // of the whole visit; 0: the sum of ns
+  Beside beside;
+};
+
+// notes: by rank, as many numbers as notes_of says.
+Samples take_samples(const Mode& mode, const VisitShape& visit, const RankNotes& notes);
+
+}  // namespace netpipe

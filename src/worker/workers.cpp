@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/workers.h"
+
+#include <algorithm>
+
+#include "engine/watchdog.h"
+#include "worker/reports.h"
+
+namespace netpipe {
+namespace {
+
+void make_room(RankNotes& notes, const Mode& mode, int nranks, const Command& command) {
+  notes.resize(static_cast<std::size_t>(nranks));
+  for (int rank = 0; rank < nranks; ++rank) {
+    const Part part = mode.part(rank, nranks, command.size_bytes);
+    notes[static_cast<std::size_t>(rank)].assign(notes_of(*mode.pattern, part, command.samples, command.rounds), 0);
+  }
+}
+
+}  // namespace
+
+void tell(Group& group, const Command& command) {
+  for (int peer = 1; peer < group.size(); ++peer) {
+    // A peer that has gone shows when its answer is missing.
+    (void)static_cast<bool>(group.send(peer, &command, sizeof command));
+  }
+}
+
+Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
+                       const Report* own, RankNotes& notes) {
+  const auto nranks =
+      static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
+  make_room(notes, mode, nranks, command);
+  Reports reports(nranks);
+  if (own != nullptr) reports.add(rank_of[0], *own);
+  // Members that have not reported yet wait for the one that has, and see nothing of its report.
+  bool told = false;
+  const auto stop_the_others = [&] {
+    if (reports.good() || told) return;
+    told = true;
+    tell(group, {.verb = Verb::abandon});
+  };
+  stop_the_others();
+  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Outcome outcome = ok();
+  for (int peer = 1; peer < group.size() && outcome; ++peer) {
+    const int rank = rank_of[static_cast<std::size_t>(peer)];
+    Report report;
+    outcome = group.recv(peer, &report, sizeof report);
+    if (!outcome) break;
+    reports.add(rank, report);
+    stop_the_others();
+    std::vector<std::int64_t>& theirs = notes[static_cast<std::size_t>(rank)];
+    if (report.status == NP_OK && !theirs.empty()) {
+      outcome = group.recv(peer, theirs.data(), theirs.size() * sizeof(std::int64_t));
+    }
+  }
+  Watchdog::disarm();
+  if (!outcome) return outcome.failure();
+  return reports.joined();
+}
+
+MemoryUse collect_memory_use(Group& group) {
+  MemoryUse most;
+  Watchdog::arm(2 * Watchdog::grace_ns, nullptr, {}, -1);
+  for (int peer = 1; peer < group.size(); ++peer) {
+    MemoryUse theirs;
+    if (!group.recv(peer, &theirs, sizeof theirs)) break;
+    most.include(theirs);
+  }
+  Watchdog::disarm();
+  return most;
+}
+
+}  // namespace netpipe

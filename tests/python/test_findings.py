@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule fires on its own example and stays silent on the other, and all outputs show what it finds."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+from synthetic import LAYERS, point, run
+
+from netpipe.cli.show import to_json
+from netpipe.findings import (
+    MACHINE,
+    NOTE,
+    SEVERE,
+    SEVERITIES,
+    WARNING,
+    Finding,
+    Rule,
+    add,
+    examples,
+    judge,
+    rules,
+)
+from netpipe.reading import Reading
+from netpipe.records import Environment, Error, Run
+from netpipe.render.page.page import page
+from netpipe.render.terminal.findings import print_brief, print_findings
+from netpipe.render.terminal.summary import print_summary
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs/reference/findings.md"
+RULES = list(rules().values())
+
+
+def found_by(rule: str, made: Run) -> list[Finding]:
+    return [finding for finding in judge(Reading(made)).findings if finding.rule == rule]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def on_terminal(findings: list[Finding], width: int = 100) -> str:
+    stream = io.StringIO()
+    print_findings(Console(file=stream, width=width), findings)
+    return stream.getvalue()
+
+
+def in_brief(findings: list[Finding], width: int = 100) -> str:
+    stream = io.StringIO()
+    print_brief(Console(file=stream, width=width), findings)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_fires_where_it_should_and_nowhere_else(rule: Rule) -> None:
+    found = found_by(rule.id, rule.fires())
+    assert found, "silent on its own example"
+    assert not found_by(rule.id, rule.silent())
+    for finding in found:
+        assert finding.severity in SEVERITIES
+        assert finding.title
+        assert finding.what.endswith((".", "!"))
+        assert finding.what[:1] == finding.what[:1].upper() or finding.variant
+        assert finding.certainty.endswith(".")
+        assert not finding.cause or finding.cause.endswith(".")
+        for quantity in finding.evidence.values():
+            assert quantity.unit
+            assert quantity.low is None or quantity.high is None or quantity.low <= quantity.high
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_finding_is_on_the_terminal_in_the_report_and_in_the_json(rule: Rule) -> None:
+    made = Reading(rule.fires())
+    (finding, *_) = found_by(rule.id, made.run)
+    assert one_line(finding.what) in one_line(on_terminal([finding]))
+    answer = json.loads(to_json(made, list(made.curves), points=False))
+    assert msgspec.to_builtins(finding) in answer["findings"]
+    written = page(made)
+    listed = written[written.index('id="findings"') :]
+    assert f"<dd>{rule.id}</dd>" in listed
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', written)
+    assert data
+    assert msgspec.to_builtins(finding) in json.loads(data[1])["findings"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_on_a_run_without_anything_every_rule_is_silent_or_says_why_it_cannot_judge(rule: Rule) -> None:
+    judgement = judge(Reading(Run()))
+    assert not judgement.findings
+    skipped = {one.rule: one.reason for one in judgement.skipped}
+    assert rule.id in skipped or not rule.needs
+    assert all(reason for reason in skipped.values())
+
+
+def test_the_skipped_rules_are_in_the_report_and_in_the_json() -> None:
+    made = Reading(run(LAYERS[2:4], [8, 64]))
+    answer = json.loads(to_json(made, [], points=False))
+    skipped = {one["rule"]: one["reason"] for one in answer["skipped_rules"]}
+    assert skipped["posting-cost"] == "no variant was measured with both pingpong and burst"
+    assert "no variant was measured with both pingpong and burst" in page(made)
+
+
+def test_two_rules_cannot_have_one_id() -> None:
+    with pytest.raises(ValueError, match="two rules 'load'"):
+        add(rules()["load"])
+
+
+def test_the_worst_comes_first_and_the_run_before_the_machine() -> None:
+    made = run(LAYERS[2:4], [8, 64], moved=True)
+    made.errors.append(Error(variant="shm", code=4, message="lost"))
+    findings = judge(Reading(made)).findings
+    ranks = [(SEVERITIES.index(one.severity), rules()[one.rule].about == MACHINE) for one in findings]
+    assert ranks == sorted(ranks)
+    assert findings[0].rule == "measurement-failed"
+
+
+def test_an_experiment_is_the_same_run_with_the_remedy() -> None:
+    (found,) = found_by("one-launch", examples.run(point("tcp", 8, 1000.0), variants=["tcp:sndbuf=1 k"]))
+    assert found.experiment == "netpipe run 'tcp:sndbuf=1 k' --launches 5"
+    made = examples.run(point("tcp", 8, 1000.0))
+    assert made.header is not None
+    made.header.argv = ["import", "np.out"]
+    (found,) = found_by("one-launch", made)
+    assert found.experiment is None
+
+
+# ------------------------------------------------------------------------------------------------ on the terminal
+
+
+def test_many_findings_of_one_rule_are_four_and_a_number() -> None:
+    many = [
+        Finding(rule="harness-floor", severity=NOTE, what=f"Curve {n}.", certainty="Certain.")
+        for n in range(9)
+    ]
+    text = in_brief(many)
+    assert "Curve 3." in text
+    assert "Curve 4." not in text
+    assert "5 more of this kind (harness-floor)" in text
+    assert "Curve 4." in in_brief(many[:5])
+
+
+def test_what_disturbs_the_machine_is_one_line_and_what_is_severe_is_said_in_full() -> None:
+    said = [
+        Finding(rule=rule, title=title, severity=severity, what=f"{title} is so.", certainty="Certain.")
+        for rule, title, severity in (
+            ("load", "Load", SEVERE),
+            ("virtual-machine", "Virtual machine", WARNING),
+            ("stolen-time", "Stolen time", WARNING),
+            ("turbo", "Turbo", NOTE),
+        )
+    ]
+    text = in_brief(said)
+    assert "✗ Load is so." in text
+    assert "! This machine disturbs measurements: virtual machine and stolen time." in text
+    assert "urbo" not in text
+
+
+def test_with_several_hosts_a_finding_says_which() -> None:
+    one, other = (Environment(host=host, facts={"clock": {"source": source}}) for host, source in
+                  (("node17", "tsc"), ("node18", "hpet")))  # fmt: skip
+    for made, named in ((examples.run(one, other), True), (examples.run(other), False)):
+        stream = io.StringIO()
+        print_summary(Console(file=stream, width=200), Reading(made))
+        assert ("✗ node18: The clock source is hpet" in stream.getvalue()) == named
+        assert ("Slow clock source (node18)." in page(Reading(made))) == named
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_findings_fit_the_terminal(width: int) -> None:
+    every = [finding for rule in RULES for finding in found_by(rule.id, rule.fires())]
+    for text in (on_terminal(every, width), in_brief(every, width)):
+        assert max(map(len, text.splitlines())) <= width
+
+
+# ---------------------------------------------------------------------------------------------- rules on machines
+
+
+def judged(facts: dict[str, Any]) -> dict[str, Finding]:
+    return {
+        finding.title: finding
+        for finding in judge(Reading(examples.with_facts(facts)), about=MACHINE).findings
+    }
+
+
+QUIET: dict[str, Any] = {
+    "cpu.logical": 8,
+    "cpu.virtual.is_virtual": False,
+    "cpu.virtual.steal_share": 0.0,
+    "cpu.frequency.driver": "acpi-cpufreq",
+    "cpu.frequency.governor": "performance",
+    "cpu.frequency.boost": False,
+    "cpu.frequency.throttled": 0,
+    "clock.source": "tsc",
+    "kernel.debug_features": [],
+    "limits.allowed_cpu_count": 8,
+    "limits.cgroup.cpu_quota": None,
+    "limits.container": "none",
+    "limits.ptrace_scope": 0,
+    "load.average_1": 0.0,
+    "load.other_busy_processes": 0,
+    "memory.total_bytes": 4_096_000_000,
+    "memory.available_bytes": 3_072_000_000,
+    "memory.swap_used_bytes": 0,
+    "memory.page_merging": False,
+    "memory.transparent_huge_pages.enabled": "madvise",
+    "pinning.count": 2,
+    "pinning.unpinned": 0,
+    "pinning.sharing_cpu": 0,
+    "pinning.sharing_core": 0,
+    "pinning.nodes": 1,
+    "pinning.kinds_of_core": 1,
+}
+
+
+def test_no_rule_complains_about_a_quiet_machine() -> None:
+    assert judged(QUIET) == {}
+
+
+@pytest.mark.parametrize(
+    ("title", "facts"),
+    [
+        ("Debug kernel", {"kernel.debug_features": ["lockdep"]}),
+        ("Oversubscribed", {"pinning.sharing_cpu": 1}),
+        ("Oversubscribed", {"pinning.unpinned": 2, "limits.allowed_cpu_count": 1}),
+        ("Processor quota", {"limits.cgroup.cpu_quota": 2.0}),
+        ("Slow clock source", {"clock.source": "acpi_pm"}),
+        ("Guest clock", {"clock.source": "kvm-clock"}),
+        ("Short of memory", {"memory.available_bytes": 100_000_000}),
+        ("Short of memory", {"limits.cgroup.memory_max_bytes": 268_435_456}),
+        ("Swap in use", {"memory.swap_used_bytes": 90_000_000}),
+        ("Other busy processes", {"load.other_busy_processes": 1}),
+        ("Virtual machine", {"cpu.virtual.is_virtual": True}),
+        ("Stolen time", {"cpu.virtual.steal_share": 0.1}),
+        ("Frequency governor", {"cpu.frequency.governor": "performance,ondemand"}),
+        ("Turbo", {"cpu.frequency.boost": True}),
+        ("Turbo", {"cpu.frequency.boost": None, "cpu.frequency.driver": None}),
+        ("Heat", {"cpu.frequency.throttled": 3}),
+        ("Unpinned ranks", {"pinning.unpinned": 1}),
+        ("Page merging", {"memory.page_merging": True}),
+        ("Transparent huge pages", {"memory.transparent_huge_pages.enabled": "always"}),
+        ("Restricted ptrace", {"limits.ptrace_scope": 2}),
+        ("Slow build of the worker", {"software.optimised": False}),
+        ("Slow build of the worker", {"software.sanitizers": ["thread"]}),
+        ("Emulated processor", {"cpu.virtual.hypervisor": "QEMU TCG"}),
+        ("Small /dev/shm", {"limits.dev_shm_total_bytes": 64 << 20}),
+        ("On battery", {"cpu.frequency.on_battery": True}),
+        ("Mixed kinds of core", {"pinning.kinds_of_core": 2}),
+        ("Ranks on several NUMA nodes", {"pinning.nodes": 2}),
+        ("Ranks on one core", {"pinning.sharing_core": 1}),
+        ("NUMA balancing", {"memory.numa_balancing": 1, "memory.node_count": 2}),
+        ("Little lockable memory", {"limits.memlock_bytes": 65536, "network.rdma_device_count": 1}),
+        ("Deep sleep", {"cpu.idle.deepest_exit_ns": 133_000}),
+    ],
+)
+def test_every_disturbance_comes_with_its_cause_and_alone(title: str, facts: dict[str, Any]) -> None:
+    found = set(judged(QUIET | facts))
+    # A rank that is not pinned is itself worth a word.
+    assert found - ({"Unpinned ranks"} if title == "Oversubscribed" else set()) == {title}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"cpu.virtual.hypervisor": "KVM"},
+        {"limits.dev_shm_total_bytes": 1 << 30},
+        {"software.optimised": True, "software.sanitizers": []},
+        {"limits.memlock_bytes": 65536, "network.rdma_device_count": 0},
+        {"limits.memlock_bytes": "unlimited", "network.rdma_device_count": 1},
+        {"limits.cgroup.cpu_quota": 2.5},
+        {"load.average_1": 4.1, "load.other_busy_processes": 0},  # a measurement of ours has just ended
+        {"cpu.idle.deepest_exit_ns": 133_000, "cpu.idle.latency_limit_ns": 0},
+        {"limits.ptrace_scope": 1, "limits.may_trace_others": True},
+        {"memory.swap_used_bytes": 1_000_000},
+        {"load.average_1": "much", "cpu.frequency.throttled": True, "kernel.debug_features": "yes"},
+    ],
+)
+def test_what_does_not_matter_is_not_reported(facts: dict[str, Any]) -> None:
+    assert judged(QUIET | facts) == {}
+
+
+def test_the_load_counts_above_half_of_the_processors_while_others_work() -> None:
+    busy = QUIET | {"load.other_busy_processes": 1}
+    assert "Load" in judged(busy | {"load.average_1": 4.1})
+    assert "Load" not in judged(busy | {"load.average_1": 4.0})
+
+
+def test_a_quota_counts_the_ranks_that_share_it() -> None:
+    quota = {"limits.cgroup.cpu_quota": 2.5, "limits.cgroup.throttled": 3}
+    assert "Processor quota" not in judged(QUIET | quota)
+    found = judged(QUIET | quota | {"pinning.count": 3})["Processor quota"]
+    assert "3 ranks" in found.what
+    assert "(3 times so far)" in found.what
+    alone = judged({"limits.cgroup.cpu_quota": 1.0})["Processor quota"]
+    assert "1 rank and netpipe itself" in alone.what
+
+
+def test_remedies_fit_the_host() -> None:
+    slow = {"clock.source": "hpet", "clock.sources": ["hpet", "tsc"]}
+    assert "echo tsc" in judged(QUIET | slow)["Slow clock source"].remedy
+    assert "dmesg" in judged(QUIET | {"clock.source": "hpet"})["Slow clock source"].remedy
+    small = {"limits.dev_shm_total_bytes": 64 << 20}
+    assert "remount" in judged(QUIET | small)["Small /dev/shm"].remedy
+    assert "docker" in judged(QUIET | small | {"limits.container": "docker"})["Small /dev/shm"].remedy
+    turbo = {"cpu.frequency.boost": True, "cpu.frequency.driver": "intel_pstate"}
+    assert "no_turbo" in judged(QUIET | turbo)["Turbo"].remedy
+
+
+def test_hosts_are_judged_apart_and_each_once() -> None:
+    def environment(host: str, rank: int, governor: str) -> Environment:
+        return Environment(
+            host=host, rank=rank, facts={"cpu": {"frequency": {"governor": governor, "driver": "x"}}}
+        )
+
+    made = Run(
+        [
+            environment("a", 0, "performance"),
+            environment("b", 1, "powersave"),
+            environment("b", 2, "ondemand"),
+            environment("c", 3, "ondemand"),
+        ]
+    )
+    found = found_by("frequency-governor", made)
+    assert [(one.host, "powersave" in one.what) for one in found] == [("b", True), ("c", False)]
+
+
+def test_what_an_older_worker_judged_is_kept_unless_a_rule_can_judge_it_again() -> None:
+    old = [
+        {"what": "Load", "why": "It was high", "fix": "wait", "severity": "severe"},
+        {"what": "frequency governor.", "why": "it follows the load", "fix": "", "severity": "warning"},
+        {
+            "what": "a virtual machine",
+            "why": "the hypervisor moves its cores",
+            "fix": "x",
+            "severity": "high",
+        },
+        "garbage",
+        {"why": "nothing is named"},
+    ]
+    made = Run(
+        [Environment(host="a", facts={"spoilers": old, "cpu": {"frequency": {"governor": "performance"}}})]
+    )
+    found = found_by("recorded-judgement", made)
+    assert [(one.title, one.severity, one.what, one.remedy) for one in found] == [
+        ("Load", "severe", "It was high.", "wait"),
+        ("A virtual machine", "warning", "The hypervisor moves its cores.", "x"),
+    ]
+    assert not found_by("recorded-judgement", Run([Environment(facts={"spoilers": None})]))
+
+
+# ---------------------------------------------------------------------------------------------- the reference page
+
+
+def test_every_rule_is_in_the_reference_and_no_other() -> None:
+    text = REFERENCE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+?) \| ([a-z, ]+) \|", text, re.MULTILINE)
+    assert {(name, title) for name, title, _ in rows} == {(rule.id, rule.title) for rule in RULES}
+    severities = {name: set(words.split(", ")) for name, _, words in rows}
+    for rule in RULES:
+        assert {finding.severity for finding in found_by(rule.id, rule.fires())} <= severities[rule.id], (
+            rule.id
+        )
+
+
+def test_the_facts_that_rules_need_are_in_the_reference() -> None:
+    documented = (ROOT / "docs/reference/environment.md").read_text(encoding="utf-8")
+    for rule in RULES:
+        for need in rule.needs:
+            if "." in need and need != "cpu.frequency":
+                assert f"`{need}`" in documented, (rule.id, need)

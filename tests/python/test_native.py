@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the worker of this build exports, and that the documentation and Python say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netpipe import native
+from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
+from netpipe.reading import losses, states
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[str, Any]:
+    return native.keys()
+
+
+@pytest.fixture(scope="module")
+def listing() -> dict[str, Any]:
+    return native.list_()
+
+
+def rows(head: str) -> Iterator[list[str]]:
+    """The cells of the table of the page that begins with these words."""
+    table = PAGE[PAGE.index(f"\n| {head} |") + 1 :].partition("\n\n")[0]
+    for line in table.splitlines()[2:]:
+        yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def answer(*lines: str) -> dict[str, Any]:
+    return native.plan("\n".join(["netpipe-plan 1", *lines, "end", ""]))
+
+
+def refusal(*lines: str) -> tuple[int, str]:
+    with pytest.raises(Failure) as refused:
+        answer(*lines)
+    return refused.value.exit_code, str(refused.value)
+
+
+def add_library(folder: Path, name: str, operations: str = "") -> None:
+    """The description of a library whose launcher starts any number of ranks."""
+    (folder / f"{name}.module").write_text(
+        f"netpipe-module 1\nname {name}\nfile /no/such.so\nsummary s\nversion v\nranks 1 2147483647\n"
+        f"crosses-hosts yes\noperations open close bootstrap send recv {operations}".rstrip()
+        + "\n"
+    )
+
+
+# ---------------------------------------------------------------------------------------------- what is exported
+
+
+def test_keys_are_the_part_of_list_that_needs_no_module(
+    keys: dict[str, Any], listing: dict[str, Any]
+) -> None:
+    assert {name: listing[name] for name in keys} == keys
+    assert {"modules", "libraries", "patterns", "refused"} == listing.keys() - keys.keys()
+
+
+def test_keys_load_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.so").write_text("no library")
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    answer = native.keys()
+    assert "refused" not in answer
+    assert [one["path"] for one in native.list_()["refused"]] == [str(tmp_path / "broken.so")]
+
+
+def test_every_plan_key_says_all_that_an_option_needs(keys: dict[str, Any]) -> None:
+    for key in keys["plan_keys"]:
+        assert key["shown"] == (key["option"] is not None)
+        assert key["help"]
+        assert not key["help"].endswith(".")
+        assert (key["type"] in ("choice", "processors")) == bool(key["choices"])
+        if key["type"] == "choice":
+            assert key["default"] in key["choices"]
+    options = {key["option"]: key for key in keys["plan_keys"] if key["shown"]}
+    assert (options["end"]["name"], options["end"]["default"], options["end"]["min"]) == ("end-size", "8M", 1)
+    assert (options["target"]["type"], options["target"]["default"]) == ("percent", "1%")
+    assert options["pattern"]["repeatable"]
+    assert options["port"]["default"] == "5002"
+
+
+def test_every_default_is_what_a_plan_without_the_key_has(keys: dict[str, Any]) -> None:
+    plain = answer("variant tcp")
+    for key in keys["plan_keys"]:
+        if key["agreed"] and key["default"] is not None:
+            said = answer("variant tcp", f"{key['name']} {key['default']}")
+            assert said["hash"] == plain["hash"], key["name"]
+
+
+def test_exit_codes_are_those_of_python_from_good_to_bad(keys: dict[str, Any]) -> None:
+    codes = [one["code"] for one in keys["exit_codes"]]
+    assert set(codes) == {DONE, GATE, USAGE, UNAVAILABLE, FAILED, UNSTABLE, INTERRUPTED}
+    order = [codes.index(code) for code in (DONE, UNAVAILABLE, USAGE, FAILED, GATE, INTERRUPTED)]
+    assert order == sorted(order)
+
+
+def test_the_fake_worker_of_the_tests_has_the_same_keys(keys: dict[str, Any]) -> None:
+    fake = [sys.executable, str(Path(__file__).with_name("fake_worker.py")), "keys"]
+    theirs = json.loads(subprocess.run(fake, capture_output=True, check=True, timeout=60).stdout)
+    fields = ("name", "option", "metavar", "type", "default", "choices", "repeatable")
+    for key, real in zip(
+        theirs["plan_keys"],
+        [key for key in keys["plan_keys"] if key["option"] and not key["repeatable"]],
+        strict=True,
+    ):
+        assert {name: key[name] for name in fields} == {name: real[name] for name in fields}
+    assert [one["code"] for one in theirs["exit_codes"]] == [one["code"] for one in keys["exit_codes"]]
+
+
+def test_module_directories_are_those_that_the_worker_looks_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", f"{tmp_path / 'a'}::{tmp_path / 'b'}")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    prefix = native.worker().resolve().parents[1]
+    assert [(one["kind"], one["path"]) for one in native.keys()["module_directories"]] == [
+        ("environment", str(tmp_path / "a")),
+        ("environment", str(tmp_path / "b")),
+        ("installation", str(prefix / "lib" / "netpipe" / "modules")),
+        ("user", str(tmp_path / "data" / "netpipe" / "modules")),
+    ]
+
+
+def test_tolerances_are_those_that_older_files_are_read_with(keys: dict[str, Any]) -> None:
+    assert keys["state_tolerances"] == {"bounce": states.BOUNCE_TOLERANCE, "copy": states.COPY_TOLERANCE}
+
+
+def test_a_bare_name_stands_for_the_libraries_that_were_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all("@" in name for names in native.list_()["libraries"].values() for name in names)
+    for name in ("mpi@two", "mpi@one", "shmem@three"):
+        add_library(tmp_path, name)
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    libraries = native.list_()["libraries"]
+    assert libraries["mpi"][:2] == ["mpi@one", "mpi@two"]
+    assert libraries["shmem"] == ["shmem@three"]
+
+
+def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any], tmp_path: Path) -> None:
+    words = {one["word"] for one in keys["waiting"]}
+    record = tmp_path / "run.jsonl"
+    variants = ("null", "memcpy", "shm", "shm:wait=hybrid", "pipe", "unix:wait=poll", "tcp:wait=hybrid")
+    plan = [
+        "netpipe-plan 1",
+        f"record {record}",
+        "pattern none",
+        *(f"variant {name}" for name in variants),
+        "end",
+    ]
+    subprocess.run(
+        [native.worker(), "run"], input="\n".join(plan).encode(), capture_output=True, check=True, timeout=60
+    )
+    opened = [json.loads(line) for line in record.read_text().splitlines()]
+    opened = [one for one in opened if one["type"] == "variant"]
+    assert [one["variant"] for one in opened] == list(variants)
+    for one in opened:
+        assert {rank["settings"]["wait"] for rank in one["ranks"]} <= words, one["variant"]
+    assert [one["variant"] for one in opened if one["idle"]] == ["null"]
+
+
+# ------------------------------------------------------------------------------------------- a plan that is checked
+
+
+def test_a_dry_run_says_the_ranks_of_each_curve_and_the_points_that_it_takes() -> None:
+    said = answer(
+        "variant tcp", "variant memcpy", "pattern pingpong", "pattern stream", "schedule list", "sizes 1,3,8"
+    )
+    curves = {(one["variant"], one["pattern"]): one for one in said["curves"]}
+    assert {name: one["ranks"] for name, one in curves.items()} == {
+        ("tcp", "pingpong"): 2,
+        ("tcp", "stream"): 2,
+        ("memcpy", "pingpong"): 1,
+        ("memcpy", "stream"): 1,
+    }
+    assert curves["tcp", "pingpong"]["points"] == 3
+    assert curves["memcpy", "stream"]["points"] == 0
+    assert curves["memcpy", "stream"]["reason"]
+
+
+def test_a_dry_run_leaves_out_sizes_that_a_pattern_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_library(tmp_path, "mpi@sums", operations="collective")
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    said = answer("variant mpi@sums", "pattern collective:what=reduce", "schedule list", "sizes 1,8,9,16")
+    assert [(one["points"], one["reason"]) for one in said["curves"]] == [(2, None)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (("variant tcp", "schedule list", "sizes 100T"), "choose smaller messages, or fewer of them at once"),
+        (("variant tcp", "pin 0,4095"), "pin 0,4095: this process cannot use processor 4095; it can use "),
+        (("variant tcp:ranks=4",), "option 'ranks' of module tcp: 4 is not possible, only 2 is"),
+        (("variant tcp", "ranks 2,4"), "ranks: '2,4' is not a whole number"),
+        (
+            ("variant unix", "host far.example"),
+            "module unix stays on one host; leave it out of a run with --host",
+        ),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_refuses(lines: tuple[str, ...], says: str) -> None:
+    code, sentence = refusal(*lines)
+    assert code == USAGE
+    assert says in sentence
+
+
+def test_a_dry_run_wants_two_processors_that_are_so_near(tmp_path: Path) -> None:
+    failures = []
+    for near in ("smt", "cache", "socket", "sockets"):
+        try:
+            answer("variant tcp", f"pin {near}")
+        except Failure as failure:
+            failures.append(failure.exit_code)
+    assert failures, "no host has two sockets, and two processors of one in different caches"
+    assert set(failures) == {UNAVAILABLE}
+
+
+def test_a_dry_run_refuses_more_processes_than_a_host_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_library(tmp_path, "mpi@many")
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    code, sentence = refusal("variant mpi@many", "ranks 99999")
+    assert code == USAGE
+    assert "variant mpi@many has 99999 ranks, and this host with its" in sentence
+    said = answer("variant mpi@many", "variant mpi@many:ranks=3", "variant tcp", "ranks 4")
+    assert [(one["variant"], one["ranks"]) for one in said["curves"]] == [
+        ("mpi@many", 4),
+        ("mpi@many:ranks=3", 3),
+        ("tcp", 2),
+    ]
+
+
+def test_the_stack_of_a_plan_is_that_of_the_modules(listing: dict[str, Any]) -> None:
+    stack = answer("variant tcp")["stack"]
+    assert stack == {one["name"]: one["below"] for one in listing["modules"] if one["below"]}
+    assert losses.STACK.items() <= stack.items()
+
+
+# ------------------------------------------------------------------------------------------------- the reference page
+
+
+def test_the_page_has_every_key_with_its_default_and_its_sentence(keys: dict[str, Any]) -> None:
+    found = list(rows("key"))
+    assert [row[0] for row in found] == [f"`{key['name']}`" for key in keys["plan_keys"]]
+    for row, key in zip(found, keys["plan_keys"], strict=True):
+        assert row[2] == (f"`{key['default']}`" if key["default"] is not None else ""), key["name"]
+        assert row[3] == ", ".join(mark for mark in ("repeatable", "agreed") if key[mark]), key["name"]
+        assert row[4] == key["help"], key["name"]
+        for choice in key["choices"]:
+            assert f"`{choice}`" in row[1], key["name"]
+
+
+def test_the_page_has_every_exit_code_in_order(keys: dict[str, Any]) -> None:
+    assert list(rows("code")) == [
+        [str(one["code"]), f"`{one['name']}`", one["meaning"]] for one in keys["exit_codes"]
+    ]
+
+
+def test_the_page_has_every_field_that_is_exported(keys: dict[str, Any], listing: dict[str, Any]) -> None:
+    fields = {name: row[1] for row in rows("field | in `keys`") for name in re.findall(r"`(\w+)`", row[0])}
+    assert fields == {name: "yes" if name in keys else "no" for name in listing}
+
+
+def test_the_page_has_every_command() -> None:
+    done = subprocess.run([native.worker(), "--help"], capture_output=True, text=True, check=True)
+    helped = re.findall(r"^  (\w+)", done.stdout, flags=re.MULTILINE)
+    assert [row[0].split()[1].strip("`") for row in rows("command")] == helped
+
+
+@pytest.mark.parametrize("row", list(rows("text")), ids=lambda row: row[0])
+def test_the_page_is_right_about_sizes(row: list[str]) -> None:
+    text, exact, printed = (cell.strip("`") for cell in row)
+    said = answer("variant tcp", "schedule list", f"sizes {text}")
+    assert said["sizes"] == [int(exact)]
+    options = answer("variant tcp", f"pattern pingpong:send_offset={text}")["modes"][0]["options"]
+    assert options["send_offset"] == printed

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/checks.h"
+
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace netpipe {
+namespace {
+
+// The modules of the tests, and a library that starts any number of ranks.
+const Registry& registry() {
+  static const Result<Registry> loaded = [] {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "netpipe-checks-test";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "mpi@many.module") << "netpipe-module 1\nname mpi@many\nfile /no/such.so\nsummary s\n"
+                                                 "version v\nranks 1 2147483647\ncrosses-hosts yes\n"
+                                                 "operations open close bootstrap send recv\n";
+    Result<Registry> modules = Registry::load({NETPIPE_TEST_MODULES, folder.string()}, {});
+    std::filesystem::remove_all(folder);
+    return modules;
+  }();
+  return *loaded;
+}
+
+const std::string head = "netpipe-plan 1\n";
+
+// The sentence against this plan on a host whose processors these are; "" when there is none.
+std::string against(const std::string& text, const std::vector<int>& usable) {
+  const Result<Plan> plan = parse_plan(head + text);
+  if (!plan) return plan.failure().sentence;
+  const Result<Resolved> resolved = resolve(*plan, registry());
+  if (!resolved) return resolved.failure().sentence;
+  for (const Outcome& outcome :
+       {processes_fit(*plan, *resolved, usable.size()), processors_exist(*plan, *resolved, usable)}) {
+    if (outcome) continue;
+    EXPECT_EQ(outcome.failure().exit, Exit::usage);
+    return outcome.failure().sentence;
+  }
+  return {};
+}
+
+TEST(Checks, RefuseAProcessorThatThisProcessCannotUse) {
+  EXPECT_EQ(against("variant silent\npin 0,1\n", {0, 1}), "");
+  EXPECT_EQ(against("variant silent\npin 0,99\n", {0, 1, 2, 4, 8, 9}),
+            "pin 0,99: this process cannot use processor 99; it can use 0-2,4,8-9. Name some of these, or pin none");
+  EXPECT_EQ(against("variant silent\npin 0,5,99\n", {0, 5}), "") << "two ranks never use the third";
+  EXPECT_EQ(against("variant silent\npin 0,99\nhost far.example\n", {0}), "") << "the second is of the other host";
+  EXPECT_EQ(against("variant silent\npin 0,99\n", {}), "") << "a system that does not tell refuses by itself";
+}
+
+TEST(Checks, RefuseMoreProcessesThanAnyHostOfThisSizeRuns) {
+  EXPECT_EQ(against("variant mpi@many\nranks 99999\n", {0, 1}),
+            "variant mpi@many has 99999 ranks, and this host with its 2 processors runs at most 1024; use fewer ranks, "
+            "or more hosts (--hosts)");
+  EXPECT_EQ(against("variant mpi@many\nranks 99999\nbind 192.0.2.1\n", {0, 1}), "") << "they are on other hosts too";
+  EXPECT_EQ(against("variant silent\nranks 99999\n", {0, 1}), "") << "it only makes pairs";
+  EXPECT_EQ(against("variant mpi@many\nranks 1024\n", {0, 1}), "");
+  const std::vector<int> many(64, 0);
+  EXPECT_EQ(against("variant mpi@many\nranks 4096\n", many), "") << "64 for each processor";
+  EXPECT_NE(against("variant mpi@many:ranks=4097\n", many), "");
+}
+
+TEST(Checks, WantAProcessorForEachRankOfAVariant) {
+  EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1\n", {0, 1}),
+            "pin 0,1 names 2 processors for the 4 ranks of variant mpi@many:ranks=4; name one for each rank");
+  EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1,0,1\n", {0, 1}), "");
+  EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1\nbind 192.0.2.1\n", {0, 1}), "") << "two on each host";
+}
+
+TEST(Checks, RefuseMoreConnectionsThanTheSystemGivesAProgram) {
+  EXPECT_TRUE(room_for_connections(2));
+  const Outcome refused = room_for_connections(INT_MAX);
+  ASSERT_FALSE(refused) << "no system opens two thousand million files";
+  EXPECT_EQ(refused.failure().exit, Exit::unavailable);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "2147483647 processes need more open files than the",
+                      refused.failure().sentence);
+}
+
+TEST(Severity, IsTheOrderOfTheTable) {
+  EXPECT_EQ(worse(Exit::done, Exit::done), Exit::done);
+  EXPECT_EQ(worse(Exit::failed, Exit::unavailable), Exit::failed);
+  EXPECT_EQ(worse(Exit::usage, Exit::unavailable), Exit::usage);
+  EXPECT_EQ(worse(Exit::failed, Exit::gate), Exit::gate) << "a wrong byte is worse than none";
+  EXPECT_EQ(worse(Exit::interrupted, Exit::gate), Exit::interrupted);
+  for (const ExitCode& code : exit_codes) EXPECT_EQ(worse(code.exit, Exit::done), code.exit) << code.name;
+}
+
+}  // namespace
+}  // namespace netpipe

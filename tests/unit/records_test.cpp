@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which curves a plan comes to, and what is written about them.
+#include "worker/records.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "record/error_record.h"
+#include "worker/curves.h"
+
+namespace netpipe {
+namespace {
+
+const Registry& registry() {
+  static const Result<Registry> loaded = Registry::load({NETPIPE_TEST_MODULES}, {});
+  return *loaded;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct Planned {
+  explicit Planned(const std::string& text) : plan(*parse_plan("netpipe-plan 1\n" + text)) {
+    Result<Resolved> found = resolve(plan, registry());
+    EXPECT_TRUE(found) << found.failure().sentence;
+    resolved = std::move(*found);
+    openings.resize(resolved.variants.size());
+    for (std::optional<Opening>& opening : openings) {
+      opening.emplace();
+      opening->nranks = 2;
+      opening->limits.delivers = 1;
+    }
+  }
+  [[nodiscard]] Curves curves() const { return plan_curves(plan, resolved, openings); }
+  Plan plan;
+  Resolved resolved;
+  std::vector<std::optional<Opening>> openings;
+};
+
+const std::string sizes = "schedule list\nsizes 8,64,1024\n";
+
+TEST(Curves, AreOneForEachPatternOverEachOpenVariant) {
+  Planned planned("variant crowd\nvariant closed\npattern pingpong\npattern stream\n" + sizes);
+  Curves curves = planned.curves();
+  ASSERT_EQ(curves.settings.size(), 4U);
+  EXPECT_TRUE(curves.skipped.empty());
+  EXPECT_EQ(curves.settings[3].variant, 1U);
+  EXPECT_EQ(curves.settings[3].pattern, 1U);
+  EXPECT_EQ(curves.settings[0].sizes, (std::vector<std::uint64_t>{8, 64, 1024}));
+  EXPECT_EQ(curves.settings[0].most_rounds, (std::vector<std::uint64_t>{0, 0, 0})) << "nothing is verified";
+  planned.openings[0].reset();
+  curves = planned.curves();
+  ASSERT_EQ(curves.settings.size(), 2U);
+  EXPECT_EQ(curves.settings[0].variant, 1U);
+}
+
+TEST(Curves, LeaveOutSizesAboveTheVariantsLargestMessage) {
+  Planned planned("variant crowd\n" + sizes);
+  planned.openings[0]->limits.max_message_bytes = 64;
+  const Curves curves = planned.curves();
+  ASSERT_EQ(curves.settings.size(), 1U);
+  EXPECT_EQ(curves.settings[0].sizes, (std::vector<std::uint64_t>{8, 64}));
+  ASSERT_EQ(curves.skipped.size(), 1U);
+  EXPECT_EQ(curves.skipped[0].size_bytes, 1024U);
+  EXPECT_EQ(curves.skipped[0].reason, "the largest message of this variant is 64 bytes");
+}
+
+TEST(Curves, OfAPatternThatTheModuleCannotRunAreSkipped) {
+  const Curves curves = Planned("variant crowd\npattern put\n" + sizes).curves();
+  EXPECT_TRUE(curves.settings.empty());
+  ASSERT_EQ(curves.skipped.size(), 1U);
+  EXPECT_EQ(curves.skipped[0].pattern, "put");
+  EXPECT_EQ(curves.skipped[0].size_bytes, 0U);
+}
+
+TEST(Curves, BoundTheRoundsOfAVerifiedVisitUnlessNothingArrives) {
+  Planned planned("variant crowd\nverify yes\n" + sizes);
+  EXPECT_GT(planned.curves().settings[0].most_rounds[0], 0U);
+  planned.openings[0]->limits.delivers = 0;
+  const Curves curves = planned.curves();
+  EXPECT_EQ(curves.settings[0].most_rounds[0], 0U);
+  ASSERT_EQ(curves.skipped.size(), 1U);
+  EXPECT_TRUE(has(curves.skipped[0].reason, "nothing to verify"));
+}
+
+TEST(Records, OfAVariantSayWhereItReallyStands) {
+  const Planned planned("variant crowd\n" + sizes);
+  Opening opening;
+  opening.settings = {R"({"rank":0})", R"({"rank":1})"};
+  const std::string plain = variant_record(4, planned.resolved.variants[0], opening);
+  EXPECT_TRUE(has(plain, R"("type":"variant","launch":4,"variant":"crowd","module":"crowd")")) << plain;
+  EXPECT_TRUE(has(plain, R"("launch_s":null,"ranks":[{"rank":0},{"rank":1}]})")) << plain;
+  opening.below = "tcp";
+  opening.launch_s = 0.5;
+  const std::string found = variant_record(4, planned.resolved.variants[0], opening);
+  EXPECT_TRUE(has(found, R"("below":"tcp")")) << found;
+  EXPECT_TRUE(has(found, R"("launch_s":0.5)")) << found;
+}
+
+TEST(Records, OfSomethingSkippedHaveASizeOrNone) {
+  EXPECT_EQ(skipped_record(0, "tcp", "put", 0, "why"),
+            R"({"type":"skipped","launch":0,"variant":"tcp","pattern":"put","size_bytes":null,"reason":"why"})");
+  EXPECT_TRUE(has(skipped_record(0, "tcp", "put", 12, "why"), R"("size_bytes":12,)"));
+}
+
+TEST(Records, OfAnErrorHaveAPatternAndASizeOrNeither) {
+  ErrorRecord error;
+  error.launch = 1;
+  error.variant = "tcp";
+  error.host = "h";
+  error.code = Exit::usage;
+  error.message = "m";
+  EXPECT_EQ(to_json(error),
+            R"({"type":"error","launch":1,"variant":"tcp","pattern":null,"size_bytes":null,"rank":null,"host":"h",)"
+            R"("code":2,"message":"m"})");
+  error.pattern = "pingpong";
+  error.size_bytes = 9;
+  error.rank = 1;
+  EXPECT_TRUE(has(to_json(error), R"("pattern":"pingpong","size_bytes":9,"rank":1)"));
+}
+
+TEST(Records, OfSamplesKeepApartWhatWasDropped) {
+  const Planned planned("variant crowd\npattern overlap\n" + sizes);
+  const CurveName name{2, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Samples samples;
+  samples.ns = {90, 10, 20};
+  samples.beside.measures = {{9, 1, 2}};
+  const std::string record = sample_record(
+      name, {.size_bytes = 8, .operations = 4, .pass = 1, .state = 0, .dropped = 1, .verified_bytes = 24}, samples);
+  EXPECT_TRUE(has(record, R"("ops":4,"ns":[10,20],"dropped_ns":[90],"measures":{"overlap":[1,2]},"verified_bytes":24)"))
+      << record;
+}
+
+TEST(Records, OfAPointHaveARateUnlessTheLayerIsIdle) {
+  const Planned planned("variant crowd\npattern pingpong\n" + sizes);
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Opening opening = *planned.openings[0];
+  Point point;
+  point.size_bytes = 1000;
+  point.rounds = 1;
+  point.stop = Stop::precision;
+  const std::vector<Block> blocks(8, Block{0, {100, 100, 100, 100}});
+  CurveSetting setting;
+  const std::string record = point_record(name, setting, opening, point, blocks);
+  EXPECT_TRUE(has(record, R"("median_ns":100)")) << record;
+  EXPECT_TRUE(has(record, R"("bytes_per_s":1e+10,)") || has(record, R"("bytes_per_s":10000000000,)")) << record;
+  EXPECT_TRUE(has(record, R"("converged":true,"stop":"precision")")) << record;
+  opening.limits.idle = 1;
+  EXPECT_TRUE(has(point_record(name, setting, opening, point, blocks), R"("bytes_per_s":null)"));
+}
+
+TEST(Records, OfALaunchHaveItsMemory) {
+  EXPECT_EQ(launch_record({.launch = 1, .seconds = 2.5, .passes = 8, .memory = {100, 200}, .states = 1}),
+            R"({"type":"launch","launch":1,"seconds":2.5,"passes":8,"rss_bytes":100,"buffer_bytes":200,"states":1})");
+}
+
+}  // namespace
+}  // namespace netpipe
