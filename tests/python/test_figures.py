@@ -20,7 +20,7 @@ from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
 from netpipe.cli import plot
 from netpipe.failure import USAGE, Failure
 from netpipe.reading import Reading
-from netpipe.records import Header, Plan, Point, Rank, Record, Run, Variant, encode
+from netpipe.records import Cell, Header, Plan, Point, Rank, Record, Run, Variant, encode
 from netpipe.render import figures
 from netpipe.render.drawing import draw as drawing
 from netpipe.render.drawing.names import spread
@@ -482,6 +482,28 @@ def test_pairs_are_a_symmetric_map(runs: dict[str, Run]) -> None:
     assert max(value for row in view.values for value in row if value) == view.values[0][3]
 
 
+def test_a_single_pair_is_no_map() -> None:
+    alone = [
+        point("tcp", size, 100.0, cells=[Cell(rank=0, peer=1, median_ns=100.0, slowest=9)]) for size in SIZES
+    ]
+    with pytest.raises(NothingToDraw, match="no chosen curve has times of several pairs"):
+        panels([Run(alone)], "pairs")
+
+
+def test_a_name_stays_above_its_part() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 2))
+    canvas = FigureCanvasAgg(figure)
+    long, short = figure.text(0, 0.5, "a name that is too long, " * 4), figure.text(0, 0.5, "short")
+    drawing._shorten(figure, long, 1.5)
+    drawing._shorten(figure, short, 1.5)
+    assert 1.2 < long.get_window_extent(canvas.get_renderer()).width / figure.dpi <= 1.5
+    assert long.get_text().endswith("…")
+    assert short.get_text() == "short"
+
+
 def test_a_distribution_is_that_of_the_chosen_size(runs: dict[str, Run]) -> None:
     made = runs["patterned"]
     (panel,), _ = panels([made], "distribution", ["tcp"], patterns=("pingpong",), sizes=(65536,))
@@ -542,7 +564,7 @@ def test_the_list_says_what_can_be_drawn(run_file: Path) -> None:
     done = CliRunner().invoke(plot.command, [str(run_file), "--list"])
     there, lacking = done.output.split("It lacks the data for:")
     assert re.search("^  throughput  ", there, re.MULTILINE)
-    assert re.search("^  pairs  .*no chosen curve has a time for each pair", lacking, re.MULTILINE)
+    assert re.search("^  pairs  .*no chosen curve has times of several pairs", lacking, re.MULTILINE)
     assert all(f"\n  {name} " in done.output for name in figures.names())
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks and pairs of ranks as maps: each one's time over the median of all at its size: 1 is like the others."""
+"""Ranks and pairs of ranks as maps: each one's time over the median of all at its size, 1 being like the others. A
+single pair has no others, so it has no map.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def map_panels(scope: Scope, title: str, pairs: bool) -> list[Panel]:
 def _views(scope: Scope, group: Group, pairs: bool, few: bool) -> list[Map]:
     views = []
     for member in group.members:
-        points = [shown for point in member.curve.points if (shown := point.shown).cells]
+        points = [shown for point in member.curve.points if len((shown := point.shown).cells) > 1]
         if not points or pairs != any(cell.peer is not None for point in points for cell in point.cells):
             continue
         sizes = scope.few_sizes(point.size_bytes for point in points)

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 FORMATS = ("svg", "png", "pdf")
 WIDTH_IN, HEIGHT_IN = 7.4, 4.6  # a page's text width
 PNG_DPI = 200
 MOST_CELLS = 12  # views on one page
 HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
-NAME_LENGTH = 52  # characters of a view's name that fit above one of two columns
+LEGEND_LENGTH = 52  # characters of a name that fit into the legend inside the axes
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -125,7 +126,7 @@ def _one_picture(figure: Figure, picture: Picture) -> float:
         end_labels(axes, picture, height * 1.18)
         return float(place.x0)
     names = legend([picture])
-    if picture.legend_inside and max(map(len, names.names), default=0) < NAME_LENGTH:
+    if picture.legend_inside and max(map(len, names.names), default=0) < LEGEND_LENGTH:
         axes.legend(names.handles, names.names, loc="lower right", **LOOK)
         return 0.105
     height_in = HEIGHT_IN + names.height_in
@@ -168,15 +169,33 @@ def _grid(figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: b
         drawn = _draw_view(axes, view, octaves, few, "" if covered else _x_label(view)) or drawn
         axes.tick_params(axis="x", labelbottom=not covered)
         pattern = panel.pattern if len({one.pattern for one, _ in cells}) > 1 else ""
-        parts = [panel.title, pattern, view.label] if several_titles else [pattern, view.label]
-        name = ", ".join(filter(None, dict.fromkeys(parts)))
-        most = NAME_LENGTH * 2 // columns
-        shown = name if len(name) <= most else f"{name[: most - 1]}…"
-        axes.text(0, 1 + 0.07 / cell_in, shown, transform=axes.transAxes, fontsize=8, color=INK, ha="left")
+        title = panel.title.removesuffix(f" over {_x_label(view)}")  # the axis says so
+        parts = [title, pattern, view.label] if several_titles else [pattern, view.label]
+        name = axes.text(
+            0,
+            1 + 0.07 / cell_in,
+            ", ".join(filter(None, dict.fromkeys(parts))),
+            transform=axes.transAxes,
+            fontsize=8,
+            color=INK,
+            ha="left",
+        )
+        last = column + 1 == columns or place + 1 == len(cells)
+        _shorten(figure, name, width_in + (right_in if last else gap_in) - 0.12)
     if drawn is not None:
         _color_bar(figure, drawn, octaves, height_in)
     _legend_below(figure, names, left_in, height_in)
     return left_in / WIDTH_IN
+
+
+def _shorten(figure: Figure, name: Text, most_in: float) -> None:
+    """Cut a name that is wider than this, in inches."""
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    whole = name.get_text()
+    for length in range(len(whole) - 1, 0, -1):
+        if name.get_window_extent(renderer).width <= most_in * figure.dpi:
+            return
+        name.set_text(f"{whole[:length].rstrip(' ,')}…")
 
 
 def _cell_height(columns: int, stacked: bool) -> float:

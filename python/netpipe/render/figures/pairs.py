@@ -18,5 +18,5 @@ from netpipe.render.figures import figure
 def panels(scope: Scope) -> list[Panel]:
     panels = map_panels(scope, "Each pair over the median of all", pairs=True)
     if not panels:
-        raise scope.nothing("no chosen curve has a time for each pair of ranks")
+        raise scope.nothing("no chosen curve has times of several pairs of ranks")
     return panels

@@ -13,5 +13,5 @@ from netpipe.render.figures import figure
 def panels(scope: Scope) -> list[Panel]:
     panels = map_panels(scope, "Each rank over the median of all", pairs=False)
     if not panels:
-        raise scope.nothing("no chosen curve has a time for each rank")
+        raise scope.nothing("no chosen curve has times of several ranks")
     return panels
