@@ -55,7 +55,9 @@ def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> 
     for variant in variants:
         for pattern in ("pingpong", "stream"):
             points = done.of("point", variant=variant, pattern=pattern)
-            assert {str(point["size_bytes"]) for point in points} == set(SIZES.split(",")), (variant, pattern)
+            unsteady = done.of("skipped", variant=variant, pattern=pattern)
+            sizes = {str(one["size_bytes"]) for one in [*points, *unsteady]}
+            assert sizes == set(SIZES.split(",")), (variant, pattern)
             assert all(point["verified_bytes"] > 0 for point in points)
         # Some libraries take shared memory for windows where messages go through TCP.
         (opened,) = done.of("variant", variant=variant)
@@ -80,8 +82,8 @@ def test_two_pairs_at_once(netpipe: Netpipe, with_mpis: Mpis, sync: str) -> None
     done = netpipe(*variants, *PATTERNS, "--ranks", "4", "--sizes", "1,4097", "--budget", "0.2")
     assert done.code == 0, done.said
     for variant in variants:
+        assert len(done.settled(variant=variant)) == 4, variant
         points = done.of("point", variant=variant)
-        assert len(points) == 4, variant
         assert all(point["verified_bytes"] > 0 for point in points)
 
 
