@@ -112,6 +112,7 @@ def test_sums_take_whole_doubles_and_a_barrier_has_no_size(measure: Runner) -> N
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.every_library
 def test_every_operation_of_every_library_gives_the_right_result(
     netpipe: Netpipe, with_mpis: Mpis, ranks: int
 ) -> None:

@@ -93,6 +93,7 @@ def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
         assert all(len(done.settled(variant=variant)) == 2 for variant in variants)
 
 
+@pytest.mark.deep
 def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("openmpi", "mpich4")
     variants = [
@@ -127,6 +128,7 @@ def test_what_cannot_work_is_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
         assert error["code"] == 2, settings
 
 
+@pytest.mark.deep
 def test_lam_has_what_mpi_2_has(netpipe: Netpipe, with_mpis: Mpis) -> None:
     """No passive target, and in pscw no put beyond what it sends at once: it would wait for ever."""
     with_mpis.need("lam")

@@ -33,7 +33,7 @@ budget 0.3
 end
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0) -> str:

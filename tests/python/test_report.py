@@ -435,7 +435,7 @@ addEventListener("load", () => setTimeout(() => {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
@@ -484,7 +484,7 @@ def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> 
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) -> None:
     found = in_a_browser(page(patterned()), 1200, tmp_path, height=12_000)
