@@ -21,7 +21,7 @@ UNTIMED = {"test_modules.py", "test_mpi_launchers.py", "test_smpi.py"}
 LONG = (
     "measurements",
     "test_mpi_launchers.py",
-    "test_extension.py",
+    "test_extensions.py",
     "test_install.py",
     "test_smpi.py",
     "test_figures.py",
