@@ -35,6 +35,10 @@ LIBRARIES = {
 }
 SIX = tuple(LIBRARIES)
 EVERYDAY = ("openmpi", "mpich")
+# For the longest tests: MPICH alone in `make test`, all six in `make test-deep`.
+SIX_WITH_ONE_EVERYDAY = tuple(
+    name if name == "mpich" else pytest.param(name, marks=pytest.mark.deep) for name in SIX
+)
 
 
 @dataclass

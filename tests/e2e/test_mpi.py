@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from mpi import SIX, SIX_WITH_ONE_EVERYDAY, Mpis
 
 from netpipe import native
 
@@ -34,7 +34,7 @@ def settings_of(module: dict[str, Any]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("library", SIX)
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
 def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     netpipe: Netpipe, with_mpis: Mpis, library: str
 ) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from mpi import SIX_WITH_ONE_EVERYDAY, Mpis
 
 SIZES = "1,9,4097,300001"
 LIMIT_S = 120.0
@@ -41,7 +41,7 @@ LAM = (
 )
 
 
-@pytest.mark.parametrize("library", SIX)
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
 def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
     with_mpis.need(library)
     variants = [f"mpi@{library}:{settings}" for settings in (LAM if library == "lam" else MPI_3)]

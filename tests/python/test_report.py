@@ -264,6 +264,7 @@ def test_json_in_the_page_ends_no_script_and_reads_back(text: str) -> None:
 # -------------------------------------------------------------------------------------------------- size
 
 
+@pytest.mark.deep
 def test_the_report_of_a_large_run_can_still_be_mailed() -> None:
     shared = Histogram(
         resolution=0.01,
@@ -278,6 +279,7 @@ def test_the_report_of_a_large_run_can_still_be_mailed() -> None:
     assert len(page(made).encode()) < LARGEST_BYTES
 
 
+@pytest.mark.deep
 def test_a_very_large_run_says_which_points_its_tables_leave_out() -> None:
     layers = [Layer(f"tcp:sndbuf={k}k", None, None, 2e4 + k, ((1e9, 3e9),)) for k in range(6)]
     made = run(layers, classic_sizes(), launches=9)
