@@ -10,6 +10,7 @@ they take seconds; the module and conformance tests are chosen by the folder tha
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,13 @@ def changed_files() -> list[str] | None:
     tracked = _git("diff", "--name-only", base)
     new = _git("ls-files", "--others", "--exclude-standard")
     return None if tracked is None or new is None else sorted({*tracked, *new})
+
+
+@functools.cache
+def strings_of(path: Path) -> frozenset[str]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return frozenset(value for value in values if isinstance(value, str))
 
 
 class TestFiles:
@@ -124,7 +132,9 @@ class TestFiles:
             name = imports.module_name(file, PYTHON)
             if path.endswith(".py") and name in self.sources:
                 return {name}
-            return {name for name, source in self.sources.items() if source.parent == file.parent}
+            folders = {source.parent for source in self.sources.values()}
+            nearest = next(folder for folder in file.parents if folder in folders or folder == PYTHON)
+            return {name for name, source in self.sources.items() if source.parent == nearest}
         return {file.stem} if file.parent == TESTS else set()
 
     def affected_by(self, changed: list[str]) -> list[str]:
@@ -152,8 +162,11 @@ class Affected:
     python: tuple[str, ...]  # test files, relative to the root
 
 
+test_files = functools.cache(TestFiles)
+
+
 def affected(changed: list[str] | None) -> Affected:
-    tests = TestFiles()
+    tests = test_files()
     if changed is None:
         chosen = tests.names()
     elif changed:

@@ -135,6 +135,10 @@ def of_module(name: str, *, cpp: bool = True, e2e: bool = True) -> list[Step]:
     return steps
 
 
+def layers() -> list[str]:
+    return sorted(toml.parent.name for toml in (ROOT / "src" / "modules").glob("*/module.toml"))
+
+
 def gate() -> list[Step]:
     return [
         *static(),
@@ -302,6 +306,12 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["total", *tiers] if tiers and set(tiers) <= set(TIERS):
             return print_total(tiers)
+        case ["module", name] if name.partition("@")[0] not in layers():
+            print(
+                f"there is no module '{name}' in src/modules; there are {', '.join(layers())}",
+                file=sys.stderr,
+            )
+            return 2
         case ["module", name]:
             return run_tier("module", [Step("build", build("build")), *of_module(name)])
         case [tier] if tier in TIERS:
