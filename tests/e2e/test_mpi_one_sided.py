@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from mpi import SIX_WITH_ONE_EVERYDAY, Mpis
 
 from netpipe import native
 from netpipe.failure import USAGE, Failure
@@ -45,7 +45,7 @@ LAM = (
 )
 
 
-@pytest.mark.parametrize("library", SIX)
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
 def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
     with_mpis.need(library)
     variants = [f"mpi@{library}:{settings}" for settings in (LAM if library == "lam" else MPI_3)]
@@ -99,6 +99,7 @@ def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
         assert all(len(done.settled(variant=variant)) == 2 for variant in variants)
 
 
+@pytest.mark.deep
 def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("openmpi", "mpich4")
     variants = [
@@ -131,6 +132,7 @@ def test_what_cannot_work_is_refused_before_anything_is_launched(with_mpis: Mpis
     assert REFUSED[settings] in refused.value.sentence
 
 
+@pytest.mark.deep
 def test_lam_has_what_mpi_2_has(netpipe: Netpipe, with_mpis: Mpis) -> None:
     """No passive target, and in pscw no put beyond what it sends at once: it would wait for ever."""
     with_mpis.need("lam")
