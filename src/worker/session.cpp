@@ -144,9 +144,8 @@ void Session::close_variants() {
 // Ends all processes but this one. What a rank used at most: where all variants are launched, this process only
 // conducts, and the forked ranks only measure yardsticks. whole: no forked rank was lost.
 MemoryUse Session::finish(bool whole) {
-  const bool any_forked =
-      std::any_of(set_.resolved->variants.begin(), set_.resolved->variants.end(),
-                  [](const Variant& v) { return !launched(*v.module); });
+  const bool any_forked = std::any_of(set_.resolved->variants.begin(), set_.resolved->variants.end(),
+                                      [](const Variant& v) { return !launched(*v.module); });
   const MemoryUse forked = whole ? set_.forked->finish() : set_.forked->memory();
   MemoryUse most = any_forked ? forked : MemoryUse{};
   for (const std::unique_ptr<LaunchedWorkers>& job : jobs_) most.include(job->finish());
