@@ -1,49 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the tests are shared out among processes (pytest-xdist): a file is one unit, for the builds, daemons, ports and
-libraries that its tests share, but for long files whose tests share nothing. Long units come first, or one process
-would be left with one at the end.
+"""How pytest-xdist shares out the tests. Real measurements (tests/e2e) run one at a time, in one process, so that none
+has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
+built for them.
+
+`--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
+`module("NAME")`.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-# Each test of these is a unit of its own.
-SPREAD = {
-    "test_collective.py",
-    "test_conformance.py",
-    "test_load.py",
-    "test_many_ranks.py",
-    "test_mpi.py",
-    "test_mpi_one_sided.py",
-    "test_one_sided.py",
-}
-# Longest first.
+# Files in tests/e2e of which nothing is timed: builds, daemons, simulated time. They may run beside measurements.
+UNTIMED = {"test_modules.py", "test_mpi_launchers.py", "test_smpi.py"}
+# The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
+    "measurements",
     "test_mpi_launchers.py",
+    "test_extensions.py",
     "test_install.py",
-    "test_mpi_links.py",
     "test_smpi.py",
-    "test_jobs.py",
-    "test_faults.py",
+    "test_figures.py",
 )
+
+# MPI libraries that only `make test-deep` installs: a test with one as a parameter is left to it.
+OTHER_LIBRARIES = {"impi", "openmpi4", "mpich4", "lam"}
 
 
 def unit_of(node_id: str) -> str:
-    file = node_id.partition("::")[0]
-    return node_id if Path(file).name in SPREAD else file
+    path = Path(node_id.partition("::")[0])
+    return "measurements" if path.parent.name == "e2e" and path.name not in UNTIMED else path.name
 
 
 def turn_of(item: pytest.Item) -> int:
-    """Files, the longest ahead of the others, and then the single tests, which fill what is left."""
-    name = item.path.name
-    return LONG.index(name) if name in LONG else len(LONG) + (name in SPREAD)
+    unit = unit_of(item.nodeid)
+    return LONG.index(unit) if unit in LONG else len(LONG)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--module", metavar="NAME", help="run only the tests of this module")
+
+
+def is_of_module(item: pytest.Item, name: str) -> bool:
+    marked = {one for mark in item.iter_markers("module") for one in mark.args}
+    # `_` separates words in a node id, and test_mpi.py is about mpi.
+    return (
+        name in marked or re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", item.nodeid) is not None
+    )
+
+
+def takes_another_library(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    values = call.params.values() if call is not None else ()
+    return any(isinstance(value, str) and value in OTHER_LIBRARIES for value in values)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by mark
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if takes_another_library(item):
+            item.add_marker(pytest.mark.deep)
+    if name := config.getoption("--module"):
+        chosen = [item for item in items if is_of_module(item, name)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
     items.sort(key=turn_of)
 
 
@@ -55,5 +79,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return unit_of(nodeid)
 
-    config.option.loadscopereorder = False  # not by the number of tests
+    config.option.loadscopereorder = False  # keep our order rather than sort by the number of tests
     return ByUnit(config, log)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Writes requirements/*.txt from the ranges in pyproject.toml: every package exactly pinned, transitive ones
-# included, in one file that holds for every Python from 3.10 on (markers choose). Run it to take newer versions.
+# Writes requirements/*.txt from the ranges in pyproject.toml: every package pinned to one version, indirect dependencies
+# included, for every Python from 3.10 on (markers choose). Run it to move to newer versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v uv >/dev/null || { echo "tools/lock.sh needs uv: pip install uv" >&2; exit 3; }
@@ -16,3 +16,4 @@ lock() { # output, then what to resolve
 lock requirements/run.txt pyproject.toml
 lock requirements/build.txt --group build
 lock requirements/test.txt --group test --constraint requirements/run.txt --constraint requirements/build.txt
+lock requirements/deep.txt --group deep --constraint requirements/test.txt --constraint requirements/run.txt

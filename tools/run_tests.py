@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the steps of `make check`, `make tidy` or `make test`, each to its end whether or not one before it failed. The
-end says what each came to: tests passed, failed and skipped, and the seconds it took.
+"""Runs the steps of `make check`, `make test`, `make test-deep` or `make tidy`. Each step runs even if an earlier one
+failed. The end lists for each step the tests that passed, failed and were skipped, and its wall-clock and CPU seconds.
 
-Exit code: 0 when every step passed, 1 when one failed, 2 for a group that there is not.
+    tools/run_tests.py check|test|deep|tidy
+    tools/run_tests.py module NAME         the tests of one module (`make test M=NAME`)
+    tools/run_tests.py total TIER...       one line for these tiers together, from their last results
+
+Exit code: 0 all steps passed, 1 a step failed, 2 usage.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -20,12 +26,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from affected import Affected, affected, changed_files
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
 CORES = str(os.cpu_count() or 1)
-LIMIT_S = 900  # of one command; none comes near it unless it hangs
+LIMIT_S = 1800  # of one command; none comes near it unless it hangs
 
 UNIT_TESTS = "netpipe-unit-tests"  # the CMake target
+# C++ tests for test-deep alone, by name: they move gigabytes or try inputs for many seconds.
+DEEP = "TwoGib|fuzz"
+SIMULATED = (
+    "Coverage"  # thousands of simulated points: nothing but arithmetic, so sanitizers learn nothing from them
+)
 
 Command = tuple[str, ...]
 
@@ -33,9 +46,11 @@ Command = tuple[str, ...]
 @dataclass(frozen=True)
 class Step:
     name: str
-    groups: str
     commands: tuple[Command, ...]  # {report} becomes a file for JUnit XML; the tests in it are counted
     environment: dict[str, str] = field(default_factory=dict)
+
+
+# --------------------------------------------------------------------------------------------------------- commands
 
 
 def c_sources() -> Command:
@@ -61,68 +76,108 @@ def sanitized(folder: str, sanitizers: str, target: str = "all") -> tuple[Comman
     )
 
 
-def ctest(folder: str, *options: str) -> Command:
-    return ("ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", "--parallel", CORES,
+def ctest(folder: str, *options: str, none: str = "error") -> Command:
+    return ("ctest", "--test-dir", folder, "--output-on-failure", f"--no-tests={none}", "--parallel", CORES,
             "--output-junit", "{report}", *options)  # fmt: skip
 
 
 def pytest(*options: str) -> Command:
     more = shlex.split(os.environ.get("TESTS", ""))
-    # How they are shared out is said in tests/conftest.py.
+    # tests/conftest.py says how the tests are shared out among the processes.
     return (sys.executable, "-m", "pytest", "--quiet", "--numprocesses", CORES, "--dist", "loadscope",
-            "--junitxml={report}", *options, *more)  # fmt: skip
+            "--durations", "15", "--durations-min", "1", "--junitxml={report}", *options, *more)  # fmt: skip
 
 
 def clang_tidy(*options: str) -> Command:
-    # Of the compilation database of build/ what ships: GoogleTest alone would take longer than all of it.
-    chosen = f"{ROOT}/src/"
-    return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", CORES, *options, chosen)
+    # Only what ships: GoogleTest alone would take longer than all of it.
+    return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", CORES, *options, f"{ROOT}/src/")
 
 
-def steps() -> tuple[Step, ...]:
+def any_case(word: str) -> str:
+    """A regular expression for CTest, which has no flag that ignores case."""
+    return "".join(f"[{c.upper()}{c.lower()}]" if c.isalpha() else f"[{c}]" for c in word)
+
+
+# ------------------------------------------------------------------------------------------------------------ tiers
+
+
+def static() -> list[Step]:
+    return [
+        Step("format of C and C++", (("clang-format", "--dry-run", "--Werror", *c_sources()),)),
+        Step("format of Python", (("ruff", "format", "--check"),)),
+        Step("lint", (("ruff", "check"),)),
+        Step("types", (("mypy",),)),
+    ]
+
+
+def check(what: Affected) -> list[Step]:
+    steps = [*static(), Step("build", build("build"))]
+    if what.native:
+        steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit"),)))
+    if what.every_module:
+        steps.append(Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)))
+    for module in what.modules:
+        steps += of_module(module, cpp=not what.every_module, e2e=False)
+    if what.python:
+        steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", "not deep"),)))
+    return steps
+
+
+def of_module(name: str, *, cpp: bool = True, e2e: bool = True) -> list[Step]:
+    layer = name.partition("@")[0]
+    steps = []
+    if cpp:
+        chosen = ctest("build", "-L", "module", "-R", any_case(layer), "-E", DEEP, none="ignore")
+        steps.append(Step(f"C++: {layer}", (chosen,)))
+    files = "tests/e2e" if e2e else "tests/e2e/test_conformance.py"
+    steps.append(Step(f"conformance{' and behaviour' if e2e else ''}: {name}",
+                      (pytest(files, "--module", name, "-m", "not deep"),)))  # fmt: skip
+    return steps
+
+
+def layers() -> list[str]:
+    return sorted(toml.parent.name for toml in (ROOT / "src" / "modules").glob("*/module.toml"))
+
+
+def gate() -> list[Step]:
+    return [
+        *static(),
+        Step("build", build("build")),
+        Step("C++: unit and module tests", (ctest("build", "-E", DEEP),)),
+        Step("Python: unit tests, conformance, behaviour", (pytest("-m", "not deep"),)),
+    ]
+
+
+def deep() -> list[Step]:
     asan, tsan = "build-asan", "build-tsan"
-    native = {"NETPIPE_NATIVE": str(ROOT / asan)}
-    pure = ("--exclude-regex", "Coverage")  # thousands of simulated points: long, and nothing but arithmetic
-    return (
-        Step("format of C and C++", "check all", (("clang-format", "--dry-run", "--Werror", *c_sources()),)),
-        Step("format of Python", "check all", (("ruff", "format", "--check"),)),
-        Step("lint", "check all", (("ruff", "check"),)),
-        Step("types", "check all", (("mypy",),)),
-        Step("build", "check tidy all", build("build")),
-        Step("C++: unit tests", "check", (ctest("build", "--label-regex", "unit"),)),
-        Step("C++: unit and module tests", "all", (ctest("build", "--label-exclude", "fuzz"),)),
-        Step("Python: unit tests", "check", (pytest("tests/python", "-m", "not slow"),)),
-        Step("Python: all tests", "all", (pytest(),)),
-        # Following every path through the code takes three times as long as all other checks together.
-        Step("clang-tidy without its analyzer", "all", (clang_tidy("-checks=-clang-analyzer-*"),)),
-        Step("clang-tidy", "tidy", (clang_tidy(),)),
-        Step("address, undefined: build", "all", sanitized(asan, "address,undefined")),
-        Step("address, undefined: C++ tests, fuzzing", "all", (ctest(asan, *pure),)),
-        Step(
-            "address, undefined: end to end",
-            "all",
-            (
-                pytest(
-                    *(f"tests/e2e/test_{name}.py" for name in BESIDE_SANITIZERS),
-                    "-m",
-                    "not slow",
-                    "-k",
-                    "not every_library",
-                ),
-            ),
-            native,
-        ),
-        Step("thread: build", "all", sanitized(tsan, "thread", UNIT_TESTS)),
-        Step("thread: unit tests", "all", (ctest(tsan, "--label-regex", "unit", *pure),)),
-    )
+    behaviour = (*(f"tests/e2e/test_{name}.py" for name in BESIDE_SANITIZERS), "-k", "not every_library")
+    return [
+        Step("build", build("build")),
+        Step("C++: long tests, fuzzing", (ctest("build", "-R", DEEP),)),
+        Step("Python: launchers, libraries, installations", (pytest("-m", "deep or every_library"),)),
+        # Following every path through the code takes three times as long as all other checks together: make tidy.
+        Step("clang-tidy without its analyzer", (clang_tidy("-checks=-clang-analyzer-*"),)),
+        Step("address, undefined: build", sanitized(asan, "address,undefined")),
+        Step("address, undefined: C++ tests, fuzzing", (ctest(asan, "-E", SIMULATED),)),
+        Step("address, undefined: behaviour", (pytest(*behaviour),), {"NETPIPE_NATIVE": str(ROOT / asan)}),
+        Step("thread: build", sanitized(tsan, "thread", UNIT_TESTS)),
+        Step("thread: unit tests", (ctest(tsan, "-L", "unit", "-E", SIMULATED),)),
+    ]
 
 
 # The engine, its patterns with notes of their own, and what goes wrong. MPI libraries are not built for sanitizers.
 BESIDE_SANITIZERS = ("collective", "faults", "jobs", "load", "synthetic", "two_hosts")
 
 
+def tidy() -> list[Step]:
+    return [Step("build", build("build")), Step("clang-tidy", (clang_tidy(),))]
+
+
+# -------------------------------------------------------------------------------------------------------- execution
+
+
 def run(command: Command, environment: dict[str, str]) -> int:
-    """The exit code; 124 for a command that took too long and was ended. Nothing that it started stays."""
+    """The exit code; 124 for a command that took too long, 127 for one that cannot be started. Ends what it left."""
     print("+", shlex.join(command) if len(command) < 20 else f"{shlex.join(command[:4])} ...", flush=True)
     try:
         process = subprocess.Popen(
@@ -134,7 +189,7 @@ def run(command: Command, environment: dict[str, str]) -> int:
     try:
         return process.wait(LIMIT_S)
     except subprocess.TimeoutExpired:
-        print(f"{command[0]} was still running after {LIMIT_S} s and is ended", flush=True)
+        print(f"{command[0]} was still running after {LIMIT_S} s, so it was killed", flush=True)
         return 124
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -142,8 +197,8 @@ def run(command: Command, environment: dict[str, str]) -> int:
 
 
 def lacks_googletest(command: Command) -> bool:
-    """Is this a command that needs GoogleTest, of a build that has not found it? CMake's FindGTest looks for the header
-    only where it has found no package, and caches that it failed.
+    """Whether this command needs GoogleTest and its build found none. CMake's FindGTest looks for the header only where
+    it found no package, and caches that it failed.
     """
     if command[0] != "ctest" and UNIT_TESTS not in command:
         return False
@@ -153,8 +208,9 @@ def lacks_googletest(command: Command) -> bool:
 
 @dataclass
 class Outcome:
-    counts: Counter[str] = field(default_factory=Counter)  # tests by what became of them
+    counts: Counter[str] = field(default_factory=Counter)  # tests by passed, failed, skipped
     failures: list[str] = field(default_factory=list)  # a line each
+    skips: Counter[str] = field(default_factory=Counter)  # reasons
 
     def read(self, report: Path) -> None:
         for case in ElementTree.parse(report).iter("testcase"):
@@ -162,25 +218,28 @@ class Outcome:
             if bad is not None:
                 said = (bad.get("message") or bad.text or "").strip().partition("\n")[0]
                 self.failures.append(f"{case.get('classname')} {case.get('name')}: {said}")
-            skipped = case.find("skipped") is not None
-            self.counts["failed" if bad is not None else "skipped" if skipped else "passed"] += 1
+            skipped = case.find("skipped")
+            if bad is None and skipped is not None:
+                self.skips[skipped.get("message") or f"{case.get('name')}"] += 1
+            self.counts["failed" if bad is not None else "skipped" if skipped is not None else "passed"] += 1
 
 
-def run_step(step: Step, number: int) -> Outcome:
-    """A step without tests, or one that broke off, counts as one."""
-    report = RESULTS / f"{number:02}.xml"
+def run_step(step: Step, report: Path) -> Outcome:
+    """A step without tests, or one that broke off, counts as one test."""
     outcome = Outcome()
     for command in step.commands:
         if lacks_googletest(command):
-            print(
-                "skipped: GoogleTest is not installed (Debian, Ubuntu: apt install libgtest-dev)", flush=True
-            )
-            return Outcome(Counter(skipped=1))
+            reason = "GoogleTest is not installed (Debian, Ubuntu: apt install libgtest-dev)"
+            print(f"skipped: {reason}", flush=True)
+            return Outcome(Counter(skipped=1), skips=Counter({reason: 1}))
         report.unlink(missing_ok=True)
         code = run(tuple(word.replace("{report}", str(report)) for word in command), step.environment)
         if report.is_file():
             outcome.read(report)
-        if code != 0:
+        nothing_to_run = (
+            command[1:3] == ("-m", "pytest") and code == 5
+        )  # of what this machine and module have
+        if code != 0 and not nothing_to_run:
             if not outcome.failures:
                 outcome.counts["failed"] += 1
                 outcome.failures.append(f"{command[0]} ended with exit code {code}")
@@ -188,31 +247,77 @@ def run_step(step: Step, number: int) -> Outcome:
     return outcome if outcome.counts else Outcome(Counter(passed=1))
 
 
-def main(arguments: list[str]) -> int:
-    chosen = [step for step in steps() if arguments and arguments[0] in step.groups.split()]
-    if not chosen:
-        print("usage: tools/run_tests.py check|tidy|all", file=sys.stderr)
-        return 2
+def processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_tier(name: str, steps: list[Step]) -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
+    summary = RESULTS / f"{name}.json"
+    summary.unlink(missing_ok=True)
     began = time.monotonic()
     lines: list[str] = []
     failures: list[str] = []
+    skips: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for number, step in enumerate(chosen):
+    for number, step in enumerate(steps):
         print(f"\n=== {step.name}", flush=True)
-        start = time.monotonic()
-        outcome = run_step(step, number)
+        start, used = time.monotonic(), processor_s()
+        outcome = run_step(step, RESULTS / f"{name}-{number:02}.xml")
         total += outcome.counts
+        skips += outcome.skips
         failures += [f"{step.name}: {failure}" for failure in outcome.failures]
         numbers = "".join(f"{outcome.counts[kind]:9}" for kind in ("passed", "failed", "skipped"))
-        lines.append(f"{step.name:42}{numbers}{time.monotonic() - start:9.1f}")
-    print(f"\n{'':42}{'passed':>9}{'failed':>9}{'skipped':>9}{'seconds':>9}")
+        lines.append(f"{step.name:46}{numbers}{time.monotonic() - start:9.1f}{processor_s() - used:9.1f}")
+    print(f"\n{'':46}{'passed':>9}{'failed':>9}{'skipped':>9}{'seconds':>9}{'cpu s':>9}")
     print("\n".join(lines))
-    if failures:  # once more, where they are looked for
+    if skips:
+        print("\nskipped:", *(f"{count} × {reason}" for reason, count in skips.most_common()), sep="\n  ")
+    if failures:  # again, where people look for them
         print("\nfailed:", *failures, sep="\n  ")
-    summary = ", ".join(f"{total[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
-    print(f"\n{summary} in {time.monotonic() - began:.1f}s", flush=True)
+    summary.write_text(json.dumps(total))
+    print(f"\n{in_words(total)} in {time.monotonic() - began:.1f}s", flush=True)
     return 1 if total["failed"] else 0
+
+
+def in_words(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
+
+
+def print_total(tiers: list[str]) -> int:
+    """The sum of these tiers. One that left no result broke off before its end, and counts as a failed test."""
+    total: Counter[str] = Counter()
+    for tier in tiers:
+        path = RESULTS / f"{tier}.json"
+        if path.is_file():
+            total += Counter(json.loads(path.read_text()))
+        else:
+            print(f"the tier '{tier}' did not run to its end; see above")
+            total["failed"] += 1
+    print(in_words(total), flush=True)
+    return 1 if total["failed"] else 0
+
+
+TIERS = {"check": lambda: check(affected(changed_files())), "test": gate, "deep": deep, "tidy": tidy}
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["total", *tiers] if tiers and set(tiers) <= set(TIERS):
+            return print_total(tiers)
+        case ["module", name] if name.partition("@")[0] not in layers():
+            print(
+                f"there is no module '{name}' in src/modules; there are {', '.join(layers())}",
+                file=sys.stderr,
+            )
+            return 2
+        case ["module", name]:
+            return run_tier("module", [Step("build", build("build")), *of_module(name)])
+        case [tier] if tier in TIERS:
+            return run_tier(tier, TIERS[tier]())
+    print("usage: tools/run_tests.py check|test|deep|tidy, module NAME, or total TIER...", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

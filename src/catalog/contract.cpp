@@ -81,10 +81,6 @@ bool mark_operation(Layer& layer, std::string_view name) {
   return true;
 }
 
-ProcessModel process_model(const Layer& module) {
-  return launched(module) ? ProcessModel::launched : ProcessModel::forked;
-}
-
 std::string_view type_name(np_type type) { return type_names.at(static_cast<std::size_t>(type)); }
 
 std::optional<np_type> type_named(std::string_view name) {

@@ -236,7 +236,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   resolved.sizes = std::move(*sizes);
   resolved.pool = pool_need(plan, resolved);
   for (const LoadedModule& module : registry.modules()) {
-    if (module.table->below != nullptr) resolved.stack.emplace_back(module.table->name, module.table->below);
+    if (module.layer->below != nullptr) resolved.stack.emplace_back(module.layer->name, module.layer->below);
   }
   if (Outcome pinned = check_pinning(plan, resolved); !pinned) return pinned.failure();
   return resolved;

@@ -8,9 +8,7 @@
 
 namespace netpipe {
 
-RankProcess::Identity ForkedProcess::identity(const Variant& variant) const {
-  return {set_.rank, variant.ranks};
-}
+RankProcess::Identity ForkedProcess::identity(const Variant& variant) const { return {set_.rank, variant.ranks}; }
 
 Result<std::string> ForkedProcess::address(Endpoint& endpoint) {
   const auto count = static_cast<std::size_t>(endpoint.nranks());

@@ -50,8 +50,13 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
   const Layer& module = endpoint.module();
   np_status status = NP_OK;
   if (module.prepare != nullptr) {
-    const np_visit visit{sizeof visit, static_cast<std::uint32_t>(pattern.reach), stage.size_bytes,
-                         stage.outgoing.places(), stage.incoming.places(), 0, 0};
+    const np_visit visit{sizeof visit,
+                         static_cast<std::uint32_t>(pattern.reach),
+                         stage.size_bytes,
+                         stage.outgoing.places(),
+                         stage.incoming.places(),
+                         0,
+                         0};
     status = module.prepare(endpoint.handle(), &visit);
   }
   if (status == NP_OK && pattern.resets && module.reset != nullptr) status = module.reset(endpoint.handle());

@@ -120,7 +120,7 @@ void add_fixed(Json& json) {
 void add_libraries(Json& json, const Registry& registry) {
   std::map<std::string, std::vector<std::string>> libraries;
   for (const LoadedModule& module : registry.modules()) {
-    const std::string name = module.table->name;
+    const std::string name = module.layer->name;
     const auto at = name.find('@');
     if (at != std::string::npos) libraries[name.substr(0, at)].push_back(name);
   }

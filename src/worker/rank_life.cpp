@@ -30,7 +30,7 @@ int live_as_rank(RankSetting setting, bool remote) {
 
 bool has_jobs(const Resolved& resolved) {
   return std::any_of(resolved.variants.begin(), resolved.variants.end(),
-                     [](const Variant& variant) { return process_model(*variant.module) == ProcessModel::launched; });
+                     [](const Variant& variant) { return launched(*variant.module); });
 }
 
 }  // namespace netpipe

@@ -95,7 +95,7 @@ bool Session::progress(const Sampler& sampler, bool wait) {
 // By the ranks that are here, or by the processes of a new job.
 bool Session::open(std::uint32_t v) {
   Workers* workers = set_.forked;
-  if (process_model(*set_.resolved->variants[v].module) == ProcessModel::launched) {
+  if (launched(*set_.resolved->variants[v].module)) {
     set_.forked->keep_alive();  // a server waits no longer than one job takes
     jobs_.push_back(std::make_unique<LaunchedWorkers>(*set_.job_server, *set_.plan, *set_.resolved));
     workers = jobs_.back().get();
@@ -144,9 +144,8 @@ void Session::close_variants() {
 // Ends all processes but this one. What a rank used at most: where all variants are launched, this process only
 // conducts, and the forked ranks only measure yardsticks. whole: no forked rank was lost.
 MemoryUse Session::finish(bool whole) {
-  const bool any_forked =
-      std::any_of(set_.resolved->variants.begin(), set_.resolved->variants.end(),
-                  [](const Variant& v) { return process_model(*v.module) == ProcessModel::forked; });
+  const bool any_forked = std::any_of(set_.resolved->variants.begin(), set_.resolved->variants.end(),
+                                      [](const Variant& v) { return !launched(*v.module); });
   const MemoryUse forked = whole ? set_.forked->finish() : set_.forked->memory();
   MemoryUse most = any_forked ? forked : MemoryUse{};
   for (const std::unique_ptr<LaunchedWorkers>& job : jobs_) most.include(job->finish());

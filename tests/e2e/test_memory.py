@@ -76,6 +76,7 @@ def test_wrong_numbers_of_ranks_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "none.jsonl").exists()
 
 
+@pytest.mark.every_library
 def test_every_rank_of_every_library_says_what_it_cost(netpipe: Netpipe, with_mpis: Mpis) -> None:
     names = [f"mpi@{added}" for added in with_mpis.there]
     with_mpis.some()

@@ -69,6 +69,7 @@ def test_the_module_of_each_library_says_what_it_binds(mpis: Mpis, name: str) ->
     assert added.advice(one) is None
 
 
+@pytest.mark.every_library
 def test_they_are_listed_with_path_and_health(mpis: Mpis) -> None:
     mpis.some()
     out, _ = netpipe("modules", "--json", NETPIPE_MODULE_PATH=str(mpis.folder))
@@ -78,6 +79,7 @@ def test_they_are_listed_with_path_and_health(mpis: Mpis) -> None:
         assert listed[f"mpi@{name}"]["healthy"] is True
 
 
+@pytest.mark.deep
 def test_the_worker_knows_their_options_without_loading_them(with_mpis: Mpis) -> None:
     """Open MPI 4 and 5 have one library name, so one process that loaded both would have one of them twice."""
     with_mpis.need("openmpi", "openmpi4")
@@ -88,6 +90,7 @@ def test_the_worker_knows_their_options_without_loading_them(with_mpis: Mpis) ->
         assert "transport" in {option["name"] for option in module["options"]}
 
 
+@pytest.mark.every_library
 def test_the_doctor_finds_them_and_knows_which_were_added(with_mpis: Mpis, tmp_path: Path) -> None:
     found = {one.module: one for one in discover.find(with_mpis.some(), tmp_path)}
     assert {f"mpi@{name}" for name in with_mpis.there} <= set(found)
@@ -99,6 +102,7 @@ def test_the_doctor_finds_them_and_knows_which_were_added(with_mpis: Mpis, tmp_p
 # ------------------------------------------------------------------------------------------------------------ the ABI
 
 
+@pytest.mark.deep
 def test_one_build_serves_two_libraries(mpis: Mpis, tmp_path: Path) -> None:
     mpis.need("mpich", "impi")
     compiler, folder = WHEELS / "mpich/bin/mpicc_abi", tmp_path / "modules"
@@ -135,6 +139,7 @@ def test_one_build_serves_two_libraries(mpis: Mpis, tmp_path: Path) -> None:
     assert versions == {mpich.name: mpich.version, impi.name: impi.version}
 
 
+@pytest.mark.deep
 def test_the_library_is_exchanged_for_another_one(mpis: Mpis, tmp_path: Path) -> None:
     mpis.need("mpich", "impi")
     library = tmp_path / "lib"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from mpi import SIX, SIX_WITH_ONE_EVERYDAY, Mpis
 
 from netpipe import native
 from netpipe.launch.variants import refusal
@@ -35,7 +35,7 @@ def settings_of(module: dict[str, Any]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("library", SIX)
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
 def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     netpipe: Netpipe, with_mpis: Mpis, library: str
 ) -> None:
@@ -88,6 +88,7 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     assert not works & failed, {variant: error["message"] for variant, error in errors.items()}
 
 
+@pytest.mark.every_library
 def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpipe, with_mpis: Mpis) -> None:
     libraries = [added.name for added in with_mpis.some()]
     done = netpipe("memcpy", "shm", "tcp:wait=poll", "mpi", "--sizes", "8,64k", "--budget", "0.3")
@@ -132,7 +133,7 @@ def test_eight_ranks_on_two_processors_are_four_pairs(netpipe: Netpipe, with_mpi
         assert all(point["verified_bytes"] > 0 for point in points)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("library", ["openmpi", "mpich"])
 def test_sixty_four_ranks_on_two_processors_come_to_an_end(
     netpipe: Netpipe, with_mpis: Mpis, library: str
@@ -153,6 +154,7 @@ def test_an_odd_number_of_ranks_makes_no_pairs(netpipe: Netpipe, with_mpis: Mpis
     assert skipped["reason"] == "pattern pingpong needs a multiple of 2 ranks, there are 3"
 
 
+@pytest.mark.deep
 def test_a_hang_ends_in_a_sentence_and_the_smaller_sizes_are_measured(
     netpipe: Netpipe, with_mpis: Mpis
 ) -> None:

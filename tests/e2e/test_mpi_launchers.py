@@ -23,6 +23,8 @@ from mpi import SIX, Mpis, mpis  # noqa: F401
 from netpipe.launch.description import read
 from netpipe.launch.processes import all_with
 
+pytestmark = pytest.mark.deep
+
 HERE = Path(__file__).parent
 MANY = 8  # more than there are processors
 Launched = dict[str, Any]

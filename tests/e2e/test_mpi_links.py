@@ -20,6 +20,8 @@ from mpi import SIX, Mpis
 from netpipe.reading import Reading
 from netpipe.records import Run
 
+pytestmark = pytest.mark.deep
+
 BITS_PER_S = 200_000_000
 BUCKET = 16_384  # more than one packet of the larger MTU
 SIZES = (8, 30_001, 300_001)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from mpi import SIX_WITH_ONE_EVERYDAY, Mpis
 
 from netpipe import native
 from netpipe.failure import USAGE, Failure
@@ -45,7 +45,7 @@ LAM = (
 )
 
 
-@pytest.mark.parametrize("library", SIX)
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
 def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
     with_mpis.need(library)
     variants = [f"mpi@{library}:{settings}" for settings in (LAM if library == "lam" else MPI_3)]
@@ -55,7 +55,9 @@ def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> 
     for variant in variants:
         for pattern in ("pingpong", "stream"):
             points = done.of("point", variant=variant, pattern=pattern)
-            assert {str(point["size_bytes"]) for point in points} == set(SIZES.split(",")), (variant, pattern)
+            unsteady = done.of("skipped", variant=variant, pattern=pattern)
+            sizes = {str(one["size_bytes"]) for one in [*points, *unsteady]}
+            assert sizes == set(SIZES.split(",")), (variant, pattern)
             assert all(point["verified_bytes"] > 0 for point in points)
         # Some libraries take shared memory for windows where messages go through TCP.
         (opened,) = done.of("variant", variant=variant)
@@ -80,8 +82,8 @@ def test_two_pairs_at_once(netpipe: Netpipe, with_mpis: Mpis, sync: str) -> None
     done = netpipe(*variants, *PATTERNS, "--ranks", "4", "--sizes", "1,4097", "--budget", "0.2")
     assert done.code == 0, done.said
     for variant in variants:
+        assert len(done.settled(variant=variant)) == 4, variant
         points = done.of("point", variant=variant)
-        assert len(points) == 4, variant
         assert all(point["verified_bytes"] > 0 for point in points)
 
 
@@ -97,6 +99,7 @@ def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
         assert all(len(done.settled(variant=variant)) == 2 for variant in variants)
 
 
+@pytest.mark.deep
 def test_a_derived_datatype_is_the_same_on_both_sides(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("openmpi", "mpich4")
     variants = [
@@ -129,6 +132,7 @@ def test_what_cannot_work_is_refused_before_anything_is_launched(with_mpis: Mpis
     assert REFUSED[settings] in refused.value.sentence
 
 
+@pytest.mark.deep
 def test_lam_has_what_mpi_2_has(netpipe: Netpipe, with_mpis: Mpis) -> None:
     """No passive target, and in pscw no put beyond what it sends at once: it would wait for ever."""
     with_mpis.need("lam")

@@ -166,6 +166,7 @@ def test_messages_that_are_puts_leave_the_patterns_out(netpipe: Netpipe, with_mp
     assert len(done.settled(pattern="pingpong")) == 2
 
 
+@pytest.mark.deep
 def test_a_library_without_locks_fences(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("lam")
     done = netpipe(

@@ -32,9 +32,12 @@ SMPICC = shutil.which("smpicc")
 SMPIRUN = shutil.which("smpirun")
 NAME = "mpi@simgrid"
 
-pytestmark = pytest.mark.skipif(
-    not (SMPICC and SMPIRUN), reason="there is no smpicc and smpirun (apt install libsimgrid-dev)"
-)
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.skipif(
+        not (SMPICC and SMPIRUN), reason="needs smpicc and smpirun (apt install libsimgrid-dev)"
+    ),
+]
 
 
 @pytest.fixture(scope="session")

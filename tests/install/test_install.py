@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both ways to install, from a copy of the sources as they are, each into an empty place; and the example module built
-against what was installed there, as somebody outside this tree would.
+"""Both ways to install, from a copy of the sources, each into an empty folder; and the example module, built against
+what was installed there, as somebody outside this tree would.
 
-Nothing is taken from the network: `make test` has put the pinned packages into .venv/wheelhouse.
+Nothing comes from the network: `make setup-deep` has put the pinned packages into .venv/wheelhouse.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from conftest import QUICK, ROOT, build, compile_module, run
 
-ROOT = Path(__file__).resolve().parents[2]
 WHEELHOUSE = ROOT / ".venv" / "wheelhouse"
-QUICK = "-O0"  # and nothing for a debugger: it is built twice here
 PLAN = """netpipe-plan 1
 module-file {module}
 variant ring
@@ -33,42 +30,11 @@ budget 0.3
 end
 """
 
-pytestmark = pytest.mark.slow
-
-
-def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0) -> str:
-    """Standard output. Nothing of the checkout helps what was installed: neither its folder nor its environment."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("NETPIPE", "PYTHON", "SKBUILD", "CMAKE"))
-    }
-    done = subprocess.run(
-        command, cwd=cwd, input=text, capture_output=True, text=True, timeout=400, env=kept, check=False
-    )
-    assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is in the repository or about to be, without what was built there."""
-    copy = tmp_path_factory.mktemp("sources")
-    left_out = shutil.ignore_patterns("build*", ".venv", ".git", "__pycache__", ".*_cache", ".hypothesis")
-    shutil.copytree(ROOT, copy, ignore=left_out, dirs_exist_ok=True)
-    return copy
-
-
-def build_example(sources: Path, include: Path, folder: Path) -> Path:
-    """As docs/writing-a-module.md says."""
-    module = folder / "ring.so"
-    command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    run(*command, "-I", include, "-o", module, sources / "examples" / "ring.c", cwd=folder)
-    return module
+pytestmark = pytest.mark.deep
 
 
 def assert_measured(record: Path, variants: Sequence[str], sizes: Sequence[int]) -> None:
-    """Every variant at every size, every byte of it checked, and nothing went wrong or was left out."""
+    """Every variant was measured at every size, with its bytes checked, and nothing failed or was skipped."""
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     assert not [line for line in lines if line["type"] in {"error", "skipped"}]
     points = [line for line in lines if line["type"] == "point"]
@@ -80,23 +46,12 @@ def assert_measured(record: Path, variants: Sequence[str], sizes: Sequence[int])
 
 @pytest.fixture(scope="module")
 def prefix(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Plain CMake."""
+    """Installed with plain CMake."""
     folder = tmp_path_factory.mktemp("cmake")
     prefix = folder / "prefix"
-    run(
-        "cmake",
-        "-S",
-        sources,
-        "-B",
-        folder / "build",
-        "-DCMAKE_BUILD_TYPE=Debug",
-        f"-DCMAKE_CXX_FLAGS_DEBUG={QUICK}",
-        f"-DCMAKE_INSTALL_PREFIX={prefix}",
-        cwd=folder,
-    )
-    run("cmake", "--build", folder / "build", "--parallel", str(os.cpu_count()), cwd=folder)
+    build(sources, folder / "build", f"-DCMAKE_INSTALL_PREFIX={prefix}")
     run("cmake", "--install", folder / "build", cwd=folder)
-    shutil.rmtree(folder / "build")  # what was installed stands on its own
+    shutil.rmtree(folder / "build")  # what was installed must stand on its own
     return prefix
 
 
@@ -111,7 +66,8 @@ def test_cmake_installs_a_worker_that_finds_its_modules(prefix: Path) -> None:
 def test_the_example_module_builds_against_the_installed_header_and_measures(
     prefix: Path, sources: Path, tmp_path: Path
 ) -> None:
-    module = build_example(sources, prefix / "include", tmp_path)
+    module = tmp_path / "ring.so"
+    compile_module(sources / "examples" / "ring.c", prefix / "include", module)
     record = tmp_path / "run.jsonl"
     run(
         prefix / "bin" / "netpipe-worker", "run", cwd=tmp_path, text=PLAN.format(module=module, record=record)
@@ -123,7 +79,7 @@ def test_the_example_module_builds_against_the_installed_header_and_measures(
 def environment(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`pip install .` into a new virtual environment, with everything that it depends on."""
     if not WHEELHOUSE.is_dir():
-        pytest.skip("there is no .venv/wheelhouse; make setup-test makes it")
+        pytest.skip("there is no .venv/wheelhouse; make setup-deep makes it")
     folder = tmp_path_factory.mktemp("pip")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     # The pip of .venv installs into the other environment, so no second pip has to be fetched.
@@ -145,7 +101,8 @@ def test_pip_installs_a_command_that_finds_its_worker(environment: Path, tmp_pat
 
 def test_an_installed_netpipe_measures_and_reports(environment: Path, sources: Path, tmp_path: Path) -> None:
     native = next(environment.glob("lib/python3*/site-packages/netpipe/_native"))
-    module = build_example(sources, native / "include", tmp_path)
+    module = tmp_path / "ring.so"
+    compile_module(sources / "examples" / "ring.c", native / "include", module)
     command = ["run", "ring", "--module", str(module), "--sizes", "1,1000", "--budget", "0.3", "--verify"]
     run(environment / "bin" / "netpipe", *command, "--report", "report.html", cwd=tmp_path)
     assert_measured(tmp_path / "run.jsonl", ["ring"], [1, 1000])

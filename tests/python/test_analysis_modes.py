@@ -50,7 +50,7 @@ ONE_MODE: dict[str, Draw] = {
 
 
 @pytest.mark.parametrize("what", ONE_MODE)
-@pytest.mark.parametrize("count", [300, 3_000, 30_000])
+@pytest.mark.parametrize("count", [300, 3_000, pytest.param(30_000, marks=pytest.mark.deep)])
 def test_one_mode_stays_one(what: str, count: int) -> None:
     for seed in range(8):
         found = modes(bucketed(drawn(ONE_MODE[what], count, seed)))
@@ -58,7 +58,7 @@ def test_one_mode_stays_one(what: str, count: int) -> None:
         assert found[0].share == 1
 
 
-@pytest.mark.parametrize("count", [1_000, 4_000, 40_000])
+@pytest.mark.parametrize("count", [1_000, 4_000, pytest.param(40_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("second", [600, 1000, 20_000])
 def test_two_modes_are_found_where_they_are(count: int, share: float, second: float) -> None:

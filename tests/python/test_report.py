@@ -268,6 +268,7 @@ def test_json_in_the_page_ends_no_script_and_reads_back(text: str) -> None:
 # -------------------------------------------------------------------------------------------------- size
 
 
+@pytest.mark.deep
 def test_the_report_of_a_large_run_can_still_be_mailed() -> None:
     shared = Histogram(
         resolution=0.01,
@@ -282,6 +283,7 @@ def test_the_report_of_a_large_run_can_still_be_mailed() -> None:
     assert len(page(Reading(made)).encode()) < LARGEST_BYTES
 
 
+@pytest.mark.deep
 def test_a_very_large_run_says_which_points_its_tables_leave_out() -> None:
     layers = [Layer(f"tcp:sndbuf={k}k", None, None, 2e4 + k, ((1e9, 3e9),)) for k in range(6)]
     made = run(layers, classic_sizes(), launches=9)
@@ -437,7 +439,7 @@ addEventListener("load", () => setTimeout(() => {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
@@ -486,7 +488,7 @@ def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> 
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) -> None:
     found = in_a_browser(page(Reading(patterned())), 1200, tmp_path, height=12_000)

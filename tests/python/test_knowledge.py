@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the project knows stands in one place, where a search can tell. The debts are the places that repeat it, with
+what will end that; a paid debt that is still listed fails as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "netpipe"
+LAYERS = {toml.parent.name for toml in (ROOT / "src" / "modules").glob("*/module.toml")} - {"mpi"}
+FAMILIES = {"openmpi", "mpich", "lam", "intel", "impi", "smpi", "simgrid"}
+
+# Which layers there are, which is idle and which stands below which: the worker tells (`netpipe-worker list`).
+LAYER_DEBTS = {
+    "python/netpipe/cli/memory.py": "examples in its help",
+    "python/netpipe/cli/run.py": "what is measured by default: the worker's answer will have it",
+    "python/netpipe/findings/doctor.py": "the idle layer: reading is to tell from the record",
+    "python/netpipe/findings/floor.py": "as above",
+    "python/netpipe/launch/variants.py": "which layer a transport of an MPI stands on",
+    "python/netpipe/reading/losses.py": "which layer stands below which: the plan record will have it",
+    "python/netpipe/render/sentences.py": "the idle layer, as above",
+    "python/netpipe/render/terminal/live.py": "as above",
+    "python/netpipe/render/terminal/summary.py": "as above",
+}
+FAMILY_DEBTS = {"python/netpipe/launch/description.py": "moves to libraries"}
+
+
+def constants(path: Path) -> Iterator[str]:
+    """The strings of a file, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
+
+
+def files_that_name(names: Iterable[str], *left_out: Path) -> set[str]:
+    """Files with a string that is one of these names, alone or with settings (`tcp:wait=poll`, `mpi@openmpi`)."""
+    pattern = re.compile(rf"(\w+@)?({'|'.join(sorted(names))})([:@].*)?", re.DOTALL)
+    return {
+        str(path.relative_to(ROOT))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not any(folder in path.parents for folder in left_out)
+        and any(pattern.fullmatch(text) for text in constants(path))
+    }
+
+
+def assert_debts(found: set[str], debts: dict[str, str]) -> None:
+    assert found - set(debts) == set(), "these repeat it: ask the one place that knows"
+    assert set(debts) - found == set(), "these are paid: take them off the list"
+
+
+def test_python_names_no_layer() -> None:
+    assert {"null", "memcpy", "shm", "pipe", "unix", "tcp"} <= LAYERS
+    assert_debts(files_that_name(LAYERS), LAYER_DEBTS)
+
+
+def test_families_are_named_by_their_own_files_alone() -> None:
+    assert_debts(files_that_name(FAMILIES, PACKAGE / "libraries"), FAMILY_DEBTS)

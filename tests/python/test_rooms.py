@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rooms of the design: who may know whom, no circles, nothing too large. docs/decisions/0010-rooms.md draws them.
+
+The exceptions are debts, each with its reason. An exception that no longer occurs is a failure too, so the lists only
+get shorter.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import imports  # noqa: E402  (the folder has to be on the path first)
+
+PYTHON = ROOT / "python"
+SRC = ROOT / "src"
+
+# ----------------------------------------------------------------------------------------------------------- Python
+
+# What each room may know besides itself; a file directly in netpipe/ is a room of its own. Order: from the bottom up.
+# fmt: off
+PYTHON_ROOMS: dict[str, set[str]] = {
+    "failure": set(),
+    "records": set(),
+    "netpipe": {"records"},  # netpipe/__init__.py: what a notebook imports
+    "native": {"failure"},
+    "run_file": {"records", "failure"},
+    "reading": {"records"},
+    "findings": {"reading", "records"},
+    "tuning": {"reading", "records"},
+    "prediction": {"reading", "records"},
+    "render": {"findings", "tuning", "prediction", "reading", "records", "failure"},
+    "libraries": {"native", "failure"},
+    "launch": {"libraries", "native", "failure"},
+    "session": {"launch", "libraries", "native", "records", "run_file", "failure"},
+    "cli": {"session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction", "reading",
+            "records", "run_file", "failure", "netpipe"},
+    "__main__": {"cli"},
+}
+
+PYTHON_DEBTS = {
+    "netpipe.launch.measure -> netpipe.records": "moves to session.py",
+    "netpipe.launch.measure -> netpipe.run_file": "moves to session.py",
+    # A whole room at once: the description of a library, and hosts, belong to libraries or below both.
+    "libraries -> launch": "the description of an added library and the list of hosts lie in launch",
+    "netpipe.render.terminal.live -> netpipe.launch.events": "the live table is to be told, not to ask",
+    "netpipe.render.terminal.live -> netpipe.launch.measure": "as above",
+}
+PYTHON_CIRCLES = {
+    "netpipe.render.loggp netpipe.render.openings netpipe.render.terminal.summary": "comes apart with sentences.py",
+}
+# fmt: on
+
+
+def python_room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "netpipe"
+
+
+@functools.cache
+def python_edges() -> dict[str, set[str]]:
+    sources = imports.python_sources(PYTHON)
+    return {
+        name: {reference.target for reference in imports.imports(path, name, sources)}
+        for name, path in sources.items()
+    }
+
+
+def arrows(edges: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    return ((source, target) for source, targets in sorted(edges.items()) for target in sorted(targets))
+
+
+def assert_debts(found: Iterable[str], debts: dict[str, str]) -> None:
+    found = set(found)
+    assert found - set(debts) == set(), "these are new: find another way, or record the debt with its reason"
+    assert set(debts) - found == set(), "these are paid: take them off the list"
+
+
+def test_every_python_room_is_drawn() -> None:
+    assert {python_room(module) for module in imports.python_sources(PYTHON)} <= set(PYTHON_ROOMS)
+
+
+def test_no_python_room_knows_one_above_it() -> None:
+    order = list(PYTHON_ROOMS)
+    for room, known in PYTHON_ROOMS.items():
+        assert {other for other in known if order.index(other) > order.index(room)} == set(), room
+
+
+def test_python_rooms_know_only_what_they_may() -> None:
+    forbidden = []
+    for source, target in arrows(python_edges()):
+        here, there = python_room(source), python_room(target)
+        if there != here and there not in PYTHON_ROOMS[here]:
+            rooms = f"{here} -> {there}"
+            forbidden.append(rooms if rooms in PYTHON_DEBTS else f"{source} -> {target}")
+    assert_debts(forbidden, PYTHON_DEBTS)
+
+
+def test_python_modules_import_each_other_in_no_circle() -> None:
+    assert_debts((" ".join(circle) for circle in imports.circles(python_edges())), PYTHON_CIRCLES)
+
+
+@pytest.mark.parametrize("room", ["records", "reading", "findings", "render"])
+def test_rooms_that_look_start_no_process(room: str) -> None:
+    for path in [PYTHON / "netpipe" / f"{room}.py", *(PYTHON / "netpipe" / room).rglob("*.py")]:
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            assert "import subprocess" not in text, path
+            assert "os.fork" not in text, path
+
+
+# -------------------------------------------------------------------------------------------------------------- C++
+
+MODULE_H = "module.h"
+CPP_ROOMS: dict[str, set[str]] = {
+    "base": set(),
+    "record": {"base"},
+    "sampling": {"base"},
+    "link": {"base"},
+    "machine": {"base", "record"},
+    "patterns/kit": {"base", "machine", MODULE_H},
+    "catalog": {"base", "record", "sampling", "machine", "patterns/kit", MODULE_H},
+    "engine": {"base", "record", "sampling", "machine", "link", "catalog", "patterns/kit", MODULE_H},
+    "patterns": {"base", "machine", "patterns/kit", MODULE_H},
+    "worker": {
+        "base",
+        "record",
+        "sampling",
+        "machine",
+        "link",
+        "catalog",
+        "engine",
+        "patterns/kit",
+        MODULE_H,
+    },
+    "modules/kit": {MODULE_H},
+}
+A_MODULE = {"modules/kit", MODULE_H}  # each folder of src/modules: these, and itself
+
+CPP_DEBTS = {
+    "engine/simulated/join.cpp -> worker/join.h": "the rank of a simulated machine belongs to the worker",
+    "link/group.h -> netpipe/module.h": "a group should carry bytes, and know no status of a module",
+    "link/handshake.h -> netpipe/module.h": "for NP_ABI alone, which its caller could pass",
+    "patterns/collective.cpp -> engine/verify.h": "what a pattern checks belongs to patterns/kit",
+}
+
+
+def cpp_room(path: str) -> str:
+    parts = path.split("/")
+    if parts[0] == "netpipe":
+        return MODULE_H
+    deep = parts[0] == "modules" or parts[:2] == ["patterns", "kit"]
+    return "/".join(parts[:2]) if deep else parts[0]
+
+
+@functools.cache
+def cpp_edges() -> dict[str, set[str]]:
+    """Files below src/ to the project's headers that they include, as paths below src/ or include/."""
+    edges = {}
+    for path in sorted(one for one in SRC.rglob("*") if one.suffix in {".c", ".cpp", ".h"}):
+        here = str(path.relative_to(SRC))
+        edges[here] = {resolved(here, reference.target) for reference in imports.includes(path)}
+    return edges
+
+
+def resolved(here: str, target: str) -> str:
+    """As the compiler finds it: beside the file, in src/modules for modules, in src/, in include/."""
+    folders = (
+        [str(Path(here).parent), "modules", ""]
+        if here.startswith("modules/")
+        else [str(Path(here).parent), ""]
+    )
+    for folder in folders:
+        if (SRC / folder / target).is_file():
+            return str(Path(folder) / target)
+    return target
+
+
+def test_every_cpp_room_is_drawn() -> None:
+    rooms = {cpp_room(path) for path in cpp_edges()}
+    assert {room for room in rooms if not room.startswith("modules/")} <= set(CPP_ROOMS)
+
+
+def test_cpp_rooms_know_only_what_they_may() -> None:
+    forbidden = []
+    for source, target in arrows(cpp_edges()):
+        here, there = cpp_room(source), cpp_room(target)
+        known = CPP_ROOMS.get(here, A_MODULE)
+        if there != here and there not in known:
+            forbidden.append(f"{source} -> {target}")
+    assert_debts(forbidden, CPP_DEBTS)
+
+
+def test_cpp_files_include_each_other_in_no_circle() -> None:
+    assert imports.circles(cpp_edges()) == []
+
+
+def test_a_library_is_included_by_its_own_module_alone() -> None:
+    """mpi.h stands for all of them: nothing outside src/modules/mpi may know it."""
+    for path in SRC.rglob("*"):
+        if path.suffix in {".c", ".cpp", ".h"} and SRC / "modules" / "mpi" not in path.parents:
+            assert "#include <mpi.h>" not in path.read_text(encoding="utf-8"), path
+
+
+# ------------------------------------------------------------------------------------------------------------- size
+
+LINES_OF_A_FILE = 600
+LINES_OF_A_FOLDER = 2500
+FILES_OF_A_FOLDER = 20
+SOURCES = {".py", ".c", ".cpp", ".h", ".js", ".css", ".j2", ".sh"}
+
+LARGE_FILES = {
+    "src/engine/rig.cpp": "comes apart into endpoints, messages and visits",
+    "tests/python/test_modules_command.py": "comes apart with the libraries",
+}
+LARGE_FOLDERS = {
+    "src/machine": "the judging of facts moves to findings",
+    "src/modules/mpi": "one file per family, in Python and C together",
+    "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
+}
+
+
+def sources_below(*folders: str) -> list[Path]:
+    found = (path for folder in folders for path in sorted((ROOT / folder).rglob("*")))
+    return [path for path in found if path.suffix in SOURCES and path.is_file()]
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_no_file_is_too_long_to_be_one_idea() -> None:
+    files = sources_below("bench", "examples", "include", "python", "src", "tests", "tools")
+    assert_debts(
+        (str(path.relative_to(ROOT)) for path in files if lines_of(path) > LINES_OF_A_FILE), LARGE_FILES
+    )
+
+
+def test_no_folder_is_too_large_to_be_one_idea() -> None:
+    folders: dict[Path, list[Path]] = {}
+    for path in sources_below("python/netpipe", "src"):
+        folders.setdefault(path.parent, []).append(path)
+    large = (
+        str(folder.relative_to(ROOT))
+        for folder, files in folders.items()
+        if len(files) > FILES_OF_A_FOLDER or sum(map(lines_of, files)) > LINES_OF_A_FOLDER
+    )
+    assert_debts(large, LARGE_FOLDERS)

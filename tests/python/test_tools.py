@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make check` selects for a change, and what the tiers come to together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import affected as selection  # noqa: E402  (the folder has to be on the path first)
+import run_tests  # noqa: E402
+
+
+def names(*changed: str) -> set[str]:
+    return {Path(file).stem for file in selection.affected(list(changed)).python}
+
+
+def test_a_changed_module_selects_the_tests_that_reach_it() -> None:
+    chosen = names("python/netpipe/reading/loggp.py")
+    assert {"test_analysis_loggp", "test_cli_show", "test_rooms"} <= chosen
+    assert not {"test_analysis_modes", "test_launch_variants"} & chosen
+
+
+def test_everything_reaches_the_records() -> None:
+    assert len(names("python/netpipe/records.py")) > len(names("python/netpipe/reading/loggp.py"))
+
+
+def test_a_changed_test_selects_itself_and_a_changed_helper_its_users() -> None:
+    chosen = names("tests/python/test_records.py")
+    assert "test_records" in chosen
+    assert "test_figures" not in chosen
+    assert {"test_analysis_loggp", "test_figures"} <= names("tests/python/synthetic.py")
+
+
+def test_a_template_belongs_to_the_modules_beside_it() -> None:
+    assert "test_report" in names("python/netpipe/render/page/templates/report.js")
+
+
+def test_a_page_selects_the_tests_that_read_it() -> None:
+    chosen = names("docs/reference/cli.md")
+    assert "test_cli_shell" in chosen
+    assert "test_analysis_loggp" not in chosen
+
+
+def test_the_settings_of_pytest_select_everything() -> None:
+    assert names("pyproject.toml") == {path.stem for path in Path(__file__).parent.glob("test_*.py")}
+
+
+@pytest.mark.parametrize(
+    ("path", "modules", "every_module"),
+    [
+        ("src/modules/unix/unix.cpp", ("unix",), False),
+        ("src/modules/kit/fd_io.h", ("shm", "tcp"), True),
+        ("src/engine/watchdog.cpp", ("shm", "tcp"), True),
+        ("include/netpipe/module.h", ("shm", "tcp"), True),
+        ("tests/unit/plan_test.cpp", (), False),
+    ],
+)
+def test_a_native_change_selects_unit_tests_and_modules(
+    path: str, modules: tuple[str, ...], every_module: bool
+) -> None:
+    chosen = selection.affected([path])
+    assert (chosen.native, chosen.modules, chosen.every_module) == (True, modules, every_module)
+
+
+def test_without_a_change_the_quick_core_runs() -> None:
+    chosen = names()
+    assert {"test_records", "test_rooms"} <= chosen
+    assert not {"test_cli_run", "test_figures", "test_report"} & chosen
+    assert selection.affected([]).native
+
+
+def test_outside_a_git_checkout_everything_runs() -> None:
+    assert len(selection.affected(None).python) == len(list(Path(__file__).parent.glob("test_*.py")))
+
+
+def test_the_tiers_are_added_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    (tmp_path / "test.json").write_text(json.dumps({"passed": 7, "skipped": 1}))
+    assert run_tests.main(["total", "test", "deep"]) == 1
+    assert capsys.readouterr().out.endswith("\n7 passed, 1 failed, 1 skipped\n"), (
+        "a tier that broke off has failed"
+    )
+    (tmp_path / "deep.json").write_text(json.dumps({"passed": 3, "skipped": 2}))
+    assert run_tests.main(["total", "test", "deep"]) == 0
+    assert capsys.readouterr().out == "10 passed, 0 failed, 3 skipped\n"
+
+
+def test_a_module_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_tests.main(["module", "tpc"]) == 2
+    assert "there is no module 'tpc' in src/modules; there are memcpy, mpi, null" in capsys.readouterr().err
