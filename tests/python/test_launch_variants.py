@@ -42,7 +42,7 @@ def test_mpi_with_an_option_of_every_variant_is_every_library() -> None:
         "modules": [module("mpi@one"), module("mpi@two", transports="auto|tcp")],
         "variant_options": [{"name": "ranks"}],
     }
-    found, notes = expand(["mpi:ranks=4"], listing)
+    found, notes = expand(["mpi:ranks=4"], listing, lambda _: "")
     assert (found, notes) == (("mpi@one:ranks=4", "mpi@two:ranks=4"), [])
 
 

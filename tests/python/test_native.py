@@ -15,7 +15,7 @@ import pytest
 
 from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
-from netpipe.reading import losses, states
+from netpipe.reading import layers, states
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text()
@@ -166,7 +166,7 @@ def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any
     opened = [one for one in opened if one["type"] == "variant"]
     assert [one["variant"] for one in opened] == list(variants)
     for one in opened:
-        assert {rank["settings"]["wait"] for rank in one["ranks"]} <= words, one["variant"]
+        assert {rank["settings"].get("wait", "none") for rank in one["ranks"]} <= words, one["variant"]
     assert [one["variant"] for one in opened if one["idle"]] == ["null"]
 
 
@@ -192,7 +192,7 @@ def test_a_dry_run_says_the_ranks_of_each_curve_and_the_points_that_it_takes() -
 def test_a_dry_run_leaves_out_sizes_that_a_pattern_does_not_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_library(tmp_path, "mpi@sums", operations="collective")
+    add_library(tmp_path, "mpi@sums", operations="prepare_collective release_collective")
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
     said = answer("variant mpi@sums", "pattern collective:what=reduce", "schedule list", "sizes 1,8,9,16")
     assert [(one["points"], one["reason"]) for one in said["curves"]] == [(2, None)]
@@ -247,7 +247,7 @@ def test_a_dry_run_refuses_more_processes_than_a_host_runs(
 def test_the_stack_of_a_plan_is_that_of_the_modules(listing: dict[str, Any]) -> None:
     stack = answer("variant tcp")["stack"]
     assert stack == {one["name"]: one["below"] for one in listing["modules"] if one["below"]}
-    assert losses.STACK.items() <= stack.items()
+    assert layers.STACK.items() <= stack.items()
 
 
 # ------------------------------------------------------------------------------------------------- the reference page
