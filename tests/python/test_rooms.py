@@ -220,6 +220,7 @@ LARGE_FILES = {
     "tests/python/test_modules_command.py": "comes apart with the libraries",
 }
 LARGE_FOLDERS = {
+    "python/netpipe/render/figures": "one file per figure, 900 lines in all",
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
     "src/modules/mpi": "one file per family, in Python and C together",
