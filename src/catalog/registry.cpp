@@ -83,11 +83,15 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
     // dlopen takes a name without a slash for one to search in the library path.
     if (const Outcome taken = take(fs::absolute(file).string()); !taken) return taken.failure();
   }
+  std::vector<AbsentModule> absent;
   for (const std::string& directory : directories) {
     std::error_code error;
     std::vector<std::string> paths;
     for (const auto& entry : fs::directory_iterator(directory, error)) {
       const fs::path& path = entry.path();
+      if (path.extension() == ".absent") {
+        if (std::optional<AbsentModule> module = read_absent(path.string())) absent.push_back(std::move(*module));
+      }
       const bool described = path.stem().string().find('@') != std::string::npos;
       if (path.extension() == (described ? description_ending : ".so")) paths.push_back(path.string());
     }
@@ -95,6 +99,9 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
     for (const std::string& path : paths) {
       if (const Outcome taken = take(path); !taken) registry.refused_.push_back({path, taken.failure().sentence});
     }
+  }
+  for (AbsentModule& module : absent) {
+    if (registry.find(module.name) == nullptr) registry.absent_.push_back(std::move(module));
   }
   return registry;
 }
@@ -123,9 +130,18 @@ const LoadedModule* Registry::find(std::string_view name) const {
   return at == modules_.end() ? nullptr : &*at;
 }
 
+Result<const LoadedModule*> Registry::require(const std::string& name) const {
+  if (const LoadedModule* module = find(name)) return module;
+  for (const AbsentModule& module : absent_) {
+    if (module.name == name) return unavailable("module " + name + " is not available: " + module.reason);
+  }
+  return usage("there is no module '" + name + "'" + did_you_mean(name, names()));
+}
+
 std::vector<std::string> Registry::names() const {
   std::vector<std::string> all;
   for (const LoadedModule& module : modules_) all.emplace_back(module.layer->name);
+  for (const AbsentModule& module : absent_) all.push_back(module.name);
   return all;
 }
 

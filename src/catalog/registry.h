@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "catalog/absent.h"
 #include "layer/layer.h"
 
 namespace netpipe {
@@ -39,12 +40,17 @@ class Registry {
   [[nodiscard]] const LoadedModule* find(std::string_view name) const;
   [[nodiscard]] const std::vector<LoadedModule>& modules() const { return modules_; }
   [[nodiscard]] const std::vector<RefusedModule>& refused() const { return refused_; }
+  // Layers of the directories that were not built, and are not there from elsewhere.
+  [[nodiscard]] const std::vector<AbsentModule>& absent() const { return absent_; }
+  // A module of this name; Exit::unavailable: it was not built, Exit::usage: there is none. The sentence says which.
+  [[nodiscard]] Result<const LoadedModule*> require(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
   static Result<Registry> only(Result<LoadedModule> module);
   std::vector<LoadedModule> modules_;
   std::vector<RefusedModule> refused_;
+  std::vector<AbsentModule> absent_;
 };
 
 // A directory where modules are looked for. kind: "environment" (named in NETPIPE_MODULE_PATH), "installation" or

@@ -143,9 +143,9 @@ int possible_ranks(const Layer& module, int ranks) { return std::clamp(ranks, mo
 
 Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks) {
   const std::string name = name_in(text);
-  const LoadedModule* loaded = registry.find(name);
-  if (loaded == nullptr) return usage("there is no module '" + name + "'" + did_you_mean(name, registry.names()));
-  const Layer& module = *loaded->layer;
+  const Result<const LoadedModule*> loaded = registry.require(name);
+  if (!loaded) return loaded.failure();
+  const Layer& module = *(*loaded)->layer;
   Variant variant;
   variant.module = &module;
   variant.options.assign(module.options, module.options + module.noptions);

@@ -69,6 +69,16 @@ void add_module(Json& json, const LoadedModule& module) {
   json.close(']').close('}');
 }
 
+// A layer that was not built: all that is known is its name, its summary, and why.
+void add_absent(Json& json, const AbsentModule& module) {
+  json.open('{').field("name", module.name).field("summary", module.summary).field("version", "");
+  json.field("path", module.path).field("launched", false).field_null("description");
+  json.field("available", false).field("reason", module.reason).field_null("below").field_null("adds");
+  json.field("min_ranks", 1).field("max_ranks", 1).field("crosses_hosts", false);
+  for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
+  json.close('}');
+}
+
 void add_plan_key(Json& json, const PlanKey& key) {
   const auto bound = [&](const char* name, const std::optional<double>& value) {
     if (!value) {
@@ -156,6 +166,7 @@ std::string listing_json(const Registry& registry) {
   add_fixed(json);
   json.key("modules").open('[');
   for (const LoadedModule& module : registry.modules()) add_module(json, module);
+  for (const AbsentModule& module : registry.absent()) add_absent(json, module);
   json.close(']');
   add_libraries(json, registry);
   json.key("patterns").open('[');

@@ -250,6 +250,21 @@ def test_the_stack_of_a_plan_is_that_of_the_modules(listing: dict[str, Any]) -> 
     assert layers.STACK.items() <= stack.items()
 
 
+def test_a_layer_that_was_not_built_is_listed_with_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = (
+        "it was not built: its header odd.h was not found; apt install libodd-dev, then build netpipe again"
+    )
+    text = f"netpipe-absent 1\nname odd\nsummary messages over odd\nreason {reason}\n"
+    (tmp_path / "odd.absent").write_text(text)
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+    listed = {one["name"]: one for one in native.list_()["modules"]}["odd"]
+    assert (listed["available"], listed["reason"], listed["patterns"]) == (False, reason, [])
+    code, sentence = refusal("variant odd")
+    assert (code, sentence) == (UNAVAILABLE, f"module odd is not available: {reason}")
+
+
 # ------------------------------------------------------------------------------------------------- the reference page
 
 

@@ -134,6 +134,22 @@ TEST_F(RegistryDirectory, FindsAFileNamedWithoutASlashInTheWorkingDirectory) {
   EXPECT_NE(registry->find("many_options"), nullptr);
 }
 
+TEST_F(RegistryDirectory, TellsWhatALayerThatWasNotBuiltWouldTake) {
+  std::ofstream(directory / "ucx.absent") << "netpipe-absent 1\nname ucx\nsummary messages over UCX\n"
+                                             "reason it was not built: its header ucp/api/ucp.h was not found\n";
+  std::ofstream(directory / "odd.absent") << "something else\nname odd\nreason none\n";
+  const Result<Registry> registry = Registry::load({directory.string()}, {});
+  ASSERT_TRUE(registry);
+  ASSERT_EQ(registry->absent().size(), 1U) << "a file of another form is left out";
+  EXPECT_EQ(registry->absent()[0].summary, "messages over UCX");
+  const Result<const LoadedModule*> wanted = registry->require("ucx");
+  ASSERT_FALSE(wanted);
+  EXPECT_EQ(wanted.failure().exit, Exit::unavailable);
+  EXPECT_EQ(wanted.failure().sentence,
+            "module ucx is not available: it was not built: its header ucp/api/ucp.h was not found");
+  EXPECT_EQ(registry->require("ucy").failure().exit, Exit::usage);
+}
+
 TEST(Registry, IsEmptyWhereThereIsNoDirectory) {
   const Result<Registry> registry = Registry::load({"/nowhere/at/all"}, {});
   ASSERT_TRUE(registry);
