@@ -28,6 +28,10 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
   pool->memory_ = module.own_memory();
+  if (pool->memory_ != nullptr && pool->memory_->host_access == 0) {
+    return unavailable(std::string("module ") + module.name +
+                       " keeps messages in memory that the processor cannot reach; this netpipe measures host memory");
+  }
   const std::string much =
       "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
   const std::uint64_t available = available_memory_bytes();

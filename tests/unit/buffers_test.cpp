@@ -367,5 +367,18 @@ TEST(Buffers, OfAModuleThatRunsOutAreASentenceAndNothingIsLeftBehind) {
   }
 }
 
+TEST(BufferPool, RefusesMemoryThatTheProcessorCannotReach) {
+  Layer layer;
+  layer.name = "device";
+  np_memory& memory = layer.memory_kinds.emplace_back();
+  memory.kind = NP_MEMORY_DEVICE;
+  memory.alloc = [](np_endpoint*, std::size_t, void**) { return NP_OK; };
+  const auto pool = BufferPool::make(layer, nullptr, need_of({}, 64), 1);
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.failure().exit, Exit::unavailable);
+  EXPECT_NE(pool.failure().sentence.find("module device keeps messages in memory that the processor cannot reach"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace netpipe
