@@ -109,6 +109,7 @@ typedef struct np_fact {
 /* Takes one fact; everything in it is copied. */
 typedef void (*np_emit)(void* to, const np_fact* fact);
 
+/* NOLINTBEGIN(modernize-use-nullptr): C has no nullptr */
 static inline void np_emit_text(np_emit emit, void* to, const char* name, const char* text) {
   np_fact fact = {sizeof(np_fact), NP_FACT_TEXT, name, NULL, text, 0, 0};
   emit(to, &fact);
@@ -125,6 +126,7 @@ static inline void np_emit_bool(np_emit emit, void* to, const char* name, int va
   np_fact fact = {sizeof(np_fact), NP_FACT_BOOL, name, NULL, NULL, value != 0, 0};
   emit(to, &fact);
 }
+/* NOLINTEND(modernize-use-nullptr) */
 
 /* Something that the layer counts. It is read before and after every visit of a size, outside the timed region, so that
  * a retransmission stands beside the size that it belongs to. */

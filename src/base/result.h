@@ -39,6 +39,7 @@ inline constexpr std::array<ExitCode, 7> exit_codes{{
 
 // The more serious of two.
 constexpr Exit worse(Exit a, Exit b) {
+  // NOLINTNEXTLINE(modernize-loop-convert): from the end, and std::views::reverse would be a header for it
   for (auto code = exit_codes.rbegin(); code != exit_codes.rend(); ++code) {
     if (code->exit == a || code->exit == b) return code->exit;
   }

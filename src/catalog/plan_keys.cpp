@@ -239,8 +239,9 @@ Outcome in_range(const PlanKey& key, double value, std::string_view text) {
     if (key.type == PlanType::integer) return std::to_string(static_cast<std::int64_t>(bound));
     return number_text(bound);
   };
-  if (!key.most) return usage(std::string(text) + " is below " + show(*key.least));
-  return usage(std::string(text) + " is outside " + show(*key.least) + " to " + show(*key.most));
+  const double least = key.least.value_or(value);
+  if (!key.most) return usage(std::string(text) + " is below " + show(least));
+  return usage(std::string(text) + " is outside " + show(least) + " to " + show(*key.most));
 }
 
 Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text) {

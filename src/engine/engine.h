@@ -31,7 +31,7 @@ class Engine {
 
   // The members of the group that take part in the variant; only they are told about it.
   Group& group(std::uint32_t variant);
-  Group& whole() { return *set_.group; }
+  [[nodiscard]] Group& whole() const { return *set_.group; }
 
   // Collective, and so are the next three: the endpoint of a variant.
   Result<Opening> open(std::uint32_t variant);

@@ -88,9 +88,10 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "list") return list(arguments);
   if (command == "describe") return describe(arguments);
   if (command == "serve") return serve(arguments);
-  if (!arguments.empty())
+  if (!arguments.empty()) {
     return complain(usage("'" + command + "' takes no arguments" +
                           (command == "run" || command == "plan" ? "; it reads the plan from standard input" : "")));
+  }
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
   if (command == "join") {

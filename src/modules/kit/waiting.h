@@ -16,9 +16,9 @@
   X(NP_WAIT_YIELD, "yield", "looks again and again, and gives its processor away between") \
   X(NP_WAIT_NONE, "none", "never waits for another process")
 
-typedef enum np_waiting {
+typedef enum np_waiting { /* NOLINT(modernize-use-using): C */
 #define NP_WAITING_NUMBER(number, word, meaning) number,
-  NP_WAITING(NP_WAITING_NUMBER)
+                          NP_WAITING(NP_WAITING_NUMBER)
 #undef NP_WAITING_NUMBER
 } np_waiting;
 
@@ -26,7 +26,7 @@ typedef enum np_waiting {
 
 static inline const char* np_waiting_word(np_waiting waiting) {
 #define NP_WAITING_WORD(number, word, meaning) \
-  if (waiting == number) return word;
+  if (waiting == (number)) return word;
   NP_WAITING(NP_WAITING_WORD)
 #undef NP_WAITING_WORD
   return "none";
