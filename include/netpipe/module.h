@@ -163,8 +163,8 @@ typedef struct np_context {
   const char* job;           /* unguessable and the same on all ranks: for names, and to prove who connects */
   int64_t timeout_ns;        /* how long open, connect and reset may take */
   uint32_t oversubscribed;   /* 1: ranks share a processor, so a polling loop must yield */
-  uint32_t threads;          /* how many threads will use the endpoint at once; at most np_module.max_threads */
-  uint32_t rails;            /* local addresses to use, 1 or more; at most np_module.max_rails */
+  uint32_t threads; /* how many threads will use the endpoint at once; at most np_module.max_threads. 1 so far */
+  uint32_t rails;   /* local addresses to use, 1 or more; at most np_module.max_rails. 1 so far */
   const char* const* rail_addresses; /* their numeric addresses, the first is local_address */
 } np_context;
 
@@ -434,8 +434,8 @@ typedef struct np_module {
   const np_messages* messages;       /* NULL: the layer has none of this group */
   const np_one_sided* one_sided;     /* " */
   const np_collectives* collectives; /* " */
-  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used
-                                        unless the user asks for another. NULL: netpipe's own */
+  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used.
+                                        NULL: netpipe's own */
 
   /* Can it be used here? NP_OK, or NP_UNAVAILABLE with a sentence that says what is missing and how to get it. */
   np_status (*probe)(char* message, size_t message_bytes);

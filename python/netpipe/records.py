@@ -200,12 +200,15 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
     dropped_ns: list[float] = []  # warm-up, before `ns`
     measures: dict[str, list[float | None]] = {}  # beside `ns`, one value each
     verified_bytes: int | None = None
+    counters: dict[str, int] = {}  # what the layer counted meanwhile, over all ranks; what is not there was 0
+    messages: int | None = None  # of a layer that may lose some, all ranks; None: it loses none
+    lost: int | None = None  # of these: a sample that they spoiled is not in `ns`
 
     exploded: ClassVar[dict[str, Any]] = {"ns": float, "dropped_ns": None, "op_ns": float, "dropped": bool}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()
-        del whole["dropped_ns"], whole["measures"]
+        del whole["dropped_ns"], whole["measures"], whole["counters"]
         for batch_ns, dropped in [(ns, True) for ns in self.dropped_ns] + [(ns, False) for ns in self.ns]:
             op_ns = batch_ns / self.ops if self.ops else None
             yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
@@ -244,6 +247,7 @@ class Point(Record, kw_only=True, tag="point"):
     verified_bytes: int | None = None
     histogram: Histogram | None = None
     measures: list[Measure] = []
+    counters: dict[str, int] = {}  # what the layer counted in all visits and ranks; of gauges the largest value
     cells: list[Cell] = []
 
     exploded: ClassVar[dict[str, Any]] = {"measures": None, "cells": list[Cell]}

@@ -80,15 +80,16 @@ std::uint64_t messages_of_round(const ChosenPattern& mode, int nranks, std::uint
   return most;
 }
 
-// What the patterns need of a pool, all together or one alone; of verified messages, what their shortest visit moves.
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const ChosenPattern* only = nullptr) {
+// What these patterns need of a pool together; of verified messages, what their shortest visit moves.
+PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const ChosenPattern> patterns,
+                 std::uint64_t alignment = line_bytes) {
   int nranks = 1;
   for (const Variant& variant : resolved.variants) nranks = std::max(nranks, variant.ranks);
   PoolNeed need;
+  need.alignment = std::max(alignment, line_bytes);
   need.place_bytes = resolved.sizes.back();
   need.verify = plan.verify;
-  for (const ChosenPattern& mode : resolved.modes) {
-    if (only != nullptr && &mode != only) continue;
+  for (const ChosenPattern& mode : patterns) {
     const Pattern& pattern = *mode.pattern;
     need.spreads |= mode.buffers.spreads();
     need.offset_bytes = std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
@@ -105,7 +106,7 @@ PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const ChosenPatte
         places = std::max(places, shortest * messages_of_round(mode, nranks, size));
       }
       need.place_bytes = std::max(need.place_bytes, place_bytes);
-      need.at_once_bytes = std::max(need.at_once_bytes, places_bytes(places, place_bytes));
+      need.at_once_bytes = std::max(need.at_once_bytes, places_bytes(places, place_bytes, need.alignment));
     }
   }
   return need;
@@ -113,13 +114,16 @@ PoolNeed pool_need(const Plan& plan, const Resolved& resolved, const ChosenPatte
 
 }  // namespace
 
-std::uint64_t verified_rounds(const Resolved& resolved, const ChosenPattern& mode, int nranks,
-                              std::uint64_t size_bytes) {
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment) {
+  return need_of(plan, resolved, resolved.modes, alignment);
+}
+
+std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
   std::uint64_t place_bytes = size_bytes;
   for (int rank = 0; rank < nranks; ++rank) {
     place_bytes = std::max(place_bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
   }
-  const std::uint64_t places = verified_places(resolved.pool, place_bytes);
+  const std::uint64_t places = verified_places(pool, place_bytes);
   const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
   // The sampler leaves room for one round that is not timed. A pattern that pauses has its own with each sample.
   const std::uint64_t extra = mode.pattern->extra_rounds(mode.part(0, nranks, size_bytes));
@@ -151,6 +155,12 @@ std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) 
 std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
   const Pattern& pattern = *chosen.pattern;
   if (std::string reason = skip_reason(pattern, *variant.module, variant.ranks); !reason.empty()) return reason;
+  for (std::size_t i = 0; i < variant.options.size(); ++i) {
+    const std::uint32_t obeyed_by = variant.options[i].applies_to;
+    if (!variant.changed[i] || obeyed_by == 0 || (obeyed_by & pattern.uses) != 0) continue;
+    return std::string("pattern ") + pattern.name + " does not obey " + variant.options[i].name + "=" +
+           variant.texts[i] + " of module " + variant.module->name + ": measure it without that setting";
+  }
   const std::string lack = pattern.unfit(chosen.part(0, variant.ranks, 0), *variant.module);
   return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
 }
@@ -248,10 +258,10 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
   const auto ranks = static_cast<std::uint64_t>(plan.host.empty() ? resolved.nranks : 1);
   const auto per_rank = [](const PoolNeed& need) { return 2 * half_bytes(need); };
   if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
-  const ChosenPattern* largest = &resolved.modes.front();
-  for (const ChosenPattern& mode : resolved.modes) {
-    if (per_rank(pool_need(plan, resolved, &mode)) > per_rank(pool_need(plan, resolved, largest))) largest = &mode;
-  }
+  const auto alone = [&](const ChosenPattern& mode) { return per_rank(need_of(plan, resolved, {&mode, 1})); };
+  const auto largest =
+      std::max_element(resolved.modes.begin(), resolved.modes.end(),
+                       [&](const ChosenPattern& a, const ChosenPattern& b) { return alone(a) < alone(b); });
   const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
                shown(per_rank(resolved.pool)) + " of buffers on each of " + std::to_string(ranks) +

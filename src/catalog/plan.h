@@ -81,10 +81,12 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = default_ranks);
 std::string skip_reason(const ChosenPattern& pattern, const Variant& variant);
 
+// What the patterns need of a pool whose places begin at multiples of alignment.
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment = line_bytes);
+
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
 // own. The same on every host.
-std::uint64_t verified_rounds(const Resolved& resolved, const ChosenPattern& pattern, int nranks,
-                              std::uint64_t size_bytes);
+std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& pattern, int nranks, std::uint64_t size_bytes);
 
 // Whether this pattern is measured at this size of the plan.
 bool takes_size(const Resolved& resolved, const ChosenPattern& pattern, int nranks, std::uint64_t size_bytes);

@@ -6,20 +6,29 @@
 
 namespace netpipe {
 
+inline constexpr std::uint64_t line_bytes = 64;  // every place begins at a multiple of it, so that none shares a line
+
+// Can places begin at multiples of this? A power of two up to the size of a huge page; 0 is 1.
+constexpr bool possible_alignment(std::uint64_t bytes) { return (bytes & (bytes - 1)) == 0 && bytes <= 2U << 20U; }
+
 // What a pool must have room for.
 struct PoolNeed {
-  std::uint64_t place_bytes = 0;    // the largest place
-  std::uint64_t at_once_bytes = 0;  // places that are needed at once, in one direction: places_bytes()
-  std::uint64_t offset_bytes = 0;   // the largest offset
+  std::uint64_t alignment = line_bytes;  // of each place without its offset: a power of two
+  std::uint64_t place_bytes = 0;         // the largest place
+  std::uint64_t at_once_bytes = 0;       // places that are needed at once, in one direction: places_bytes()
+  std::uint64_t offset_bytes = 0;        // the largest offset
   bool spreads = false;
   bool verify = false;
 };
 
 // Bytes of so many places.
-std::uint64_t places_bytes(std::uint64_t places, std::uint64_t place_bytes);
+std::uint64_t places_bytes(std::uint64_t places, std::uint64_t place_bytes, std::uint64_t alignment = line_bytes);
 
-// A place keeps its offset from a line boundary, and places never share a line.
-std::uint64_t place_stride(std::uint64_t place_bytes);
+// From the beginning of a place to that of the next.
+std::uint64_t place_stride(std::uint64_t place_bytes, std::uint64_t alignment = line_bytes);
+
+// Of the line at the end of each half that no message uses (slots.h: token_bytes).
+std::uint64_t token_room(std::uint64_t alignment);
 
 // Bytes of each half of a pool: of the outgoing messages, and of the incoming ones.
 std::uint64_t half_bytes(const PoolNeed& need);

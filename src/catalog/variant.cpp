@@ -98,7 +98,8 @@ Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, 
   chosen.name = of;
   char separator = ':';
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i].text != defaults[i]) {
+    chosen.changed.push_back(values[i].text != defaults[i]);
+    if (chosen.changed.back()) {
       chosen.name += separator + names[i] + "=" + values[i].text;
       separator = ',';
     }

@@ -32,6 +32,7 @@ struct ChosenSettings {
   std::vector<np_option> options;  // those of the module or pattern itself, then those that all of them have
   std::vector<std::string> texts;  // the value of each option as text
   std::vector<np_value> values;    // the same for the module or pattern; text points into texts
+  std::vector<bool> changed;       // of each option, whether its value differs from the default
 
   // The name with the value of every option in it, defaults included.
   [[nodiscard]] std::string full_name() const;

@@ -16,8 +16,6 @@
 namespace netpipe {
 namespace {
 
-constexpr std::uint64_t line = 64;
-
 std::string reason() { return std::strerror(errno); }
 
 }  // namespace
@@ -27,11 +25,9 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
   std::unique_ptr<BufferPool> pool(new BufferPool);
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
-  pool->memory_ = module.own_memory();
-  if (pool->memory_ != nullptr && pool->memory_->host_access == 0) {
-    return unavailable(std::string("module ") + module.name +
-                       " keeps messages in memory that the processor cannot reach; this netpipe measures host memory");
-  }
+  pool->alignment_ = need.alignment;
+  pool->table_ = module.own_memory();
+  pool->memory_ = Memory(pool->table_, endpoint);
   const std::string much =
       "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
   const std::uint64_t available = available_memory_bytes();
@@ -42,16 +38,23 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
   }
   for (char** half : {&pool->outgoing_, &pool->incoming_}) {
     void* memory = nullptr;
-    if (pool->memory_ == nullptr) {
+    if (pool->table_ == nullptr) {
       memory = mmap(nullptr, pool->half_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (memory == MAP_FAILED) {
         return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
       }
-    } else if (pool->memory_->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
+    } else if (pool->table_->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
       return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
     }
     *half = static_cast<char*>(memory);
-    std::memset(*half, 1, pool->half_bytes_);  // touched: METHOD rule 10
+    if (reinterpret_cast<std::uintptr_t>(memory) % need.alignment != 0) {
+      return failed(std::string("module ") + module.name + " wants messages at multiples of " +
+                    size_text(need.alignment) + " bytes, and the memory for them does not begin at one");
+    }
+    pool->memory_.set(memory, 1, pool->half_bytes_);  // touched: METHOD rule 10
+    if (pool->memory_.take_status() != NP_OK) {
+      return failed(std::string("module ") + module.name + " cannot write to its own message memory");
+    }
   }
   return pool;
 }
@@ -59,18 +62,18 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
 BufferPool::~BufferPool() {
   for (char* half : {outgoing_, incoming_}) {
     if (half == nullptr) continue;
-    if (memory_ == nullptr) {
+    if (table_ == nullptr) {
       munmap(half, half_bytes_);
     } else {
-      memory_->free(endpoint_, half, half_bytes_);
+      table_->free(endpoint_, half, half_bytes_);
     }
   }
 }
 
 Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
                         std::uint32_t many) {
-  const std::uint64_t stride = place_stride(place_bytes);
-  const std::uint64_t fit = std::max<std::uint64_t>((half_bytes_ - offset - token_bytes) / stride, 1);
+  const std::uint64_t stride = place_stride(place_bytes, alignment_);
+  const std::uint64_t fit = std::max<std::uint64_t>((half_bytes_ - offset - token_room(alignment_)) / stride, 1);
   const std::uint64_t wanted = policy.spreads() ? fit : std::clamp<std::uint64_t>(many, 1, fit);
   Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
   if (policy.spreads()) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
@@ -85,19 +88,20 @@ Slots BufferPool::incoming(const BufferPolicy& policy, std::uint64_t place_bytes
   return slots(incoming_, policy.recv_offset_bytes, policy, place_bytes, many);
 }
 
-char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - token_bytes; }
-char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_bytes; }
+char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - token_room(alignment_); }
+char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_room(alignment_); }
 
 Slots BufferPool::returning(const BufferPolicy& policy, std::uint64_t place_bytes) {
   return slots(incoming_, policy.send_offset_bytes, policy, place_bytes, 1);
 }
 
-void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) {
+void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) const {
+  if (!memory_.of_host()) return;  // the pool is larger than the caches, that has to do
 #if defined(__x86_64__)
   const std::uint64_t count = std::min<std::uint64_t>(messages, slots.count());
   for (std::uint64_t i = 0; i < count; ++i) {
     const char* place = slots.at(slots.next() + i);
-    for (std::uint64_t b = 0; b < size_bytes; b += line) _mm_clflush(place + b);
+    for (std::uint64_t b = 0; b < size_bytes; b += line_bytes) _mm_clflush(place + b);
   }
   _mm_mfence();
 #else

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "catalog/pool_need.h"
 #include "layer/layer.h"
+#include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"
 
 namespace netpipe {
@@ -29,8 +30,10 @@ class BufferPool {
   // Warm: the place where messages land, to send from it (with the offset for sending).
   Slots returning(const BufferPolicy& policy, std::uint64_t place_bytes);
   // Flushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
-  static void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages);
+  void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) const;
 
+  // What lies in it.
+  [[nodiscard]] Memory& memory() { return memory_; }
   // token_bytes in each half that no message uses.
   [[nodiscard]] char* token_out() const;
   [[nodiscard]] char* token_in() const;
@@ -43,9 +46,10 @@ class BufferPool {
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
-  const np_memory* memory_ = nullptr;  // of the layer; nullptr: ordinary pages
+  const np_memory* table_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
-  std::uint64_t half_bytes_ = 0;
+  Memory memory_;
+  std::uint64_t half_bytes_ = 0, alignment_ = 1;
   char* outgoing_ = nullptr;
   char* incoming_ = nullptr;
   std::uint32_t turn_ = 0;

@@ -4,7 +4,6 @@
 #include "engine/clock_sync.h"
 
 #include <cstdio>
-#include <cstring>
 
 #include "base/clock.h"
 
@@ -19,7 +18,7 @@ struct Offset {
 static_assert(sizeof(Offset) <= token_bytes);
 
 // Rank 0's side, with one other rank.
-np_status measure_offset(const Layer& m, np_endpoint* endpoint, int peer, const Stage& stage) {
+np_status measure_offset(const Layer& m, np_endpoint* endpoint, int peer, Stage& stage) {
   np_status status = NP_OK;
   Offset best{0, INT64_MAX};
   for (int i = 0; i < round_trips && status == NP_OK; ++i) {
@@ -27,11 +26,10 @@ np_status measure_offset(const Layer& m, np_endpoint* endpoint, int peer, const 
     status = m.send(endpoint, peer, stage.token_out, 1);
     if (status == NP_OK) status = m.recv(endpoint, peer, stage.token_in, sizeof(std::int64_t));
     const std::int64_t after = now_ns();
-    std::int64_t there = 0;
-    std::memcpy(&there, stage.token_in, sizeof there);
+    const auto there = stage.memory.get<std::int64_t>(stage.token_in);
     if ((after - before + 1) / 2 < best.error_ns) best = {(before + after) / 2 - there, (after - before + 1) / 2};
   }
-  std::memcpy(stage.token_out, &best, sizeof best);
+  stage.memory.put(stage.token_out, best);
   return status == NP_OK ? m.send(endpoint, peer, stage.token_out, sizeof best) : status;
 }
 
@@ -39,13 +37,11 @@ np_status answer_with_clock(const Layer& m, np_endpoint* endpoint, Stage& stage)
   np_status status = NP_OK;
   for (int i = 0; i < round_trips && status == NP_OK; ++i) {
     status = m.recv(endpoint, 0, stage.token_in, 1);
-    const std::int64_t here = now_ns();
-    std::memcpy(stage.token_out, &here, sizeof here);
-    if (status == NP_OK) status = m.send(endpoint, 0, stage.token_out, sizeof here);
+    stage.memory.put(stage.token_out, now_ns());
+    if (status == NP_OK) status = m.send(endpoint, 0, stage.token_out, sizeof(std::int64_t));
   }
   if (status == NP_OK) status = m.recv(endpoint, 0, stage.token_in, sizeof(Offset));
-  Offset offset;
-  std::memcpy(&offset, stage.token_in, sizeof offset);
+  const auto offset = stage.memory.get<Offset>(stage.token_in);
   stage.clock_offset_ns = offset.offset_ns;
   stage.clock_error_ns = offset.error_ns;
   return status;

@@ -34,6 +34,8 @@ struct Report {
   std::uint32_t cause = 0;  // Cause of the watchdog
   std::uint64_t verified_bytes = 0;
   std::uint32_t unanimous = 1;  // of joined reports: every rank came to this status, so no message is in flight
+  std::uint32_t counters = 0;   // how many numbers of VisitMemory::counters follow the notes of a good visit, and
+  std::uint32_t losses = 0;     // of VisitMemory::lost
   std::uint32_t reserved = 0;
   std::uint64_t progress = 0;  // how often this rank began or ended an operation, where the pattern counts that
   char sentence[384] = {};     // what went wrong

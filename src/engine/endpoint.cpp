@@ -39,6 +39,7 @@ const char* meaning(np_status status) {
     case NP_ABORTED: return "it was stopped";
     case NP_NO_MEMORY: return "there is not enough memory";
     case NP_UNSUPPORTED: return "it has no operation for this, with these options";
+    case NP_LOST: return "a message did not arrive, and it does not say that it may lose any (np_limits.lossy)";
     default: return "it failed";
   }
 }
@@ -131,12 +132,22 @@ Outcome Endpoint::connect(const std::vector<std::string>& addresses) {
   return ok();
 }
 
-Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common) {
+Outcome Endpoint::ask_limits() {
   clear_message();
   if (const np_status status = limits_of(module_, handle_, limits_); status != NP_OK) {
     return fault("its limits", status);
   }
-  if (module_.own_memory() == nullptr && common) {
+  if (!possible_alignment(limits_.alignment)) {
+    return failed(std::string("module ") + module_.name + " wants messages at multiples of " +
+                  std::to_string(limits_.alignment) + " bytes, which is no power of two up to 2 MiB");
+  }
+  return ok();
+}
+
+Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common) {
+  clear_message();
+  const bool shares = module_.own_memory() == nullptr && need.alignment == line_bytes;
+  if (shares && common) {
     pool_ = common;
     return ok();
   }
@@ -147,7 +158,7 @@ Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::sha
     return failure;
   }
   pool_ = std::move(*pool);
-  if (module_.own_memory() == nullptr) common = pool_;
+  if (shares) common = pool_;
   return ok();
 }
 

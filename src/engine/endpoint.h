@@ -3,6 +3,7 @@
 // of an opening is local to this rank; opening.h says in which order the ranks take the steps.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -64,8 +65,12 @@ class Endpoint {
   void place(std::vector<int> member_of_rank, std::vector<bool> far);
   // addresses: by rank.
   Outcome connect(const std::vector<std::string>& addresses);
-  // Reads the limits and makes the buffers. common: the pool of all variants whose module has no memory of its own,
-  // made by the first of them. ranks_sharing: ranks of this host that make such a pool out of the same memory.
+  // Reads the limits.
+  Outcome ask_limits();
+  // Where the places of messages begin: what the layer asks for, or a line of the caches.
+  [[nodiscard]] std::uint64_t alignment() const { return std::max<std::uint64_t>(limits_.alignment, line_bytes); }
+  // Makes the buffers. common: the pool of all variants whose module wants no memory or alignment of its own, made by
+  // the first of them. ranks_sharing: ranks of this host that make such a pool out of the same memory.
   Outcome make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common);
   // Opens both halves of the pool to peers. Their keys; "" where the layer cannot do this.
   Result<std::string> expose();

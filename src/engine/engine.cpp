@@ -90,8 +90,12 @@ Outcome Engine::carry_out(const Command& command) {
     case Verb::visit: {
       const Report report = visit(command);
       if (Outcome sent = whole().send(0, &report, sizeof report); !sent) return sent;
-      if (report.status != NP_OK || notes().empty()) break;
-      return whole().send(0, notes().data(), notes().size() * sizeof(std::int64_t));
+      if (report.status != NP_OK) break;
+      for (const auto* numbers : {&visit_memory_.notes, &visit_memory_.counters, &visit_memory_.lost}) {
+        if (numbers->empty()) continue;
+        const Outcome told = whole().send(0, numbers->data(), numbers->size() * sizeof(std::int64_t));
+        if (!told) return told;
+      }
     }
   }
   return ok();

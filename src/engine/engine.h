@@ -40,8 +40,8 @@ class Engine {
   Result<std::vector<std::string>> counters(std::uint32_t variant);
   void close(std::uint32_t variant);
 
-  // What this rank noted in the last visit: nothing where its clock does not count.
-  [[nodiscard]] std::vector<std::int64_t>& notes() { return visit_memory_.notes; }
+  // What this rank has to say of the last visit.
+  [[nodiscard]] VisitMemory& last_visit() { return visit_memory_; }
   // Collective over all members, where they share a page; else this rank's alone.
   Yardstick yardstick();
   [[nodiscard]] MemoryUse memory() const;

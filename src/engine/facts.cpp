@@ -55,10 +55,22 @@ LayerFacts facts_of(const Layer& layer, np_endpoint* endpoint) {
   return {described.settings.take(), described.below};
 }
 
+void read_counters(const Layer& layer, np_endpoint* endpoint, std::vector<std::int64_t>& values) {
+  values.assign(layer.ncounters, INT64_MIN);
+  if (layer.read_counters != nullptr) layer.read_counters(endpoint, values.data());
+}
+
+void count_since(const Layer& layer, const std::vector<std::int64_t>& before, std::vector<std::int64_t>& after) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (layer.counters[i].kind == NP_GAUGE || after[i] == INT64_MIN) continue;
+    after[i] = before[i] == INT64_MIN ? INT64_MIN : after[i] - before[i];
+  }
+}
+
 std::string counters_of(const Layer& layer, np_endpoint* endpoint) {
   if (layer.read_counters == nullptr) return {};
-  std::vector<std::int64_t> values(layer.ncounters, INT64_MIN);
-  layer.read_counters(endpoint, values.data());
+  std::vector<std::int64_t> values;
+  read_counters(layer, endpoint, values);
   Json json;
   json.open('{');
   for (std::uint32_t i = 0; i < layer.ncounters; ++i) {

@@ -2,7 +2,10 @@
 #include "engine/messages.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <vector>
 
 #include "engine/verify.h"
 
@@ -18,28 +21,69 @@ std::uint64_t arrival_seed(const VisitMessages& visit, const Part& part, std::ui
   return message_seed(visit.seed, visit.visit, origin.rank, origin.message);
 }
 
+// The bytes of a place while they are made or looked at: the place itself where the processor reaches it.
+class HostCopy {
+ public:
+  HostCopy(Memory& memory, std::uint64_t bytes) : memory_(memory), bytes_(bytes), copy_(memory.of_host() ? 0 : bytes) {}
+  // make: writes all of them.
+  template <typename Make>
+  void write(char* place, const Make& make) {
+    make(at(place));
+    if (!memory_.of_host()) memory_.write(place, copy_.data(), bytes_);
+  }
+  const char* read(const char* place) {
+    if (memory_.of_host()) return place;
+    memory_.read(copy_.data(), place, bytes_);
+    return copy_.data();
+  }
+  // Does it still hold what spoil wrote?
+  bool untouched(const char* place, std::uint64_t seed) {
+    std::vector<char> spoiled(bytes_);
+    spoil(spoiled.data(), bytes_, seed);
+    return memory_.equal(place, spoiled.data(), bytes_) == bytes_;
+  }
+  // Of the message with this seed: the first byte that differs from what was sent.
+  std::optional<std::size_t> first_difference(const char* place, std::uint64_t seed) {
+    if (memory_.of_host()) return netpipe::first_difference(place, bytes_, seed);
+    fill(copy_.data(), bytes_, seed);
+    const std::size_t right = memory_.equal(place, copy_.data(), bytes_);
+    return right < bytes_ ? std::optional(right) : std::nullopt;
+  }
+
+ private:
+  char* at(char* place) { return memory_.of_host() ? place : copy_.data(); }
+
+  Memory& memory_;
+  std::uint64_t bytes_;
+  std::vector<char> copy_;
+};
+
 void fill_places(const VisitMessages& visit, Stage& stage, std::uint64_t sent, std::uint64_t received) {
   const Pattern& pattern = *visit.mode->pattern;
   const std::uint64_t bytes = pattern.place_bytes(stage);
   const auto outgoing = static_cast<std::uint64_t>(stage.outgoing.count());
   const auto incoming = static_cast<std::uint64_t>(stage.incoming.count());
+  HostCopy out(stage.memory, bytes), in(stage.memory, bytes);
   if (pattern.fill != nullptr) {
     const std::uint64_t seed = visit_seed(visit);
     for (std::uint64_t i = 0; i < std::min({visit.rounds, outgoing, incoming}); ++i) {
-      pattern.fill(stage, seed, i, stage.outgoing.at(i), stage.incoming.at(i));
+      out.write(stage.outgoing.at(i), [&](char* from) {
+        in.write(stage.incoming.at(i), [&](char* to) { pattern.fill(stage, seed, i, from, to); });
+      });
     }
   } else {
     for (std::uint64_t i = 0; i < std::min(sent, outgoing); ++i) {
-      fill(stage.outgoing.at(i), bytes, message_seed(visit.seed, visit.visit, stage.rank, i));
+      const std::uint64_t seed = message_seed(visit.seed, visit.visit, stage.rank, i);
+      out.write(stage.outgoing.at(i), [&](char* from) { fill(from, bytes, seed); });
     }
     for (std::uint64_t i = 0; i < std::min(received, incoming); ++i) {
-      spoil(stage.incoming.at(i), bytes, arrival_seed(visit, stage, i));
+      in.write(stage.incoming.at(i), [&](char* to) { spoil(to, bytes, arrival_seed(visit, stage, i)); });
     }
   }
   // The guard behind each message has to look the same afterwards.
   const std::uint64_t landed = pattern.fill != nullptr ? visit.rounds : received;
   for (std::uint64_t i = 0; i < std::min(landed, incoming); ++i) {
-    std::memset(stage.incoming.at(i) + bytes, guard_byte, guard_bytes);
+    stage.memory.set(stage.incoming.at(i) + bytes, guard_byte, guard_bytes);
   }
 }
 
@@ -65,12 +109,12 @@ void prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage
     stage.incoming.reuse(static_cast<std::uint32_t>(policy.reuse_percent));
   }
   if (policy.cold) {
-    BufferPool::evict(stage.outgoing, bytes, sent);
-    BufferPool::evict(stage.incoming, bytes, received);
+    pool.evict(stage.outgoing, bytes, sent);
+    pool.evict(stage.incoming, bytes, received);
   }
 }
 
-Checked check_messages(const VisitMessages& visit, const Stage& stage) {
+Checked check_messages(const VisitMessages& visit, Stage& stage) {
   const Pattern& pattern = *visit.mode->pattern;
   const std::uint64_t bytes = pattern.place_bytes(stage);
   const bool own = pattern.check != nullptr;  // the pattern knows what a place has to hold
@@ -82,17 +126,31 @@ Checked check_messages(const VisitMessages& visit, const Stage& stage) {
                     (own ? "operation " : "message ") + std::to_string(i + 1) + " " + what;
     return checked;
   };
+  std::array<char, guard_bytes> guard{};
+  guard.fill(guard_byte);
+  HostCopy in(stage.memory, bytes);
+  std::int64_t missing = 0;
   for (std::uint64_t i = 0; i < arrived; ++i) {
     const char* place = stage.incoming.at(i);
     if (own) {
-      if (const std::string what = pattern.check(stage, seed, i, place); !what.empty()) return wrong(i, what);
-    } else if (const auto at = first_difference(place, bytes, arrival_seed(visit, stage, i))) {
+      if (const std::string what = pattern.check(stage, seed, i, in.read(place)); !what.empty()) return wrong(i, what);
+    } else if (const auto at = in.first_difference(place, arrival_seed(visit, stage, i))) {
+      if (stage.lost != nullptr && in.untouched(place, arrival_seed(visit, stage, i))) {
+        ++missing;
+        continue;
+      }
       return wrong(i, "of " + std::to_string(arrived) + " from rank " + std::to_string(pattern.origin(stage, i).rank) +
                           " differs from what was sent, first at byte " + std::to_string(*at));
     }
-    const bool beyond = std::any_of(place + bytes, place + bytes + guard_bytes, [](char c) { return c != guard_byte; });
-    if (beyond) return wrong(i, "is right but was written beyond its end, at byte " + std::to_string(bytes));
+    if (stage.memory.equal(place + bytes, guard.data(), guard_bytes) < guard_bytes)
+      return wrong(i, "is right but was written beyond its end, at byte " + std::to_string(bytes));
     checked.bytes += own ? stage.size_bytes : bytes;
+  }
+  const std::int64_t lost =
+      stage.lost != nullptr ? std::accumulate(visit.lost.begin(), visit.lost.end(), stage.lost_beside) : 0;
+  if (missing != lost) {
+    checked.fault = "verification failed on rank " + std::to_string(stage.rank) + ": " + std::to_string(missing) +
+                    " messages did not arrive, and " + std::to_string(lost) + " were reported as lost";
   }
   return checked;
 }

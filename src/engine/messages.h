@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "catalog/variant.h"
@@ -13,10 +14,11 @@ namespace netpipe {
 
 struct VisitMessages {
   const Mode* mode = nullptr;
-  std::uint64_t rounds = 0;  // of the whole visit, those that are not timed included
-  bool verify = false;       // every message gets contents of its own, and a place to be checked in
-  std::uint64_t seed = 0;    // of the run
-  std::uint64_t visit = 0;   // number of the visit: all contents differ from those of every other
+  std::uint64_t rounds = 0;            // of the whole visit, those that are not timed included
+  bool verify = false;                 // every message gets contents of its own, and a place to be checked in
+  std::uint64_t seed = 0;              // of the run
+  std::span<const std::int64_t> lost;  // what Stage::lost points to
+  std::uint64_t visit = 0;             // number of the visit: all contents differ from those of every other
 };
 
 // Chooses the places, fills them where the visit is verified, and pushes them out of the caches where they are to be
@@ -27,6 +29,6 @@ struct Checked {
   std::uint64_t bytes = 0;  // that are right, up to the first that is not
   std::string fault;        // "", or what is wrong, with the rank and the message
 };
-Checked check_messages(const VisitMessages& visit, const Stage& stage);
+Checked check_messages(const VisitMessages& visit, Stage& stage);
 
 }  // namespace netpipe

@@ -102,8 +102,10 @@ class Steps {
 
   Result<std::string> connect(const std::vector<std::string>& addresses) {
     if (Outcome done = set_.process->connect(*endpoint_, addresses); !done) return done.failure();
+    if (Outcome done = endpoint_->ask_limits(); !done) return done.failure();
+    const PoolNeed need = pool_need(*set_.plan, *set_.resolved, endpoint_->alignment());
     const int sharing = set_.process->ranks_sharing(*endpoint_);
-    if (Outcome done = endpoint_->make_buffers(set_.resolved->pool, sharing, common_); !done) return done.failure();
+    if (Outcome done = endpoint_->make_buffers(need, sharing, common_); !done) return done.failure();
     if (set_.resolved->modes.empty()) {  // opening is all that is measured
       if (Outcome done = endpoint_->reach_all(); !done) return done.failure();
     }

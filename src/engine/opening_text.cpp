@@ -8,19 +8,22 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "catalog/pool_need.h"
 
 namespace netpipe {
 namespace {
 
-// The numbers of np_limits that rank 0 of the group uses; alignment is the rank's own business.
-constexpr std::size_t limit_count = 3;
+// The numbers of np_limits that rank 0 of the group uses.
+constexpr std::size_t limit_count = 5;
 
 }  // namespace
 
 // Three lines: limits, layer below, settings.
 std::string facts_text(const RankFacts& facts) {
-  return std::to_string(facts.limits.max_message_bytes) + " " + std::to_string(facts.limits.delivers) + " " +
-         std::to_string(facts.limits.idle) + "\n" + facts.below + "\n" + facts.settings;
+  const np_limits& limits = facts.limits;
+  return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
+         std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
+         "\n" + facts.below + "\n" + facts.settings;
 }
 
 std::optional<RankFacts> parse_facts(std::string_view text) {
@@ -39,6 +42,9 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.max_message_bytes = numbers[0];
   facts.limits.delivers = static_cast<std::uint32_t>(numbers[1]);
   facts.limits.idle = static_cast<std::uint32_t>(numbers[2]);
+  facts.limits.lossy = static_cast<std::uint32_t>(numbers[3]);
+  facts.limits.alignment = numbers[4];
+  if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
   facts.below = text.substr(first + 1, second - first - 1);
   facts.settings = text.substr(second + 1);
   return facts;

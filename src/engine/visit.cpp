@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "engine/clock_sync.h"
+#include "engine/facts.h"
 #include "engine/messages.h"
 #include "engine/verify.h"
 #include "engine/watchdog.h"
@@ -20,6 +21,7 @@ Stage stage_of(const RankSetting& setting, const Part& part, Endpoint& endpoint,
   stage.near_in = endpoint.pool().incoming_base();
   stage.near_out = endpoint.pool().outgoing_base();
   stage.requests = memory.requests.data();
+  stage.memory = endpoint.pool().memory();
   stage.token_out = endpoint.pool().token_out();
   stage.token_in = endpoint.pool().token_in();
   stage.seed = message_seed(setting.plan->seed, command.visit, 0, 0);
@@ -27,6 +29,7 @@ Stage stage_of(const RankSetting& setting, const Part& part, Endpoint& endpoint,
   stage.message = endpoint.message();
   stage.progress = &report.progress;
   stage.abort = Watchdog::abort_flag();
+  if (endpoint.limits().lossy != 0) stage.lost = memory.lost.data();
   return stage;
 }
 
@@ -37,6 +40,14 @@ void make_room(const Pattern& pattern, const Part& part, const Command& command,
   memory.requests.resize(std::max<std::size_t>(memory.requests.size(), pattern.requests(part, command.rounds)));
   memory.notes.assign(notes_of(pattern, part, command.samples, command.rounds), 0);
   memory.scratch.resize(std::max<std::size_t>(memory.scratch.size(), most));
+}
+
+// What rank and layer have to say of a good visit beside the notes.
+void tell_counts(const Endpoint& endpoint, VisitMemory& memory, Report& report) {
+  read_counters(endpoint.module(), endpoint.handle(), memory.counters);
+  count_since(endpoint.module(), memory.counters_before, memory.counters);
+  report.counters = static_cast<std::uint32_t>(memory.counters.size());
+  report.losses = static_cast<std::uint32_t>(memory.lost.size());
 }
 
 // Why the pattern cannot run with what is open, nullptr where it can: the same on all ranks.
@@ -55,7 +66,7 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
                          stage.size_bytes,
                          stage.outgoing.places(),
                          stage.incoming.places(),
-                         0,
+                         pattern.uses,
                          0};
     status = module.prepare(endpoint.handle(), &visit);
   }
@@ -84,11 +95,13 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
   const Pattern& pattern = *mode.pattern;
   const Part part = mode.part(endpoint.rank(), endpoint.nranks(), command.size_bytes);
   make_room(pattern, part, command, memory);
+  memory.lost.assign(endpoint.limits().lossy != 0 ? command.samples : 0, 0);
   Stage stage = stage_of(setting, part, endpoint, command, memory, report);
   const VisitMessages messages{.mode = &mode,
                                .rounds = all_rounds(pattern, part, command.samples, command.rounds),
                                .verify = setting.plan->verify && endpoint.limits().delivers != 0,
                                .seed = setting.plan->seed,
+                               .lost = memory.lost,
                                .visit = command.visit};
   endpoint.clear_message();
 
@@ -105,7 +118,9 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
     status = NP_UNSUPPORTED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", why);
   }
+  if (status == NP_OK) status = stage.memory.take_status();
   if (status == NP_OK) status = prepare_module(pattern, endpoint, stage);
+  read_counters(endpoint.module(), endpoint.handle(), memory.counters_before);
   // Also after a failure, or a peer would take the report of it for the sign that it waits for.
   if (!group.barrier() && status == NP_OK) status = NP_ABORTED;
   if (status == NP_OK && pattern.synchronised) status = synchronise_clocks(endpoint, stage);
@@ -114,15 +129,16 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
     status = pattern.run(stage, command.samples, command.rounds, notes);
   }
   if (status == NP_OK) status = setting.process->after_visit(endpoint);
+  if (status == NP_OK) tell_counts(endpoint, memory, report);
+  Checked checked;
+  if (status == NP_OK && messages.verify) checked = check_messages(messages, stage);
+  if (status == NP_OK) status = stage.memory.take_status();
   const Cause cause = Watchdog::disarm();
 
-  if (status == NP_OK && messages.verify) {
-    const Checked checked = check_messages(messages, stage);
-    report.verified_bytes = checked.bytes;
-    if (!checked.fault.empty()) {
-      report.status = verification_failed;
-      std::snprintf(report.sentence, sizeof report.sentence, "%s", checked.fault.c_str());
-    }
+  report.verified_bytes = checked.bytes;
+  if (status == NP_OK && !checked.fault.empty()) {
+    report.status = verification_failed;
+    std::snprintf(report.sentence, sizeof report.sentence, "%s", checked.fault.c_str());
     return report;
   }
   report.status = status;

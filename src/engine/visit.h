@@ -16,6 +16,9 @@ struct VisitMemory {
   std::vector<std::int64_t> notes;    // what this rank noted; empty where its clock does not count
   std::vector<std::int64_t> scratch;  // for notes that do not count
   std::vector<np_request> requests;
+  // What the layer's counters say of this visit, in the order of its table; INT64_MIN: not known. Empty: it has none.
+  std::vector<std::int64_t> counters, counters_before;
+  std::vector<std::int64_t> lost;  // of a lossy layer: of each sample, how many messages did not arrive at this rank
 };
 
 // Collective over group, the members that take part.

@@ -256,6 +256,7 @@ const Pattern collective = {
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
     .every_rank = true,
     .synchronised = true,
+    .uses = NP_USES_COLLECTIVES,
     .evaluate = evaluate,
     .measures = measures,
     .cells = [](const Part& part) { return static_cast<std::uint32_t>(part.nranks); },

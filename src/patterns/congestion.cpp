@@ -71,7 +71,7 @@ np_status wait_all(Stage& s, np_request* from, const np_request* to) {
 np_status lead_window(Stage& s, bool more) {
   const Layer& m = s.module;
   const int peer = follower(s);
-  *s.token_out = more ? 1 : 0;
+  s.memory.put(s.token_out, static_cast<char>(more ? 1 : 0));
   np_status status = m.send(s.endpoint, peer, s.token_out, 1);
   if (!more || status != NP_OK) return status;
   np_request* const first = s.requests + 1;
@@ -119,7 +119,7 @@ np_status follow(Stage& s, std::uint64_t samples) {
       np_status status = NP_OK;
       const auto stops = [&](int leader) {
         if (status == NP_OK) status = m.recv(s.endpoint, leader, s.token_in, 1);
-        return status == NP_OK && *s.token_in == 0;
+        return status == NP_OK && s.memory.get<char>(s.token_in) == 0;
       };
       going.erase(std::remove_if(going.begin(), going.end(), stops), going.end());
       if (status != NP_OK) return status;

@@ -39,6 +39,7 @@ const Pattern get = {
     .single_rounds = true,
     .one_buffer = false,
     .reach = NP_REACH_GET,
+    .uses = NP_USES_ONE_SIDED,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

@@ -92,9 +92,8 @@ np_status source(Stage& s, std::uint64_t samples, Departures& departures, std::s
     std::int64_t late = 0;
     const std::int64_t begin = now_ns();
     status = send_batch(s, moments, begin, late);
-    const Said said{begin + s.clock_offset_ns, late};
-    std::memcpy(s.token_out, &said, sizeof said);
-    if (status == NP_OK) status = m.send(s.endpoint, peer, s.token_out, sizeof said);
+    s.memory.put(s.token_out, Said{begin + s.clock_offset_ns, late});
+    if (status == NP_OK) status = m.send(s.endpoint, peer, s.token_out, sizeof(Said));
     if (status == NP_OK) status = m.recv(s.endpoint, peer, s.token_in, 1);
   }
   return status;
@@ -116,9 +115,8 @@ np_status sink(Stage& s, std::uint64_t samples, Departures& departures, std::spa
       if (status != NP_OK) return status;
       arrived[i] = now_ns();
     }
-    Said said{};
-    status = recv(s.endpoint, peer, s.token_in, sizeof said);
-    std::memcpy(&said, s.token_in, sizeof said);
+    status = recv(s.endpoint, peer, s.token_in, sizeof(Said));
+    const auto said = s.memory.get<Said>(s.token_in);
     departures.lay_out(moments);
     for (std::size_t i = 0; i < moments.size(); ++i) arrived[i] += s.clock_offset_ns - said.begin_ns - moments[i];
     to[late_messages] = said.late;

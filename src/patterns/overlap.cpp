@@ -81,7 +81,7 @@ np_status swaps(Stage& s, Work& work, std::uint64_t units, std::uint64_t times, 
 np_status meet(Stage& s, std::uint64_t& units) {
   const Layer& m = s.module;
   const int peer = mirrored(s.rank, s.nranks);
-  std::memcpy(s.token_out, &units, sizeof units);
+  s.memory.put(s.token_out, units);
   np_status status = NP_OK;
   const auto send = [&] {
     if (status == NP_OK) status = m.send(s.endpoint, peer, s.token_out, sizeof units);
@@ -93,7 +93,7 @@ np_status meet(Stage& s, std::uint64_t& units) {
     recv();
     send();
     recv();
-    std::memcpy(&units, s.token_in, sizeof units);
+    units = s.memory.get<std::uint64_t>(s.token_in);
     return status;
   }
   const std::int64_t here = now_ns();

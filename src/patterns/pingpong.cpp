@@ -41,28 +41,30 @@ np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
   const std::size_t bytes = s.size_bytes;
   Slots outgoing = s.outgoing, incoming = s.incoming;
   const char* out = outgoing.take();
-  const auto bounce = [&](std::uint64_t times) {
-    np_status status = NP_OK;
-    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-      status = send(endpoint, peer, out, bytes);
+  const auto bounce = [&](std::uint64_t times, std::uint64_t sample) {
+    for (std::uint64_t i = 0; i < times; ++i) {
+      np_status status = send(endpoint, peer, out, bytes);
       out = outgoing.take();
       if (status == NP_OK) status = recv(endpoint, peer, incoming.take(), bytes);
+      if (status != NP_OK && !only_lost(s, status, sample)) return status;
     }
-    return status;
+    return NP_OK;
   };
   // The other rank may still be on its way out of the barrier: the first answer says that it is here.
   if (s.nranks > 1) {
-    if (const np_status status = bounce(1); status != NP_OK) return status;
+    if (const np_status status = bounce(1, no_sample); status != NP_OK) return status;
   }
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
-    if (const np_status status = bounce(rounds); status != NP_OK) return status;
+    if (const np_status status = bounce(rounds, sample); status != NP_OK) return status;
     *stamps++ = now_ns();
   }
   return NP_OK;
 }
 
-np_status pong(Stage& s, std::uint64_t count) {
+// The first of its rounds belongs to no sample.
+np_status pong(Stage& s, std::uint64_t samples, std::uint64_t rounds) {
+  const std::uint64_t count = 1 + samples * rounds;
   const auto send = s.module.send;
   const auto recv = s.module.recv;
   np_endpoint* const endpoint = s.endpoint;
@@ -72,7 +74,7 @@ np_status pong(Stage& s, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const char* const out = outgoing.take();
     np_status status = recv(endpoint, peer, incoming.take(), bytes);
-    if (status != NP_OK) return status;
+    if (status != NP_OK && !only_lost(s, status, i == 0 ? no_sample : (i - 1) / rounds)) return status;
     status = send(endpoint, peer, out, bytes);
     if (status != NP_OK) return status;
   }
@@ -82,7 +84,7 @@ np_status pong(Stage& s, std::uint64_t count) {
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   if (s.nranks == 1 && s.module.put != nullptr) return alone(s, samples, rounds, stamps);
   const bool first = s.nranks == 1 || is_first(s);
-  return first ? ping(s, samples, rounds, stamps) : pong(s, samples * rounds + 1);
+  return first ? ping(s, samples, rounds, stamps) : pong(s, samples, rounds);
 }
 
 std::uint32_t messages(const Part& part) { return part.nranks == 1 ? 2 : 1; }
@@ -101,6 +103,7 @@ const Pattern pingpong = {
     .departures = messages,
     .single_rounds = true,
     .one_buffer = true,
+    .loss = Loss::spoils,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

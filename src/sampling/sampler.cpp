@@ -246,6 +246,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   Point& point = at(visit);
   if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
   curve.used_s += seconds;
+  if (sample_ns.empty()) return 0;
   const double samples_ns = span_ns > 0 ? span_ns * static_cast<double>(sample_ns.size())
                                         : std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
   curve.around_s += seconds - 1e-9 * samples_ns;

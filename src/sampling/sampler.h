@@ -56,6 +56,11 @@ struct Visit {
 enum class Stop { none, precision, budget, limit, interrupted, error };
 const char* stop_name(Stop stop);
 
+// Of a layer that may lose messages: how many of those of one visit did not arrive.
+struct Losses {
+  std::uint64_t lost = 0, messages = 0;
+};
+
 // What is known of one size of one curve.
 struct Point {
   std::uint64_t size_bytes = 0;
@@ -70,6 +75,8 @@ struct Point {
   std::size_t suspect = 0;                   // samples taken while the state changed: in no state, in no number
   std::size_t dropped = 0;                   // warm-up
   std::uint64_t verified_bytes = 0;
+  std::vector<std::int64_t> counters;  // what the layer counted in all visits (worker/counts.h); empty: nothing
+  std::vector<Losses> losses;          // of each visit, of a lossy layer
   int passes = 0;
   int late_tries = 0;  // visits when the budget of the curve was spent
   Stop stop = Stop::none;
@@ -99,12 +106,13 @@ class Sampler {
   // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
   std::optional<Visit> next();
 
-  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. beside: of all
-  // samples. span_ns: how long taking one sample lasts, where that is not what its operations took. Returns how many
-  // leading samples were dropped as warm-up.
+  // The raw duration of each sample's operations, in ns, and how long the visit took altogether. No sample: each lost a
+  // message, so the visit took its time and says no more. beside: of all samples. span_ns: how long taking one sample
+  // lasts, where that is not what its operations took. Returns how many leading samples were dropped as warm-up.
   std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
                      Beside beside = {}, double span_ns = 0);
-  void add_verified(const Visit& visit, std::uint64_t bytes) { at(visit).verified_bytes += bytes; }
+  // The point of a visit, for what the sampler does not decide by: verified bytes, counters, losses.
+  Point& at(const Visit& visit) { return curves_[visit.curve].points[visit.point]; }
 
   // The machine changed its state since at_s: what was measured since then belongs to no state.
   void suspect_since(double at_s);
@@ -129,7 +137,6 @@ class Sampler {
   [[nodiscard]] std::span<const Block> blocks_of(std::size_t curve, std::size_t point) const;
 
  private:
-  Point& at(const Visit& visit) { return curves_[visit.curve].points[visit.point]; }
   std::optional<Visit> calibrate();
   void end_pass();
   void begin_pass();

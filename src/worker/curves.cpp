@@ -8,7 +8,25 @@ namespace {
 class OneCurve {
  public:
   OneCurve(const Plan& plan, const Resolved& resolved, const Opening& opening, const Mode& mode)
-      : plan_(plan), resolved_(resolved), limits_(opening.limits), nranks_(opening.nranks), mode_(mode) {}
+      : plan_(plan),
+        resolved_(resolved),
+        limits_(opening.limits),
+        nranks_(opening.nranks),
+        mode_(mode),
+        pool_(pool_need(plan, resolved, opening.limits.alignment)) {}
+
+  // Why none of its sizes can be measured, or "".
+  [[nodiscard]] std::string obstacle() const {
+    if (limits_.lossy != 0 && pattern().loss == Loss::refused) {
+      return std::string("messages of this variant may be lost, and pattern ") + pattern().name + " needs each of them";
+    }
+    for (const std::uint64_t offset : {mode_.buffers.send_offset_bytes, mode_.buffers.recv_offset_bytes}) {
+      if (limits_.alignment < 2 || offset % limits_.alignment == 0) continue;
+      return "messages of this variant begin at multiples of " + std::to_string(limits_.alignment) +
+             " bytes, and with an offset of " + std::to_string(offset) + " they would not";
+    }
+    return {};
+  }
 
   // Why this size is left out; "" where it is measured, nullopt where the size makes no difference and needs no word.
   [[nodiscard]] std::optional<std::string> reason_against(std::uint64_t size) const {
@@ -34,7 +52,7 @@ class OneCurve {
 
   void add_size(CurveSetting& curve, std::uint64_t size) const {
     curve.sizes.push_back(size);
-    curve.most_rounds.push_back(verified() ? verified_rounds(resolved_, mode_, nranks_, size) : 0);
+    curve.most_rounds.push_back(verified() ? verified_rounds(pool_, mode_, nranks_, size) : 0);
     curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
   }
@@ -51,6 +69,7 @@ class OneCurve {
   const np_limits& limits_;
   int nranks_;
   const Mode& mode_;
+  PoolNeed pool_;
 };
 
 }  // namespace
@@ -69,6 +88,10 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         continue;
       }
       const OneCurve one(plan, resolved, *openings[v], mode);
+      if (const std::string reason = one.obstacle(); !reason.empty()) {
+        skip(0, reason);
+        continue;
+      }
       CurveSetting curve = one.setting(v, p);
       for (const std::uint64_t size : resolved.sizes) {
         const std::optional<std::string> reason = one.reason_against(size);

@@ -10,18 +10,21 @@ Result<Opening> ForkedWorkers::open(std::uint32_t variant) {
   return engine_.open(variant);
 }
 
-Result<Report> ForkedWorkers::visit(const Command& command, RankNotes& notes) {
+Result<Report> ForkedWorkers::visit(const Command& command, Gathered& gathered) {
   Group& group = engine_.group(command.variant);
   tell(group, command);
   const Report own = engine_.visit(command);
   std::vector<int> rank_of(static_cast<std::size_t>(group.size()));
   std::iota(rank_of.begin(), rank_of.end(), 0);
-  Result<Report> report = collect(group, command, resolved_.modes[command.pattern], rank_of, &own, notes);
+  Result<Report> report = collect(group, command, resolved_.modes[command.pattern], rank_of, &own, gathered);
   if (!report) {
     const std::string mine = own.status != NP_OK ? std::string(" (") + own.sentence + ")" : "";
     return Failure{report.failure().exit, report.failure().sentence + mine};
   }
-  notes[0].swap(engine_.notes());
+  VisitMemory& mine = engine_.last_visit();
+  gathered.notes[0].swap(mine.notes);
+  gathered.counters[0].swap(mine.counters);
+  gathered.lost[0].swap(mine.lost);
   return report;
 }
 

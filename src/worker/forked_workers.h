@@ -11,7 +11,7 @@ class ForkedWorkers final : public Workers {
   // The engine is that of rank 0 and outlives this.
   ForkedWorkers(Engine& engine, const Resolved& resolved) : engine_(engine), resolved_(resolved) {}
   Result<Opening> open(std::uint32_t variant) override;
-  Result<Report> visit(const Command& command, RankNotes& notes) override;
+  Result<Report> visit(const Command& command, Gathered& gathered) override;
   Result<std::vector<std::string>> close(std::uint32_t variant) override;
   MemoryUse finish() override;  // this process's own use included
   [[nodiscard]] bool replaceable() const override { return false; }

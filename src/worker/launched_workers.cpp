@@ -129,7 +129,7 @@ Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
   return opening;
 }
 
-Result<Report> LaunchedWorkers::visit(const Command& command, RankNotes& notes) {
+Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered) {
   Command there = command;
   there.variant = only_variant;
   tell(*group_, there);
@@ -142,7 +142,7 @@ Result<Report> LaunchedWorkers::visit(const Command& command, RankNotes& notes) 
   for (int rank = 0; rank < placement_.nranks(); ++rank) {
     rank_of[static_cast<std::size_t>(placement_.member_of_rank[static_cast<std::size_t>(rank)])] = rank;
   }
-  Result<Report> report = collect(*group_, there, resolved_.modes[command.pattern], rank_of, nullptr, notes);
+  Result<Report> report = collect(*group_, there, resolved_.modes[command.pattern], rank_of, nullptr, gathered);
   if (!report) return with_last_words(report.failure());
   return report;
 }

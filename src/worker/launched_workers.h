@@ -30,7 +30,7 @@ class LaunchedWorkers final : public Workers {
   LaunchedWorkers(JobServer& server, const Plan& plan, const Resolved& resolved)
       : server_(server), plan_(plan), resolved_(resolved) {}
   Result<Opening> open(std::uint32_t variant) override;
-  Result<Report> visit(const Command& command, RankNotes& notes) override;
+  Result<Report> visit(const Command& command, Gathered& gathered) override;
   Result<std::vector<std::string>> close(std::uint32_t variant) override;
   MemoryUse finish() override;
   void abandon() override;

@@ -7,6 +7,7 @@
 #include "record/json.h"
 #include "sampling/histogram.h"
 #include "sampling/statistics.h"
+#include "worker/counts.h"
 
 namespace netpipe {
 namespace {
@@ -29,9 +30,19 @@ void text_or_null(Json& json, const char* name, std::string_view text) {
 
 std::string_view view_of(const char* text) { return text != nullptr ? text : ""; }
 
-// The median of each measure over all samples of the point.
-void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blocks, std::size_t leading) {
+// The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost.
+void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blocks, std::size_t leading,
+                  std::span<const Losses> losses) {
+  const auto add = [&](const char* name, const char* unit, double median, double low, double high, bool bounded) {
+    json.open('{').field("name", name).field("unit", unit).field("median", median);
+    bounded ? json.field("low", low).field("high", high) : json.field_null("low").field_null("high");
+    json.close('}');
+  };
   json.key("measures").open('[');
+  if (!losses.empty()) {
+    const LossShare loss = loss_share(losses);
+    add("loss", "1", loss.share, loss.low, loss.high, loss.bounded);
+  }
   for (std::size_t m = 0; m < pattern.measures.size(); ++m) {
     std::vector<Block> own;
     for (const Block& block : blocks) {
@@ -39,10 +50,7 @@ void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blo
       own.push_back({block.at_s, {values.begin() + static_cast<std::ptrdiff_t>(leading), values.end()}});
     }
     const Estimate e = estimate(own);
-    json.open('{').field("name", pattern.measures[m].name).field("unit", pattern.measures[m].unit);
-    json.field("median", e.median);
-    e.bounded ? json.field("low", e.low).field("high", e.high) : json.field_null("low").field_null("high");
-    json.close('}');
+    add(pattern.measures[m].name, pattern.measures[m].unit, e.median, e.low, e.high, e.bounded);
   }
   json.close(']');
 }
@@ -140,7 +148,11 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
     }
     json.close(']');
   }
-  json.close('}').field("verified_bytes", record.verified_bytes).close('}');
+  json.close('}').field("verified_bytes", record.verified_bytes).field_raw("counters", record.counters);
+  if (samples.losses.messages > 0) {
+    json.field("messages", samples.losses.messages).field("lost", samples.losses.lost);
+  }
+  json.close('}');
   return json.take();
 }
 
@@ -179,7 +191,8 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("other_states", point.samples - e.samples - e.leading * e.blocks);
   json.field("verified_bytes", point.verified_bytes);
   add_histogram(json, histogram);
-  add_measures(json, pattern, blocks, e.leading);
+  add_measures(json, pattern, blocks, e.leading, point.losses);
+  json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;
   const int rank = pattern.every_rank ? 0 : pattern.clock_rank(nranks);
   add_cells(json, pattern, name.mode->part(rank, nranks, point.size_bytes), blocks);

@@ -39,6 +39,7 @@ struct SampleRecord {
   double at_s = 0;
   std::size_t dropped = 0;  // leading samples, as warm-up
   std::uint64_t verified_bytes = 0;
+  std::string counters = "{}";  // what the layer counted: a JSON object
 };
 std::string sample_record(const CurveName& curve, const SampleRecord& record, const Samples& samples);
 

@@ -2,25 +2,69 @@
 #include "worker/samples.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 namespace netpipe {
 namespace {
 
+std::span<const std::int64_t> of_rank(const RankNumbers& numbers, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return r < numbers.size() ? std::span(numbers[r]) : std::span<const std::int64_t>();
+}
+
+// Of all that a visit sent in its samples. No pattern with notes of its own takes losses.
+Losses losses_of(const Mode& mode, const VisitShape& visit, const RankNumbers& lost) {
+  Losses losses;
+  for (int rank = 0; rank < visit.nranks; ++rank) {
+    const std::span<const std::int64_t> here = of_rank(lost, rank);
+    if (here.empty()) continue;
+    const Part part = mode.part(rank, visit.nranks, visit.size_bytes);
+    losses.messages += visit.samples * visit.rounds * mode.pattern->arrivals(part);
+    losses.lost += static_cast<std::uint64_t>(std::accumulate(here.begin(), here.end(), std::int64_t{0}));
+  }
+  return losses;
+}
+
+// What the time of a sample is multiplied by, because messages between the clock's rank and its peer were lost; 0: it
+// says nothing.
+double correction(const Mode& mode, const VisitShape& visit, const RankNumbers& lost, std::size_t sample) {
+  const int here = mode.pattern->clock_rank(visit.nranks), there = mirrored(here, visit.nranks);
+  double sent = 0, gone = 0;
+  for (const int rank : {here, there}) {
+    const std::span<const std::int64_t> there_lost = of_rank(lost, rank);
+    if (there_lost.empty()) continue;
+    sent += static_cast<double>(visit.rounds * mode.pattern->arrivals(mode.part(rank, visit.nranks, visit.size_bytes)));
+    gone += static_cast<double>(there_lost[sample]);
+  }
+  if (gone == 0) return 1;
+  return mode.pattern->loss == Loss::thins && gone < sent ? sent / (sent - gone) : 0;
+}
+
 // A pattern without notes of its own wrote clock readings: before the first sample and after each, or, where it pauses,
 // before and after each.
-Samples from_clock(const Pattern& pattern, std::uint64_t samples, const std::vector<std::int64_t>& clock) {
+Samples from_clock(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
+  const Pattern& pattern = *mode.pattern;
+  const std::vector<std::int64_t>& clock = gathered.notes[static_cast<std::size_t>(pattern.clock_rank(visit.nranks))];
   Samples taken;
-  taken.ns.reserve(samples);
-  for (std::size_t i = 0; i < samples; ++i) {
+  taken.losses = losses_of(mode, visit, gathered.lost);
+  taken.ns.reserve(visit.samples);
+  for (std::size_t i = 0; i < visit.samples; ++i) {
     const std::size_t begin = pattern.pauses ? 2 * i : i;
-    taken.ns.push_back(static_cast<double>(clock[begin + 1] - clock[begin]));
+    const auto ns = static_cast<double>(clock[begin + 1] - clock[begin]);
+    const double times = taken.losses.lost > 0 ? correction(mode, visit, gathered.lost, i) : 1;
+    if (times > 0) {
+      taken.ns.push_back(ns * times);
+    } else if (visit.calibrating) {
+      taken.ns.push_back(ns);  // how long it takes has to be found out with losses as well
+    }
   }
   return taken;
 }
 
 // The notes of one sample, by rank.
-std::vector<std::span<const std::int64_t>> notes_of_sample(const RankNotes& notes, std::size_t i, std::size_t samples) {
+std::vector<std::span<const std::int64_t>> notes_of_sample(const RankNumbers& notes, std::size_t i,
+                                                           std::size_t samples) {
   std::vector<std::span<const std::int64_t>> parts;
   parts.reserve(notes.size());
   for (const std::vector<std::int64_t>& of_rank : notes) {
@@ -46,12 +90,11 @@ std::vector<std::uint32_t> count_slowest(const CellValues& cells, std::size_t fi
 
 }  // namespace
 
-Samples take_samples(const Mode& mode, const VisitShape& visit, const RankNotes& notes) {
+Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
   const Pattern& pattern = *mode.pattern;
+  if (pattern.evaluate == nullptr) return from_clock(mode, visit, gathered);
+  const RankNumbers& notes = gathered.notes;
   const int clock_rank = pattern.clock_rank(visit.nranks);
-  if (pattern.evaluate == nullptr) {
-    return from_clock(pattern, visit.samples, notes[static_cast<std::size_t>(clock_rank)]);
-  }
   const Part part = mode.part(pattern.every_rank ? 0 : clock_rank, visit.nranks, visit.size_bytes);
   const double operations = static_cast<double>(visit.rounds) * pattern.operations(part);
   Samples taken;

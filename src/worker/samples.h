@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog/variant.h"
+#include "sampling/sampler.h"
 #include "sampling/statistics.h"
 #include "worker/workers.h"
 
@@ -20,12 +21,13 @@ struct VisitShape {
 };
 
 struct Samples {
-  std::vector<double> ns;  // of all operations of a sample together
+  std::vector<double> ns;  // of all operations of a sample together, without samples that lost messages spoiled
   double span_ns = 0;      // of the whole visit; 0: the sum of ns
   Beside beside;
+  Losses losses;  // of all ranks; no messages: nothing can be lost
 };
 
-// notes: by rank, as many numbers as notes_of says.
-Samples take_samples(const Mode& mode, const VisitShape& visit, const RankNotes& notes);
+// gathered.notes: by rank, as many numbers as notes_of says.
+Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& gathered);
 
 }  // namespace netpipe

@@ -11,6 +11,7 @@
 #include "engine/watchdog.h"
 #include "record/error_record.h"
 #include "record/json.h"
+#include "worker/counts.h"
 #include "worker/curves.h"
 #include "worker/samples.h"
 
@@ -73,6 +74,9 @@ void Session::write_done(Sampler& sampler) {
     const std::span<const Block> blocks = sampler.blocks_of(c, p);
     if (!blocks.empty()) {
       write(point_record(name_of(curve), curve.setting, variants_[curve.setting.variant].opening, point, blocks));
+    } else if (!point.losses.empty() && point.samples == 0) {
+      write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
+                    "messages were lost in every sample, so none has a time");
     } else if (point.stop == Stop::budget) {  // else the error or the interruption says why there is nothing
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
                     "the machine changed its state under each of its visits; measure again, with more --budget");
@@ -200,7 +204,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   command.deadline_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns);
   const double began_s = at_s();
   Workers* const workers = variants_[command.variant].workers;
-  const Result<Report> report = workers->visit(command, notes_);
+  const Result<Report> report = workers->visit(command, gathered_);
   if (Watchdog::interrupted()) return ok();
   if (!report) {
     workers->abandon();
@@ -237,10 +241,18 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
                                         .samples = v.samples,
                                         .rounds = v.rounds,
                                         .calibrating = v.pass < 0},
-                                       notes_);
+                                       gathered_);
   const std::size_t dropped = sampler.report(v, samples.ns, at_s() - began_s, began_s, state_, samples.beside,
                                              samples.span_ns / static_cast<double>(v.samples));
-  sampler.add_verified(v, report.verified_bytes);
+  const Layer& layer = *set_.resolved->variants[curve.setting.variant].module;
+  std::vector<std::int64_t> counters;
+  for (const std::vector<std::int64_t>& of_rank : gathered_.counters) add_counters(layer, of_rank, counters);
+  Point& point = sampler.at(v);
+  point.verified_bytes += report.verified_bytes;
+  if (v.pass >= 0) {
+    add_counters(layer, counters, point.counters);
+    if (samples.losses.messages > 0) point.losses.push_back(samples.losses);
+  }
   sampled_ = true;
   write(sample_record(name_of(curve),
                       {.size_bytes = size_bytes,
@@ -249,7 +261,8 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
                        .state = state_,
                        .at_s = at_s(),
                        .dropped = dropped,
-                       .verified_bytes = report.verified_bytes},
+                       .verified_bytes = report.verified_bytes,
+                       .counters = counters_json(layer, counters, false)},
                       samples));
 }
 

@@ -82,7 +82,7 @@ class Session {
   std::int64_t started_ns_;
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
-  RankNotes notes_;
+  Gathered gathered_;
   bool sampled_ = false;  // anything at all
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured

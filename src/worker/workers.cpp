@@ -9,12 +9,34 @@
 namespace netpipe {
 namespace {
 
-void make_room(RankNotes& notes, const Mode& mode, int nranks, const Command& command) {
-  notes.resize(static_cast<std::size_t>(nranks));
+constexpr std::uint32_t most_counters = 4096;
+
+void make_room(Gathered& gathered, const Mode& mode, int nranks, const Command& command) {
+  for (RankNumbers* numbers : {&gathered.notes, &gathered.counters, &gathered.lost}) {
+    numbers->resize(static_cast<std::size_t>(nranks));
+    for (std::vector<std::int64_t>& of_rank : *numbers) of_rank.clear();
+  }
   for (int rank = 0; rank < nranks; ++rank) {
     const Part part = mode.part(rank, nranks, command.size_bytes);
-    notes[static_cast<std::size_t>(rank)].assign(notes_of(*mode.pattern, part, command.samples, command.rounds), 0);
+    gathered.notes[static_cast<std::size_t>(rank)].assign(
+        notes_of(*mode.pattern, part, command.samples, command.rounds), 0);
   }
+}
+
+// What follows the report of a good visit.
+Outcome receive_numbers(Group& group, int peer, int rank, const Command& command, const Report& report,
+                        Gathered& gathered) {
+  if (report.counters > most_counters || (report.losses != 0 && report.losses != command.samples)) {
+    return failed("rank " + std::to_string(rank) + " sent a malformed report");
+  }
+  const auto r = static_cast<std::size_t>(rank);
+  gathered.counters[r].resize(report.counters);
+  gathered.lost[r].resize(report.losses);
+  for (auto* numbers : {&gathered.notes[r], &gathered.counters[r], &gathered.lost[r]}) {
+    if (numbers->empty()) continue;
+    if (Outcome got = group.recv(peer, numbers->data(), numbers->size() * sizeof(std::int64_t)); !got) return got;
+  }
+  return ok();
 }
 
 }  // namespace
@@ -27,10 +49,10 @@ void tell(Group& group, const Command& command) {
 }
 
 Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
-                       const Report* own, RankNotes& notes) {
+                       const Report* own, Gathered& gathered) {
   const auto nranks =
       static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
-  make_room(notes, mode, nranks, command);
+  make_room(gathered, mode, nranks, command);
   Reports reports(nranks);
   if (own != nullptr) reports.add(rank_of[0], *own);
   // Members that have not reported yet wait for the one that has, and see nothing of its report.
@@ -50,10 +72,7 @@ Result<Report> collect(Group& group, const Command& command, const Mode& mode, c
     if (!outcome) break;
     reports.add(rank, report);
     stop_the_others();
-    std::vector<std::int64_t>& theirs = notes[static_cast<std::size_t>(rank)];
-    if (report.status == NP_OK && !theirs.empty()) {
-      outcome = group.recv(peer, theirs.data(), theirs.size() * sizeof(std::int64_t));
-    }
+    if (report.status == NP_OK) outcome = receive_numbers(group, peer, rank, command, report, gathered);
   }
   Watchdog::disarm();
   if (!outcome) return outcome.failure();

@@ -15,8 +15,15 @@
 
 namespace netpipe {
 
-// By rank: what each noted in a visit; nothing where its clock does not count.
-using RankNotes = std::vector<std::vector<std::int64_t>>;
+// Numbers of each rank, by rank.
+using RankNumbers = std::vector<std::vector<std::int64_t>>;
+
+// What the ranks have to say of a good visit.
+struct Gathered {
+  RankNumbers notes;     // nothing where the clock of a rank does not count
+  RankNumbers counters;  // of the layer, in the order of its table; nothing where it has none
+  RankNumbers lost;      // of a lossy layer: messages of each sample that did not arrive there
+};
 
 class Workers {
  public:
@@ -26,8 +33,8 @@ class Workers {
   virtual ~Workers() = default;
   // Each is collective and comes to an end. variant: of the plan.
   virtual Result<Opening> open(std::uint32_t variant) = 0;
-  // What all ranks came to (reports.h), and what they noted. A failure: a rank has gone.
-  virtual Result<Report> visit(const Command& command, RankNotes& notes) = 0;
+  // What all ranks came to (reports.h), and what they have to say of it. A failure: a rank has gone.
+  virtual Result<Report> visit(const Command& command, Gathered& gathered) = 0;
   // Closes the variant. Its counters by rank, as JSON objects; "" where the module counts nothing.
   virtual Result<std::vector<std::string>> close(std::uint32_t variant) = 0;
   // Ends the processes that are not this one. What a rank used at most.
@@ -40,11 +47,11 @@ class Workers {
 
 // For both kinds of workers. group: its member 0 is this process.
 void tell(Group& group, const Command& command);
-// The reports of members 1.. of the group, and the notes of each. rank_of: by member, -1: this one is no rank. own: the
-// report of this process, where it is a rank; nullptr where it is not. notes: on return by rank, those of this process
-// are not touched.
+// The reports of members 1.. of the group, and what each has to say. rank_of: by member, -1: this one is no rank. own:
+// the report of this process, where it is a rank; nullptr where it is not. gathered: on return by rank, without what
+// this process has to say itself.
 Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
-                       const Report* own, RankNotes& notes);
+                       const Report* own, Gathered& gathered);
 // Waits for the last words of members 1..: what one of them used at most.
 MemoryUse collect_memory_use(Group& group);
 

@@ -29,3 +29,151 @@ def test_the_counters_of_a_newer_module_are_read(measure: Runner) -> None:
     )
     (first, second) = done.of("counters")
     assert (first["values"]["rank"], second["values"]["rank"]) == ("0", "1")
+
+
+def test_what_a_layer_counts_stands_beside_the_size_that_it_belongs_to(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'lossy.so'}",
+        "variant lossy:every=7",
+        "schedule list",
+        "sizes 8,4k",
+        "budget 0.2",
+    )
+    assert done.code == 0, done.said
+    for size in (8, 4096):
+        (point,) = (one for one in done.of("point") if one["size_bytes"] == size)
+        samples = [one for one in done.of("sample") if one["size_bytes"] == size and one["pass"] >= 0]
+        # Sums over all ranks and visits. The first round of a visit is counted by the layer, and is in no sample.
+        assert point["counters"]["lost"] == sum(one["counters"].get("lost", 0) for one in samples)
+        assert sum(one["lost"] for one in samples) <= point["counters"]["lost"]
+        assert point["counters"]["rank"] == 1  # a gauge: the largest
+
+
+@pytest.mark.parametrize("pattern", ["pingpong", "stream"])
+def test_loss_is_a_measure_and_no_failure(measure: Runner, pattern: str) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'lossy.so'}",
+        "variant lossy:every=50",
+        f"pattern {pattern}",
+        "schedule list",
+        "sizes 8,4k",
+        "verify yes",
+        "budget 1",
+    )
+    assert done.code == 0, done.said
+    for point in done.of("point"):
+        (loss,) = (measure for measure in point["measures"] if measure["name"] == "loss")
+        assert loss["low"] <= loss["median"] <= loss["high"]
+        assert loss["median"] == pytest.approx(1 / 50, rel=0.2)
+        assert point["verified_bytes"] > 0
+
+
+def test_a_sample_with_a_lost_message_has_no_time_in_ping_pong(measure: Runner) -> None:
+    lines = ("schedule list", "sizes 64k", "budget 1")
+    done = measure(f"module-file {TEST_MODULES / 'lossy.so'}", "variant lossy:every=20", *lines)
+    assert done.code == 0, done.said
+    visits = [one for one in done.of("sample") if one["pass"] >= 0]
+    assert sum(one["lost"] for one in visits) > 0
+    for one in visits:
+        # A sample of several rounds may have lost several messages, and a sample that lost any is left out.
+        kept = len(one["ns"]) + len(one["dropped_ns"])
+        samples = one["messages"] // one["ops"]
+        assert kept < samples or one["lost"] == 0
+        assert kept >= samples - one["lost"]
+
+
+def test_a_pattern_that_needs_every_message_is_skipped_over_a_lossy_layer(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'lossy.so'}",
+        "variant lossy",
+        "pattern overlap",
+        "pattern bidirectional",
+        "pattern loaded",
+        "pattern pingpong",
+        "schedule list",
+        "sizes 8",
+        "budget 0.2",
+    )
+    assert {one["pattern"] for one in done.of("point")} == {"pingpong"}
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    assert (
+        reasons["loaded"] == "messages of this variant may be lost, and pattern loaded needs each of them"
+    )
+
+
+def test_a_loss_that_a_layer_does_not_admit_is_a_failure(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'lossy.so'}",
+        "variant lossy:admits=no",
+        "schedule list",
+        "sizes 8",
+        "budget 0.2",
+    )
+    assert done.code == 4
+    assert "a message did not arrive, and it does not say that it may lose any" in done.said
+
+
+def test_a_loss_that_is_not_reported_fails_verification(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'lossy.so'}",
+        "variant lossy:reports=no",
+        "schedule list",
+        "sizes 8",
+        "verify yes",
+        "budget 0.2",
+    )
+    assert done.code == 1
+    assert "did not arrive, and 0 were reported as lost" in done.said
+
+
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "overlap", "loaded", "offered"])
+@pytest.mark.parametrize("variant", ["device", "device:align=4k"])
+def test_message_memory_that_the_processor_cannot_reach_is_measured(
+    measure: Runner, variant: str, pattern: str
+) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'device.so'}",
+        f"variant {variant}",
+        f"pattern {pattern}",
+        "schedule list",
+        "sizes 1,1000,64k",
+        "verify yes",
+        "budget 0.2",
+    )
+    skipped = done.of("skipped")
+    if pattern in ("pingpong", "stream", "offered"):
+        assert not skipped
+    if not skipped:
+        assert done.code == 0, done.said
+        assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+        assert len(done.of("point")) == 3
+
+
+def test_a_wrong_byte_in_memory_out_of_reach_is_found(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'device.so'}",
+        "variant device:flips=yes",
+        "schedule list",
+        "sizes 1000",
+        "verify yes",
+        "budget 0.2",
+    )
+    assert done.code == 1
+    assert "differs from what was sent, first at byte 999" in done.said
+
+
+def test_an_offset_that_breaks_the_alignment_of_a_layer_is_refused(measure: Runner) -> None:
+    done = measure(
+        f"module-file {TEST_MODULES / 'device.so'}",
+        "variant device:align=4k",
+        "pattern pingpong:send_offset=64",
+        "pattern pingpong:send_offset=4k",
+        "schedule list",
+        "sizes 8",
+        "budget 0.2",
+    )
+    assert [one["pattern"] for one in done.of("point")] == ["pingpong:send_offset=4K"]
+    (skipped,) = done.of("skipped")
+    assert skipped["reason"] == (
+        "messages of this variant begin at multiples of 4096 bytes, and with an offset of 64 they would not"
+    )

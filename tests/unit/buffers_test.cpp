@@ -196,7 +196,7 @@ TEST(ReusedBuffers, SpreadOverMoreThanTheCachesUnlessAllAreReused) {
   policy.reuse_percent = 50;
   const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536));
   ASSERT_TRUE(pool);
-  EXPECT_GE(pool->outgoing(policy, 65536).count() * 65536ULL, 2 * last_level_cache_bytes());
+  EXPECT_GE(places_bytes(pool->outgoing(policy, 65536).count(), 65536), 2 * last_level_cache_bytes());
   policy.reuse_percent = 100;
   EXPECT_EQ(pool->outgoing(policy, 65536).count(), 1U);
 }
@@ -241,9 +241,9 @@ TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
   EXPECT_NE(first.take(), first.take());
   EXPECT_NE(pool->outgoing(policy, 65536).next(), began);
   // What is pushed out of the caches lies within the pool, also where the places begin anew.
-  BufferPool::evict(first, 65536, 100);
+  pool->evict(first, 65536, 100);
   first.rewind(first.count() - 1);
-  BufferPool::evict(first, 65536, 3);
+  pool->evict(first, 65536, 3);
 }
 
 TEST(Buffers, ThatCannotBeHadAreASentence) {
@@ -367,17 +367,40 @@ TEST(Buffers, OfAModuleThatRunsOutAreASentenceAndNothingIsLeftBehind) {
   }
 }
 
-TEST(BufferPool, RefusesMemoryThatTheProcessorCannotReach) {
+TEST(Buffers, BeginAtMultiplesOfWhatTheLayerAsksFor) {
+  for (const std::uint64_t alignment : {std::uint64_t{64}, std::uint64_t{256}, std::uint64_t{4096}}) {
+    PoolNeed need = need_of({}, 1000, true);
+    need.alignment = alignment;
+    need.at_once_bytes = places_bytes(100, 1000, alignment);
+    const std::unique_ptr<BufferPool> pool = made(need);
+    ASSERT_TRUE(pool);
+    const Slots places = pool->incoming({}, 1000, 100);
+    EXPECT_EQ(places.count(), 100U) << alignment;
+    for (std::uint64_t i = 0; i < places.count(); ++i) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(places.at(i)) % alignment, 0U) << alignment;
+    }
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool->token_in()) % alignment, 0U);
+    EXPECT_LE(places.at(99) + 1000 + guard_bytes, pool->token_in());
+    EXPECT_LE(pool->token_in() + token_bytes, pool->incoming_base() + pool->bytes() / 2);
+  }
+}
+
+TEST(Buffers, OfALayerThatAllocatesElsewhereThanItAsksForAreASentence) {
   Layer layer;
-  layer.name = "device";
+  layer.name = "askew";
   np_memory& memory = layer.memory_kinds.emplace_back();
-  memory.kind = NP_MEMORY_DEVICE;
-  memory.alloc = [](np_endpoint*, std::size_t, void**) { return NP_OK; };
-  const auto pool = BufferPool::make(layer, nullptr, need_of({}, 64), 1);
+  memory.host_access = 1;
+  memory.alloc = [](np_endpoint*, std::size_t bytes, void** place) {
+    *place = static_cast<char*>(std::aligned_alloc(4096, bytes + 4096)) + 64;
+    return NP_OK;
+  };
+  memory.free = [](np_endpoint*, void* place, std::size_t) { std::free(static_cast<char*>(place) - 64); };
+  PoolNeed need = need_of({}, 64);
+  need.alignment = 128;
+  const auto pool = BufferPool::make(layer, nullptr, need, 1);
   ASSERT_FALSE(pool);
-  EXPECT_EQ(pool.failure().exit, Exit::unavailable);
-  EXPECT_NE(pool.failure().sentence.find("module device keeps messages in memory that the processor cannot reach"),
-            std::string::npos);
+  EXPECT_EQ(pool.failure().sentence,
+            "module askew wants messages at multiples of 128 bytes, and the memory for them does not begin at one");
 }
 
 }  // namespace

@@ -242,9 +242,9 @@ TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
   const std::uint64_t places = verified_places(resolved->pool, 1U << 20);
-  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[0], 2, 1U << 20), places);
-  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[1], 2, 1U << 20), places / 64);
-  EXPECT_EQ(verified_rounds(*resolved, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
+  EXPECT_EQ(verified_rounds(resolved->pool, resolved->modes[0], 2, 1U << 20), places);
+  EXPECT_EQ(verified_rounds(resolved->pool, resolved->modes[1], 2, 1U << 20), places / 64);
+  EXPECT_EQ(verified_rounds(resolved->pool, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
 }
 
 TEST(Plan, NeedsAProcessorPerRankOfThisHostOnly) {
@@ -438,6 +438,21 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
   EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)),
             "module some has no send and recv, which pattern pingpong needs");
+}
+
+TEST(SkipReason, NamesASettingThatThePatternDoesNotObey) {
+  const Plan plan = parsed(head + "variant many_options\nvariant many_options:poll=yes\npattern pingpong\n");
+  Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  const auto reason = [&](std::size_t variant, std::uint32_t obeyed_by) {
+    resolved->variants[variant].options[0].applies_to = obeyed_by;
+    return skip_reason(resolved->modes[0], resolved->variants[variant]);
+  };
+  EXPECT_EQ(reason(1, NP_USES_ONE_SIDED | NP_USES_COLLECTIVES),
+            "pattern pingpong does not obey poll=yes of module many_options: measure it without that setting");
+  EXPECT_EQ(reason(1, NP_USES_ONE_SIDED | NP_USES_MESSAGES), "");
+  EXPECT_EQ(reason(1, 0), "") << "0: everything obeys it";
+  EXPECT_EQ(reason(0, NP_USES_ONE_SIDED), "") << "the default is in force everywhere";
 }
 
 }  // namespace

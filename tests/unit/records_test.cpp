@@ -128,7 +128,9 @@ TEST(Records, OfSamplesKeepApartWhatWasDropped) {
   samples.beside.measures = {{9, 1, 2}};
   const std::string record = sample_record(
       name, {.size_bytes = 8, .operations = 4, .pass = 1, .state = 0, .dropped = 1, .verified_bytes = 24}, samples);
-  EXPECT_TRUE(has(record, R"("ops":4,"ns":[10,20],"dropped_ns":[90],"measures":{"overlap":[1,2]},"verified_bytes":24)"))
+  EXPECT_TRUE(
+      has(record,
+          R"("ops":4,"ns":[10,20],"dropped_ns":[90],"measures":{"overlap":[1,2]},"verified_bytes":24,"counters":{}})"))
       << record;
 }
 

@@ -408,8 +408,8 @@ TEST(Sampler, CountsVerifiedBytesByPoint) {
   Sampler sampler({}, {curve({8, 16})});
   const std::optional<Visit> visit = sampler.next();
   ASSERT_TRUE(visit);
-  sampler.add_verified(*visit, 100);
-  sampler.add_verified(*visit, 11);
+  sampler.at(*visit).verified_bytes += 100;
+  sampler.at(*visit).verified_bytes += 11;
   EXPECT_EQ(sampler.curves()[0].points[visit->point].verified_bytes, 111U);
   EXPECT_EQ(sampler.curves()[0].points[1 - visit->point].verified_bytes, 0U);
 }

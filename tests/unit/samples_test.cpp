@@ -17,8 +17,8 @@ Mode mode_of(const std::string& text) {
 }
 
 TEST(Samples, OfClockReadingsLieBetweenThem) {
-  const Samples samples =
-      take_samples(mode_of("pingpong"), {.nranks = 2, .samples = 3, .rounds = 4}, {{100, 110, 125, 165}, {}});
+  const Samples samples = take_samples(mode_of("pingpong"), {.nranks = 2, .samples = 3, .rounds = 4},
+                                       {.notes = {{100, 110, 125, 165}, {}}});
   EXPECT_EQ(samples.ns, (std::vector<double>{10, 15, 40}));
   EXPECT_EQ(samples.span_ns, 0) << "as long as its operations";
   EXPECT_TRUE(samples.beside.measures.empty());
@@ -27,10 +27,11 @@ TEST(Samples, OfClockReadingsLieBetweenThem) {
 TEST(Samples, AreTakenFromTheRankWhoseClockCounts) {
   const Mode stream = mode_of("stream");
   const int clock_rank = stream.pattern->clock_rank(2);
-  RankNotes notes(2);
+  RankNumbers notes(2);
   notes[static_cast<std::size_t>(clock_rank)] = {0, 7};
   notes[static_cast<std::size_t>(1 - clock_rank)] = {0, 9999};
-  EXPECT_EQ(take_samples(stream, {.nranks = 2, .samples = 1, .rounds = 1}, notes).ns, (std::vector<double>{7}));
+  EXPECT_EQ(take_samples(stream, {.nranks = 2, .samples = 1, .rounds = 1}, {.notes = notes}).ns,
+            (std::vector<double>{7}));
 }
 
 TEST(Samples, OfAPatternThatNotesAreWhatItMakesOfEachSample) {
@@ -41,7 +42,7 @@ TEST(Samples, OfAPatternThatNotesAreWhatItMakesOfEachSample) {
   both.insert(both.end(), second.begin(), second.end());
   const Mode overlap = mode_of("overlap");
   const Samples samples =
-      take_samples(overlap, {.nranks = 2, .size_bytes = 8, .samples = 2, .rounds = 4}, {both, both});
+      take_samples(overlap, {.nranks = 2, .size_bytes = 8, .samples = 2, .rounds = 4}, {.notes = {both, both}});
   EXPECT_EQ(samples.ns, (std::vector<double>{400, 800}));
   EXPECT_EQ(samples.span_ns, 12000);
   ASSERT_EQ(samples.beside.measures.size(), overlap.pattern->measures.size());
@@ -53,7 +54,7 @@ TEST(Samples, DropWarmUpFromCellsAndEvents) {
   const Mode pairs = mode_of("pairs");
   constexpr int nranks = 4;
   constexpr std::uint64_t count = 16;
-  RankNotes notes(nranks);
+  RankNumbers notes(nranks);
   for (int rank = 0; rank < nranks; ++rank) {
     const Part part = pairs.part(rank, nranks, 8);
     const std::uint64_t each = notes_of(*pairs.pattern, part, 1, 1);
@@ -64,7 +65,7 @@ TEST(Samples, DropWarmUpFromCellsAndEvents) {
     }
   }
   const VisitShape shape{.nranks = nranks, .size_bytes = 8, .samples = count, .rounds = 1};
-  const Samples samples = take_samples(pairs, shape, notes);
+  const Samples samples = take_samples(pairs, shape, {.notes = notes});
   ASSERT_EQ(samples.ns.size(), count) << "the times of all samples are kept: the sampler drops them";
   ASSERT_FALSE(samples.beside.cells.empty());
   std::uint64_t slowest = 0;
@@ -72,7 +73,8 @@ TEST(Samples, DropWarmUpFromCellsAndEvents) {
   VisitShape calibrating = shape;
   calibrating.calibrating = true;
   std::uint64_t slowest_calibrating = 0;
-  for (const std::uint32_t times : take_samples(pairs, calibrating, notes).beside.slowest) slowest_calibrating += times;
+  for (const std::uint32_t times : take_samples(pairs, calibrating, {.notes = notes}).beside.slowest)
+    slowest_calibrating += times;
   EXPECT_EQ(slowest_calibrating, count);
   EXPECT_EQ(slowest, count - 1);
 }

@@ -206,6 +206,10 @@ static np_collective_call call_of(np_endpoint* e, np_collective what) {
 static size_t element_bytes(const np_collective_plan* plan) { return plan->datatype == NP_DOUBLE ? sizeof(double) : 1; }
 
 static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
+  if (e->op != OP_SEND && e->op != OP_PERSISTENT) {
+    return fail(e->context, NP_UNSUPPORTED, "op=%s is about messages; collective operations are plain or op=persistent",
+                text_of(&e->settings, "op"));
+  }
   const np_collective_call call = call_of(e, (np_collective)plan->what);
   if (call == NULL) return NP_UNSUPPORTED;
   if ((plan->datatype != NP_BYTE && plan->datatype != NP_DOUBLE) || plan->reduction != NP_SUM || plan->in_place ||

@@ -50,19 +50,19 @@ inline np_status by_messages(Stage& s, Start& next) {
   for (; span < s.nranks && (s.rank & span) == 0 && status == NP_OK; span *= 2) {
     if (s.rank + span >= s.nranks) continue;
     status = m.recv(s.endpoint, s.rank + span, s.token_in, 1);
-    late |= *s.token_in != 0;
+    late |= s.memory.get<char>(s.token_in) != 0;
   }
   if (status != NP_OK) return status;
   if (s.rank == 0) {
     name_moment(next, late);
   } else {
-    *s.token_out = late ? 1 : 0;
+    s.memory.put(s.token_out, static_cast<char>(late ? 1 : 0));
     status = m.send(s.endpoint, s.rank - span, s.token_out, 1);
     if (status == NP_OK) status = m.recv(s.endpoint, s.rank - span, s.token_in, sizeof next.moment);
     if (status != NP_OK) return status;
-    std::memcpy(&next.moment, s.token_in, sizeof next.moment);
+    next.moment = s.memory.get<std::int64_t>(s.token_in);
   }
-  std::memcpy(s.token_out, &next.moment, sizeof next.moment);
+  s.memory.put(s.token_out, next.moment);
   for (span /= 2; span > 0 && status == NP_OK; span /= 2) {
     if (s.rank + span < s.nranks) status = m.send(s.endpoint, s.rank + span, s.token_out, sizeof next.moment);
   }
@@ -78,16 +78,13 @@ struct ByCollectives {
         tell(s, {.what = NP_BCAST, .datatype = NP_BYTE, .count = sizeof Start::moment}) {}
 
   np_status operator()(Stage& s, Start& next) const {
-    const double late = next.late ? 1 : 0;
-    std::memcpy(s.token_out, &late, sizeof late);
+    s.memory.put(s.token_out, next.late ? 1.0 : 0.0);
     np_status status = sum(s.token_out, s.token_in);
     if (status != NP_OK) return status;
-    double all_late = 0;
-    std::memcpy(&all_late, s.token_in, sizeof all_late);
-    if (s.rank == 0) name_moment(next, all_late > 0);
-    std::memcpy(s.token_out, &next.moment, sizeof next.moment);
+    if (s.rank == 0) name_moment(next, s.memory.get<double>(s.token_in) > 0);
+    s.memory.put(s.token_out, next.moment);
     status = tell(s.token_out, s.token_in);
-    if (s.rank != 0) std::memcpy(&next.moment, s.token_in, sizeof next.moment);
+    if (s.rank != 0) next.moment = s.memory.get<std::int64_t>(s.token_in);
     return status;
   }
 };

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "layer/layer.h"
+#include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"
 
 namespace netpipe {
@@ -32,7 +33,8 @@ struct Stage : Part {
   char* near_in = nullptr;             // the base of the own regions: the peer's are laid out alike
   char* near_out = nullptr;
   np_request* requests = nullptr;                  // as many as the pattern asked for
-  char *token_out = nullptr, *token_in = nullptr;  // token_bytes each, to tell the peer something
+  char *token_out = nullptr, *token_in = nullptr;  // token_bytes each, to tell the peer something, by memory.put
+  Memory memory{};  // NOLINT(readability-redundant-member-init): reads and writes what lies in places and tokens
   // What to add to the own clock to have rank 0's, and how far off that may be; of a pattern that is synchronised.
   std::int64_t clock_offset_ns = 0, clock_error_ns = 0;
   std::uint64_t seed = 0;       // for what is drawn by lot: of this visit, the same on all ranks
@@ -41,9 +43,22 @@ struct Stage : Part {
   // the sentence that names the rank all others wait for.
   std::uint64_t* progress = nullptr;
   const volatile int* abort = nullptr;  // not 0: give up and return NP_ABORTED
+  // Of a lossy layer: of each sample, how many messages did not arrive here; else nullptr. lost_beside: of rounds that
+  // belong to no sample.
+  std::int64_t* lost = nullptr;
+  std::int64_t lost_beside = 0;
   // Room for a sentence, for a pattern that fails by itself.
   std::span<char> message = {};  // NOLINT(readability-redundant-member-init)
 };
+
+inline constexpr std::uint64_t no_sample = UINT64_MAX;
+
+// Whether a pattern goes on after a receive that returned this: a message that a lossy layer lost is counted.
+[[gnu::cold]] inline bool only_lost(Stage& s, np_status status, std::uint64_t sample) {
+  if (status != NP_LOST || s.lost == nullptr) return false;
+  ++(sample == no_sample ? s.lost_beside : s.lost[sample]);
+  return true;
+}
 
 // Starts count messages of so many bytes, by the module's isend or irecv, from or into the next places.
 template <typename Starts>
@@ -109,6 +124,13 @@ inline const char* without_requests(const Layer& m, int nranks) {
   return messages != nullptr || m.isend != nullptr ? messages : "isend and irecv";
 }
 
+// What a lost message means for the sample that it belongs to.
+enum class Loss {
+  refused,  // the pattern needs every message, and is skipped where some may be lost
+  spoils,   // somebody waited in vain, so the sample has no time
+  thins,    // its time is that of the messages that arrived
+};
+
 struct Pattern {
   const char* name;
   const char* summary;                      // one line
@@ -164,6 +186,7 @@ struct Pattern {
   bool synchronised = false;                              // the ranks' clocks are compared before each visit
   bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
   np_reach reach = NP_REACH_NONE;  // it needs the peer's memory: far_in or far_out
+  std::uint32_t uses = NP_USES_MESSAGES;  // bits NP_USES_...: the operations that it times
   // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.
   void (*evaluate)(const Part& part, std::uint64_t rounds, Notes notes, Reading& reading) = nullptr;
   std::span<const Measure> measures = {};  // NOLINT(readability-redundant-member-init)
@@ -173,6 +196,7 @@ struct Pattern {
     return Cell{static_cast<int>(i)};
   };
   bool resets = false;  // connections anew before each visit
+  Loss loss = Loss::refused;
   std::int32_t min_ranks, max_ranks;
   std::int32_t multiple_of = 1;  // ranks come in groups of so many; alone a rank may be where min_ranks is 1
   // The operation that this module lacks for this pattern, or nullptr when it has all.

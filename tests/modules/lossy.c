@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A layer that loses messages, as often as it is told to: every n-th message of a rank becomes a word that says so, and
+ * the receive that would have had it returns NP_LOST. Options make it lie about that.
+ */
+#include "pair.h"
+
+enum { EVERY, ADMITS, REPORTS };
+static const np_option options[] = {
+    {.name = "every",
+     .type = NP_INT,
+     .default_value = "10",
+     .min = 0,
+     .max = 1000000,
+     .unit = "",
+     .help = "each rank loses one of so many messages; 0: none"},
+    {.name = "admits", .type = NP_BOOL, .default_value = "yes", .unit = "", .help = "its limits say that it is lossy"},
+    {.name = "reports", .type = NP_BOOL, .default_value = "yes", .unit = "", .help = "no: it keeps quiet about losses"},
+};
+static int64_t option(const np_endpoint* e, int which) { return e->context->options[which].number; }
+
+static const np_counter counters[] = {{"lost", "1", "messages that did not arrive", NP_COUNTS_UP},
+                                      {"rank", "1", "the number of the rank", NP_GAUGE}};
+
+/* pair.h: messages counts those that were sent, bytes those that were lost here. */
+static np_status lossy_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  const int64_t every = option(e, EVERY);
+  const char lost = every > 0 && ++e->messages % (uint64_t)every == 0;
+  const np_status status = pair_send(e, peer, &lost, 1);
+  return status != NP_OK || lost ? status : pair_send(e, peer, data, bytes);
+}
+
+static np_status lossy_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
+  char lost = 0;
+  const np_status status = pair_recv(e, peer, &lost, 1);
+  if (status != NP_OK || !lost) return status != NP_OK ? status : pair_recv(e, peer, data, bytes);
+  ++e->bytes;
+  return option(e, REPORTS) ? NP_LOST : NP_OK;
+}
+
+static const np_messages messages = {.size = sizeof(np_messages), .send = lossy_send, .recv = lossy_recv};
+
+static np_status lossy_limits(np_endpoint* e, np_limits* limits) {
+  limits->lossy = (uint32_t)option(e, ADMITS);
+  return NP_OK;
+}
+
+static void lossy_counters(np_endpoint* e, int64_t* values) {
+  values[0] = (int64_t)e->bytes;
+  values[1] = e->context->rank;
+}
+
+static const np_module table = {
+    .magic = NP_MAGIC,
+    .abi = NP_ABI,
+    .size = sizeof(np_module),
+    .name = "lossy",
+    .summary = "test: a layer that loses messages",
+    .version = "test",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .option_bytes = sizeof(np_option),
+    .counters = counters,
+    .ncounters = sizeof counters / sizeof *counters,
+    .counter_bytes = sizeof(np_counter),
+    .min_ranks = 2,
+    .max_ranks = 2,
+    .messages = &messages,
+    .open = pair_open,
+    .close = pair_close,
+    .address = pair_address,
+    .connect = pair_connect,
+    .limits = lossy_limits,
+    .read_counters = lossy_counters,
+};
+
+const np_module* netpipe_module(void) { return &table; }
