@@ -3,8 +3,6 @@
  * A layer whose messages live in memory that the processor cannot reach, as on an accelerator: what alloc gives are
  * pages without any right, and their bytes lie elsewhere. Who follows a pointer into them dies.
  */
-#include <sys/mman.h>
-
 #include "pair.h"
 
 enum { ALIGN, FLIPS };
