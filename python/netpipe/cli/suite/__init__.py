@@ -38,7 +38,7 @@ def list_() -> int:
             code = failure.exit_code
             continue
         made.add_row(name, Text(said["summary"]))
-        made.add_row("", Text(f"after {said['source']}", style="dim"))
+        made.add_row("", Text(said["source"], style="dim"))
     out = console()
     out.print(made)
     out.print()

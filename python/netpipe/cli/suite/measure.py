@@ -123,7 +123,10 @@ def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
     if not quiet:
         from netpipe.render.terminal.summary import console, print_summary
 
-        print_summary(console(), outcome.readings[name])
+        out = console()
+        out.print()
+        out.print(f"run {name}", style="bold", markup=False)
+        print_summary(out, outcome.readings[name])
 
 
 def _why_nothing(result: Result) -> str:
