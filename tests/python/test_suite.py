@@ -171,7 +171,10 @@ def test_a_suite_measures_and_makes_something(netpipe: Netpipe, kept: str, sente
 def test_a_name_that_is_none_is_said(netpipe: Netpipe) -> None:
     said = netpipe("suite", "run", "helth")
     assert (said.code, said.out) == (USAGE, "")
-    assert said.err == "netpipe: there is no suite 'helth'; did you mean 'health'? (a file: ./helth.toml)\n"
+    assert (
+        said.err
+        == "netpipe: there is no suite 'helth' (a file needs its path: ./helth.toml); did you mean 'health'?\n"
+    )
     assert (
         netpipe("suite", "run", "./gone.toml").err
         == "netpipe: the suite gone.toml cannot be read: No such file or directory\n"

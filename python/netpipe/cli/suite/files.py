@@ -83,7 +83,8 @@ def find(text: str) -> Path:
         return Path(text)
     if text not in names():
         raise Failure(
-            USAGE, f"there is no suite '{text}'; {did_you_mean(text, names())} (a file: ./{text}{ENDING})"
+            USAGE,
+            f"there is no suite '{text}' (a file needs its path: ./{text}{ENDING}); {did_you_mean(text, names())}",
         )
     return FOLDER / f"{text}{ENDING}"
 

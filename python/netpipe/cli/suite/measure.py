@@ -168,9 +168,9 @@ def _write(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcom
         print_paragraph(out, *mark, words)
     _print_missing(out, runs, outcome)
     if outcome.readings:
-        records = ", ".join(f"{name}.jsonl" for name in outcome.readings)
+        records = ", ".join(str(folder / f"{name}.jsonl") for name in outcome.readings)
         out.print()
-        out.print(f"The report is {report}; the records in {folder} are {records}.", soft_wrap=True)
+        out.print(f"The report is {report}. Records: {records}", soft_wrap=True)
 
 
 def _print_missing(out: Console, runs: dict[str, Planned], outcome: Outcome) -> None:
