@@ -111,7 +111,7 @@ class Session:
     needs is not available here.
 
     `plan` is the plan as the worker understood it, `answer` all that the worker said about it, and `notes` are
-    sentences about libraries that were left out.
+    sentences about libraries that were left out, and variants with another number of ranks.
     """
 
     def __init__(self, request: Request) -> None:
@@ -136,6 +136,8 @@ class Session:
         ]  # a fault in any shows before the start
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
+        if "ranks" in request.settings:
+            self.notes += _other_ranks(self.answer, settings.get("ranks", ""))
 
     @property
     def variants(self) -> list[str]:
@@ -225,6 +227,7 @@ class Session:
             for module in native.list_(files)["modules"]
         }
         found: list[str] = []
+        own: list[str] = []
         for variant in variants:
             least, most = limits.get(name_of(variant), (1, 0))
             if least <= counts[0] and counts[-1] <= most:
@@ -232,13 +235,31 @@ class Session:
                 found += [f"{variant}{between}ranks={count}" for count in counts]
             else:
                 found.append(variant)
+                own.append(variant)
         if found == list(variants):
             raise Failure(
                 USAGE,
                 f"--ranks {text}: none of {', '.join(variants)} takes all of these numbers of ranks; "
                 "netpipe list NAME shows how many a module takes",
             )
+        if own:
+            self.notes.append(
+                f"although --ranks {text} was given, these variants keep their own number of ranks: {', '.join(own)}"
+            )
         return tuple(found), {key: value for key, value in settings.items() if key != "ranks"}
+
+
+def _other_ranks(answer: Mapping[str, Any], asked: str) -> list[str]:
+    """Sentences about the variants that do not have the number of ranks that was asked for."""
+    found: dict[int, list[str]] = {}
+    for variant, ranks in {one["variant"]: one.get("ranks") for one in answer.get("curves", ())}.items():
+        if asked.isdecimal() and ranks not in (None, int(asked)):
+            found.setdefault(ranks, []).append(variant)
+    return [
+        f"although --ranks {asked} was given, these variants have {number}: {', '.join(names)}"
+        for ranks, names in found.items()
+        for number in ["1 rank" if ranks == 1 else f"{ranks} ranks"]
+    ]
 
 
 def process_counts(text: str) -> list[int]:

@@ -69,12 +69,6 @@ def example_of(page: str, kind: str) -> str:
     return found[1]
 
 
-def needs(path: str) -> None:
-    """Skips what cannot be added as one file yet."""
-    if not (ROOT / path).exists():
-        pytest.skip(f"{path} is not there yet")
-
-
 @dataclass(frozen=True)
 class Copy:
     folder: Path
@@ -240,7 +234,6 @@ def test_a_command_without_documentation_is_noticed(commanding: Copy) -> None:
 
 @pytest.fixture(scope="module")
 def judging(scripted: Copy) -> Copy:
-    needs("python/netpipe/findings/examples.py")
     scripted.add("python/netpipe/findings/newcomer.py", FINDING)
     return scripted
 
@@ -264,7 +257,6 @@ def test_a_finding_is_walked_by_the_tests_of_all_rules(judging: Copy) -> None:
 
 @pytest.fixture(scope="module")
 def drawing(scripted: Copy) -> Copy:
-    needs("docs/how-to/add-a-figure.md")
     scripted.add("python/netpipe/render/figures/tail.py", example_of("docs/how-to/add-a-figure.md", "python"))
     return scripted
 
@@ -293,7 +285,6 @@ def test_a_figure_is_listed_and_drawn(drawing: Copy, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def related(scripted: Copy) -> Copy:
-    needs("docs/how-to/add-a-family.md")
     scripted.add(
         "python/netpipe/libraries/example/__init__.py", example_of("docs/how-to/add-a-family.md", "python")
     )
@@ -310,10 +301,39 @@ def test_a_family_is_recognised_by_its_compiler_and_launcher(related: Copy) -> N
     assert said.split().count("example") == 2, said
 
 
+# -------------------------------------------------------------------------------------------------- a suite: one file
+
+
+@pytest.fixture(scope="module")
+def suited(scripted: Copy) -> Copy:
+    scripted.add("python/netpipe/suites/newcomer.toml", example_of("docs/how-to/add-a-suite.md", "toml"))
+    return scripted
+
+
+def test_a_suite_is_listed_and_completed(suited: Copy) -> None:
+    assert re.search(r"^newcomer ", suited.netpipe("suite", "list"), re.MULTILINE)
+    assert "newcomer" in suited.completed("netpipe suite run new")
+
+
+def test_a_suite_is_measured(suited: Copy, tmp_path: Path) -> None:
+    suited.netpipe("suite", "run", "newcomer", "--output", tmp_path / "made")
+    assert {path.suffix for path in (tmp_path / "made").iterdir()} == {".jsonl", ".svg", ".csv", ".html"}
+
+
+def test_a_suite_is_walked_by_the_tests_of_all_suites(suited: Copy) -> None:
+    said = suited.pytest("tests/python/test_suite.py", "-k", "newcomer and not reference_page")
+    assert "2 passed" in said.splitlines()[-1]
+
+
+def test_a_suite_without_documentation_is_noticed(suited: Copy) -> None:
+    said = suited.pytest("tests/python/test_suite.py", "-k", "newcomer and reference_page", code=1)
+    assert "1 failed" in said.splitlines()[-1]
+
+
 # -------------------------------------------------------------------------------------------------------------- all
 
 
-@pytest.mark.usefixtures("commanding", "judging", "drawing", "related")
+@pytest.mark.usefixtures("commanding", "judging", "drawing", "related", "suited")
 def test_the_rooms_take_them(scripted: Copy) -> None:
     """Except that a folder may be too large by now."""
     scripted.pytest("tests/python/test_rooms.py", "-k", "not too_large")

@@ -97,6 +97,7 @@ def test_pip_installs_a_command_that_finds_its_worker(environment: Path, tmp_pat
     assert {"memcpy", "null", "pipe", "shm", "tcp", "unix"} <= {
         module["name"] for module in listing["modules"]
     }
+    assert "\nhealth " in run(environment / "bin" / "netpipe", "suite", "list", cwd=tmp_path)
 
 
 def test_an_installed_netpipe_measures_and_reports(environment: Path, sources: Path, tmp_path: Path) -> None:

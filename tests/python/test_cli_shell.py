@@ -204,6 +204,7 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
         ("netpipe run tcp:sndbuf=1k,wait=bl", ["block"]),
         ("netpipe run 'tcp:wait=poll|h", ["tcp:wait=poll|hybrid"]),
         ("netpipe run tcp shm:wait=h", ["hybrid"]),
+        ("netpipe suite run netpipe-c", ["netpipe-classic"]),
         ("netpipe run --pattern stream:re", ["reuse="]),
         ("netpipe show --variant ", ["shm:wait=poll", "tcp"]),
         ("netpipe show --variant shm:wa", ["wait=poll"]),

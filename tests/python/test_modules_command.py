@@ -418,6 +418,25 @@ def test_a_layer_that_is_built_with_netpipe_is_not_added(
     assert (said.code, "there is no layer 'telepathy'" in said.err, "mpi" in said.err) == (2, True, True)
 
 
+def test_layers_that_are_not_available_here_are_listed_with_the_reason(
+    netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from netpipe import native
+
+    assert "not available here" not in netpipe("modules").out
+    listing = native.list_()
+    reason = "it was not built: no header; apt install libucx-dev, then build netpipe again"
+    listing["modules"].append({"name": "ucx", "summary": "s", "available": False, "reason": reason})
+    listing["modules"].append({"name": "mpi@openmpi", "summary": "s", "available": False, "reason": "gone"})
+    monkeypatch.setattr(native, "list_", lambda *_: listing)
+    assert netpipe("modules", "add", "mpi", "--mpicc", str(make_mpi(tmp_path / "opt"))).code == 0
+    table = netpipe("modules").out
+    assert f"· ucx: {reason}\n" in table
+    assert "gone" not in table  # an added library has its health above
+    missing = json.loads(netpipe("modules", "--json").out)["missing"]
+    assert missing == [{"name": "ucx", "summary": "s", "reason": reason}]
+
+
 def test_another_layer_is_a_folder_and_a_family(
     netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,8 +229,10 @@ def test_a_list_of_ranks_is_a_variant_each(fake: Path, monkeypatch: pytest.Monke
     plan = native.plan("netpipe-plan 1\nvariant shm\nend\n")
     monkeypatch.setattr(native, "plan", lambda text: texts.append(text) or plan)
 
+    notes: list[str] = []
+
     def planned(*variants: str, ranks: str) -> list[str]:
-        Session(request(*variants, settings={**SMALL, "ranks": ranks}))
+        notes[:] = Session(request(*variants, settings={**SMALL, "ranks": ranks})).notes
         return [line for line in texts[-1].splitlines() if line.startswith(("variant", "ranks"))]
 
     assert planned("shm:wait=poll", "tcp", "shm", ranks="4,2") == [
@@ -240,12 +242,27 @@ def test_a_list_of_ranks_is_a_variant_each(fake: Path, monkeypatch: pytest.Monke
         "variant shm:ranks=2",
         "variant shm:ranks=4",
     ]
+    assert notes == ["although --ranks 4,2 was given, these variants keep their own number of ranks: tcp"]
     assert planned("shm", ranks="4") == ["variant shm", "ranks 4"]
     with pytest.raises(
         Failure, match="--ranks 2,4: none of tcp, pipe takes all of these numbers of ranks"
     ) as refused:
         planned("tcp", "pipe", ranks="2,4")
     assert refused.value.exit_code == USAGE
+
+
+def test_a_variant_that_keeps_its_number_of_ranks_is_named(fake: Path) -> None:
+    """The modules of this worker have one or two ranks, whatever is asked for."""
+
+    def notes(**settings: str) -> list[str]:
+        return Session(request("null", "tcp", "memcpy", settings={**SMALL, **settings})).notes
+
+    assert notes() == []
+    assert notes(ranks="2") == ["although --ranks 2 was given, these variants have 1 rank: null, memcpy"]
+    assert notes(ranks="4") == [
+        "although --ranks 4 was given, these variants have 1 rank: null, memcpy",
+        "although --ranks 4 was given, these variants have 2 ranks: tcp",
+    ]
 
 
 @pytest.mark.parametrize("text", ["2,", "0", "two", "-1", "2;4", "²"])

@@ -21,12 +21,13 @@ import click
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 HERE = Path("netpipe.toml")  # read when it exists and no other file is named
 
 
-def _parse(path: Path) -> Mapping[str, Any]:
+def parse(path: Path, what: str) -> Mapping[str, Any]:
+    """The file as TOML. Raises Failure (2); `what` is what the file is, for the sentence."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -34,54 +35,63 @@ def _parse(path: Path) -> Mapping[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise Failure(USAGE, f"the configuration {path} cannot be read: {error.strerror}") from None
+        raise Failure(USAGE, f"the {what} {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Failure(USAGE, f"the configuration {path} is not UTF-8 text") from None
+        raise Failure(USAGE, f"the {what} {path} is not UTF-8 text") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Failure(USAGE, f"the configuration {path} is not valid TOML: {error}") from None
+        raise Failure(USAGE, f"the {what} {path} is not valid TOML: {error}") from None
 
 
-def _did_you_mean(word: str, known: list[str]) -> str:
+def did_you_mean(word: str, known: Collection[str]) -> str:
     near = get_close_matches(word, known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+
+
+def settable(command: click.Command, context: click.Context) -> dict[str, click.Parameter]:
+    """The options and arguments of a command, by the names that a file has for them."""
+    found: dict[str, click.Parameter] = {}
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Argument):
+            found[parameter.name or ""] = parameter
+        elif isinstance(parameter, click.Option) and parameter.expose_value:
+            for spelled in (*parameter.opts, *parameter.secondary_opts):
+                if spelled.startswith("--"):
+                    found[spelled.removeprefix("--")] = parameter
+    return found
+
+
+def values(where: str, table: Mapping[str, Any], known: Mapping[str, click.Parameter]) -> dict[str, Any]:
+    """What a table says, by the names of the parameters. Raises Failure (2), whose sentence begins with `where`."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        parameter = known.get(key)
+        if parameter is None or parameter.name is None:
+            hint = did_you_mean(key, sorted(known))
+            raise Failure(USAGE, f"{where} has an unknown key '{key}'; {hint}")
+        if isinstance(value, dict) or (isinstance(value, list) and not takes_many(parameter)):
+            raise Failure(USAGE, f"{where} {key} must be one value")
+        if takes_many(parameter) and not isinstance(value, list):
+            value = [value]
+        found[parameter.name] = value
+    return found
 
 
 def _table(
     path: Path, name: str, table: Any, command: click.Command, parent: click.Context
 ) -> dict[str, Any]:
-    """One table of the file as defaults for a command, by the names of its parameters."""
+    """One table of the file as defaults for a command."""
     if not isinstance(table, dict):
         raise Failure(USAGE, f"the configuration {path}: '{name}' is not a table; write [{name}]")
     try:
-        parameters = command.get_params(click.Context(command, parent, name))
+        known = settable(command, click.Context(command, parent, name))
     except Failure:  # no worker: the command will say so, or explain itself without the worker's options
         return {}
-    options = {
-        spelled.removeprefix("--"): option
-        for option in parameters
-        if isinstance(option, click.Option) and option.expose_value
-        for spelled in [*option.opts, *option.secondary_opts]
-        if spelled.startswith("--")
-    }
-    arguments = {argument.name: argument for argument in parameters if isinstance(argument, click.Argument)}
-    known: dict[str, click.Parameter] = {**options, **{key: value for key, value in arguments.items() if key}}
-    defaults: dict[str, Any] = {}
-    for key, value in table.items():
-        parameter = known.get(key)
-        if parameter is None or parameter.name is None:
-            hint = _did_you_mean(key, sorted(known))
-            raise Failure(USAGE, f"the configuration {path}: [{name}] has an unknown key '{key}'; {hint}")
-        if isinstance(value, dict) or (isinstance(value, list) and not _takes_many(parameter)):
-            raise Failure(USAGE, f"the configuration {path}: [{name}] {key} must be one value")
-        if _takes_many(parameter) and not isinstance(value, list):
-            value = [value]
-        defaults[parameter.name] = value
-    return defaults
+    return values(f"the configuration {path}: [{name}]", table, known)
 
 
-def _takes_many(parameter: click.Parameter) -> bool:
+def takes_many(parameter: click.Parameter) -> bool:
     return parameter.nargs == -1 or bool(getattr(parameter, "multiple", False))
 
 
@@ -89,10 +99,10 @@ def read(path: Path, group: click.Group, context: click.Context) -> dict[str, An
     """The defaults of every command. Raises Failure (2) for unknown names, so that a typing error is noticed."""
     commands = group.list_commands(context)
     defaults: dict[str, Any] = {}
-    for name, table in _parse(path).items():
+    for name, table in parse(path, "configuration").items():
         command = group.get_command(context, name) if name in commands else None
         if command is None:
-            hint = _did_you_mean(name, commands)
+            hint = did_you_mean(name, commands)
             raise Failure(USAGE, f"the configuration {path}: there is no command '{name}'; {hint}")
         defaults[name] = _table(path, name, table, command, context)
     return defaults

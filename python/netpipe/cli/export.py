@@ -62,32 +62,48 @@ def command(
     it holds one curve, which --variant, --pattern and --launch select.
     """
     from netpipe.records import Run
-    from netpipe.render.export import npout, table
+    from netpipe.render.export import npout
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
-    points = choose(Run.read(run), variant, pattern, launch)
+    measured = Run.read(run)
+    if output is not None:
+        write(measured, form, Path(output), variant, pattern, launch, which)
+    elif form == "parquet" and sys.stdout.isatty():
+        raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "points"
+            write(measured, form, path, variant, pattern, launch, which)
+            if form in npout.FORMATS:
+                click.echo(path.read_text(), nl=False)
+            else:
+                sys.stdout.buffer.write(path.read_bytes())
+
+
+def write(
+    run: Run,
+    form: str,
+    target: Path,
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
+    launch: int | None,
+    which: str,
+) -> None:
+    """Writes the chosen points. Raises Failure (2) when there are none, or the format cannot hold them."""
+    from netpipe.render.export import npout, table
+
+    points = choose(run, variants, patterns, launch)
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
         )
-    if form in npout.FORMATS:
-        if which != "points":
-            raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
-        one_curve(points)
-        text = npout.write(points, form)
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            Path(output).write_text(text)
-    elif output is not None:
-        table.write(points, form, Path(output), which)
-    else:
-        if form == "parquet" and sys.stdout.isatty():
-            raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "points"
-            table.write(points, form, path, which)
-            sys.stdout.buffer.write(path.read_bytes())
+    if form not in npout.FORMATS:
+        table.write(points, form, target, which)
+        return
+    if which != "points":
+        raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
+    one_curve(points)
+    target.write_text(npout.write(points, form))
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:

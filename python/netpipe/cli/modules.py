@@ -25,21 +25,36 @@ if TYPE_CHECKING:
 def command(context: click.Context, as_json: bool) -> None:
     """Show, add and remove libraries that netpipe measures.
 
-    Without a command: the libraries that were added, and whether they still work.
+    Without a command: the libraries that were added and whether they still work, and the layers that are not available
+    here, with the reason.
     """
     if context.invoked_subcommand is not None:
         if as_json:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")
         return
+    from netpipe import native
     from netpipe.libraries.adding import added
 
     found = list(added.checked())
+    names = {each.module.name for each in found}
+    missing = [
+        {"name": module["name"], "summary": module["summary"], "reason": module["reason"]}
+        for module in native.list_()["modules"]
+        if not module["available"] and module["name"] not in names
+    ]
     if as_json:
-        click.echo(json.dumps({"modules": [each.as_json() for each in found]}))
+        click.echo(json.dumps({"modules": [each.as_json() for each in found], "missing": missing}))
         return
+    from netpipe.render.terminal.findings import print_paragraph
     from netpipe.render.terminal.summary import console
 
-    print_modules(console(), found)
+    out = console()
+    print_modules(out, found)
+    if missing:
+        out.print()
+        out.print("not available here", style="bold")
+    for module in missing:
+        print_paragraph(out, "·", "dim", f"{module['name']}: {module['reason']}")
 
 
 class Layers(click.Group):

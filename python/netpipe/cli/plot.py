@@ -13,6 +13,7 @@ from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
 if TYPE_CHECKING:
+    from netpipe.reading import Reading
     from netpipe.render.drawing.scope import Scope
 
 FORMATS = (
@@ -96,38 +97,66 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
-    from netpipe.cli.show import matching
     from netpipe.reading import Reading
-    from netpipe.render.drawing.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
-    from netpipe.render.drawing.scope import Scope
 
     readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
-    log = None if scale == "auto" else scale == "log"
-    chosen = figures.get(figure)
+    scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
+    if listing:
+        _list(scope)
+        return
+    check(figure, sizes, measures, scale)
+    format_name = file_format or _format_of(output)
+    target = output or Path(f"{figure}.{format_name}")
+    try:
+        write(scope, figure, target, format_name, title)
+    except NothingToDraw as why:
+        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
+    click.echo(f"netpipe: the figure is in {target}", err=True)
+
+
+def scope_of(
+    readings: tuple[Reading, ...],
+    figure: str,
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
+    sizes: tuple[str, ...],
+    measures: tuple[str, ...],
+    scale: str,
+) -> Scope:
+    """What these options choose. Raises Failure (2) for what the runs do not have."""
+    from netpipe.cli.show import matching
+    from netpipe.render.drawing.scope import Scope
+
     there = [name for reading in readings for name in reading.by_name]
     there += [(opened.variant, "") for reading in readings for opened in reading.run.variants]
     variants, found = matching(variants, patterns, there)
     if (
-        chosen.section == "patterns"
+        figures.get(figure).section == "patterns"
     ):  # these lay settings over each other: a bare name never stands for one alone
         found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
+    log = None if scale == "auto" else scale == "log"
     scope = Scope(readings, variants, found, tuple(map(_bytes, sizes)), measures, log)
     _check_sizes(scope)
-    if listing:
-        _list(scope)
-        return
+    return scope
+
+
+def check(figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str) -> None:
+    """Raises Failure (2) for an option that the figure does not take, and for a size that is none."""
     for option, given in (("size", sizes), ("measure", measures), ("scale", scale != "auto")):
-        if given and option not in chosen.options:
+        if given and option not in figures.get(figure).options:
             takers = ", ".join(one.name for one in figures.every() if option in one.options)
             raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
-    format_name = file_format or _format_of(output)
-    target = output or Path(f"{figure}.{format_name}")
-    try:
-        draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
-    except NothingToDraw as why:
-        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
-    click.echo(f"netpipe: the figure is in {target}", err=True)
+    for size in sizes:
+        _bytes(size)
+
+
+def write(scope: Scope, figure: str, target: Path, format_name: str, title: str | None) -> None:
+    """Draws the figure into a file. Raises NothingToDraw, and OSError."""
+    from netpipe.render.drawing.draw import draw
+
+    chosen = figures.get(figure)
+    draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
 
 
 def _bytes(text: str) -> int:

@@ -13,6 +13,8 @@ from netpipe.cli._choices import complete_patterns
 from netpipe.failure import DONE, UNSTABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from netpipe.session import Result, Session
 
 # Defaults for options that are not given; docs/reference/cli.md has the same table.
@@ -64,13 +66,7 @@ def command(**given: Any) -> int:
 
     The run file gets the records as they are measured: an interrupted run is a valid shorter one.
     """
-    from netpipe.session import Session
-
-    preset = dict(PRESETS[given["preset"]])
-    if given.get("sizes"):
-        preset.pop("schedule", None)
-    launches = given["launches"] or int(preset.pop("launches", 1))
-    session = Session(_measuring.request(given, preset, patterns=given["pattern"], launches=launches))
+    session = planned(given)
     if given["dry_run"]:
         return dry_run(session, given["as_json"])
     result = _measuring.measure(session, given, _measuring.display(given, session), given["strict"])
@@ -87,6 +83,17 @@ def command(**given: Any) -> int:
     if given["report"]:
         make_report(result, Path(given["report"]), given["quiet"])
     return result.exit_code
+
+
+def planned(given: Mapping[str, Any]) -> Session:
+    """The checked plan of these options. Raises Failure."""
+    from netpipe.session import Session
+
+    preset = dict(PRESETS[given["preset"]])
+    if given.get("sizes"):
+        preset.pop("schedule", None)
+    launches = given["launches"] or int(preset.pop("launches", 1))
+    return Session(_measuring.request(given, preset, patterns=given["pattern"], launches=launches))
 
 
 def points_text(result: Result) -> str:
