@@ -9,6 +9,7 @@ built for them.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ LONG = (
     "test_smpi.py",
     "test_figures.py",
 )
+
+# ip, sshd and slurmctld lie there, and the path of a login that is not root's often lacks it.
+os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 # MPI libraries that only `make test-deep` installs: a test with one as a parameter is left to it.
 OTHER_LIBRARIES = {"impi", "openmpi4", "mpich4", "lam"}

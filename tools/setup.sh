@@ -14,6 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/.venv
 PATH=${PATH//"$venv/bin:"/} # the Makefile puts it there; here it would hide what the machine itself has
+PATH=$PATH:/usr/sbin:/sbin    # where ip and sshd lie
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
