@@ -96,9 +96,7 @@ def test_a_pattern_that_needs_every_message_is_skipped_over_a_lossy_layer(measur
     )
     assert {one["pattern"] for one in done.of("point")} == {"pingpong"}
     reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
-    assert (
-        reasons["loaded"] == "messages of this variant may be lost, and pattern loaded needs each of them"
-    )
+    assert reasons["loaded"] == "messages of this variant may be lost, and pattern loaded needs each of them"
 
 
 def test_a_loss_that_a_layer_does_not_admit_is_a_failure(measure: Runner) -> None:
@@ -126,7 +124,7 @@ def test_a_loss_that_is_not_reported_fails_verification(measure: Runner) -> None
     assert "did not arrive, and 0 were reported as lost" in done.said
 
 
-@pytest.mark.parametrize("pattern", ["pingpong", "stream", "overlap", "loaded", "offered"])
+@pytest.mark.parametrize("pattern", ["pingpong", "stream", "loaded", "offered"])
 @pytest.mark.parametrize("variant", ["device", "device:align=4k"])
 def test_message_memory_that_the_processor_cannot_reach_is_measured(
     measure: Runner, variant: str, pattern: str
@@ -140,13 +138,9 @@ def test_message_memory_that_the_processor_cannot_reach_is_measured(
         "verify yes",
         "budget 0.2",
     )
-    skipped = done.of("skipped")
-    if pattern in ("pingpong", "stream", "offered"):
-        assert not skipped
-    if not skipped:
-        assert done.code == 0, done.said
-        assert all(point["verified_bytes"] > 0 for point in done.of("point"))
-        assert len(done.of("point")) == 3
+    assert done.code == 0, done.said
+    assert [point["size_bytes"] for point in done.of("point")] == [1, 1000, 65536]
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
 def test_a_wrong_byte_in_memory_out_of_reach_is_found(measure: Runner) -> None:
@@ -172,7 +166,7 @@ def test_an_offset_that_breaks_the_alignment_of_a_layer_is_refused(measure: Runn
         "sizes 8",
         "budget 0.2",
     )
-    assert [one["pattern"] for one in done.of("point")] == ["pingpong:send_offset=4K"]
+    assert [one["pattern"] for one in done.of("point")] == ["pingpong:send_offset=4k"]
     (skipped,) = done.of("skipped")
     assert skipped["reason"] == (
         "messages of this variant begin at multiples of 4096 bytes, and with an offset of 64 they would not"
