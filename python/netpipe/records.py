@@ -363,10 +363,10 @@ def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
             except msgspec.DecodeError as error:
                 if number > 1 and not line.endswith(b"\n"):
                     return
-                raise NotARun(f"{name} is no run file of netpipe: line {number}: {_said(error)}") from None
+                raise NotARun(f"{name} is not a netpipe run file: line {number}: {_said(error)}") from None
             if number == 1:
                 if not isinstance(record, Header):
-                    raise NotARun(f"{name} is no run file of netpipe: line 1 is not a record of type 'run'")
+                    raise NotARun(f"{name} is not a netpipe run file: line 1 is not a record of type 'run'")
                 if record.schema > SCHEMA:
                     raise NotARun(
                         f"{name} has record schema {record.schema} and this netpipe reads up to {SCHEMA}; "
@@ -375,7 +375,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
             if record is not None:
                 yield record
         if number == 0:
-            raise NotARun(f"{name} is no run file of netpipe: it is empty")
+            raise NotARun(f"{name} is not a netpipe run file: it is empty")
 
 
 def _said(error: Exception) -> str:

@@ -21,7 +21,7 @@ Result<Value> number_in_range(const np_option& option, std::int64_t number, std:
     const auto show = [&](std::int64_t n) {
       return size ? size_text(static_cast<std::uint64_t>(n)) : std::to_string(n);
     };
-    if (option.min == option.max) return usage(text + " is not possible, only " + show(option.min) + " is");
+    if (option.min == option.max) return usage(text + " is not possible; it has to be " + show(option.min));
     return usage(text + " is outside " + show(option.min) + " to " + show(option.max));
   }
   return Value{number, std::move(text)};

@@ -154,7 +154,7 @@ void ClientHandshake::feed(std::span<const std::byte> bytes) {
   switch (reader_.take(bytes)) {
     case FrameReader::Progress::incomplete: return;
     case FrameReader::Progress::wrong:
-      return fail(unavailable("what answers there is no netpipe server: " + std::string(reader_.complaint())));
+      return fail(unavailable("what answers there is not a netpipe server: " + std::string(reader_.complaint())));
     case FrameReader::Progress::whole: break;
   }
   if (reader_.type() == FrameType::refuse) return take_refusal();

@@ -121,7 +121,7 @@ std::string connect_sentence(const std::string& where, int error) {
   if (error == ETIMEDOUT) {
     return "nothing answers at " + end + "; is a firewall in between, or the host down?";
   }
-  return "there is no way to " + end;
+  return "there is no route to " + end;
 }
 
 // One address. The error is an errno; ETIMEDOUT when the patience was over.
@@ -264,7 +264,7 @@ std::optional<std::string> receive_call(int fd, const std::string& token, std::i
 Result<Listener> listen_at(const std::string& address, std::uint16_t port) {
   Addresses list{nullptr, &::freeaddrinfo};
   if (const int error = address.empty() ? EAI_NONAME : look_up(address, port, AI_PASSIVE, list); error != 0) {
-    return usage("'" + address + "' is no address to listen on (" + ::gai_strerror(error) +
+    return usage("'" + address + "' is not an address to listen on (" + ::gai_strerror(error) +
                  "); give a numeric address of this host, or 0.0.0.0 for all of them");
   }
   Descriptor fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -279,8 +279,8 @@ Result<Listener> listen_at(const std::string& address, std::uint16_t port) {
                          " is taken by another process; choose another with --port, or 0 for any free one");
     }
     if (error == EADDRNOTAVAIL)
-      return usage(address + " is no address of this host; `ip address` lists those that are");
-    return unavailable("port " + std::to_string(port) + " on " + address + " cannot be had: " + std::strerror(error));
+      return usage(address + " is not an address of this host; `ip address` lists its addresses");
+    return unavailable("port " + std::to_string(port) + " on " + address + " cannot be used: " + std::strerror(error));
   }
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;

@@ -57,8 +57,8 @@ Result<std::string> read_token(const std::string& file) {
     const char* value = std::getenv(token_variable);
     if (value == nullptr) {
       return usage(
-          "there is no token; give its file with --token-file, or the token itself in the environment variable " +
-          std::string(token_variable) + " (a good one: head -c 24 /dev/urandom | base64)");
+          "no token was given; name its file with --token-file, or put the token into the environment variable " +
+          std::string(token_variable) + " (to make one: head -c 24 /dev/urandom | base64)");
     }
     text = value;
     source = std::string("the environment variable ") + token_variable;

@@ -24,7 +24,8 @@ constexpr const char* names =  // of np_collective, in its order
     "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier";
 constexpr std::array<np_option, 3> options{{
     {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation; reductions add doubles", 0},
-    {"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "", "whether it is started and waited for apart", 0},
+    {"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "",
+     "start the operation and wait for it in one call, or in separate calls (request)", 0},
     {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
 }};
 

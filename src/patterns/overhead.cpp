@@ -29,7 +29,8 @@ namespace {
 enum Option { side, call, in_flight };
 constexpr std::array<np_option, 3> options{{
     {"side", NP_CHOICE, "send", 0, 0, "send|recv", "", "whose calls are timed", 0},
-    {"call", NP_CHOICE, "request", 0, 0, "request|blocking", "", "started and waited for apart, or in one call", 0},
+    {"call", NP_CHOICE, "request", 0, 0, "request|blocking", "",
+     "start and wait in separate calls (request), or in one call", 0},
     {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a batch at most", 0},
 }};
 

@@ -52,8 +52,8 @@ Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
     sizes = s.kind == Schedule::Kind::classic ? classic(s) : powers(s);
   }
   if (sizes.empty()) {
-    return usage("the schedule has no sizes: there is no power of two from " + size_text(s.start_bytes) + " to " +
-                 size_text(s.end_bytes) + " bytes, or the list is empty");
+    return usage("the schedule has no sizes: the list is empty, or there is no power of two from " +
+                 size_text(s.start_bytes) + " to " + size_text(s.end_bytes) + " bytes");
   }
   std::sort(sizes.begin(), sizes.end());
   const bool as_given = s.kind == Schedule::Kind::list;

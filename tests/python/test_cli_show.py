@@ -183,7 +183,7 @@ def test_show_as_json(netpipe: Netpipe, run: Run) -> None:
     ("arguments", "says"),
     [
         (("show", "gone.jsonl"), "netpipe: gone.jsonl: No such file or directory\n"),
-        (("show", "notes"), "netpipe: notes is no run file of netpipe: line 1: JSON is malformed"),
+        (("show", "notes"), "netpipe: notes is not a netpipe run file: line 1: JSON is malformed"),
         (
             ("show", "--variant", "tpc"),
             "netpipe: the run has no points of variant 'tpc'; did you mean 'tcp'?\n",

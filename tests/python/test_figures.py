@@ -312,7 +312,7 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
     for arguments, sentence in (
         (["--variant", "txp"], "did you mean 'tcp'"),
         (["--figure", "loss", "--variant", "memcpy"], "no two of the layers stand on each other"),
-        (["-o", str(tmp_path / "f.gif")], "names no format"),
+        (["-o", str(tmp_path / "f.gif")], "is not .svg, .png or .pdf"),
     ):
         done = CliRunner().invoke(plot.command, [str(run_file), *arguments])
         assert isinstance(done.exception, Failure)

@@ -395,7 +395,7 @@ TEST(Ranks, AreThePlansUnlessAVariantChoosesItsOwn) {
   EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant silent\n"), (std::vector<int>{3, 2})) << "silent makes pairs";
   EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant crowd:ranks=5\n"), (std::vector<int>{3, 5}));
   EXPECT_EQ(refusal(head + "variant silent:ranks=4\n"),
-            "option 'ranks' of module silent: 4 is not possible, only 2 is");
+            "option 'ranks' of module silent: 4 is not possible; it has to be 2");
 }
 
 TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {

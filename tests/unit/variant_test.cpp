@@ -78,7 +78,7 @@ TEST(Variant, ChoosesItsNumberOfRanks) {
   EXPECT_EQ(ranks("crowd:ranks=2", 4), "crowd:ranks=2 2");
   EXPECT_EQ(ranks("crowd:ranks=99999", 2), "option 'ranks' of module crowd: 99999 is outside 2 to 64");
   EXPECT_EQ(ranks("silent:ranks=2", 8), "silent 2");
-  EXPECT_EQ(ranks("silent:ranks=4", 2), "option 'ranks' of module silent: 4 is not possible, only 2 is");
+  EXPECT_EQ(ranks("silent:ranks=4", 2), "option 'ranks' of module silent: 4 is not possible; it has to be 2");
 }
 
 TEST(VariantName, DoesNotDependOnTheOrderOrTheSpelling) {

@@ -138,7 +138,7 @@ def measuring_command(
                 "--launches",
                 type=click.IntRange(1, 10_000),
                 metavar="N",
-                help=f"How often everything is started  [{launches}]",
+                help=f"Start everything this many times  [{launches}]",
             ),
             click.option(
                 "--module",
@@ -259,4 +259,4 @@ def print_result(result: Result, given: Mapping[str, Any], last: str) -> None:
     print_summary(out, Reading(result.run))
     if result.path is not None:
         out.print()
-        out.print(f"{last}; netpipe report {result.path} makes a page of it.", soft_wrap=True)
+        out.print(f"{last}; netpipe report {result.path} writes the report.", soft_wrap=True)

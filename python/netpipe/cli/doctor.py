@@ -181,7 +181,7 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
         if library.problem:
             out.print(marked("warning", what.append(f"{library.problem}.", style="not bold")))
             continue
-        what.append("add it to measure it", style="not bold")
+        what.append("not added yet", style="not bold")
         what.append("\n→ ", style="not bold dim").append(library.command, style="not bold cyan")
         out.print(marked("note", what))
 
@@ -209,9 +209,7 @@ def print_verdict(out: Console, diagnosis: Diagnosis) -> None:
     layers = len(diagnosis.layers)
     words = f"{counted(layers, 'module')} can be measured" + (f"; {found}" if found else "")
     if diagnosis.possible:
-        words += ". Measure with: netpipe run" + (
-            "; deal with what is severe first" if diagnosis.severe else ""
-        )
+        words += ". Measure with: netpipe run" + ("; fix what is severe first" if diagnosis.severe else "")
     elif layers:
         words += ", but only netpipe's own overhead: build the other modules, or name one with --module"
     else:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     type=click.Choice(TABLES),
     default="points",
     show_default=True,
-    help="One row a point, or one row for each rank or pair that a point has a time of.",
+    help="One row per point, or one row per rank or pair with a time of its own.",
 )
 def command(
     run: str,

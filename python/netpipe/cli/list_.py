@@ -33,7 +33,7 @@ WIDEST_CHOICES = 32  # columns of choices in one unbroken word
 def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
     """Show the modules and patterns, or the options of one.
 
-    With the name of a module: its options. With that of a pattern: its options, and what it measures beside the time.
+    With the name of a module: its options. With that of a pattern: its options, and what it measures besides the time.
     mpi stands for every MPI library that was added.
     """
     from netpipe import native
@@ -104,7 +104,7 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
         made.add_row(module["name"], module["below"] or "", hosts, Text(words), style=style)
     out.print(made)
     out.print()
-    made = Rows(("pattern", "name"), ("what the processes do, and what is measured beside the time", "left"))
+    made = Rows(("pattern", "name"), ("what the processes do, and what is measured besides the time", "left"))
     for pattern in listing["patterns"]:
         made.add_row(pattern["name"], Text(pattern["summary"]))
         measures = ", ".join(measure["name"] for measure in pattern.get("measures", []))
@@ -155,13 +155,10 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
     prose(out, "; ".join(words), style="dim")
     if not module["available"]:
         prose(out, f"not available: {module['reason']}")
-    print_options(out, module["options"], tuned=True)
+    print_options(out, module["options"])
 
 
-def print_options(
-    out: Console, options: list[dict[str, Any]], header: str = "option", tuned: bool = False
-) -> None:
-    """`tuned`: mark the options that tuning does not change."""
+def print_options(out: Console, options: list[dict[str, Any]], header: str = "option") -> None:
     from rich.text import Text
 
     from netpipe.render.terminal.summary import Rows
@@ -172,12 +169,7 @@ def print_options(
     out.print()
     made = Rows((header, "name"), ("values", "left"), ("default", "left"), ("what it does", "left"))
     for option in options:
-        made.add_row(
-            option["name"],
-            Text(values(option)),
-            Text(option["default"]),
-            Text(option["help"] + ("" if option["tunable"] or not tuned else " (not tuned)")),
-        )
+        made.add_row(option["name"], Text(values(option)), Text(option["default"]), Text(option["help"]))
     out.print(made)
 
 

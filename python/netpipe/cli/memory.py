@@ -31,7 +31,7 @@ SETTINGS = {"schedule": "list", "sizes": "1", "timeout": TIMEOUT_S}
             "--ranks",
             default="2,4,8,16",
             metavar="N,N,...",
-            help="Numbers of processes; a module that makes only pairs has 2  [2,4,8,16]",
+            help="Numbers of processes; a module that only makes pairs uses 2  [2,4,8,16]",
         ),
     ),
 )

@@ -71,7 +71,9 @@ class Layers(click.Group):
         return add_command(layers.one(name))
 
 
-@command.group(cls=Layers, subcommand_metavar="LAYER [OPTIONS]")
+@command.group(
+    cls=Layers, subcommand_metavar="LAYER [OPTIONS]", short_help="Build a module for one more library."
+)
 def add() -> None:
     """Build the module LAYER@NAME for a library, so that 'netpipe run LAYER@NAME' measures it."""
 

@@ -63,7 +63,11 @@ FORMATS = (
     help="Only this pattern; repeat for more.",
 )
 @click.option(
-    "--size", "sizes", metavar="BYTES", multiple=True, help="Only this message size, as 64k; repeat for more."
+    "--size",
+    "sizes",
+    metavar="BYTES",
+    multiple=True,
+    help="Only this message size, such as 64k; repeat for more.",
 )
 @click.option(
     "--measure", "measures", metavar="NAME", multiple=True, help="Only this measure; repeat for more."
@@ -74,7 +78,7 @@ FORMATS = (
     type=click.Choice(("auto", "linear", "log")),
     default="auto",
     show_default=True,
-    help="The axis of throughput; auto is log where a linear axis would press curves flat.",
+    help="The axis of throughput; auto is log if a linear axis would flatten some curves.",
 )
 def command(
     runs: tuple[Path, ...],
@@ -91,7 +95,7 @@ def command(
 ) -> None:
     """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
 
-    Several runs are laid over each other.
+    Several runs are overlaid.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
@@ -206,5 +210,7 @@ def _format_of(output: Path | None) -> str:
         return "svg"
     ending = output.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
-        raise Failure(USAGE, f"{output} names no format; end it in .svg, .png or .pdf, or give --format")
+        raise Failure(
+            USAGE, f"the ending of {output} is not .svg, .png or .pdf; use one of these, or give --format"
+        )
     return ending

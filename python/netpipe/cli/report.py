@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe report: writes a run, or several laid over each other, as one HTML page."""
+"""netpipe report: writes a run, or several overlaid ones, as one HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import click
 def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:
     """Write RUN [run.jsonl] as one self-contained HTML page.
 
-    It has the answer, plots, losses, every point, and what to distrust. Several runs are laid over each other: each
+    It has the answer, plots, losses, every point, and what to distrust. Several runs are overlaid: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
     from netpipe.reading import Reading, merge

@@ -64,7 +64,7 @@ def command(**given: Any) -> int:
     Without a VARIANT: all layers of this host, from memcpy to tcp, with blocking and with polling waits, and every MPI
     library that was added (netpipe modules) over shared memory and over TCP. mpi stands for these libraries.
 
-    The run file gets the records as they are measured: an interrupted run is a valid shorter one.
+    Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
     session = planned(given)
     if given["dry_run"]:

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses.
 
-    With --variant or --points, shows every size. Several runs are laid over each other: each variant then says where
+    With --variant or --points, shows every size. Several runs are overlaid: each variant then says where
     its ranks were, or which file it is from.
     """
     from netpipe.reading import Reading, merge

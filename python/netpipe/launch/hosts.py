@@ -65,9 +65,11 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
     for part in filter(None, (text or "").split(",")):
         name, colon, count = part.strip().rpartition(":") if _has_count(part) else (part.strip(), "", "")
         if not NAME.fullmatch(name):
-            raise Failure(USAGE, f"'{part}' is no host; write names or addresses with commas: a,b or a:2,b:2")
+            raise Failure(
+                USAGE, f"'{part}' is not a host; write names or addresses with commas: a,b or a:2,b:2"
+            )
         if colon and not 0 < int(count) <= 1 << 20:
-            raise Failure(USAGE, f"'{part}': a host has one rank or more")
+            raise Failure(USAGE, f"'{part}': a host needs at least one rank")
         if name in [known for known, _ in given]:
             raise Failure(USAGE, f"host {name} is named twice; write {name}:2 for two ranks there")
         given.append((name, int(count) if colon else None))

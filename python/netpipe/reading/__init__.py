@@ -104,7 +104,7 @@ class Reading:
 
     @cached_property
     def measures(self) -> tuple[Measured, ...]:
-        """What patterns measure beside the time of an operation."""
+        """What patterns measure besides the time of an operation."""
         return tuple(measure for curve in self.curves for measure in self.measures_of(curve))
 
     def measures_of(self, curve: Curve) -> tuple[Measured, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What patterns measure beside the time of an operation, by size; and the few sizes that represent all."""
+"""What patterns measure besides the time of an operation, by size; and the few sizes that represent all."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ def remark(found: Sequence[Opening]) -> str:
     """What the numbers mean, and why some are missing."""
     words = (
         "Memory is the growth of a process after the library was opened and every rank had exchanged a message with "
-        "every other. Shared pages count in every process that touched them; private pages belong to one process. The "
-        "start-up ends with these messages, the launcher's part of it when all processes are there. In brackets: the "
-        "minimum and maximum over all launches."
+        "every other. Shared pages count in every process that touched them; private pages belong to one process. "
+        "Start-up ends when these messages have arrived, the launcher's part of it when all processes have started. "
+        "In brackets: the minimum and maximum over all launches."
     )
     if any(opening.resident_bytes is None for opening in found):
         words += f" {UNKNOWN}: not known; the ranks of a simulated machine are one process."

@@ -66,14 +66,14 @@ constexpr np_option kTable[kOptions] = {
     kWaitOption,
     kSpinOption,
     {"streams", NP_INT, "1", 1, kMaxLanes, nullptr, "", "connections that one message is striped over", 1},
-    {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes", "what goes to one connection before the next one's turn",
-     1},
+    {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes",
+     "bytes sent over one connection before the next one is used", 1},
     {"connections", NP_CHOICE, "by_size", 0, 0, "by_size|one", "",
      "by_size: messages of each power of two have connections of their own, so that none is measured on the window and "
      "the buffers that other sizes left; one: all sizes share them, as in an application that mixes sizes",
      0},
     {"reopen", NP_BOOL, "yes", 0, 0, nullptr, "",
-     "connect anew where a pattern asks for it, so that each sample starts from a fresh window", 0},
+     "make new connections where a pattern asks for it, so that each visit of a size starts with a fresh window", 0},
 };
 
 // Messages below this size fit any window, so they need no connections of their own.
@@ -151,7 +151,7 @@ np_status own_address(const np_context* context, sockaddr_storage& address, sock
     return getaddrinfo(host, nullptr, &hints, &found) == 0;
   };
   if (!look_up(given.c_str())) {
-    return fail(context, NP_USAGE, "tcp: '%s' is no numeric IP address to bind to", given.c_str());
+    return fail(context, NP_USAGE, "tcp: '%s' is not a numeric IP address to bind to", given.c_str());
   }
   const int family = found->ai_family;
   const int wanted = context->options[kIp].number == 1   ? AF_INET

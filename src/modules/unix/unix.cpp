@@ -22,11 +22,11 @@ constexpr int64_t kLargestDefaultPacket = 64 * 1024;
 
 constexpr np_option kTable[kOptions] = {
     {"type", NP_CHOICE, "stream", 0, 0, "stream|seqpacket", "",
-     "stream: bytes without borders; seqpacket: packets, a larger message is split into several", 1},
+     "stream: a byte stream; seqpacket: packets, a larger message is split into several", 1},
     {"sndbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
-     "SO_SNDBUF, which is what bounds a pair; 0 leaves the kernel's", 1},
+     "SO_SNDBUF, which limits the bytes in flight; 0 leaves the kernel's default", 1},
     {"rcvbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
-     "SO_RCVBUF, which the kernel hardly uses here; 0 leaves its own", 1},
+     "SO_RCVBUF, which the kernel hardly uses for these sockets; 0 leaves its default", 1},
     {"packet", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
      "type=seqpacket: the largest packet; 0 takes 64 KiB or what the send buffer allows", 1},
     kWaitOption,

@@ -90,8 +90,8 @@ def turbo(facts: Facts) -> Advice | None:
         return None
     return Advice(
         "The frequency of the processors cannot be seen here, and neither can turbo or power saving.",
-        "none from here: the machine's firmware or host decides; the yardsticks of a run show whether the speed "
-        "changed",
+        "nothing can be done here: the machine's firmware or host decides; the yardsticks of a run show whether the "
+        "speed changed",
     )
 
 

@@ -109,7 +109,7 @@ def one(name: str) -> Layer:
         if (place / f"{name}.so").is_file():
             raise Failure(USAGE, f"{name} comes with netpipe, so there is nothing to add: netpipe run {name}")
     raise Failure(
-        USAGE, f"there is no layer '{name}' to add libraries of; choose one of {', '.join(layers) or 'none'}"
+        USAGE, f"there is no layer '{name}' for libraries; choose one of {', '.join(layers) or 'none'}"
     )
 
 

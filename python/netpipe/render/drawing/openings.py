@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What opening a library costs over the number of processes, the libraries laid over each other."""
+"""What opening a library costs over the number of processes, the libraries overlaid."""
 
 from __future__ import annotations
 

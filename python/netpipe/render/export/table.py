@@ -67,7 +67,9 @@ def read(path: Path, form: str) -> Iterator[Point]:
         try:
             yield msgspec.convert({**_folded(row), "type": "point"}, Point)
         except (msgspec.ValidationError, json.JSONDecodeError) as error:
-            raise NotATable(f"row {number} is no point: {str(error)[:1].lower()}{str(error)[1:]}") from None
+            raise NotATable(
+                f"row {number} is not a point: {str(error)[:1].lower()}{str(error)[1:]}"
+            ) from None
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
@@ -75,9 +77,9 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
         try:
             rows = json.loads(path.read_bytes())
         except ValueError as error:
-            raise NotATable(f"it is no JSON: {error}") from None
+            raise NotATable(f"it is not JSON: {error}") from None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise NotATable("it is no list of objects")
+            raise NotATable("it is not a list of objects")
         return rows
     import polars
 

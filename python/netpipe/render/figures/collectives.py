@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of each collective operation over message size, the variants laid over each other."""
+"""The time of each collective operation over message size, the variants overlaid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netpipe.render.figures import figure
 def panels(scope: Scope) -> list[Panel]:
     group = scope.group("collective")
     if group is None:
-        raise scope.nothing("no chosen curve is of the pattern collective")
+        raise scope.nothing("no selected curve has the pattern collective")
     views = []
     for pattern in list(dict.fromkeys(member.pattern for member in group.members))[:MOST_VIEWS]:
         members = [

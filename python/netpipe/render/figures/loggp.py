@@ -30,7 +30,7 @@ STEPS = 32  # a straight line bends on logarithmic axes
 def panels(scope: Scope) -> list[Panel]:
     group = scope.group("loggp")
     if group is None:
-        raise NothingToDraw("no chosen curve is of the pattern loggp")
+        raise NothingToDraw("no selected curve has the pattern loggp")
     fits = {(reading, fit.variant, fit.pattern): fit for reading in scope.readings for fit in reading.loggp}
     views = []
     for name in LINES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What patterns measure beside the time of an operation, each measure over message size."""
+"""What patterns measure besides the time of an operation, each measure over message size."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from netpipe.render.figures import figure
 def panels(scope: Scope) -> list[Panel]:
     group = scope.group("overhead")
     if group is None:
-        raise scope.nothing("no chosen curve is of the pattern overhead")
+        raise scope.nothing("no selected curve has the pattern overhead")
     settings = list(dict.fromkeys(member.pattern for member in group.members))
     members = []
     for member in group.members:

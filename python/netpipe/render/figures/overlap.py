@@ -25,5 +25,5 @@ def panels(scope: Scope) -> list[Panel]:
     group = scope.group("overlap")
     panels = measure_panels(scope, [group] if group else [], tuple(TITLES), TITLES)
     if not panels:
-        raise scope.nothing("no chosen curve is of the pattern overlap")
+        raise scope.nothing("no selected curve has the pattern overlap")
     return panels

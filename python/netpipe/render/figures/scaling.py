@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time over the number of ranks: collectives and all else that several numbers of ranks were measured with, in one run
-(`--ranks 2,4,8`) or in several runs laid over each other.
+(`--ranks 2,4,8`) or in several overlaid runs.
 """
 
 from __future__ import annotations

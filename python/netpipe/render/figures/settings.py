@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of one pattern laid over each other, throughput and time, with a view for each variant."""
+"""The settings of one pattern, overlaid: throughput and time, with a view for each variant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netpipe.render.drawing.scope import MOST_VIEWS, Group, Scope
 from netpipe.render.figures import figure
 
 
-@figure("the settings of a pattern laid over each other, over message size", "patterns", place=21)
+@figure("the settings of a pattern, overlaid, over message size", "patterns", place=21)
 def panels(scope: Scope) -> list[Panel]:
     panels = [panel for group in scope.groups if group.settings for panel in of(scope, group)]
     if not panels:

@@ -60,8 +60,7 @@ def variant_sweeps(run: Run) -> tuple[Sweep, ...]:
     modes = [
         PlannedMode(
             pattern=one.variant,
-            name=one.module
-            + one.variant.removeprefix(name_of(one.variant)),  # runs laid over each other stay apart
+            name=one.module + one.variant.removeprefix(name_of(one.variant)),  # overlaid runs stay apart
             options=one.options,
         )
         for one in planned.values()

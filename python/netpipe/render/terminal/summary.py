@@ -192,7 +192,7 @@ def loss_table(
 
 
 def measure_table(rows: Sequence[Measured], settings: PatternSettings | None = None) -> Rows:
-    """What a pattern measures beside the time, at the few sizes that represent all."""
+    """What a pattern measures besides the time, at the few sizes that represent all."""
     sizes = typical_sizes(size for measure in rows for size in measure.values)
     named = _Named(settings)
     made = Rows(
