@@ -146,7 +146,6 @@ A_MODULE = {"modules/kit", MODULE_H}  # each folder of src/modules: these, and i
 CPP_DEBTS = {
     "link/handshake.h -> netpipe/module.h": "for NP_ABI alone, which its caller could pass",
     "modules/mpi/mpi.c -> mpi_families.h": "written when a library is added: the headers of the families",
-    "worker/listing.cpp -> modules/kit/waiting.h": "the words of waiting: they belong to module.h",
     "patterns/collective.cpp -> engine/verify.h": "what a pattern checks belongs to patterns/kit",
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "netpipe/module.h"
+#include "netpipe/waiting.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define NETPIPE_X86 1
@@ -425,6 +426,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_text(emit, to, "routine", e->choice->routine);
   np_emit_text(emit, to, "instructions", e->choice->instructions);
   np_emit_text(emit, to, "op", e->context->options[kOp].text);
+  np_emit_text(emit, to, "wait", np_waiting_word(NP_WAIT_NONE));
 }
 
 }  // namespace
