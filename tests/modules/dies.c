@@ -71,23 +71,15 @@ static void close_or_die(np_endpoint* e) {
   pair_close(e);
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "dies",
-    .summary = "test: one rank kills itself",
-    .version = "test",
-    .options = options,
-    .noptions = 3,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = send_or_die, .recv = recv_or_die},
-    .open = open_or_die,
-    .close = close_or_die,
-    .address = address_or_die,
-    .connect = connect_or_die,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("dies", "test: one rank kills itself", send_or_die, recv_or_die);
+  table.options = options;
+  table.noptions = 3;
+  table.option_bytes = sizeof(np_option);
+  table.open = open_or_die;
+  table.close = close_or_die;
+  table.address = address_or_die;
+  table.connect = connect_or_die;
+  return &table;
+}
