@@ -481,12 +481,13 @@ constexpr np_messages kWireMessages = {
         },
 };
 
+// m: what a module has of its own.
 template <typename Endpoint>
-constexpr np_module wire_module() {
-  np_module m{};
+np_module wire_module(np_module m) {
   m.magic = NP_MAGIC;
   m.abi = NP_ABI;
   m.size = sizeof m;
+  m.version = kernel_version();
   m.option_bytes = sizeof(np_option);
   m.counters = kWireCounters;
   m.ncounters = std::size(kWireCounters);

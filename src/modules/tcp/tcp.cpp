@@ -579,27 +579,27 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
     return m;
   }();
   static const np_module module = [] {
-    np_module m = wire_module<np_endpoint>();
-    m.name = "tcp";
-    m.summary = "TCP connections over IPv4 or IPv6, one or several";
-    m.version = kernel_version();
-    m.below = "unix";
-    m.adds = "TCP/IP";
-    m.options = kTable;
-    m.noptions = kOptions;
-    m.crosses_hosts = 1;
-    m.probe = probe;
-    m.open = open;
-    m.address = address;
-    m.connect = connect;
-    m.reset = reset;
+    np_module m = wire_module<np_endpoint>({
+        .name = "tcp",
+        .summary = "TCP connections over IPv4 or IPv6, one or several",
+        .below = "unix",
+        .adds = "TCP/IP",
+        .options = kTable,
+        .noptions = kOptions,
+        .crosses_hosts = 1,
+        .probe = probe,
+        .open = open,
+        .address = address,
+        .connect = connect,
+        .reset = reset,
+        .describe = describe,
+        .prepare = prepare,
+    });
     m.messages = &messages;
     m.wait = wait;
-    m.describe = describe;
     m.counters = kCounters;
     m.ncounters = kCounted;
     m.read_counters = read_counters;
-    m.prepare = prepare;
     return m;
   }();
   return &module;
