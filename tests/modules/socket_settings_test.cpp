@@ -242,6 +242,19 @@ TEST(Tcp, SizesHaveConnectionsOfTheirOwn) {
   EXPECT_EQ("", run_connected("tcp", body).both());
 }
 
+TEST(Tcp, CountsHowItWaitedOverTheConnectionsOfAllSizes) {
+  const auto body = [](Rank& rank) -> std::string {
+    if (rank.context.rank == 0) usleep(50'000);  // meanwhile rank 1 looks
+    if (std::string said = bounce(rank, {8}); !said.empty()) return said;
+    const int64_t before = std::stoll(rank.counted()["empty_polls"]);
+    if (rank.context.rank == 1 && before == 0) return "it counts no looks";
+    if (const np_status s = prepare(rank, 1 << 20); s != NP_OK) return failed(rank, "prepare", s);
+    const int64_t after = std::stoll(rank.counted()["empty_polls"]);
+    return after >= before ? "" : std::to_string(before) + " looks became " + std::to_string(after);
+  };
+  EXPECT_EQ("", run_connected("tcp:wait=poll", body).both());
+}
+
 TEST(Unix, SettingsReachTheKernel) {
   EXPECT_EQ("131072", setting("unix:sndbuf=64k", "sndbuf_kernel_bytes"));
   EXPECT_EQ("131072", setting("unix:rcvbuf=64k", "rcvbuf_kernel_bytes"));

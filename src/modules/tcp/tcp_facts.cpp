@@ -130,8 +130,11 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   std::fill_n(values, +kCounted, INT64_MIN);
   if (endpoint->wire == nullptr) return;
   Totals totals = endpoint->closed;
+  std::fill_n(values + kWaiting, kCounted - kWaiting, 0);
   for (const auto& wire : endpoint->wires) {
-    if (wire) add_counts(totals, *wire);
+    if (!wire) continue;
+    add_counts(totals, *wire);
+    fd_io::add_waiting(*wire, values + kWaiting);
   }
   const auto keep = [values](Counted which, uint64_t value) { values[which] = static_cast<int64_t>(value); };
   keep(kRetransmits, totals.retransmits);
@@ -151,7 +154,6 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
     keep(kCwnd, info.tcpi_snd_cwnd);
     keep(kDeliveryRate, info.tcpi_delivery_rate);
   }
-  fd_io::read_waiting(*endpoint->wire, values + kWaiting);
 }
 
 }  // namespace netpipe::tcp
