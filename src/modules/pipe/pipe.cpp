@@ -94,11 +94,20 @@ np_status take_over(const np_context* context, int socket, int64_t deadline_ns, 
   Parcel parcel;
   const ssize_t got = recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC);
   const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&parcel.message) : nullptr;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof ends)) {
-    return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
+  const bool brings = header != nullptr && header->cmsg_type == SCM_RIGHTS;
+  if (brings && header->cmsg_len == CMSG_LEN(sizeof ends)) {
+    std::memcpy(ends, CMSG_DATA(header), sizeof ends);
+    return NP_OK;
   }
-  std::memcpy(ends, CMSG_DATA(header), sizeof ends);
-  return NP_OK;
+  if (got == 1 && (parcel.message.msg_flags & MSG_CTRUNC) != 0) {
+    if (brings) {  // one of the two: the kernel hands over as many as there is room for
+      int came = -1;
+      std::memcpy(&came, CMSG_DATA(header), sizeof came);
+      ::close(came);
+    }
+    return fail(context, NP_FAILED, "%s: no descriptor is left for them; raise the limit (ulimit -n)", what);
+  }
+  return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
