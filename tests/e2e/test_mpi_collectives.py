@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no pattern asks of the MPI module yet: its collectives, blocking, with a request and persistent, messages in
-flight among three ranks, and how it waits where they share a processor. A driver of its own calls the module's table in
-processes of the library's launcher.
+flight among three ranks, how it waits where they share a processor, and memory that is opened often. A driver of its own
+calls the module's table in processes of the library's launcher.
 """
 
 from __future__ import annotations
@@ -104,3 +104,8 @@ def test_a_library_that_polls_says_whether_it_was_told_to_yield(
     said = run(driver, tmp_path, mpis, library, f"transport=shm,{option}", "describe")
     # The rank without a partner was not observed.
     assert set(re.findall(r"rank \d wait: (\w+)", said)) == {word}, said
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_memory_can_be_opened_again_and_again(driver: Path, mpis: Mpis, tmp_path: Path, library: str) -> None:
+    assert "opened memory 12 times" in run(driver, tmp_path, mpis, library, "transport=shm", "windows")

@@ -371,8 +371,13 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
                     op, routine);
       return NP_USAGE;
     }
-    *endpoint = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
-    return *endpoint == nullptr ? NP_NO_MEMORY : NP_OK;
+    auto* const made = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
+    if (made == nullptr) {
+      std::snprintf(context->message, context->message_bytes, "no memory for an endpoint");
+      return NP_NO_MEMORY;
+    }
+    *endpoint = made;
+    return NP_OK;
   }
   std::snprintf(context->message, context->message_bytes, "routine=%s needs a processor with %s", routine,
                 lacking != nullptr ? lacking->needs : "the x86-64 instruction set");
