@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no pattern asks of the MPI module yet: its collectives, blocking, with a request and persistent, messages in
-flight among three ranks, how it waits where they share a processor, and memory that is opened often. A driver of its own
-calls the module's table in processes of the library's launcher.
+flight among three ranks, how it waits where they share a processor, and memory that is opened often. A driver calls
+the module's table in processes of the library's launcher.
 """
 
 from __future__ import annotations
