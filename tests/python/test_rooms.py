@@ -221,7 +221,6 @@ LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure, 900 lines in all",
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
-    "src/modules/mpi": "one file per family, in Python and C together",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }
 
