@@ -25,13 +25,7 @@ static const np_option options[] = {
      .choices = "open|address|connect|send|recv|close",
      .unit = "",
      .help = "the call in which it dies"},
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "with send and recv: how many of these calls return before"},
+    PAIR_AFTER("with send and recv: how many of these calls return before"),
 };
 
 static void perhaps_die(const np_context* context, int64_t phase, uint64_t calls) {

@@ -8,13 +8,7 @@
 enum { AFTER, HOW };
 
 static const np_option options[] = {
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "messages that a rank receives before it hangs"},
+    PAIR_AFTER("messages that a rank receives before it hangs"),
     {.name = "how",
      .type = NP_CHOICE,
      .default_value = "sleep",

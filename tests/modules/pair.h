@@ -147,6 +147,10 @@ static inline np_status pair_recv(np_endpoint* e, int peer, void* data, size_t b
   return NP_OK;
 }
 
+/* The option of a module that is right until then. */
+#define PAIR_AFTER(HELP) \
+  {.name = "after", .type = NP_INT, .default_value = "0", .min = 0, .max = INT64_MAX, .unit = "", .help = HELP}
+
 /* The table of a module over such a pair; the caller keeps it, and changes what is wrong in it. */
 static inline np_module pair_module(const char* name, const char* summary,
                                     np_status (*send_one)(np_endpoint*, int, const void*, size_t),

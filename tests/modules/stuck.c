@@ -6,13 +6,7 @@
 #include "pair.h"
 
 static const np_option options[] = {
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "messages that a rank receives before it is stuck"},
+    PAIR_AFTER("messages that a rank receives before it is stuck"),
 };
 
 static np_status recv_never(np_endpoint* e, int peer, void* data, size_t bytes) {

@@ -347,6 +347,24 @@ inline std::string expect(const Rank& rank, np_status got, np_status wanted, con
 
 inline bool has_ipv6() { return std::ifstream("/proc/net/if_inet6").peek() != std::ifstream::traits_type::eof(); }
 
+// Rank 1 connects, and rank 0 never does: rank 1 must end in a sentence that has these words. rank: open.
+inline std::string wait_for_nobody(Rank& rank, const char* words) {
+  Bytes mine(512);
+  size_t bytes = mine.size();
+  if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK)
+    return failed(rank, "address", s);
+  mine.resize(bytes);
+  const Bytes theirs = rank.exchange(mine);
+  std::string wrong;
+  if (rank.context.rank == 1) {
+    const void* addresses[2] = {theirs.data(), mine.data()};
+    const size_t sizes[2] = {theirs.size(), mine.size()};
+    wrong = expect(rank, rank.module->connect(rank.endpoint, addresses, sizes), NP_FAILED, words);
+  }
+  rank.meet();
+  return wrong;
+}
+
 // A variant as the name of a test.
 inline std::string test_name(const std::string& variant) {
   std::string name = variant;
