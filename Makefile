@@ -87,7 +87,7 @@ $(venv)/.mpi: tools/setup.sh requirements/mpi.txt $(venv)/.run
 	tools/setup.sh mpi
 	@touch $@
 
-build/.mpi: $(venv)/.mpi $(wildcard src/modules/mpi/*) include/netpipe/module.h | build
+build/.mpi: $(venv)/.mpi $(wildcard src/modules/mpi/* src/modules/mpi/*/* include/netpipe/*.h) | build
 	tools/setup.sh modules
 	@touch $@
 

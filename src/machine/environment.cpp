@@ -81,8 +81,7 @@ void Facts::write(Json& json) const {
   for (; !inside.empty(); inside.pop_back()) json.close('}');
 }
 
-std::string environment_json(std::span<const int> cpus, const Host& host) {
-  const Files files(host);
+Facts host_facts(const Files& files, std::span<const int> cpus) {
   const Topology topology = read_topology(files);
   Facts facts;
   gather_cpu(files, topology, cpus, facts);
@@ -92,6 +91,12 @@ std::string environment_json(std::span<const int> cpus, const Host& host) {
   gather_network(files, facts);
   gather_limits(files, topology, facts);
   gather_load(files, facts);
+  return facts;
+}
+
+std::string environment_json(std::span<const int> cpus, const Host& host) {
+  const Files files(host);
+  Facts facts = host_facts(files, cpus);
   gather_software(files, facts);
   Json json;
   json.open('{');

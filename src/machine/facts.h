@@ -60,4 +60,7 @@ void gather_load(const Files& files, Facts& facts);
 void gather_network(const Files& files, Facts& facts);
 void gather_software(const Files& files, Facts& facts);
 
+// All of them but gather_software, which is about the running program. `cpus` as in environment_json.
+Facts host_facts(const Files& files, std::span<const int> cpus);
+
 }  // namespace netpipe

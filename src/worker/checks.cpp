@@ -9,6 +9,7 @@
 
 #include "engine/pinning.h"
 #include "link/secret.h"
+#include "machine/files.h"
 #include "machine/memory.h"
 
 namespace netpipe {
@@ -33,18 +34,6 @@ std::vector<int> usable_cpus() {
 // The processes of a library's launcher connect to an address that only this host has: so they run here.
 bool starts_here(const Plan& plan, const Variant& variant) {
   return !launched(*variant.module) || plan.bind.starts_with("127.") || plan.bind == "::1" || plan.bind == "localhost";
-}
-
-// "0-3,8"
-std::string ranges(const std::vector<int>& cpus) {
-  std::string text;
-  for (std::size_t i = 0; i < cpus.size(); ++i) {
-    const std::size_t first = i;
-    while (i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) ++i;
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[first]);
-    if (i > first) text += "-" + std::to_string(cpus[i]);
-  }
-  return text;
 }
 
 Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
@@ -93,8 +82,8 @@ Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::
   for (std::size_t i = 0; i < std::min(here, plan.pin.cpus.size()); ++i) {
     const int cpu = plan.pin.cpus[i];
     if (usable.empty() || std::find(usable.begin(), usable.end(), cpu) != usable.end()) continue;
-    return usage(pin + ": this process cannot use processor " + std::to_string(cpu) + "; it can use " + ranges(usable) +
-                 ". Name some of these, or pin none");
+    return usage(pin + ": this process cannot use processor " + std::to_string(cpu) + "; it can use " +
+                 cpu_list_text(usable) + ". Name some of these, or pin none");
   }
   return ok();
 }

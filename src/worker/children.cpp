@@ -14,6 +14,7 @@
 #include <ctime>
 #include <string>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "engine/watchdog.h"
 #include "worker/complain.h"
@@ -21,17 +22,17 @@
 namespace netpipe {
 namespace {
 
-constexpr int patience_ms = 2500;
-constexpr int look_every_ms = 10;
+constexpr std::int64_t patience_ns = 2'500'000'000;  // for all of them together
+constexpr long look_every_ns = 10'000'000;
 
-bool ends_by_itself(pid_t pid) {
-  for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += look_every_ms) {
+bool ends_by_itself(pid_t pid, std::int64_t deadline_ns) {
+  for (;;) {
     const pid_t done = waitpid(pid, nullptr, WNOHANG);
     if (done == pid || (done < 0 && errno == ECHILD)) return true;
-    const timespec pause{0, look_every_ms * 1'000'000};
+    if (now_ns() >= deadline_ns) return false;
+    const timespec pause{0, look_every_ns};
     nanosleep(&pause, nullptr);
   }
-  return false;
 }
 
 // What a new process does before its life. parent: the process that forked it.
@@ -43,6 +44,7 @@ void settle_in(pid_t parent) {
   if (nowhere < 0) _exit(static_cast<int>(Exit::failed));
   dup2(nowhere, STDIN_FILENO);
   dup2(nowhere, STDOUT_FILENO);
+  if (nowhere > STDERR_FILENO) close(nowhere);
   // Ctrl-C reaches every process of a terminal; rank 0 decides for all.
   if (Outcome watched = Watchdog::install(false); !watched) _exit(complain(watched.failure()));
 }
@@ -80,8 +82,9 @@ Result<std::unique_ptr<Group>> Children::fork_ranks(int ranks, const std::functi
 }
 
 void Children::reap() {
+  const std::int64_t deadline_ns = now_ns() + patience_ns;
   for (const pid_t pid : pids_) {
-    if (ends_by_itself(pid)) continue;
+    if (ends_by_itself(pid, deadline_ns)) continue;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }

@@ -24,7 +24,8 @@ class Children {
   // standard input and output closed to it, and its value is the exit code of the process.
   Result<std::unique_ptr<Group>> fork_ranks(int ranks, const std::function<int(Group& group, int rank)>& life);
 
-  // Gives each the time to end by itself, then ends it. Only after the group is gone, or they do not know.
+  // Gives them 2.5 s to end by themselves, then ends those that are left. Only after the group is gone, or they do not
+  // know.
   void reap();
 
  private:

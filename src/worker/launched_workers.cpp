@@ -67,7 +67,9 @@ Outcome LaunchedWorkers::gather(std::uint32_t variant, int ranks) {
                     std::to_string(static_cast<int>(plan_.joining_s)) +
                     " s; try the launcher by hand: netpipe modules shows its command");
     }
-    std::array<pollfd, 2> waits{{{server_.listener.socket.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
+    // The end of standard input is ready for ever, and would make this a loop without a pause.
+    const int input = server_.input->closed() ? -1 : STDIN_FILENO;
+    std::array<pollfd, 2> waits{{{server_.listener.socket.get(), POLLIN, 0}, {input, POLLIN, 0}}};
     if (poll(waits.data(), waits.size(), 100) > 0 && waits[0].revents != 0) admit_one(secret);
   }
   return ok();

@@ -20,6 +20,7 @@ class LauncherInput {
   bool wait_for_go(const std::function<void()>& alive);
   // Why the launcher of this job failed (a line `failed JOB SENTENCE`), waiting up to wait_ms for it to arrive.
   std::optional<std::string> failed(int job, int wait_ms);
+  [[nodiscard]] bool closed() const { return closed_; }
 
  private:
   bool next_line(std::string& line, const std::function<void()>* alive);

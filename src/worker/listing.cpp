@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "catalog/contract.h"
 #include "catalog/plan_keys.h"
-#include "modules/kit/waiting.h"
+#include "netpipe/waiting.h"
 #include "record/json.h"
 #include "sampling/yardstick.h"
 

@@ -101,7 +101,7 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
             assert opened["below"] == below
             assert opened["version"]
             settings = opened["ranks"][0]["settings"]
-            assert settings["wait"] in ("poll", "block", "hybrid"), settings
+            assert settings["wait"] in ("poll", "block", "hybrid", "yield"), settings
             assert f"\n{variant} " in done.said
     assert "it adds" in done.said
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no pattern asks of the MPI module yet: its collectives, blocking, with a request and persistent, and messages in
-flight among three ranks. A driver of its own calls the module's table in processes of the library's launcher.
+"""What no pattern asks of the MPI module yet: its collectives, blocking, with a request and persistent, messages in
+flight among three ranks, how it waits where they share a processor, and memory that is opened often. A driver calls
+the module's table in processes of the library's launcher.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from mpi import SIX, Mpis
+from mpi import EVERYDAY, SIX, Mpis
 
 from netpipe import libraries
 from netpipe.launch import description
@@ -91,3 +92,20 @@ def test_messages_in_flight_among_three_ranks_arrive(
 ) -> None:
     # Over TCP three ranks of MPICH 4 do not always come out of MPI_Finalize (docs/modules/mpi.md).
     assert "verified" in run(driver, tmp_path, mpis, library, "transport=shm", "flight")
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+@pytest.mark.parametrize(
+    ("option", "word"), [("yield=auto", "yield"), ("yield=yes", "yield"), ("yield=no", "poll")]
+)
+def test_a_library_that_polls_says_whether_it_was_told_to_yield(
+    driver: Path, mpis: Mpis, tmp_path: Path, library: str, option: str, word: str
+) -> None:
+    said = run(driver, tmp_path, mpis, library, f"transport=shm,{option}", "describe")
+    # The rank without a partner was not observed.
+    assert set(re.findall(r"rank \d wait: (\w+)", said)) == {word}, said
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_memory_can_be_opened_again_and_again(driver: Path, mpis: Mpis, tmp_path: Path, library: str) -> None:
+    assert "opened memory 12 times" in run(driver, tmp_path, mpis, library, "transport=shm", "windows")

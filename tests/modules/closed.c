@@ -60,31 +60,20 @@ static np_status barrier(np_endpoint* e) {
   return status == NP_OK ? pair_recv(e, 1 - e->context->rank, &byte, 1) : status;
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "closed",
-    .summary = "test: a rank that does not open its memory",
-    .version = "test",
-    .options = options,
-    .noptions = 1,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = pair_recv},
-    .one_sided = &(const np_one_sided){.size = sizeof(np_one_sided),
-                                       .expose = expose,
-                                       .attach = attach,
-                                       .withdraw = withdraw,
-                                       .put = never_put,
-                                       .get = never_get,
-                                       .flush = flush},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-    .barrier = barrier,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static const np_one_sided one_sided = {.size = sizeof(np_one_sided),
+                                         .expose = expose,
+                                         .attach = attach,
+                                         .withdraw = withdraw,
+                                         .put = never_put,
+                                         .get = never_get,
+                                         .flush = flush};
+  static np_module table;
+  table = pair_module("closed", "test: a rank that does not open its memory", pair_send, pair_recv);
+  table.options = options;
+  table.noptions = 1;
+  table.option_bytes = sizeof(np_option);
+  table.one_sided = &one_sided;
+  table.barrier = barrier;
+  return &table;
+}

@@ -25,13 +25,7 @@ static const np_option options[] = {
      .choices = "open|address|connect|send|recv|close",
      .unit = "",
      .help = "the call in which it dies"},
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "with send and recv: how many of these calls return before"},
+    PAIR_AFTER("with send and recv: how many of these calls return before"),
 };
 
 static void perhaps_die(const np_context* context, int64_t phase, uint64_t calls) {
@@ -71,23 +65,15 @@ static void close_or_die(np_endpoint* e) {
   pair_close(e);
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "dies",
-    .summary = "test: one rank kills itself",
-    .version = "test",
-    .options = options,
-    .noptions = 3,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = send_or_die, .recv = recv_or_die},
-    .open = open_or_die,
-    .close = close_or_die,
-    .address = address_or_die,
-    .connect = connect_or_die,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("dies", "test: one rank kills itself", send_or_die, recv_or_die);
+  table.options = options;
+  table.noptions = 3;
+  table.option_bytes = sizeof(np_option);
+  table.open = open_or_die;
+  table.close = close_or_die;
+  table.address = address_or_die;
+  table.connect = connect_or_die;
+  return &table;
+}

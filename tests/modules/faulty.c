@@ -34,23 +34,11 @@ static np_status recv_corrupted(np_endpoint* e, int peer, void* data, size_t byt
   return NP_OK;
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "faulty",
-    .summary = "test: corrupts one byte in a million",
-    .version = "test",
-    .options = options,
-    .noptions = 1,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_corrupted},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("faulty", "test: corrupts one byte in a million", pair_send, recv_corrupted);
+  table.options = options;
+  table.noptions = 1;
+  table.option_bytes = sizeof(np_option);
+  return &table;
+}

@@ -8,13 +8,7 @@
 enum { AFTER, HOW };
 
 static const np_option options[] = {
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "messages that a rank receives before it hangs"},
+    PAIR_AFTER("messages that a rank receives before it hangs"),
     {.name = "how",
      .type = NP_CHOICE,
      .default_value = "sleep",
@@ -32,23 +26,11 @@ static np_status recv_forever(np_endpoint* e, int peer, void* data, size_t bytes
   return NP_FAILED;
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "hung",
-    .summary = "test: a receive that nothing ends",
-    .version = "test",
-    .options = options,
-    .noptions = 2,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_forever},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("hung", "test: a receive that nothing ends", pair_send, recv_forever);
+  table.options = options;
+  table.noptions = 2;
+  table.option_bytes = sizeof(np_option);
+  return &table;
+}

@@ -26,20 +26,9 @@ static np_status send_hungrily(np_endpoint* e, int peer, const void* data, size_
   return pair_send(e, peer, data, bytes);
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "hungry",
-    .summary = "test: takes memory, some of it late",
-    .version = "test",
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = send_hungrily, .recv = pair_recv},
-    .open = open_hungrily,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("hungry", "test: takes memory, some of it late", send_hungrily, pair_recv);
+  table.open = open_hungrily;
+  return &table;
+}

@@ -16,21 +16,10 @@ static void free_nothing(np_endpoint* e, void* memory, size_t bytes) { (void)e, 
 static const np_memory memory = {
     .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc_nothing, .free = free_nothing};
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "no_memory",
-    .summary = "test: alloc that gives nothing",
-    .version = "test",
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = pair_recv},
-    .memories = (const np_memory* const[]){&memory, NULL},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static const np_memory* const memories[] = {&memory, NULL};
+  static np_module table;
+  table = pair_module("no_memory", "test: alloc that gives nothing", pair_send, pair_recv);
+  table.memories = memories;
+  return &table;
+}

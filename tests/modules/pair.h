@@ -148,4 +148,30 @@ static inline np_status pair_recv(np_endpoint* e, int peer, void* data, size_t b
   return NP_OK;
 }
 
+/* The option of a module that is right until then. */
+#define PAIR_AFTER(HELP) \
+  {.name = "after", .type = NP_INT, .default_value = "0", .min = 0, .max = INT64_MAX, .unit = "", .help = HELP}
+
+/* The table of a module over such a pair; the caller keeps it, and changes what is wrong in it. */
+static inline np_module pair_module(const char* name, const char* summary,
+                                    np_status (*send_one)(np_endpoint*, int, const void*, size_t),
+                                    np_status (*recv_one)(np_endpoint*, int, void*, size_t)) {
+  static np_messages messages = {.size = sizeof messages};
+  messages.send = send_one;
+  messages.recv = recv_one;
+  return (np_module){.magic = NP_MAGIC,
+                     .abi = NP_ABI,
+                     .size = sizeof(np_module),
+                     .name = name,
+                     .summary = summary,
+                     .version = "test",
+                     .min_ranks = 2,
+                     .max_ranks = 2,
+                     .messages = &messages,
+                     .open = pair_open,
+                     .close = pair_close,
+                     .address = pair_address,
+                     .connect = pair_connect};
+}
+
 #endif

@@ -2,7 +2,6 @@
 // shm: what it promises under all its ways to wait and to copy, in memory of its own and in any other.
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 
 #include <algorithm>
@@ -450,47 +449,12 @@ TEST(Shm, APeerThatNeverConnectsEndsInASentence) {
     Rank rank("shm", number, control);
     rank.context.timeout_ns = 200'000'000;
     if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
-    Bytes mine(512);
-    size_t bytes = mine.size();
-    if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes)) return failed(rank, "address", s);
-    mine.resize(bytes);
-    const Bytes theirs = rank.exchange(mine);
-    std::string wrong;
-    if (number == 1) {
-      const void* addresses[2] = {theirs.data(), mine.data()};
-      const size_t sizes[2] = {theirs.size(), mine.size()};
-      wrong = expect(rank, rank.module->connect(rank.endpoint, addresses, sizes), NP_FAILED, "in time");
-    }
-    rank.meet();
-    return wrong;
+    return wait_for_nobody(rank, "in time");
   };
   EXPECT_EQ("", run_ranks(body).both());
 }
 
-// The same 64 MiB stand at many addresses in a row, so that little memory is needed.
-TEST(Shm, AMessageOfMoreThanTwoGibArrivesWhole) {
-  const auto body = [](Rank& rank) -> std::string {
-    constexpr size_t kWindow = 64 * kMiB, kWindows = 33, kBytes = kWindow * 32 + 4099;
-    const int memory = memfd_create("window", MFD_CLOEXEC);
-    if (memory < 0 || ftruncate(memory, kWindow) != 0) return "no memory";
-    auto* base = static_cast<unsigned char*>(
-        mmap(nullptr, kWindow * kWindows, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    for (size_t i = 0; i < kWindows; ++i) {
-      if (mmap(base + i * kWindow, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED)
-        return "no mapping";
-    }
-    const Bytes head = pattern(4099, 7);
-    if (rank.context.rank == 0) {
-      std::memcpy(base, head.data(), head.size());
-      if (const np_status s = rank.send(base, kBytes); s != NP_OK) return failed(rank, "send", s);
-    } else {
-      if (const np_status s = rank.recv(base, kBytes); s != NP_OK) return failed(rank, "recv", s);
-      if (std::string wrong = expect_same(Bytes(base, base + 4099), head, "head"); !wrong.empty()) return wrong;
-    }
-    return bounce(rank, {1000});
-  };
-  EXPECT_EQ("", run_connected("shm", body).both());
-}
+TEST(Shm, AMessageOfMoreThanTwoGibArrivesWhole) { EXPECT_EQ("", run_connected("shm", move_more_than_two_gib).both()); }
 
 TEST(Shm, DescribesHowItWaitsAndCountsInNumbers) {
   const auto body = [](Rank& rank) -> std::string {

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 
 #include <set>
@@ -242,6 +243,19 @@ TEST(Tcp, SizesHaveConnectionsOfTheirOwn) {
   EXPECT_EQ("", run_connected("tcp", body).both());
 }
 
+TEST(Tcp, CountsHowItWaitedOverTheConnectionsOfAllSizes) {
+  const auto body = [](Rank& rank) -> std::string {
+    if (rank.context.rank == 0) usleep(50'000);  // meanwhile rank 1 looks
+    if (std::string said = bounce(rank, {8}); !said.empty()) return said;
+    const int64_t before = std::stoll(rank.counted()["empty_polls"]);
+    if (rank.context.rank == 1 && before == 0) return "it counts no looks";
+    if (const np_status s = prepare(rank, 1 << 20); s != NP_OK) return failed(rank, "prepare", s);
+    const int64_t after = std::stoll(rank.counted()["empty_polls"]);
+    return after >= before ? "" : std::to_string(before) + " looks became " + std::to_string(after);
+  };
+  EXPECT_EQ("", run_connected("tcp:wait=poll", body).both());
+}
+
 TEST(Unix, SettingsReachTheKernel) {
   EXPECT_EQ("131072", setting("unix:sndbuf=64k", "sndbuf_kernel_bytes"));
   EXPECT_EQ("131072", setting("unix:rcvbuf=64k", "rcvbuf_kernel_bytes"));
@@ -255,6 +269,37 @@ TEST(Unix, APacketThatTheBufferCannotHoldIsRefused) {
   EXPECT_NE(std::string::npos,
             said.find("packet=65536 does not fit the send buffer, which takes packets of 16352 bytes"))
       << said;
+}
+
+// Takes all descriptors that a process may still have.
+std::vector<int> take_all_descriptors() {
+  std::vector<int> taken;
+  for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.push_back(fd);
+  return taken;
+}
+
+TEST(Pipe, ARankWithoutDescriptorsForThePipesSaysSoAndKeepsNone) {
+  const auto body = [](int number, int control) -> std::string {
+    Rank rank("pipe", number, control);
+    if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+    if (number == 0) {
+      const np_status status = rank.connect();
+      rank.meet();
+      return status == NP_OK ? "" : failed(rank, "connect", status);
+    }
+    const rlimit few{256, 256};  // poll(2) wants as many as it is given to look at
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) return "no limit";
+    close(take_all_descriptors().back());
+    // Room for the connection; then the listening socket closes, so one of the two pipes finds room and the other not.
+    const np_status status = rank.connect();
+    std::string wrong = expect(rank, status, NP_FAILED, "no descriptor is left");
+    rank.close();
+    const size_t free = take_all_descriptors().size();  // those of the listening socket and the connection
+    if (wrong.empty() && free != 2) wrong = std::to_string(free) + " descriptors are free";
+    rank.meet();
+    return wrong;
+  };
+  EXPECT_EQ("", run_ranks(body).both());
 }
 
 TEST(Pipe, CapacityReachesTheKernel) {

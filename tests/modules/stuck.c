@@ -6,13 +6,7 @@
 #include "pair.h"
 
 static const np_option options[] = {
-    {.name = "after",
-     .type = NP_INT,
-     .default_value = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .unit = "",
-     .help = "messages that a rank receives before it is stuck"},
+    PAIR_AFTER("messages that a rank receives before it is stuck"),
 };
 
 static np_status recv_never(np_endpoint* e, int peer, void* data, size_t bytes) {
@@ -22,23 +16,11 @@ static np_status recv_never(np_endpoint* e, int peer, void* data, size_t bytes) 
   return pair_fail(e, NP_ABORTED, "the message never came");
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "stuck",
-    .summary = "test: a receive that only abort ends",
-    .version = "test",
-    .options = options,
-    .noptions = 1,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = recv_never},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("stuck", "test: a receive that only abort ends", pair_send, recv_never);
+  table.options = options;
+  table.noptions = 1;
+  table.option_bytes = sizeof(np_option);
+  return &table;
+}

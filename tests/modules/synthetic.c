@@ -331,7 +331,7 @@ static np_status synthetic_limits(np_endpoint* e, np_limits* limits) {
 
 static void synthetic_describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_integer(emit, to, "clock_reading_ns", e->reading_ns, "ns");
-  np_emit_text(emit, to, "wait", "poll");
+  np_emit_text(emit, to, "wait", e->context->oversubscribed ? "yield" : "poll");
 }
 
 static const np_counter counters[] = {

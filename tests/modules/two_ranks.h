@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -313,6 +314,30 @@ inline std::string bounce(Rank& rank, const std::vector<size_t>& sizes) {
   return "";
 }
 
+// One message of more than 2 GiB from rank 0 to rank 1. The same 64 MiB stand at many addresses in a row, so that
+// little memory is needed.
+inline std::string move_more_than_two_gib(Rank& rank) {
+  constexpr size_t kWindow = 64 * kMiB, kWindows = 33, kBytes = kWindow * 32 + 4099;
+  const int memory = memfd_create("window", MFD_CLOEXEC);
+  if (memory < 0 || ftruncate(memory, kWindow) != 0) return "no memory";
+  char* base = static_cast<char*>(
+      mmap(nullptr, kWindow * kWindows, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  for (size_t i = 0; i < kWindows; ++i) {
+    if (mmap(base + i * kWindow, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED)
+      return "no mapping";
+  }
+  const Bytes head = pattern(4099, 7);
+  if (rank.context.rank == 0) {
+    std::memcpy(base, head.data(), head.size());
+    if (const np_status s = rank.send(base, kBytes); s != NP_OK) return failed(rank, "send", s);
+  } else {
+    if (const np_status s = rank.recv(base, kBytes); s != NP_OK) return failed(rank, "recv", s);
+    const Bytes tail(base + kWindow * 32, base + kBytes);  // the last piece came from the head of the sender's window
+    if (std::string wrong = expect_same(tail, head, "tail"); !wrong.empty()) return wrong;
+  }
+  return bounce(rank, {1000});
+}
+
 // Awaits a status and a sentence that has these words.
 inline std::string expect(const Rank& rank, np_status got, np_status wanted, const char* words) {
   if (got == wanted && rank.said().find(words) != std::string::npos) return "";
@@ -321,6 +346,24 @@ inline std::string expect(const Rank& rank, np_status got, np_status wanted, con
 }
 
 inline bool has_ipv6() { return std::ifstream("/proc/net/if_inet6").peek() != std::ifstream::traits_type::eof(); }
+
+// Rank 1 connects, and rank 0 never does: rank 1 must end in a sentence that has these words. rank: open.
+inline std::string wait_for_nobody(Rank& rank, const char* words) {
+  Bytes mine(512);
+  size_t bytes = mine.size();
+  if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK)
+    return failed(rank, "address", s);
+  mine.resize(bytes);
+  const Bytes theirs = rank.exchange(mine);
+  std::string wrong;
+  if (rank.context.rank == 1) {
+    const void* addresses[2] = {theirs.data(), mine.data()};
+    const size_t sizes[2] = {theirs.size(), mine.size()};
+    wrong = expect(rank, rank.module->connect(rank.endpoint, addresses, sizes), NP_FAILED, words);
+  }
+  rank.meet();
+  return wrong;
+}
 
 // A variant as the name of a test.
 inline std::string test_name(const std::string& variant) {

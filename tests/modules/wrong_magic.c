@@ -4,20 +4,9 @@
  */
 #include "pair.h"
 
-static const np_module table = {
-    .magic = UINT64_C(0x4d4f44554c452121),
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "wrong_magic",
-    .summary = "test: of another magic number",
-    .version = "test",
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &(const np_messages){.size = sizeof(np_messages), .send = pair_send, .recv = pair_recv},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("wrong_magic", "test: of another magic number", pair_send, pair_recv);
+  table.magic = UINT64_C(0x4d4f44554c452121);
+  return &table;
+}

@@ -120,6 +120,18 @@ def test_a_variant_is_held_against_the_one_that_waits_as_it_does() -> None:
     assert all(loss.waits is None for loss in got)
 
 
+def test_a_library_that_yields_is_held_against_the_layer_that_polls() -> None:
+    here = run(
+        [("tcp", None, "block"), ("tcp:wait=poll", None, "poll"), ("mpi", "tcp", None)],
+        [point("tcp", 8, 900), point("tcp:wait=poll", 8, 500), point("mpi", 8, 1000)],
+    )
+    for opened in here.variants:
+        wait = {"tcp": "block", "tcp:wait=poll": "yield", "mpi": "yield"}[opened.variant]
+        opened.ranks = [Rank(rank=0, host="node17", cpu=0, settings={"wait": wait})]
+    (loss,) = losses(here)
+    assert (loss.below, loss.waits) == ("tcp:wait=poll", None)
+
+
 def test_where_none_waits_alike_it_is_the_plain_one_and_that_is_said() -> None:
     variants = [("unix:sndbuf=8k", None, "block"), ("unix", None, "block"), ("tcp:wait=poll", "unix", "poll")]
     got = only(losses(run(variants, [point(name, 8, 100) for name, _, _ in variants])))

@@ -84,7 +84,7 @@ def test_the_example_of_the_page_is_a_family(tmp_path: Path) -> None:
     # Its header compiles, and its tables are complete: with names and types of MPI that no library is needed for.
     program = tmp_path / "program.c"
     program.write_text(
-        '#include "mpi_settings.h"\n' + table + "int main(void) { return families[0]->set == NULL || "
+        '#include "library/mpi_settings.h"\n' + table + "int main(void) { return families[0]->set == NULL || "
         'strcmp(families[0]->refusals[0].option, "eager") != 0 || families[1] != NULL; }\n'
     )
     folders = [
@@ -122,7 +122,7 @@ def test_the_machinery_knows_no_family_by_name() -> None:
     for path in files:
         code = re.sub(r'"""[\s\S]*?"""|#.*', "", path.read_text())
         assert not re.search(names, code), path
-    for path in (ROOT / "src/modules/mpi").glob("*.[ch]"):
+    for path in (ROOT / "src/modules/mpi").rglob("*.[ch]"):
         code = re.sub(r"/\*[\s\S]*?\*/", "", path.read_text())
         assert not re.search(names, code), path
 

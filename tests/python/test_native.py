@@ -166,7 +166,7 @@ def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any
     opened = [one for one in opened if one["type"] == "variant"]
     assert [one["variant"] for one in opened] == list(variants)
     for one in opened:
-        assert {rank["settings"].get("wait", "none") for rank in one["ranks"]} <= words, one["variant"]
+        assert {rank["settings"]["wait"] for rank in one["ranks"]} <= words, one["variant"]
     assert [one["variant"] for one in opened if one["idle"]] == ["null"]
 
 

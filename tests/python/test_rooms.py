@@ -146,7 +146,6 @@ A_MODULE = {"modules/kit", MODULE_H}  # each folder of src/modules: these, and i
 CPP_DEBTS = {
     "link/handshake.h -> netpipe/module.h": "for NP_ABI alone, which its caller could pass",
     "modules/mpi/mpi.c -> mpi_families.h": "written when a library is added: the headers of the families",
-    "worker/listing.cpp -> modules/kit/waiting.h": "the words of waiting: they belong to module.h",
     "patterns/collective.cpp -> engine/verify.h": "what a pattern checks belongs to patterns/kit",
 }
 
@@ -216,14 +215,12 @@ FILES_OF_A_FOLDER = 20
 SOURCES = {".py", ".c", ".cpp", ".h", ".js", ".css", ".j2", ".sh"}
 
 LARGE_FILES = {
-    "src/modules/tcp/tcp.cpp": "connections by size come apart from the options with the next transport",
     "tests/python/test_modules_command.py": "comes apart with the libraries",
 }
 LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure, 900 lines in all",
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
-    "src/modules/mpi": "one file per family, in Python and C together",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }
 

@@ -62,19 +62,7 @@ class FakeHost {
   }
 
   [[nodiscard]] const Host& host() const { return host_; }
-  [[nodiscard]] Facts facts(const std::vector<int>& pinned = {}) const {
-    const Files files(host_);
-    const Topology topology = read_topology(files);
-    Facts facts;
-    gather_cpu(files, topology, pinned, facts);
-    gather_memory(files, facts);
-    gather_kernel(files, facts);
-    gather_clock(files, facts);
-    gather_network(files, facts);
-    gather_limits(files, topology, facts);
-    gather_load(files, facts);
-    return facts;  // not gather_software: that is about this test program
-  }
+  [[nodiscard]] Facts facts(const std::vector<int>& pinned = {}) const { return host_facts(Files(host_), pinned); }
 
  private:
   Host host_;

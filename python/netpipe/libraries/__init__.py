@@ -3,7 +3,7 @@
 
     libraries/NAME.py           how the library is recognised, and what starts its processes
     libraries/NAME/__init__.py  the same
-    libraries/NAME/family.h     how the library takes its settings (src/modules/mpi/mpi_family.h)
+    libraries/NAME/family.h     how the library takes its settings (src/modules/mpi/library/mpi_family.h)
 
 Nothing else changes when one is added: docs/how-to/add-a-family.md. `adding` holds the machinery, which knows no family
 by name.

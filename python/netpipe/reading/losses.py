@@ -153,9 +153,11 @@ def _layers(run: Run) -> dict[str, _Layer]:
 
 
 def _found_wait(opened: Variant) -> str | None:
-    """How a library without such an option waits, as its module found out; "none" is a layer that never waits."""
+    """How a library without such an option waits, as its module found out; "none" is a layer that never waits. Where
+    ranks share a processor every layer that polls yields, so `yield` compares with the option's `poll`.
+    """
     wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
-    return None if wait == "none" else wait
+    return {"none": None, "yield": "poll"}.get(wait, wait) if wait is not None else None
 
 
 def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:

@@ -19,6 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "kit/fd_io.h"
@@ -267,5 +269,20 @@ class LocalMeeting {
   Fd listener_;
   Hello hello_;
 };
+
+// A module whose endpoint has a `meeting`, for sockets of `kind`, and a constructor that takes its context.
+template <typename Endpoint>
+np_module local_module(np_module m) {
+  m = wire_module<Endpoint>(m);
+  m.open = [](const np_context* context, Endpoint** endpoint) {
+    std::unique_ptr<Endpoint> made(new (std::nothrow) Endpoint(context));
+    if (!made) return fail(context, NP_NO_MEMORY, "no memory for an endpoint");
+    if (const np_status status = made->meeting.open(context, made->kind); status != NP_OK) return status;
+    *endpoint = made.release();
+    return NP_OK;
+  };
+  m.address = [](Endpoint* e, void* data, size_t* bytes) { return e->meeting.address(data, bytes); };
+  return m;
+}
 
 }  // namespace netpipe::fd_io

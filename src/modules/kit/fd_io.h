@@ -444,14 +444,14 @@ class Wire {
   uint64_t empty_polls_ = 0, sleeps_ = 0;
 };
 
-// What a Wire counts, for the end of a module's table; read_waiting() reads them in this order.
+// What a Wire counts, for the end of a module's table; add_waiting() adds them in this order.
 constexpr np_counter kEmptyPolls = {"empty_polls", "1", "looks that found nothing", NP_COUNTS_UP};
 constexpr np_counter kSleepsAfterSpin = {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain",
                                          NP_COUNTS_UP};
 template <typename Io>
-void read_waiting(const Wire<Io>& wire, int64_t* values) {
-  values[0] = static_cast<int64_t>(wire.empty_polls());
-  values[1] = static_cast<int64_t>(wire.sleeps());
+void add_waiting(const Wire<Io>& wire, int64_t* values) {
+  values[0] += static_cast<int64_t>(wire.empty_polls());
+  values[1] += static_cast<int64_t>(wire.sleeps());
 }
 constexpr np_counter kWireCounters[] = {kEmptyPolls, kSleepsAfterSpin};
 
@@ -481,12 +481,13 @@ constexpr np_messages kWireMessages = {
         },
 };
 
+// m: what a module has of its own.
 template <typename Endpoint>
-constexpr np_module wire_module() {
-  np_module m{};
+np_module wire_module(np_module m) {
   m.magic = NP_MAGIC;
   m.abi = NP_ABI;
   m.size = sizeof m;
+  m.version = kernel_version();
   m.option_bytes = sizeof(np_option);
   m.counters = kWireCounters;
   m.ncounters = std::size(kWireCounters);
@@ -501,7 +502,10 @@ constexpr np_module wire_module() {
     return status;
   };
   m.test = [](Endpoint* e, np_request* request) { return e->active().test(request); };
-  m.read_counters = [](Endpoint* e, int64_t* values) { read_waiting(e->active(), values); };
+  m.read_counters = [](Endpoint* e, int64_t* values) {
+    std::fill_n(values, std::size(kWireCounters), 0);
+    add_waiting(e->active(), values);
+  };
   return m;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "netpipe/module.h"
+#include "netpipe/waiting.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define NETPIPE_X86 1
@@ -370,8 +371,13 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
                     op, routine);
       return NP_USAGE;
     }
-    *endpoint = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
-    return *endpoint == nullptr ? NP_NO_MEMORY : NP_OK;
+    auto* const made = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};
+    if (made == nullptr) {
+      std::snprintf(context->message, context->message_bytes, "no memory for an endpoint");
+      return NP_NO_MEMORY;
+    }
+    *endpoint = made;
+    return NP_OK;
   }
   std::snprintf(context->message, context->message_bytes, "routine=%s needs a processor with %s", routine,
                 lacking != nullptr ? lacking->needs : "the x86-64 instruction set");
@@ -425,6 +431,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_text(emit, to, "routine", e->choice->routine);
   np_emit_text(emit, to, "instructions", e->choice->instructions);
   np_emit_text(emit, to, "op", e->context->options[kOp].text);
+  np_emit_text(emit, to, "wait", np_waiting_word(NP_WAIT_NONE));
 }
 
 }  // namespace

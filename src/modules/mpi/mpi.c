@@ -2,11 +2,11 @@
  *
  * mpi: messages of any MPI library. It is not built with netpipe: `netpipe modules add mpi --mpicc PATH` compiles this
  * file with the library's own compiler wrapper into mpi@NAME. What differs between libraries is in their families
- * (mpi_family.h).
+ * (library/mpi_family.h).
  *
  * MPI reads its settings once, in MPI_Init, so a process has one variant; they go into the environment just before
- * (mpi_settings.h). What the library made of them is observed from outside (mpi_found.h). The timed calls are in
- * mpi_messages.h, mpi_one_sided.h, mpi_reach.h and mpi_collectives.h.
+ * (library/mpi_settings.h). What the library made of them is observed from outside (mpi_found.h). The timed calls are
+ * in mpi_messages.h, mpi_one_sided.h, mpi_reach.h and mpi_collectives.h.
  *
  * A blocking call of MPI cannot be interrupted, so *context->abort is checked only where nothing is timed; netpipe ends
  * a rank that hangs in MPI with its process.

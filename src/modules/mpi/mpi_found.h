@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "mpi_endpoint.h"
+#include "netpipe/waiting.h"
 
 #define FOUND_SOCKETS 1024 /* descriptors that are checked */
 /* Fits every socket buffer: with too small a buffer some libraries hang, and the measurement is to find that, at its
@@ -229,6 +230,16 @@ static np_status check_buffers(np_endpoint* e) {
 static const char* const found_words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
                                           "the network, not by TCP",    "a simulated network"};
 
+/* A processor that nobody else wants comes back at once, so yielding does not show from outside: the library was told
+ * to, if its family has that option, and what it was told is checked where it can be (check_settings). */
+static np_waiting waiting_of(const np_endpoint* e, double awake) {
+  /* A rank that polls its counter never sleeps, whatever the library does. */
+  if (e->sync >= SYNC_LOCK) return e->yields ? NP_WAIT_YIELD : NP_WAIT_POLL;
+  if (awake <= 0.8) return awake < 0.2 ? NP_WAIT_BLOCK : NP_WAIT_HYBRID;
+  const int told = place_of_option(e->settings.table, "yield") >= 0 && yielding(&e->settings) == 1;
+  return told ? NP_WAIT_YIELD : NP_WAIT_POLL;
+}
+
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
   const struct found* const found = &e->found;
@@ -247,8 +258,7 @@ static void describe_found(np_endpoint* e, np_emit emit, void* to) {
     const double awake = found->awake > 1 ? 1 : found->awake;
     snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
     np_emit_text(emit, to, "awake", text);
-    /* A rank that polls a counter never sleeps, whatever the library does. */
-    np_emit_text(emit, to, "wait", awake > 0.8 || e->sync >= SYNC_LOCK ? "poll" : awake < 0.2 ? "block" : "hybrid");
+    np_emit_text(emit, to, "wait", np_waiting_word(waiting_of(e, awake)));
   }
 }
 

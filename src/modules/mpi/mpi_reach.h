@@ -53,11 +53,8 @@ static np_status mpi_expose(np_endpoint* e, void* memory, size_t bytes, np_regio
   struct window* w = window_of(e, memory);
   const int made = w == NULL;
   if (made) {
-    if (e->nwindows == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows", WINDOWS);
-    w = &e->windows[e->nwindows];
-    status = make_window(e, w, bytes, memory);
+    status = add_window(e, bytes, memory, &w);
     if (status != NP_OK) return status;
-    ++e->nwindows;
   }
   const uint64_t window = (uint64_t)(w - e->windows);
   *region = (np_region){.base = memory, .bytes = bytes, .key_bytes = sizeof window};

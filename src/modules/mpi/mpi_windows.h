@@ -106,6 +106,18 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
   return outcome(e, exchange_bases(e, w), "MPI_Allgather");
 }
 
+/* As make_window, in a free place of the table: the same one on all ranks, which make and free windows in one order. */
+static np_status add_window(np_endpoint* e, uint64_t bytes, void* memory, struct window** added) {
+  int place = 0;
+  while (place < e->nwindows && e->windows[place].begun) ++place;
+  if (place == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows at a time", WINDOWS);
+  const np_status status = make_window(e, &e->windows[place], bytes, memory);
+  if (status != NP_OK) return status;
+  if (place == e->nwindows) ++e->nwindows;
+  *added = &e->windows[place];
+  return NP_OK;
+}
+
 /* Collective, like everything that frees a window. */
 static np_status end_epoch(np_endpoint* e, struct window* w) {
   if (!w->in_epoch) return NP_OK;
@@ -282,13 +294,10 @@ static np_status mpi_alloc(np_endpoint* e, size_t bytes, void** memory) {
     *memory = map_memory(bytes);
     return *memory != NULL ? NP_OK : fail(e->context, NP_NO_MEMORY, "no memory for %zu bytes", bytes);
   }
-  if (e->nwindows == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows", WINDOWS);
-  struct window* const w = &e->windows[e->nwindows];
-  const np_status status = make_window(e, w, bytes, NULL);
-  if (status != NP_OK) return status;
-  ++e->nwindows;
-  *memory = w->base;
-  return NP_OK;
+  struct window* w = NULL;
+  const np_status status = add_window(e, bytes, NULL, &w);
+  if (status == NP_OK) *memory = w->base;
+  return status;
 }
 
 static struct window* window_of(np_endpoint* e, const char* memory) {

@@ -2,6 +2,7 @@
 // null: the module that does nothing. Every operation returns at once, so what is measured is what netpipe itself adds
 // to a message: the call through the table, the pattern's loop and the clock. Every run prints it as its floor.
 #include "netpipe/module.h"
+#include "netpipe/waiting.h"
 
 struct np_endpoint {};  // no state, so one serves all
 
@@ -49,7 +50,10 @@ np_status prepare(np_endpoint*, const np_collective_plan*, np_prepared* prepared
 void release(np_endpoint*, np_prepared*) {}
 np_status barrier(np_endpoint*) { return NP_OK; }
 
-void describe(np_endpoint*, np_emit emit, void* to) { np_emit_text(emit, to, "moves", "nothing"); }
+void describe(np_endpoint*, np_emit emit, void* to) {
+  np_emit_text(emit, to, "moves", "nothing");
+  np_emit_text(emit, to, "wait", np_waiting_word(NP_WAIT_NONE));
+}
 
 constexpr np_messages kMessages = {
     .size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};

@@ -6,10 +6,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <cstdio>
-#include <memory>
-#include <new>
-
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
 #include "netpipe/module.h"
@@ -37,22 +33,13 @@ struct np_endpoint {
                                  .spin_ns = given->options[kSpin].number * 1000}) {}
 
   const np_context* context;
+  const int kind = SOCK_STREAM;
   LocalMeeting meeting;
   Wire<FileIo>& active() { return wire; }
   Wire<FileIo> wire;
 };
 
 namespace {
-
-np_status open(const np_context* context, np_endpoint** endpoint) {
-  std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
-  if (!made) return fail(context, NP_NO_MEMORY, "pipe: no memory for an endpoint");
-  if (const np_status status = made->meeting.open(context, SOCK_STREAM); status != NP_OK) return status;
-  *endpoint = made.release();
-  return NP_OK;
-}
-
-np_status address(np_endpoint* endpoint, void* data, size_t* bytes) { return endpoint->meeting.address(data, bytes); }
 
 struct Pipe {
   Fd read_end, write_end;
@@ -70,27 +57,31 @@ np_status make_pipe(const np_context* context, Pipe& made) {
 }
 
 // unix(7), SCM_RIGHTS: the two descriptors travel beside one byte.
-union Baggage {
-  char room[CMSG_SPACE(2 * sizeof(int))];
-  cmsghdr align;
-};
+struct Parcel {
+  Parcel() {
+    message.msg_iov = &beside;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+  }
+  Parcel(const Parcel&) = delete;  // it points into itself
+  Parcel& operator=(const Parcel&) = delete;
 
-np_status hand_over(const np_context* context, int socket, const int (&ends)[2]) {
-  Baggage baggage{};
+  alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
   char byte = 0;
   iovec beside = {&byte, 1};
   msghdr message{};
-  message.msg_iov = &beside;
-  message.msg_iovlen = 1;
-  message.msg_control = baggage.room;
-  message.msg_controllen = sizeof baggage.room;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+};
+
+np_status hand_over(const np_context* context, int socket, const int (&ends)[2]) {
+  Parcel parcel;
+  cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof ends);
   std::memcpy(CMSG_DATA(header), ends, sizeof ends);
   // NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): a meeting that succeeded has left a socket
-  if (sendmsg(socket, &message, MSG_NOSIGNAL) == 1) return NP_OK;
+  if (sendmsg(socket, &parcel.message, MSG_NOSIGNAL) == 1) return NP_OK;
   return fail(context, NP_PEER_LOST, "pipe: the pipes cannot be handed to rank 1: %s", std::strerror(errno));
 }
 
@@ -100,21 +91,23 @@ np_status take_over(const np_context* context, int socket, int64_t deadline_ns, 
   while (wanted.revents == 0) {
     if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what); status != NP_OK) return status;
   }
-  Baggage baggage{};
-  char byte = 0;
-  iovec beside = {&byte, 1};
-  msghdr message{};
-  message.msg_iov = &beside;
-  message.msg_iovlen = 1;
-  message.msg_control = baggage.room;
-  message.msg_controllen = sizeof baggage.room;
-  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof ends)) {
-    return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
+  Parcel parcel;
+  const ssize_t got = recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&parcel.message) : nullptr;
+  const bool brings = header != nullptr && header->cmsg_type == SCM_RIGHTS;
+  if (brings && header->cmsg_len == CMSG_LEN(sizeof ends)) {
+    std::memcpy(ends, CMSG_DATA(header), sizeof ends);
+    return NP_OK;
   }
-  std::memcpy(ends, CMSG_DATA(header), sizeof ends);
-  return NP_OK;
+  if (got == 1 && (parcel.message.msg_flags & MSG_CTRUNC) != 0) {
+    if (brings) {  // one of the two: the kernel hands over as many as there is room for
+      int came = -1;
+      std::memcpy(&came, CMSG_DATA(header), sizeof came);
+      ::close(came);
+    }
+    return fail(context, NP_FAILED, "%s: no descriptor is left for them; raise the limit (ulimit -n)", what);
+  }
+  return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
@@ -152,20 +145,15 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
-  static const np_module module = [] {
-    np_module m = wire_module<np_endpoint>();
-    m.version = kernel_version();
-    m.name = "pipe";
-    m.summary = "two pipes between two processes of one host";
-    m.below = "shm";
-    m.adds = "kernel crossing and wake-up";
-    m.options = kTable;
-    m.noptions = kOptions;
-    m.open = open;
-    m.address = address;
-    m.connect = connect;
-    m.describe = describe;
-    return m;
-  }();
+  static const np_module module = local_module<np_endpoint>({
+      .name = "pipe",
+      .summary = "two pipes between two processes of one host",
+      .below = "shm",
+      .adds = "kernel crossing and wake-up",
+      .options = kTable,
+      .noptions = kOptions,
+      .connect = connect,
+      .describe = describe,
+  });
   return &module;
 }

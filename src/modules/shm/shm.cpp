@@ -169,8 +169,9 @@ np_status probe(char* message, size_t message_bytes) {
 
 np_status open(const np_context* context, np_endpoint** endpoint) {
   std::unique_ptr<np_endpoint> e(new (std::nothrow) np_endpoint);
-  if (e == nullptr) return NP_NO_MEMORY;
-  e->peer = {context, 1 - context->rank, -1};
+  const Peer peer{context, 1 - context->rank, -1};
+  if (e == nullptr) return peer.fail(NP_NO_MEMORY, "no memory for an endpoint");
+  e->peer = peer;
   const auto size = [&](Option which) { return static_cast<std::uint64_t>(e->option(which)); };
   e->settings = {.eager = size(kEager),
                  .cma_min = size(kCmaMin),

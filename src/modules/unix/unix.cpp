@@ -2,10 +2,6 @@
 // unix: messages over one pair of AF_UNIX sockets, as a byte stream or as packets.
 #include <sys/socket.h>
 
-#include <cstdio>
-#include <memory>
-#include <new>
-
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
 #include "netpipe/module.h"
@@ -44,13 +40,13 @@ int socket_number(int fd, int name) {
 struct np_endpoint {
   explicit np_endpoint(const np_context* given)
       : context(given),
-        seqpacket(given->options[kType].number == 1),
+        kind(given->options[kType].number == 1 ? SOCK_SEQPACKET : SOCK_STREAM),
         wire(given, WireSettings{.layer = "unix",
                                  .wait = static_cast<Wait>(given->options[kWait].number),
                                  .spin_ns = given->options[kSpin].number * 1000}) {}
 
   const np_context* context;
-  bool seqpacket;
+  const int kind;
   LocalMeeting meeting;
   Wire<SocketIo>& active() { return wire; }
   Wire<SocketIo> wire;
@@ -58,17 +54,6 @@ struct np_endpoint {
 };
 
 namespace {
-
-np_status open(const np_context* context, np_endpoint** endpoint) {
-  std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
-  if (!made) return fail(context, NP_NO_MEMORY, "unix: no memory for an endpoint");
-  const int kind = made->seqpacket ? SOCK_SEQPACKET : SOCK_STREAM;
-  if (const np_status status = made->meeting.open(context, kind); status != NP_OK) return status;
-  *endpoint = made.release();
-  return NP_OK;
-}
-
-np_status address(np_endpoint* endpoint, void* data, size_t* bytes) { return endpoint->meeting.address(data, bytes); }
 
 // The kernel takes what it likes of it; describe() tells. A connected pair takes buffer sizes at any time.
 np_status set_size(const np_context* context, int fd, Option option, int name) {
@@ -83,7 +68,7 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
   if (const np_status s = endpoint->meeting.connect(addresses, bytes, joined); s != NP_OK) return s;
   if (const np_status s = set_size(context, joined.get(), kSndbuf, SO_SNDBUF); s != NP_OK) return s;
   if (const np_status s = set_size(context, joined.get(), kRcvbuf, SO_RCVBUF); s != NP_OK) return s;
-  if (endpoint->seqpacket) {
+  if (endpoint->kind == SOCK_SEQPACKET) {
     // Linux, unix_dgram_sendmsg: a packet may be 32 bytes shorter than the buffer that the kernel gave.
     const int64_t most = socket_number(joined.get(), SO_SNDBUF) - 32;
     const int64_t asked = context->options[kPacket].number;
@@ -110,7 +95,7 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   const int fd = endpoint->wire.lane(0).in;
   np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SO_SNDBUF), "bytes");
   np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SO_RCVBUF), "bytes");
-  if (endpoint->seqpacket) {
+  if (endpoint->kind == SOCK_SEQPACKET) {
     np_emit_integer(emit, to, "packet_bytes", static_cast<int64_t>(endpoint->packet_bytes), "bytes");
   }
 }
@@ -118,20 +103,15 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
-  static const np_module module = [] {
-    np_module m = wire_module<np_endpoint>();
-    m.version = kernel_version();
-    m.name = "unix";
-    m.summary = "AF_UNIX sockets between two processes of one host";
-    m.below = "pipe";
-    m.adds = "socket layer";
-    m.options = kTable;
-    m.noptions = kOptions;
-    m.open = open;
-    m.address = address;
-    m.connect = connect;
-    m.describe = describe;
-    return m;
-  }();
+  static const np_module module = local_module<np_endpoint>({
+      .name = "unix",
+      .summary = "AF_UNIX sockets between two processes of one host",
+      .below = "pipe",
+      .adds = "socket layer",
+      .options = kTable,
+      .noptions = kOptions,
+      .connect = connect,
+      .describe = describe,
+  });
   return &module;
 }

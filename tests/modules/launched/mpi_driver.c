@@ -2,7 +2,8 @@
  *
  * Drives one module of an MPI without the rest of netpipe, as a process of that MPI's launcher:
  *
- *     mpirun -n 2 mpi_driver FILE.so OPTION=VALUE,... describe | verify MAX_BYTES | flight | collectives | big BYTES
+ *     mpirun -n 2 mpi_driver FILE.so OPTION=VALUE,... describe | verify MAX_BYTES | flight | collectives | windows
+ *     mpirun -n 2 mpi_driver FILE.so OPTION=VALUE,... big BYTES
  *     mpirun -n 2 mpi_driver FILE.so OPTION=VALUE,... compare BYTES...       (built by mpicc with -DWITH_BARE)
  *
  * Without options: "-".
@@ -397,9 +398,23 @@ static void compare(uint64_t bytes, double seconds) {
 }
 #endif
 
+/* Memory that is opened and closed again and again, more often than there is room for windows at a time. */
+static void windows(void) {
+  enum { BYTES = 1 << 16, TIMES = 12 };
+  void* memory = NULL;
+  if (posix_memalign(&memory, 4096, BYTES) != 0) exit(NP_NO_MEMORY);
+  for (int i = 0; i < TIMES; ++i) {
+    np_region region;
+    check(module->one_sided->expose(endpoint, memory, BYTES, &region), "expose");
+    module->one_sided->withdraw(endpoint, &region);
+  }
+  free(memory);
+  if (ranks.rank == 0) printf("opened memory %d times\n", TIMES);
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) {
-    fprintf(stderr, "mpi_driver FILE.so OPTIONS describe|verify|flight|collectives|big|compare|table ...\n");
+    fprintf(stderr, "mpi_driver FILE.so OPTIONS describe|verify|flight|collectives|windows|big|compare|table ...\n");
     return NP_USAGE;
   }
   void* const library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -452,6 +467,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[3], "verify") == 0) verify((uint64_t)parse_number(argv[4]));
   if (strcmp(argv[3], "flight") == 0) flight();
   if (strcmp(argv[3], "collectives") == 0) collectives();
+  if (strcmp(argv[3], "windows") == 0) windows();
   if (strcmp(argv[3], "big") == 0) big((uint64_t)parse_number(argv[4]));
 #ifdef WITH_BARE
   const char* const seconds = getenv("SECONDS_A_SIZE");

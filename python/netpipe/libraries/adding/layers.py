@@ -144,8 +144,8 @@ def sources(layer: Layer, families: Sequence[Family]) -> list[Path]:
     """What a module is built from; the file to compile comes first. Raises Failure (3)."""
     if not (layer.folder / layer.source).is_file():
         raise Failure(UNAVAILABLE, f"{layer.folder / layer.source} does not exist; install netpipe again")
-    found = [layer.folder / layer.source, *sorted(layer.folder.glob("*.h"))]
-    found += [includes(layer)[-1] / "netpipe" / "module.h"]
+    found = [layer.folder / layer.source, *sorted(layer.folder.rglob("*.h"))]
+    found += sorted((includes(layer)[-1] / "netpipe").glob("*.h"))
     for family in families:
         found += [family.header] if family.header else []
         found += [family.folder / name for name in family.sources]

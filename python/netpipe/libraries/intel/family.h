@@ -2,7 +2,7 @@
  *
  * Intel MPI 2021: I_MPI_ variables, over its own shared memory and libfabric.
  */
-#include "mpi_settings.h"
+#include "library/mpi_settings.h"
 
 static int intel_identify(struct library* l, const char* text) {
   return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");

@@ -3,7 +3,7 @@
  * LAM/MPI 7.1: SSI parameters in the environment. An MPI-2 without MPI_Get_library_version: its header says its
  * version.
  */
-#include "mpi_settings.h"
+#include "library/mpi_settings.h"
 
 #define SSI "LAM_MPI_SSI_"
 

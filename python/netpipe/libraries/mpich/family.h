@@ -2,7 +2,7 @@
  *
  * MPICH 4 and 5: control variables in the environment, over UCX or libfabric, whichever it was built with.
  */
-#include "mpi_settings.h"
+#include "library/mpi_settings.h"
 
 #define CVAR "MPIR_CVAR_"
 enum { MPICH_UCX = 1, MPICH_OFI = 2 }; /* built_with */

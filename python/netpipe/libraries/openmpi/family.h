@@ -2,7 +2,7 @@
  *
  * Open MPI 4 and 5: MCA parameters in the environment, and UCX and libfabric below it.
  */
-#include "mpi_settings.h"
+#include "library/mpi_settings.h"
 
 #define MCA "OMPI_MCA_"
 

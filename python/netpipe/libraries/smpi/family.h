@@ -2,7 +2,7 @@
  *
  * SMPI, the MPI of SimGrid. It has no settings of its own: the platform file describes the machine.
  */
-#include "mpi_settings.h"
+#include "library/mpi_settings.h"
 
 static int smpi_identify(struct library* l, const char* text) {
   return version_behind(l, text, "SMPI Version ", "SimGrid");

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank of tcp keeps: connections, by the size of the messages that they carry, and who the other rank is.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kit/fd_connect.h"
+#include "kit/fd_io.h"
+#include "tcp_options.h"
+
+namespace netpipe::tcp {
+
+// Messages below this size fit any window, so they need no connections of their own.
+inline constexpr int kSmallBits = 12;
+inline constexpr size_t kSizeClasses = 24;
+
+inline size_t size_class(size_t bytes) {
+  const size_t above = (std::max<size_t>(bytes, 1) - 1) >> kSmallBits;
+  return std::min<size_t>(static_cast<size_t>(std::bit_width(above)), kSizeClasses - 1);
+}
+
+// What TCP_INFO counts over the life of a connection, summed over connections.
+struct Totals {
+  uint64_t retransmits = 0, segments_out = 0, segments_in = 0, delivered = 0, bytes_sent = 0, bytes_received = 0;
+  uint64_t rwnd_limited_us = 0, sndbuf_limited_us = 0;
+};
+
+}  // namespace netpipe::tcp
+
+struct np_endpoint {
+  using Wire = netpipe::fd_io::Wire<netpipe::fd_io::SocketIo>;
+
+  explicit np_endpoint(const np_context* given)
+      : context(given), quickack(given->options[netpipe::tcp::kQuickack].number != 0) {}
+
+  [[nodiscard]] Wire& active() const { return *wire; }
+
+  const np_context* context;
+  bool quickack;
+  // By class of size, made when the first message of a class is announced; and the one in use.
+  std::array<std::unique_ptr<Wire>, netpipe::tcp::kSizeClasses> wires;
+  Wire* wire = nullptr;
+  netpipe::fd_io::Fd listener;  // rank 1
+  sockaddr_storage at{};        // where rank 1 listens
+  socklen_t at_bytes = 0;
+  std::string place;  // the same for people: "127.0.0.1 port 40001"
+  netpipe::fd_io::Hello hello;
+  uint32_t generation = 0;      // counts the times that the lanes were connected
+  netpipe::tcp::Totals closed;  // what the connections have counted that are closed by now
+};

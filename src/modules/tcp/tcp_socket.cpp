@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tcp_socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "tcp_address.h"
+#include "tcp_options.h"
+
+namespace netpipe::tcp {
+
+namespace {
+
+using namespace netpipe::fd_io;
+
+np_status set_option(const np_context* context, int fd, Option option, int level, int name) {
+  const int value = static_cast<int>(context->options[option].number);
+  if (setsockopt(fd, level, name, &value, sizeof value) == 0) return NP_OK;
+  const int error = errno;
+  return fail(context, error == EINVAL ? NP_USAGE : NP_UNAVAILABLE, "tcp: %s=%s: %s%s", kTable[option].name,
+              context->options[option].text, std::strerror(error), error == EPERM ? "; it needs CAP_NET_ADMIN" : "");
+}
+
+np_status set_congestion(const np_context* context, int fd) {
+  const std::string name = context->options[kCongestion].text;
+  if (name.empty() ||
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0)
+    return NP_OK;
+  const int error = errno;
+  std::string known;
+  std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), known);
+  return fail(context, NP_UNAVAILABLE, "tcp: congestion=%s: %s; this kernel has: %s", name.c_str(),
+              std::strerror(error), known.c_str());
+}
+
+}  // namespace
+
+np_status make_socket(const np_context* context, int family, Fd& made) {
+  const np_value* options = context->options;
+  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!fd) {
+    const int version = family == AF_INET ? 4 : 6;
+    return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", version, std::strerror(errno));
+  }
+  const struct {
+    Option option;
+    int level, name;
+  } numbers[] = {{kSndbuf, SOL_SOCKET, SO_SNDBUF},
+                 {kRcvbuf, SOL_SOCKET, SO_RCVBUF},
+                 {kMss, IPPROTO_TCP, TCP_MAXSEG},
+                 {kBusyPoll, SOL_SOCKET, SO_BUSY_POLL},
+                 {kNodelay, IPPROTO_TCP, TCP_NODELAY}};
+  for (const auto& number : numbers) {
+    if (options[number.option].number == 0) continue;
+    if (const np_status s = set_option(context, fd.get(), number.option, number.level, number.name); s != NP_OK)
+      return s;
+  }
+  if (const np_status s = set_congestion(context, fd.get()); s != NP_OK) return s;
+  made = std::move(fd);
+  return NP_OK;
+}
+
+np_status listen_at(const np_context* context, Fd& listener, sockaddr_storage& at, socklen_t& at_bytes) {
+  const uint16_t port = htons(static_cast<uint16_t>(context->options[kPort].number));
+  (at.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&at)->sin_port
+                           : reinterpret_cast<sockaddr_in6*>(&at)->sin6_port) = port;
+  if (const np_status s = make_socket(context, at.ss_family, listener); s != NP_OK) return s;
+  const int fd = listener.get();
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections in TIME_WAIT do not block a chosen port
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&at), at_bytes) != 0 || ::listen(fd, 2 * kMaxLanes) != 0) {
+    const int error = errno;
+    return fail(context, error == EADDRINUSE || error == EACCES ? NP_UNAVAILABLE : NP_FAILED,
+                "tcp: cannot listen at %s: %s%s", place_of(at, at_bytes).c_str(), std::strerror(error),
+                error == EADDRINUSE ? "; give another port, or 0 for a free one" : "");
+  }
+  set_blocking(fd, false);
+  at_bytes = sizeof at;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&at), &at_bytes);
+  return NP_OK;
+}
+
+}  // namespace netpipe::tcp
