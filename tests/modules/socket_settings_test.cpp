@@ -98,7 +98,7 @@ TEST(Tcp, WhatCannotBeIsRefusedOnBothRanksBeforeAnyoneWaits) {
   for (const int rank : {0, 1}) {
     EXPECT_EQ("", refusal("tcp:congestion=nosuch", rank, NP_UNAVAILABLE, "this kernel has: "));
     EXPECT_EQ("", refusal("tcp:mss=1", rank, NP_USAGE, "mss=1"));
-    EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no numeric IP address", "localhost"));
+    EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "not a numeric IP address", "localhost"));
     EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no rank can connect to", "0.0.0.0"));
     EXPECT_EQ("", refusal("tcp", rank, NP_USAGE, "no rank can connect to", "::"));
     EXPECT_EQ("",
