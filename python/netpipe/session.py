@@ -40,13 +40,13 @@ import msgspec
 from netpipe import launch, native, version
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
-from netpipe.launch.hosts import own_address
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import expand
 from netpipe.launch.measure import Measurement, Progress, Watch
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
+from netpipe.libraries.starting.hosts import own_address
 from netpipe.records import End, Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now

@@ -20,8 +20,8 @@ import pytest
 from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
 from mpi import SIX, Mpis, mpis  # noqa: F401
 
-from netpipe.launch.description import read
-from netpipe.launch.processes import all_with
+from netpipe.libraries.starting.description import read
+from netpipe.libraries.starting.processes import all_with
 
 pytestmark = pytest.mark.deep
 

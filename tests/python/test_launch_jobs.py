@@ -18,13 +18,13 @@ import pytest
 from netpipe import libraries
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch import jobs
-from netpipe.launch.condense import LONGEST, condense
-from netpipe.launch.description import Description, find, launched, read
 from netpipe.launch.events import Launch
-from netpipe.launch.hosts import Host, Hosts, joined, own_address, parse
 from netpipe.launch.jobs import Jobs, Launchers, Settings, settings
-from netpipe.launch.processes import all_with
 from netpipe.libraries import Command, Job, Launcher
+from netpipe.libraries.starting.condense import LONGEST, condense
+from netpipe.libraries.starting.description import Description, find, launched, read
+from netpipe.libraries.starting.hosts import Host, Hosts, joined, own_address, parse
+from netpipe.libraries.starting.processes import all_with
 
 VARIABLES = {"NETPIPE_JOIN": "127.0.0.1:7", "NETPIPE_JOB": "0", "NETPIPE_JOIN_SECRET": "5ec4e7"}
 TWO_HOSTS = (Host("a", 2), Host("b", 2))

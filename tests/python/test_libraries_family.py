@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from netpipe.launch.description import Description
 from netpipe.libraries import can_start, families, family_of, launchers
 from netpipe.libraries.adding import layers
+from netpipe.libraries.starting.description import Description
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "add-a-family.md").read_text()

@@ -139,7 +139,7 @@ def test_its_description_is_what_the_worker_and_the_launcher_read(
     assert f"compiler {mpicc}" in lines
     assert "family intel" in lines
     assert "library Intel MPI 2021.19.0" in lines
-    from netpipe.launch import description
+    from netpipe.libraries.starting import description
 
     read = description.read(modules / "mpi@impi.module")
     assert (read.family, read.launched_by, read.launcher.name) == ("intel", "intel", "mpiexec.hydra")

@@ -48,8 +48,6 @@ PYTHON_ROOMS: dict[str, set[str]] = {
 PYTHON_DEBTS = {
     "netpipe.launch.measure -> netpipe.records": "moves to session.py",
     "netpipe.launch.measure -> netpipe.run_file": "moves to session.py",
-    # A whole room at once: the description of a library, and hosts, belong to libraries or below both.
-    "libraries -> launch": "the description of an added library and the list of hosts lie in launch",
     "netpipe.render.terminal.live -> netpipe.launch.events": "the live table is to be told, not to ask",
     "netpipe.render.terminal.live -> netpipe.launch.measure": "as above",
 }

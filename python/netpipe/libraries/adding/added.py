@@ -17,10 +17,10 @@ from typing import Any
 
 from netpipe import native
 from netpipe.failure import FAILED, USAGE, Failure
-from netpipe.launch import description
 from netpipe.libraries import Family, families
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.layers import SEPARATOR
+from netpipe.libraries.starting import description
 
 ENDING = ".module"
 
