@@ -38,15 +38,16 @@ from typing import Any
 import msgspec
 
 from netpipe import launch, native, version
+from netpipe.events import Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import expand
-from netpipe.launch.measure import Measurement, Progress, Watch
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import own_address
+from netpipe.measurement import Measurement, Watch
 from netpipe.records import End, Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from netpipe.launch.events import Launch
+from netpipe.events import Launch
 from netpipe.launch.jobs import Jobs, Launchers, settings
 from netpipe.libraries.starting.description import read
 from netpipe.libraries.starting.hosts import parse

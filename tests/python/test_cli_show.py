@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 from synthetic import point
 
-from netpipe.launch.events import Pass, Ready
-from netpipe.launch.measure import Progress
+from netpipe.events import Pass, Progress, Ready
 from netpipe.reading import Reading
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable

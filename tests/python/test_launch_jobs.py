@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from netpipe import libraries
+from netpipe.events import Launch
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch import jobs
-from netpipe.launch.events import Launch
 from netpipe.launch.jobs import Jobs, Launchers, Settings, settings
 from netpipe.libraries import Command, Job, Launcher
 from netpipe.libraries.starting.condense import LONGEST, condense

@@ -31,26 +31,24 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "units": set(),  # numbers as people read them
     "netpipe": {"records"},  # netpipe/__init__.py: what a notebook imports
     "native": {"failure"},
+    "events": {"records"},  # what a worker says while it measures
     "run_file": {"records", "failure"},
     "reading": {"records"},
     "findings": {"reading", "records", "units"},
     "tuning": {"reading", "records"},
     "prediction": {"reading", "records"},
-    "render": {"findings", "tuning", "prediction", "reading", "records", "units", "failure"},
+    "render": {"findings", "tuning", "prediction", "reading", "records", "events", "units", "failure"},
     "libraries": {"native", "failure"},
-    "launch": {"libraries", "native", "failure"},
-    "session": {"launch", "libraries", "native", "records", "run_file", "failure", "netpipe"},
+    "launch": {"libraries", "native", "events", "failure"},
+    "measurement": {"launch", "records", "events", "run_file", "failure"},
+    "session": {"measurement", "launch", "libraries", "native", "records", "events", "run_file", "failure",
+                "netpipe"},
     "cli": {"session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction", "reading",
-            "records", "run_file", "failure", "netpipe", "units"},
+            "records", "events", "run_file", "failure", "netpipe", "units"},
     "__main__": {"cli"},
 }
 
-PYTHON_DEBTS = {
-    "netpipe.launch.measure -> netpipe.records": "moves to session.py",
-    "netpipe.launch.measure -> netpipe.run_file": "moves to session.py",
-    "netpipe.render.terminal.live -> netpipe.launch.events": "the live table is to be told, not to ask",
-    "netpipe.render.terminal.live -> netpipe.launch.measure": "as above",
-}
+PYTHON_DEBTS: dict[str, str] = {}
 PYTHON_CIRCLES: dict[str, str] = {}
 # fmt: on
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 
 from netpipe import native
+from netpipe.events import Launch
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
-from netpipe.launch.events import Launch
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find

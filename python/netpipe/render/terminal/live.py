@@ -13,13 +13,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
-from netpipe.launch.events import Pass, Ready
+from netpipe.events import Pass, Progress, Ready
 from netpipe.units import counted, percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from netpipe.launch.measure import Progress
     from netpipe.records import AnyRecord, Plan, Point
     from netpipe.render.terminal.summary import Rows
 
