@@ -17,7 +17,7 @@ A layer between two hosts is never compared with one inside a host: that would b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
@@ -25,7 +25,7 @@ from netpipe.reading.layers import stack as recorded_stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from netpipe.reading.curves import Groups
     from netpipe.records import Point, Run, Variant
@@ -86,6 +86,15 @@ class _Layer:
     adds: str | None
     wait: str | None
     hosts: frozenset[str | None]
+
+
+class _Pair(NamedTuple):
+    """The points of a layer and of the one below it at one size in one launch, and their times."""
+
+    upper: Point
+    lower: Point
+    time: Estimate
+    time_below: Estimate
 
 
 def losses(
@@ -185,16 +194,17 @@ def _loss(
 ) -> Loss:
     upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
     sizes, other_state = [], 0
-    by_launch: dict[int, list[tuple[Point, Point]]] = {}
+    by_launch: dict[int, list[_Pair]] = {}
     for size in sorted(upper.keys() & lower.keys()):
         matching = {point.launch: point for point in lower[size]}
         both = [(point, matching[point.launch]) for point in upper[size] if point.launch in matching]
-        pairs = [(a, b) for a, b in both if a.state == b.state and time_of(a).low > 0 and time_of(b).low > 0]
+        timed = [_Pair(a, b, time_of(a), time_of(b)) for a, b in both if a.state == b.state]
+        pairs = [pair for pair in timed if pair.time.low > 0 and pair.time_below.low > 0]
         other_state += any(a.state != b.state for a, b in both) and not pairs
         if pairs:
             sizes.append(_size_loss(pairs))
         for pair in pairs:
-            by_launch.setdefault(pair[0].launch, []).append(pair)
+            by_launch.setdefault(pair.upper.launch, []).append(pair)
     small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
     return Loss(
         variant=layer.variant,
@@ -210,26 +220,28 @@ def _loss(
     )
 
 
-def _size_loss(pairs: Sequence[tuple[Point, Point]]) -> SizeLoss:
+def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
     return SizeLoss(
-        size_bytes=pairs[0][0].size_bytes,
-        times=across([ratio(time_of(a), time_of(b)) for a, b in pairs]),
-        added_ns=across([difference(time_of(a), time_of(b)) for a, b in pairs]),
-        converged=all_converged(point for pair in pairs for point in pair),
+        size_bytes=pairs[0].upper.size_bytes,
+        times=across([ratio(pair.time, pair.time_below) for pair in pairs]),
+        added_ns=across([difference(pair.time, pair.time_below) for pair in pairs]),
+        converged=all_converged(point for pair in pairs for point in (pair.upper, pair.lower)),
     )
 
 
-def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | None:
+def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
     """Over the sizes that both have. The sizes named are those of the first launch."""
     kept, sizes = [], []
     for pairs in launches:
-        tops = [_fastest([pair[side] for pair in pairs]) for side in (0, 1)]
-        rates = [rate_of(top) for top in tops if top is not None]
-        if len(rates) == 2 and rates[0] is not None and rates[1] is not None:
-            kept.append(ratio(rates[0], rates[1]))
-            sizes.append([top.size_bytes for top in tops if top is not None])
-    return PeakLoss(across(kept), sizes[0][0], sizes[0][1]) if kept else None
+        upper = _fastest((pair.upper, pair.time) for pair in pairs)
+        lower = _fastest((pair.lower, pair.time_below) for pair in pairs)
+        if upper is not None and lower is not None:
+            kept.append(ratio(upper[0], lower[0]))
+            sizes.append((upper[1], lower[1]))
+    return PeakLoss(across(kept), *sizes[0]) if kept else None
 
 
-def _fastest(points: Sequence[Point]) -> Point | None:
-    return fastest((rate, point) for point in points if (rate := rate_of(point)) is not None)
+def _fastest(timed: Iterable[tuple[Point, Estimate]]) -> tuple[Estimate, int] | None:
+    """The best rate, and the size at which it was reached."""
+    rated = ((rate, point) for point, time in timed if (rate := rate_of(point, time)) is not None)
+    return fastest((rate, (rate, point.size_bytes)) for rate, point in rated)
