@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._choices import complete_measured
 from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
+from netpipe.cli._options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -24,20 +24,8 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(FORMATS), help="[default: the ending of --output, or csv]"
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
-@click.option(
-    "--variant",
-    multiple=True,
-    metavar="VARIANT",
-    shell_complete=complete_measured("variant"),
-    help="Only this variant; may be repeated.",
-)
-@click.option(
-    "--pattern",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_measured("pattern"),
-    help="Only this pattern; may be repeated.",
-)
+@variant_option
+@pattern_option
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
 @click.option(
     "--table",
@@ -51,8 +39,8 @@ def command(
     run: str,
     form: str | None,
     output: str | None,
-    variant: tuple[str, ...],
-    pattern: tuple[str, ...],
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
     launch: int | None,
     which: str,
 ) -> None:
@@ -65,7 +53,7 @@ def command(
     from netpipe.render.export import npout, table
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
-    points = choose(Run.read(run), variant, pattern, launch)
+    points = choose(Run.read(run), variants, patterns, launch)
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
@@ -91,8 +79,6 @@ def command(
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
-    from netpipe.cli.show import matching
-
     pairs = [(point.variant, point.pattern) for point in run.points]
     variants, patterns = matching(variants, patterns, pairs)
     points = [

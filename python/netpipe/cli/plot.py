@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._choices import complete_measured
+from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
@@ -23,7 +23,7 @@ FORMATS = (
 
 
 @click.command
-@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "--figure",
     metavar="NAME",
@@ -45,22 +45,8 @@ FORMATS = (
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"
 )
-@click.option(
-    "--variant",
-    "variants",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=complete_measured("variant"),
-    help="Only this variant; repeat for more.",
-)
-@click.option(
-    "--pattern",
-    "patterns",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=complete_measured("pattern"),
-    help="Only this pattern; repeat for more.",
-)
+@variant_option
+@pattern_option
 @click.option(
     "--size", "sizes", metavar="BYTES", multiple=True, help="Only this message size, as 64k; repeat for more."
 )
@@ -96,7 +82,6 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
-    from netpipe.cli.show import matching
     from netpipe.reading import Reading
     from netpipe.render.drawing.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw

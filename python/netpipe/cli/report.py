@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from netpipe.cli._options import runs_argument
+
 
 @click.command
-@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "-o",
     "--output",
