@@ -213,7 +213,6 @@ SOURCES = {".py", ".c", ".cpp", ".h", ".js", ".css", ".j2", ".sh"}
 
 LARGE_FILES = {
     "src/modules/tcp/tcp.cpp": "connections by size come apart from the options with the next transport",
-    "tests/python/test_modules_command.py": "comes apart with the libraries",
 }
 LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure, 900 lines in all",
