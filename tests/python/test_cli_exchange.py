@@ -274,6 +274,8 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("export", "--launch", "3"), "the run has no points of launch 3"),
         (("export", "gone.jsonl"), "gone.jsonl: No such file or directory"),
         (("import", "gone.out"), "gone.out: No such file or directory"),
+        (("import", "gone.csv"), "gone.csv: No such file or directory"),
+        (("import", "gone.parquet"), "gone.parquet: No such file or directory"),
         (("import", "wrong.csv"), "wrong.csv: row 1 is no point: object missing required field"),
         (("import", "wrong.json"), "wrong.json: it is no list of objects"),
         (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; give its --format"),

@@ -139,7 +139,7 @@ def call(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f" {error.filename}:" if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        say(f"{where.strip()} {error.strerror}".strip() + ("; free some space" if full else ""))
+        say(f"{where.strip()} {error.strerror or error}".strip() + ("; free some space" if full else ""))
         return FAILED if full or not error.filename else USAGE
     except ValueError as error:
         from netpipe.records import NotARun

@@ -71,9 +71,10 @@ def read(path: Path, form: str) -> Iterator[Point]:
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
+    whole = path.read_bytes()  # polars would not say in an OSError which file it is
     if form == "json":
         try:
-            rows = json.loads(path.read_bytes())
+            rows = json.loads(whole)
         except ValueError as error:
             raise NotATable(f"it is no JSON: {error}") from None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -85,14 +86,14 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
         # All of the file decides on the types: a column may begin with a thousand empty fields.
         if form == "csv":
             text = polars.col(polars.String)
-            table = polars.read_csv(path, infer_schema_length=None).with_columns(
+            table = polars.read_csv(whole, infer_schema_length=None).with_columns(
                 polars.when(text.str.contains(rf"^'{FORMULA[1:]}"))
                 .then(text.str.slice(1))
                 .otherwise(text)
                 .name.keep()
             )
         else:
-            table = polars.read_parquet(path)
+            table = polars.read_parquet(whole)
     except polars.exceptions.PolarsError as error:
         raise NotATable(str(error).splitlines()[0]) from None
     return table.iter_rows(named=True)
