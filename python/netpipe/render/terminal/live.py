@@ -250,7 +250,7 @@ class LiveTable:
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = change_sentence(seen.changes[-1])
+        text = change_sentence(seen.changes[-1], seen.tolerances)
         return [Text(text, style="yellow", no_wrap=True, overflow="ellipsis")]
 
     def _bar(self, progress: Progress) -> list[RenderableType]:
