@@ -48,7 +48,7 @@ from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import own_address
 from netpipe.measurement import Measurement, Watch
-from netpipe.records import End, Header, Run
+from netpipe.records import SCHEMA, End, Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now
 
@@ -290,7 +290,7 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
 
 def _header(argv: Sequence[str]) -> Header:
     return Header(
-        schema=1,
+        schema=SCHEMA,
         run=uuid.uuid4().hex,
         netpipe=version(),
         started=now(),

@@ -282,6 +282,18 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),
+        (
+            ("import", "wrong.csv", "--variant", "tcp"),
+            "--variant is for an np.out; csv names its curves itself",
+        ),
+        (("import", "wrong.json", "--pattern", "stream"), "--pattern is for an np.out"),
+        (("export", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (("plot", "--format", "svg", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (("report", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (
+            ("run", "tcp", "-o", "new.jsonl", "--report", "run.jsonl"),
+            "run.jsonl is a run and is not overwritten",
+        ),
     ],
 )
 def test_what_cannot_be_is_a_sentence(
@@ -292,12 +304,20 @@ def test_what_cannot_be_is_a_sentence(
     Path("wrong.out").write_text("1 2\n")
     Path("empty.out").write_text("")
     Path("run.parquet").write_text("PAR?")
-    before = sorted(Path().iterdir())
+    before = {path: path.read_bytes() for path in Path().iterdir()}
     said = netpipe(*arguments)
     assert said.code == 2
     assert says in said.err
     assert said.err.count("\n") == 1
-    assert sorted(Path().iterdir()) == before
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_a_report_does_not_take_the_place_of_the_run_that_it_is_about(netpipe: Netpipe) -> None:
+    small = ("--sizes", "8", "--budget", "0.1")
+    said = netpipe("run", "tcp", *small, "-q", "--report", "run.jsonl")
+    sentence = "run.jsonl is a run and is not overwritten; choose another name"
+    assert (said.code, said.err) == (2, f"netpipe: {sentence}\n")
+    assert Run.read("run.jsonl").points
 
 
 def test_import_replaces_no_other_file(netpipe: Netpipe, run: Run) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from synthetic import point
 
 from netpipe.events import Pass, Progress, Ready
+from netpipe.failure import Failure
 from netpipe.reading import Reading
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
@@ -294,6 +295,8 @@ def test_a_bare_name_stands_for_all_its_settings() -> None:
         ("tcp", "mpi@a:transport=shm"),  # a name that is there stands for itself
         ("overlap:computes=one",),
     )
+    with pytest.raises(Failure, match=r"the run has no points of pattern 'zz'; it has pingpong$"):
+        matching((), ("zz",), [("tcp", "pingpong"), ("null", "")])  # one was opened and has no points
 
 
 @pytest.mark.parametrize("command", ["show", "plot", "export"])

@@ -44,15 +44,16 @@ module_option = click.option(
 def matching(
     variants: tuple[str, ...], patterns: tuple[str, ...], there: Iterable[tuple[str, str]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names as the run has them. `there` is (variant, pattern) of what it has. A name that is not there stands for
-    all that begin with it and go on with settings: `tcp` for tcp:wait=poll, `mpi` for mpi@openmpi, `overlap` for
-    overlap:computes=one. Raises Failure (2) for a name without a match.
+    """The names as the run has them. `there` is (variant, pattern) of what it has; the pattern of a variant without
+    points is "". A name that is not there stands for all that begin with it and go on with settings: `tcp` for
+    tcp:wait=poll, `mpi` for mpi@openmpi, `overlap` for overlap:computes=one. Raises Failure (2) for a name without a
+    match.
     """
     pairs = list(there)
     found = []
     for what, asked, known in (
         ("variant", variants, list(dict.fromkeys(variant for variant, _ in pairs))),
-        ("pattern", patterns, list(dict.fromkeys(pattern for _, pattern in pairs))),
+        ("pattern", patterns, list(dict.fromkeys(pattern for _, pattern in pairs if pattern))),
     ):
         full: list[str] = []
         for name in asked:

@@ -51,9 +51,12 @@ def command(
     """
     from netpipe.records import Run
     from netpipe.render.export import npout, table
+    from netpipe.run_file import refuse_run
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
     points = choose(Run.read(run), variants, patterns, launch)
+    if output is not None:
+        refuse_run(Path(output))
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"

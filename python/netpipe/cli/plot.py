@@ -86,6 +86,7 @@ def command(
     from netpipe.render.drawing.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.render.drawing.scope import Scope
+    from netpipe.run_file import refuse_run
 
     readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
     log = None if scale == "auto" else scale == "log"
@@ -108,6 +109,7 @@ def command(
             raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
     format_name = file_format or _format_of(output)
     target = output or Path(f"{figure}.{format_name}")
+    refuse_run(target)
     try:
         draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
     except NothingToDraw as why:

@@ -64,8 +64,12 @@ def command(**given: Any) -> int:
 
     The run file gets the records as they are measured: an interrupted run is a valid shorter one.
     """
+    from netpipe.run_file import refuse_run
     from netpipe.session import Session
 
+    report = Path(given["report"]) if given["report"] else None
+    if report is not None:
+        refuse_run(report)  # also made sure of before it is written: it may be this run
     preset = dict(PRESETS[given["preset"]])
     if given.get("sizes"):
         preset.pop("schedule", None)
@@ -84,8 +88,9 @@ def command(**given: Any) -> int:
         )
     if not given["quiet"]:
         _measuring.print_result(result, given, points_text(result))
-    if given["report"]:
-        make_report(result, Path(given["report"]), given["quiet"])
+    if report is not None:
+        refuse_run(report)
+        make_report(result, report, given["quiet"])
     return result.exit_code
 
 
