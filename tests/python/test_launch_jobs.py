@@ -254,6 +254,11 @@ def test_descriptions_are_found_where_the_worker_says_or_in_the_folders(
         place.mkdir(parents=True)
         (place / "mpi@mine.module").write_text(TEXT.replace("5.0.11", place.parts[-4]))
         assert find("mpi@mine").version == f"Open MPI {place.parts[-4]}"
+    monkeypatch.setattr(
+        "netpipe.native.keys", lambda: {"module_directories": [{"path": "/x", "kind": "user"}]}
+    )
+    with pytest.raises(Failure, match="there is no description of mpi@mine"):
+        find("mpi@mine")  # the worker does not look where it is
     listing = {"modules": [{"name": "tcp"}, {"name": "mpi@mine", "launched": True, "description": "/x"}]}
     assert list(launched(listing)) == ["mpi@mine"]
 
