@@ -127,6 +127,36 @@ def test_where_none_waits_alike_it_is_the_plain_one_and_that_is_said() -> None:
     assert got.waits == ("poll", "block")
 
 
+def test_a_library_waits_as_its_module_found_out_and_none_is_no_way_of_waiting() -> None:
+    """It has no option of that name; the record of its first rank says how it waits."""
+    for found, below, waits in (
+        ("poll", "tcp:wait=poll", None),
+        ("block", "tcp", None),
+        ("hybrid", "tcp", ("hybrid", "block")),
+        ("none", "tcp", None),
+    ):
+        made = run(
+            [("tcp", None, "block"), ("tcp:wait=poll", None, "poll"), ("mpi", "tcp", None)],
+            [point(name, 8, 100) for name in ("tcp", "tcp:wait=poll", "mpi")],
+        )
+        for opened in made.variants:
+            opened.ranks = [Rank(rank=rank, host="a") for rank in (0, 1)]
+        made.variants[-1].ranks[0].settings["wait"] = found
+        got = only(losses(made))
+        assert (got.below, got.waits) == (below, waits), found
+
+
+def test_times_that_are_not_above_0_have_no_ratio() -> None:
+    """The error of two clocks makes a time under load negative."""
+    for upper, lower in ((-5.0, 100.0), (100.0, -5.0), (0.0, 100.0), (100.0, 0.0)):
+        points = [point("unix", 8, 100), point("tcp", 8, 100)]
+        for one, time_ns in zip(points, (lower, upper), strict=True):
+            one.median_ns = one.low_ns = one.high_ns = time_ns
+        made = run([("unix", None, None), ("tcp", "unix", None)], points)
+        got = only(losses(made))
+        assert (got.sizes, got.small, got.peak, got.other_state_sizes) == ((), None, None, 0)
+
+
 def test_points_in_different_states_of_the_machine_are_not_compared() -> None:
     points = [
         point("unix", 8, 500),
@@ -172,6 +202,19 @@ def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
     # The nanoseconds do differ between launches: 500, 1000, 500.
     assert size.added_ns.value == pytest.approx(500)
     assert size.added_ns.high > 1000
+
+
+def test_a_size_that_one_launch_compares_is_not_counted_as_left_out() -> None:
+    made = run(
+        [("unix", None, None), ("tcp", "unix", None)],
+        [
+            *(point("unix", 8, 100, launch=launch) for launch in (0, 1)),
+            *(point("tcp", 8, 200, launch=launch, state=launch) for launch in (0, 1)),
+        ],
+    )
+    got = only(losses(made))
+    assert [size.times.value for size in got.sizes] == [2]
+    assert got.other_state_sizes == 0
 
 
 def test_a_size_with_one_loose_point_is_not_settled() -> None:
