@@ -287,6 +287,8 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
             "--variant is for an np.out; csv names its curves itself",
         ),
         (("import", "wrong.json", "--pattern", "stream"), "--pattern is for an np.out"),
+        (("export", "-o", "gone/points.parquet"), "gone/points.parquet: No such file or directory"),
+        (("export", "-o", "gone/points.csv"), "gone/points.csv: No such file or directory"),
         (("export", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
         (("plot", "--format", "svg", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
         (("report", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),

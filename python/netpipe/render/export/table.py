@@ -44,7 +44,8 @@ def write(points: Iterable[Point], form: str, path: Path, table: str = "points")
     if form == "csv":
         path.write_text(_plain(whole).write_csv())
     else:
-        whole.write_parquet(path)
+        with path.open("wb") as file:  # polars would not say in an OSError which file it is
+            whole.write_parquet(file)
 
 
 def _plain(whole: polars.DataFrame) -> polars.DataFrame:
@@ -71,7 +72,7 @@ def read(path: Path, form: str) -> Iterator[Point]:
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
-    whole = path.read_bytes()  # polars would not say in an OSError which file it is
+    whole = path.read_bytes()  # not polars, as in `write`
     if form == "json":
         try:
             rows = json.loads(whole)
