@@ -119,7 +119,7 @@ def test_npout_of_netpipe_5_comes_back(curve: list[Point]) -> None:
 def test_a_table_comes_back(form: str, some: list[Point]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points"
-        table.write(some, form, path)
+        path.write_bytes(table.write(some, form))
         back = list(table.read(path, form))
     if form == "csv":  # has no room for them
         for point in some:
@@ -149,7 +149,7 @@ def test_measures_are_columns_with_their_unit(tmp_path: Path) -> None:
         ],
     )
     without = Point(variant="tcp", pattern="pingpong", size_bytes=8, median_ns=2.0)
-    table.write([without, with_measures], "csv", tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_bytes(table.write([without, with_measures], "csv"))
     rows = polars.read_csv(tmp_path / "p.csv")
     assert rows["measure_overlap_ns"].to_list() == [None, 5.0]
     assert rows["measure_overlap_ns_low"].to_list() == [None, 4.0]
@@ -175,7 +175,7 @@ def test_a_csv_of_an_older_version_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "\t=1", "tcp"])
 def test_a_text_is_no_formula_for_a_spreadsheet(name: str, tmp_path: Path) -> None:
     made = Point(variant=name, pattern="pingpong", size_bytes=8, median_ns=-1.0)
-    table.write([made], "csv", tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_bytes(table.write([made], "csv"))
     (row,) = csv.DictReader((tmp_path / "p.csv").open())
     assert row["variant"][0] not in "=+-@\t"
     assert row["median_ns"] == "-1.0", "a number stays a number"
@@ -312,6 +312,12 @@ def test_what_cannot_be_is_a_sentence(
     assert says in said.err
     assert said.err.count("\n") == 1
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("form", table.FORMATS)
+def test_a_full_disk_is_a_sentence(netpipe: Netpipe, run: Run, form: str) -> None:
+    said = netpipe("export", "-o", "/dev/full", "--format", form)
+    assert (said.code, said.err) == (4, "netpipe: No space left on device; free some space\n")
 
 
 def test_a_report_does_not_take_the_place_of_the_run_that_it_is_about(netpipe: Netpipe) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,20 +64,15 @@ def command(
         if which != "points":
             raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
         one_curve(points)
-        text = npout.write(points, form)
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            Path(output).write_text(text)
-    elif output is not None:
-        table.write(points, form, Path(output), which)
+        data = npout.write(points, form).encode()
     else:
-        if form == "parquet" and sys.stdout.isatty():
+        if form == "parquet" and output is None and sys.stdout.isatty():
             raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "points"
-            table.write(points, form, path, which)
-            sys.stdout.buffer.write(path.read_bytes())
+        data = table.write(points, form, which)
+    if output is None:
+        sys.stdout.buffer.write(data)
+    else:
+        Path(output).write_bytes(data)
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:

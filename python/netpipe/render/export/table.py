@@ -8,6 +8,7 @@ CSV has no room for histograms, which are left out there, nor for lists of objec
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -29,8 +30,8 @@ class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
     """A file that is no table of points; the sentence names the row."""
 
 
-def write(points: Iterable[Point], form: str, path: Path, table: str = "points") -> None:
-    """Raises OSError."""
+def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
+    """The contents of the file."""
     chosen = list(points)
     if form == "json":
         rows = (
@@ -38,14 +39,13 @@ def write(points: Iterable[Point], form: str, path: Path, table: str = "points")
             if table == "cells"
             else [point.fields() for point in chosen]
         )
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
-        return
+        return msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n"
     whole = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if form == "csv":
-        path.write_text(_plain(whole).write_csv())
-    else:
-        with path.open("wb") as file:  # polars would not say in an OSError which file it is
-            whole.write_parquet(file)
+        return _plain(whole).write_csv().encode()
+    file = io.BytesIO()
+    whole.write_parquet(file)
+    return file.getvalue()
 
 
 def _plain(whole: polars.DataFrame) -> polars.DataFrame:
@@ -72,7 +72,7 @@ def read(path: Path, form: str) -> Iterator[Point]:
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
-    whole = path.read_bytes()  # not polars, as in `write`
+    whole = path.read_bytes()  # polars would not say in an OSError which file it is
     if form == "json":
         try:
             rows = json.loads(whole)
