@@ -314,6 +314,27 @@ def test_what_cannot_be_is_a_sentence(
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
+@pytest.mark.parametrize("point", ["8,NaN", "8,inf", "-8,1.0"])
+def test_what_is_no_number_of_a_point_is_not_imported(netpipe: Netpipe, point: str) -> None:
+    """JSON has no NaN: the run would not be readable."""
+    Path("t.csv").write_text(
+        f"variant,pattern,size_bytes,median_ns\ntcp,pingpong,8,1.0\ntcp,pingpong,{point}\n"
+    )
+    said = netpipe("import", "t.csv")
+    assert said.code == 2
+    assert "t.csv: row 2 is no point: it says " in said.err
+    assert not Path("t.jsonl").exists()
+
+
+def test_a_name_of_digits_alone_comes_back(netpipe: Netpipe) -> None:
+    Path("np.out").write_text("8 1.0 0.00001\n")
+    assert netpipe("import", "np.out", "--variant", "007", "--pattern", "1").code == 0
+    assert netpipe("export", "np.jsonl", "-o", "t.csv").code == 0
+    assert netpipe("import", "t.csv").code == 0
+    (point,) = Run.read("t.jsonl").points
+    assert (point.variant, point.pattern) == ("007", "1")
+
+
 @pytest.mark.parametrize("form", table.FORMATS)
 def test_a_full_disk_is_a_sentence(netpipe: Netpipe, run: Run, form: str) -> None:
     said = netpipe("export", "-o", "/dev/full", "--format", form)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,9 +67,13 @@ def read(path: Path, form: str) -> Iterator[Point]:
     """Raises NotATable, or OSError."""
     for number, row in enumerate(_rows(path, form), start=1):
         try:
-            yield msgspec.convert({**_folded(row), "type": "point"}, Point)
+            point = msgspec.convert({**_folded(row), "type": "point"}, Point)
         except (msgspec.ValidationError, json.JSONDecodeError) as error:
             raise NotATable(f"row {number} is no point: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        if not math.isfinite(point.median_ns) or point.size_bytes < 0:
+            said = f"{point.median_ns:g} ns at {point.size_bytes} bytes"
+            raise NotATable(f"row {number} is no point: it says {said}")
+        yield point
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
@@ -87,7 +92,8 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
         # All of the file decides on the types: a column may begin with a thousand empty fields.
         if form == "csv":
             text = polars.col(polars.String)
-            table = polars.read_csv(whole, infer_schema_length=None).with_columns(
+            names = {"variant": polars.String, "pattern": polars.String}  # also one of digits alone
+            table = polars.read_csv(whole, infer_schema_length=None, schema_overrides=names).with_columns(
                 polars.when(text.str.contains(rf"^'{FORMULA[1:]}"))
                 .then(text.str.slice(1))
                 .otherwise(text)
