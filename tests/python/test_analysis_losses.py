@@ -105,7 +105,9 @@ def test_what_the_run_says_of_its_layers_goes_before_what_is_known_here() -> Non
 
 def test_a_stack_that_stands_on_itself_ends() -> None:
     points = [point("a", 8, 100), point("c", 8, 100)]
-    assert losses(run([("a", "b", None), ("c", None, None)], points), {"b": "x", "x": "b"}) == ()
+    made = run([("a", "b", None), ("c", None, None)], points)
+    made.plans[0].stack = {"b": "x", "x": "b"}
+    assert losses(made) == ()
 
 
 def test_a_variant_is_held_against_the_one_that_waits_as_it_does() -> None:

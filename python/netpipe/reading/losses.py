@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
-from netpipe.reading.layers import stack as recorded_stack
+from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
 if TYPE_CHECKING:
@@ -97,18 +97,12 @@ class _Pair(NamedTuple):
     time_below: Estimate
 
 
-def losses(
-    run: Run, stack: Mapping[str, str | None] | None = None, groups: Groups | None = None
-) -> tuple[Loss, ...]:
-    """Every loss that the run can show, in the order of the plan.
-
-    `stack` (module -> module below; by default what the run recorded) includes modules that the run did not open, so
-    that a layer whose neighbour is absent is compared with the next one down.
+def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
+    """Every loss that the run can show, in the order of the plan. The stack that it recorded includes modules that it
+    did not open, so that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
-    under = (
-        recorded_stack(run) if stack is None else {**stack, **{x.module: x.below for x in layers.values()}}
-    )
+    under = stack(run)
     curves = grouped(run.points) if groups is None else groups
     launches = {name: _launches(curve) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
