@@ -141,6 +141,7 @@ def test_an_interval_has_one_unit() -> None:
 
     assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
+    assert interval_text(Estimate(999.7, 990, 1010)) == "1.00 [0.990 1.01] µs"
     assert interval_text(Estimate(3.0, 3.0, 3.0)) == "3.00 ns"
     assert interval_text(None) == "–"
 
