@@ -14,9 +14,9 @@ from pathlib import Path
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
 from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, result, usual
 
-from netpipe.launch import description
 from netpipe.libraries import Command, Job, find_launcher
 from netpipe.libraries.adding import added
+from netpipe.libraries.starting import description
 
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
 CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for

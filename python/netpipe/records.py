@@ -247,7 +247,9 @@ class Point(Record, kw_only=True, tag="point"):
     verified_bytes: int | None = None
     histogram: Histogram | None = None
     measures: list[Measure] = []
-    counters: dict[str, int] = {}  # what the layer counted in all visits and ranks; of gauges the largest value
+    counters: dict[
+        str, int
+    ] = {}  # what the layer counted in all visits and ranks; of gauges the largest value
     cells: list[Cell] = []
 
     exploded: ClassVar[dict[str, Any]] = {"measures": None, "cells": list[Cell]}

@@ -116,6 +116,15 @@ def _check_is_run(path: Path) -> Header | None:
     return first if isinstance(first, Header) else None
 
 
+def refuse_run(path: Path) -> None:
+    """Raises Failure (2) when a run is at `path`, where something else is to be written."""
+    if _is_stream(path) or not path.is_file():
+        return
+    with contextlib.suppress(NotARun):
+        next(read(path))
+        raise Failure(USAGE, f"{path} is a run and is not overwritten; choose another name")
+
+
 def make_room(path: Path) -> Path | None:
     """Renames the run at `path` to PATH-<its start time>, so that no run is ever lost. Returns the new name, or None
     when nothing was there. Raises Failure (2) when something other than a run is there.

@@ -38,16 +38,17 @@ from typing import Any
 import msgspec
 
 from netpipe import launch, native, version
+from netpipe.events import Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
-from netpipe.launch.hosts import own_address
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import expand
-from netpipe.launch.measure import Measurement, Progress, Watch
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
-from netpipe.records import End, Header, Run
+from netpipe.libraries.starting.hosts import own_address
+from netpipe.measurement import Measurement, Watch
+from netpipe.records import SCHEMA, End, Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now
 
@@ -310,7 +311,7 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
 
 def _header(argv: Sequence[str]) -> Header:
     return Header(
-        schema=1,
+        schema=SCHEMA,
         run=uuid.uuid4().hex,
         netpipe=version(),
         started=now(),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-SIZE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+Steps = tuple[tuple[float, str], ...]  # a unit and its size, the largest first
+SIZE_STEPS: Steps = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
 COUNT_STEPS = ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"))
@@ -32,13 +33,24 @@ def digits(number: float, significant: int = 3) -> str:
     return f"{rounded:.{places}f}"
 
 
-def _stepped(number: float, steps: tuple[tuple[float, str], ...], smallest: str, significant: int) -> str:
-    # The unit is chosen after rounding: 999.6 ns are 1.00 µs, not 1000 ns.
+def unit_of(number: float, steps: Steps, smallest: str, significant: int = 3) -> tuple[float, str]:
+    """The unit in which people read the number, and its size. It is chosen after rounding: 999.6 ns are 1.00 µs, not
+    1000 ns.
+    """
     rounded = float(f"{number:.{significant - 1}e}") if math.isfinite(number) else number
-    for step, unit in steps:
-        if abs(rounded) >= step:
-            return f"{digits(number / step, significant)} {unit}"
-    return f"{digits(number, significant)} {smallest}"
+    return next(((step, unit) for step, unit in steps if abs(rounded) >= step), (1.0, smallest))
+
+
+def _stepped(number: float, steps: Steps, smallest: str, significant: int) -> str:
+    step, unit = unit_of(number, steps, smallest, significant)
+    return f"{digits(number / step, significant)} {unit}"
+
+
+def bracketed_text(value: float, low: float, high: float, steps: Steps, smallest: str) -> str:
+    """A value and its limits in the unit of the value: "24.1 [23.9 24.3] µs"; without limits that are no interval."""
+    step, unit = unit_of(value, steps, smallest)
+    limits = "" if low == high else f" [{digits(low / step)} {digits(high / step)}]"
+    return f"{digits(value / step)}{limits} {unit}"
 
 
 def size_text(size_bytes: float | None) -> str:

@@ -9,12 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from machines import wait_until
 from mpi import Mpis, mpis, with_mpis  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,15 @@ def parse(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
+def wait_for_samples(path: Path, count: int = 1) -> None:
+    """Until a run file that is being written has so many."""
+    wait_until(
+        lambda: path.exists() and path.read_text().count('"type":"sample"') >= count, "nothing was measured"
+    )
+
+
 Runner = Callable[..., Outcome]
+Starter = Callable[..., tuple["subprocess.Popen[str]", Path]]
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +91,7 @@ def measure(worker: Path, tmp_path: Path) -> Runner:
 
 
 @pytest.fixture
-def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Popen[str], Path]]:
+def started(worker: Path, tmp_path: Path) -> Iterator[Starter]:
     """The same, while it is still running. What is left of it at the end of the test is ended by its process group."""
     going: list[subprocess.Popen[str]] = []
 
@@ -102,7 +111,7 @@ def started(worker: Path, tmp_path: Path) -> Callable[..., tuple[subprocess.Pope
         going.append(process)
         return process, path
 
-    yield start  # type: ignore[misc]
+    yield start
     for process in going:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from netpipe.launch.description import read
-from netpipe.launch.events import Launch
-from netpipe.launch.hosts import parse
+from netpipe.events import Launch
 from netpipe.launch.jobs import Jobs, Launchers, settings
-from netpipe.launch.processes import all_with, shared_memory
+from netpipe.libraries.starting.description import read
+from netpipe.libraries.starting.hosts import parse
+from netpipe.libraries.starting.processes import all_with, shared_memory
 
 LIMIT_S = 60.0
 FIELDS = ("secret", "job", "rank", "size", "pid", "uid", "cpus", "host")

@@ -103,6 +103,12 @@ class TwoHosts:
         """A command as it runs on the near one."""
         return on(self.near, *command)
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """With which netpipe starts processes on both."""
+        hosts = f"{self.near},{self.far}"
+        return ("--hosts", hosts, "--launcher", "ssh", "--remote-shell", self.ssh)
+
     @contextlib.contextmanager
     def link(self, mtu: int, bits_per_s: int, bucket: int) -> Iterator[None]:
         """Another link between them for a while: packets of up to `mtu` bytes, and in each direction `bits_per_s`

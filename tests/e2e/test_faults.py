@@ -6,15 +6,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import TEST_MODULES, Runner, parse
-
-Starter = Callable[..., tuple["subprocess.Popen[str]", Path]]
+from conftest import TEST_MODULES, Runner, Starter, parse, wait_for_samples
 
 
 def module(name: str) -> str:
@@ -182,14 +178,6 @@ def test_a_rank_that_is_killed_in_any_phase_ends_the_run_in_a_sentence(
 
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def wait_for_samples(path: Path, count: int) -> None:
-    for _ in range(600):
-        if path.exists() and path.read_text().count('"type":"sample"') >= count:
-            return
-        time.sleep(0.05)
-    raise AssertionError("nothing was measured within 30 s")
 
 
 @pytest.mark.parametrize("variant", ["shm", "pipe", "unix", "tcp", "tcp:wait=poll", "shm:wait=block"])

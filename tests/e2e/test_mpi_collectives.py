@@ -15,7 +15,7 @@ import pytest
 from mpi import EVERYDAY, SIX, Mpis
 
 from netpipe import libraries
-from netpipe.launch import description
+from netpipe.libraries.starting import description
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = 3  # no power of two

@@ -20,8 +20,8 @@ import pytest
 from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
 from mpi import SIX, Mpis, mpis  # noqa: F401
 
-from netpipe.launch.description import read
-from netpipe.launch.processes import all_with
+from netpipe.libraries.starting.description import read
+from netpipe.libraries.starting.processes import all_with
 
 pytestmark = pytest.mark.deep
 
@@ -298,15 +298,7 @@ def test_netpipe_measures_between_two_hosts(
     there = [f"mpi@{name}:transport=tcp" for name in mpis.there]
     if not there:
         pytest.skip("no MPI library is here")
-    hosts = (
-        "--hosts",
-        f"{two_hosts.near},{two_hosts.far}",
-        "--launcher",
-        "ssh",
-        "--remote-shell",
-        two_hosts.ssh,
-    )
-    command = ("run", *there, *hosts, "--sizes", "8,4k", "--budget", "0.2", "--verify")
+    command = ("run", *there, *two_hosts.options, "--sizes", "8,4k", "--budget", "0.2", "--verify")
     with netpipe(*command, inside=two_hosts.inside, NETPIPE_LAM_USER=two_hosts.user) as process:
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said

@@ -85,20 +85,12 @@ def test_a_library_over_a_link_with_a_limit(
     with_mpis.need(library)
     monkeypatch.setenv("NETPIPE_LAM_USER", two_hosts.user)
     variants = ("tcp", f"mpi@{library}:transport=tcp")
-    hosts = (
-        "--hosts",
-        f"{two_hosts.near},{two_hosts.far}",
-        "--launcher",
-        "ssh",
-        "--remote-shell",
-        two_hosts.ssh,
-    )
     # Either of the two believes that it has the processors of this machine to itself, and they would share the first.
     options = ("--pin", "none", "--verify", "--budget", "0.3", "--sizes", ",".join(map(str, SIZES)))
     patterns = [word for pattern in PATTERNS for word in ("--pattern", pattern)]
     with two_hosts.link(mtu, BITS_PER_S, BUCKET):
         before = two_hosts.carried_bytes()
-        done = netpipe(*variants, *served, *hosts, *options, *patterns, inside=two_hosts.inside)
+        done = netpipe(*variants, *served, *two_hosts.options, *options, *patterns, inside=two_hosts.inside)
         carried = two_hosts.carried_bytes() - before
     assert done.code == 0, done.said
 

@@ -23,9 +23,9 @@ from conftest import Netpipe
 from mpi import Mpis
 
 from netpipe import native
-from netpipe.launch.processes import all_with
 from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.smpi import PLATFORM
+from netpipe.libraries.starting.processes import all_with
 
 HERE = Path(__file__).parent
 SMPICC = shutil.which("smpicc")

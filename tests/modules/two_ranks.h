@@ -22,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,7 +39,13 @@ using Texts = std::map<std::string, std::string>;
 constexpr int kDeadlineMs = 30'000;
 constexpr size_t kMiB = 1024 * 1024;
 
+// As long as the process, each module once.
 inline const netpipe::Layer* load(const std::string& name) {
+  static std::mutex one_at_a_time;
+  static std::map<std::string, std::unique_ptr<const netpipe::Layer>> layers;
+  const std::lock_guard guard(one_at_a_time);
+  std::unique_ptr<const netpipe::Layer>& kept = layers[name];
+  if (kept) return kept.get();
   const char* directory = std::getenv("NETPIPE_MODULES");
   if (directory == nullptr) throw std::runtime_error("NETPIPE_MODULES must name the directory of the modules");
   void* library = dlopen((std::string(directory) + "/" + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -48,7 +55,8 @@ inline const netpipe::Layer* load(const std::string& name) {
   if (entry == nullptr) throw std::runtime_error(dlerror());
   netpipe::Result<std::unique_ptr<netpipe::Layer>> layer = netpipe::Layer::of(entry(), name);
   if (!layer) throw std::runtime_error(layer.failure().sentence);
-  return layer->release();  // as long as the process
+  kept = std::move(*layer);
+  return kept.get();
 }
 
 inline volatile int abort_flag = 0;

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fake_mpi import modules  # noqa: F401  (fixture)
 
 from netpipe import cli
 

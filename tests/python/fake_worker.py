@@ -130,7 +130,17 @@ def keys() -> dict[str, Any]:
             for option, metavar, kind, default in PLAN_KEYS
         ],
         "exit_codes": [{"code": code} for code in (0, 5, 3, 2, 4, 1, 130)],
+        "module_directories": module_directories(),
     }
+
+
+def module_directories() -> list[dict[str, str]]:
+    named = os.environ.get("NETPIPE_MODULE_PATH", "").split(":")
+    return [
+        *({"path": path, "kind": "environment"} for path in named if path),
+        {"path": os.environ.get("NETPIPE_NATIVE", "") + "/lib/netpipe/modules", "kind": "installation"},
+        {"path": os.environ.get("XDG_DATA_HOME", "") + "/netpipe/modules", "kind": "user"},
+    ]
 
 
 def listing() -> dict[str, Any]:

@@ -105,7 +105,9 @@ def test_what_the_run_says_of_its_layers_goes_before_what_is_known_here() -> Non
 
 def test_a_stack_that_stands_on_itself_ends() -> None:
     points = [point("a", 8, 100), point("c", 8, 100)]
-    assert losses(run([("a", "b", None), ("c", None, None)], points), {"b": "x", "x": "b"}) == ()
+    made = run([("a", "b", None), ("c", None, None)], points)
+    made.plans[0].stack = {"b": "x", "x": "b"}
+    assert losses(made) == ()
 
 
 def test_a_variant_is_held_against_the_one_that_waits_as_it_does() -> None:
@@ -137,6 +139,36 @@ def test_where_none_waits_alike_it_is_the_plain_one_and_that_is_said() -> None:
     got = only(losses(run(variants, [point(name, 8, 100) for name, _, _ in variants])))
     assert got.below == "unix"
     assert got.waits == ("poll", "block")
+
+
+def test_a_library_waits_as_its_module_found_out_and_none_is_no_way_of_waiting() -> None:
+    """It has no option of that name; the record of its first rank says how it waits."""
+    for found, below, waits in (
+        ("poll", "tcp:wait=poll", None),
+        ("block", "tcp", None),
+        ("hybrid", "tcp", ("hybrid", "block")),
+        ("none", "tcp", None),
+    ):
+        made = run(
+            [("tcp", None, "block"), ("tcp:wait=poll", None, "poll"), ("mpi", "tcp", None)],
+            [point(name, 8, 100) for name in ("tcp", "tcp:wait=poll", "mpi")],
+        )
+        for opened in made.variants:
+            opened.ranks = [Rank(rank=rank, host="a") for rank in (0, 1)]
+        made.variants[-1].ranks[0].settings["wait"] = found
+        got = only(losses(made))
+        assert (got.below, got.waits) == (below, waits), found
+
+
+def test_times_that_are_not_above_0_have_no_ratio() -> None:
+    """The error of two clocks makes a time under load negative."""
+    for upper, lower in ((-5.0, 100.0), (100.0, -5.0), (0.0, 100.0), (100.0, 0.0)):
+        points = [point("unix", 8, 100), point("tcp", 8, 100)]
+        for one, time_ns in zip(points, (lower, upper), strict=True):
+            one.median_ns = one.low_ns = one.high_ns = time_ns
+        made = run([("unix", None, None), ("tcp", "unix", None)], points)
+        got = only(losses(made))
+        assert (got.sizes, got.small, got.peak, got.other_state_sizes) == ((), None, None, 0)
 
 
 def test_points_in_different_states_of_the_machine_are_not_compared() -> None:
@@ -184,6 +216,19 @@ def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
     # The nanoseconds do differ between launches: 500, 1000, 500.
     assert size.added_ns.value == pytest.approx(500)
     assert size.added_ns.high > 1000
+
+
+def test_a_size_that_one_launch_compares_is_not_counted_as_left_out() -> None:
+    made = run(
+        [("unix", None, None), ("tcp", "unix", None)],
+        [
+            *(point("unix", 8, 100, launch=launch) for launch in (0, 1)),
+            *(point("tcp", 8, 200, launch=launch, state=launch) for launch in (0, 1)),
+        ],
+    )
+    got = only(losses(made))
+    assert [size.times.value for size in got.sizes] == [2]
+    assert got.other_state_sizes == 0
 
 
 def test_a_size_with_one_loose_point_is_not_settled() -> None:

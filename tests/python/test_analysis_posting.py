@@ -48,6 +48,12 @@ def test_that_no_difference_was_seen_is_reported() -> None:
     assert "no cost of posting receives was seen" in said(run(1000, 999, 0.05))[0]
 
 
+def test_a_difference_without_an_interval_is_not_called_none() -> None:
+    made = Run([point("tcp", 8, 1000, low_ns=None), point("tcp", 8, 500, low_ns=None, pattern="burst")])
+    (found,) = said(made)
+    assert found.startswith("tcp at 8 B: the cost of posting receives is not known")
+
+
 def test_burst_may_be_the_longer_one() -> None:
     assert "longer, of" in said(run(800, 1000))[0]
 

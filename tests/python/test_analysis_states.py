@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from synthetic import point, run
 
 from netpipe.findings import judge
 from netpipe.findings.machine_state import state_sentences
 from netpipe.reading import Reading
-from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, states
-from netpipe.records import Run, Yardstick
-
-YARDSTICK_H = Path(__file__).parents[2] / "src" / "sampling" / "yardstick.h"
+from netpipe.reading.states import states
+from netpipe.records import Plan, Run, Yardstick
 
 
 def yardstick(launch: int, at_s: float, state: int, bounce_ns: float, copy: float = 1e10) -> Yardstick:
@@ -70,12 +65,16 @@ def test_without_yardsticks_nothing_is_claimed() -> None:
     assert "nothing says" in state_sentences(seen)[0]
 
 
-def test_the_tolerances_are_those_of_the_worker() -> None:
-    source = YARDSTICK_H.read_text()
-    for name, value in (("bounce_tolerance", BOUNCE_TOLERANCE), ("copy_tolerance", COPY_TOLERANCE)):
-        found = re.search(rf"{name} = ([\d.]+)", source)
-        assert found is not None
-        assert float(found.group(1)) == value
+def test_a_run_is_read_with_the_tolerances_that_it_recorded() -> None:
+    launches = [yardstick(0, 0, 0, 54), yardstick(1, 0, 0, 90)]
+    assert len(states(Run(launches)).states) == 2
+    plan = Plan(state_tolerances={"bounce": 2.0, "copy": 1.8})
+    assert len(states(Run([plan, *launches])).states) == 1
+    strict = Plan(state_tolerances={"bounce": 1.01, "copy": 1.8})
+    moved = Reading(Run([strict, yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 56)]))
+    (said,) = [found for found in judge(moved).findings if found.rule == "machine-changed"]
+    assert "went from 54.0 ns to 56.0 ns" in said.what
+    assert said.certainty.startswith("States differ by more than 1.01× in cache-line bounce or 1.8×")
 
 
 def test_one_launch_has_no_spread() -> None:

@@ -159,3 +159,10 @@ def test_what_did_not_settle_is_counted_over_the_patterns() -> None:
     made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
     (found,) = [finding for finding in judge(Reading(made)).findings if finding.rule == "target-missed"]
     assert found.what.startswith("2 of 2 points did not reach the target (tcp 2).")
+
+
+def test_a_size_of_0_bytes_with_a_rate_is_no_place_on_the_way_to_the_peak() -> None:
+    """An imported table may have one; between it and the next size there is no logarithm."""
+    made = Run([point("x", 0, 10, bytes_per_s=1e6), point("x", 8, 10)])
+    (found,) = Reading(made).summaries
+    assert found.half_size_bytes == 8

@@ -119,7 +119,7 @@ def test_npout_of_netpipe_5_comes_back(curve: list[Point]) -> None:
 def test_a_table_comes_back(form: str, some: list[Point]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points"
-        table.write(some, form, path)
+        path.write_bytes(table.write(some, form))
         back = list(table.read(path, form))
     if form == "csv":  # has no room for them
         for point in some:
@@ -149,7 +149,7 @@ def test_measures_are_columns_with_their_unit(tmp_path: Path) -> None:
         ],
     )
     without = Point(variant="tcp", pattern="pingpong", size_bytes=8, median_ns=2.0)
-    table.write([without, with_measures], "csv", tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_bytes(table.write([without, with_measures], "csv"))
     rows = polars.read_csv(tmp_path / "p.csv")
     assert rows["measure_overlap_ns"].to_list() == [None, 5.0]
     assert rows["measure_overlap_ns_low"].to_list() == [None, 4.0]
@@ -175,7 +175,7 @@ def test_a_csv_of_an_older_version_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "\t=1", "tcp"])
 def test_a_text_is_no_formula_for_a_spreadsheet(name: str, tmp_path: Path) -> None:
     made = Point(variant=name, pattern="pingpong", size_bytes=8, median_ns=-1.0)
-    table.write([made], "csv", tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_bytes(table.write([made], "csv"))
     (row,) = csv.DictReader((tmp_path / "p.csv").open())
     assert row["variant"][0] not in "=+-@\t"
     assert row["median_ns"] == "-1.0", "a number stays a number"
@@ -274,12 +274,28 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("export", "--launch", "3"), "the run has no points of launch 3"),
         (("export", "gone.jsonl"), "gone.jsonl: No such file or directory"),
         (("import", "gone.out"), "gone.out: No such file or directory"),
+        (("import", "gone.csv"), "gone.csv: No such file or directory"),
+        (("import", "gone.parquet"), "gone.parquet: No such file or directory"),
         (("import", "wrong.csv"), "wrong.csv: row 1 is not a point: object missing required field"),
         (("import", "wrong.json"), "wrong.json: it is not a list of objects"),
         (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; give its --format"),
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),
+        (
+            ("import", "wrong.csv", "--variant", "tcp"),
+            "--variant is for an np.out; csv names its curves itself",
+        ),
+        (("import", "wrong.json", "--pattern", "stream"), "--pattern is for an np.out"),
+        (("export", "-o", "gone/points.parquet"), "gone/points.parquet: No such file or directory"),
+        (("export", "-o", "gone/points.csv"), "gone/points.csv: No such file or directory"),
+        (("export", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (("plot", "--format", "svg", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (("report", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
+        (
+            ("run", "tcp", "-o", "new.jsonl", "--report", "run.jsonl"),
+            "run.jsonl is a run and is not overwritten",
+        ),
     ],
 )
 def test_what_cannot_be_is_a_sentence(
@@ -290,12 +306,47 @@ def test_what_cannot_be_is_a_sentence(
     Path("wrong.out").write_text("1 2\n")
     Path("empty.out").write_text("")
     Path("run.parquet").write_text("PAR?")
-    before = sorted(Path().iterdir())
+    before = {path: path.read_bytes() for path in Path().iterdir()}
     said = netpipe(*arguments)
     assert said.code == 2
     assert says in said.err
     assert said.err.count("\n") == 1
-    assert sorted(Path().iterdir()) == before
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("point", ["8,NaN", "8,inf", "-8,1.0"])
+def test_what_is_no_number_of_a_point_is_not_imported(netpipe: Netpipe, point: str) -> None:
+    """JSON has no NaN: the run would not be readable."""
+    Path("t.csv").write_text(
+        f"variant,pattern,size_bytes,median_ns\ntcp,pingpong,8,1.0\ntcp,pingpong,{point}\n"
+    )
+    said = netpipe("import", "t.csv")
+    assert said.code == 2
+    assert "t.csv: row 2 is not a point: it says " in said.err
+    assert not Path("t.jsonl").exists()
+
+
+def test_a_name_of_digits_alone_comes_back(netpipe: Netpipe) -> None:
+    Path("np.out").write_text("8 1.0 0.00001\n")
+    assert netpipe("import", "np.out", "--variant", "007", "--pattern", "1").code == 0
+    assert netpipe("export", "np.jsonl", "-o", "t.csv").code == 0
+    assert netpipe("import", "t.csv").code == 0
+    (point,) = Run.read("t.jsonl").points
+    assert (point.variant, point.pattern) == ("007", "1")
+
+
+@pytest.mark.parametrize("form", table.FORMATS)
+def test_a_full_disk_is_a_sentence(netpipe: Netpipe, run: Run, form: str) -> None:
+    said = netpipe("export", "-o", "/dev/full", "--format", form)
+    assert (said.code, said.err) == (4, "netpipe: No space left on device; free some space\n")
+
+
+def test_a_report_does_not_take_the_place_of_the_run_that_it_is_about(netpipe: Netpipe) -> None:
+    small = ("--sizes", "8", "--budget", "0.1")
+    said = netpipe("run", "tcp", *small, "-q", "--report", "run.jsonl")
+    sentence = "run.jsonl is a run and is not overwritten; choose another name"
+    assert (said.code, said.err) == (2, f"netpipe: {sentence}\n")
+    assert Run.read("run.jsonl").points
 
 
 def test_import_replaces_no_other_file(netpipe: Netpipe, run: Run) -> None:

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 from synthetic import point
 
-from netpipe.launch.events import Pass, Ready
-from netpipe.launch.measure import Progress
+from netpipe.events import Pass, Progress, Ready
+from netpipe.failure import Failure
 from netpipe.reading import Reading
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
@@ -141,6 +141,7 @@ def test_an_interval_has_one_unit() -> None:
 
     assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
+    assert interval_text(Estimate(999.7, 990, 1010)) == "1.00 [0.990 1.01] µs"
     assert interval_text(Estimate(3.0, 3.0, 3.0)) == "3.00 ns"
     assert interval_text(None) == "–"
 
@@ -279,7 +280,7 @@ def test_a_table_fits_the_terminal_and_keeps_its_columns(
 
 
 def test_a_bare_name_stands_for_all_its_settings() -> None:
-    from netpipe.cli.show import matching
+    from netpipe.cli._options import matching
 
     there = [
         (variant, pattern)
@@ -295,6 +296,8 @@ def test_a_bare_name_stands_for_all_its_settings() -> None:
         ("tcp", "mpi@a:transport=shm"),  # a name that is there stands for itself
         ("overlap:computes=one",),
     )
+    with pytest.raises(Failure, match=r"the run has no points of pattern 'zz'; it has pingpong$"):
+        matching((), ("zz",), [("tcp", "pingpong"), ("null", "")])  # one was opened and has no points
 
 
 @pytest.mark.parametrize("command", ["show", "plot", "export"])

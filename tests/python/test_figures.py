@@ -232,6 +232,21 @@ def test_one_point_is_a_figure(tmp_path: Path) -> None:
         draw([run(sizes=[8])], figure, tmp_path / "f.png", "png")
 
 
+@pytest.mark.parametrize("figure", ["latency", "saturation", "distribution"])
+def test_a_time_that_is_not_above_0_has_no_place_on_a_logarithmic_axis(figure: str, tmp_path: Path) -> None:
+    """Between two hosts the error of their clocks makes a short time under load negative."""
+    made = run(LAYERS[4:5], SIZES)
+    for early, one in zip((-300.0, 0.0), made.points, strict=False):
+        one.median_ns, one.low_ns, one.high_ns, one.bytes_per_s = early, early - 50, early + 50, None
+    draw([made], figure, tmp_path / "f.svg", "svg")
+    if figure != "distribution":
+        (line,) = picture([made], figure).lines
+        assert line.size_bytes == tuple(SIZES[2:])
+        made.points = made.points[:2]
+        with pytest.raises(NothingToDraw, match="no chosen curve has a time of one operation"):
+            picture([made], figure)
+
+
 # ------------------------------------------------------------------------------------------- labels and ticks
 
 

@@ -135,6 +135,18 @@ def test_an_experiment_is_the_same_run_with_the_remedy() -> None:
 # ------------------------------------------------------------------------------------------------ on the terminal
 
 
+def test_the_command_of_an_experiment_can_be_given_to_a_shell() -> None:
+    made = examples.run(
+        examples.point("shm", 8, 100.0),
+        examples.point("pipe:label=a;b", 8, 9000.0),
+        variants=["shm", "pipe:label=a;b"],
+        stack={"pipe": "shm"},
+        waits={"shm": "poll", "pipe:label=a;b": "block"},
+    )
+    (found,) = [one for one in judge(Reading(made)).findings if one.rule == "waits-differ"]
+    assert found.experiment == "netpipe run shm:wait=block 'pipe:label=a;b'"
+
+
 def test_many_findings_of_one_rule_are_four_and_a_number() -> None:
     many = [
         Finding(rule="harness-floor", severity=NOTE, what=f"Curve {n}.", certainty="Certain.")

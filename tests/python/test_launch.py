@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from netpipe import launch, native
+from netpipe.events import AnyEvent, Ended, Pass, Progress, Ready, decode
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.launch import Assignment, Command, worker
-from netpipe.launch.events import AnyEvent, Ended, Pass, Ready, decode
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.measure import Measurement, Progress, worse
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
+from netpipe.measurement import Measurement, worse
 from netpipe.records import Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording

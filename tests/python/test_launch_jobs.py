@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from netpipe import libraries
+from netpipe.events import Launch
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch import jobs
-from netpipe.launch.condense import LONGEST, condense
-from netpipe.launch.description import Description, find, launched, read
-from netpipe.launch.events import Launch
-from netpipe.launch.hosts import Host, Hosts, joined, own_address, parse
 from netpipe.launch.jobs import Jobs, Launchers, Settings, settings
-from netpipe.launch.processes import all_with
 from netpipe.libraries import Command, Job, Launcher
+from netpipe.libraries.starting.condense import LONGEST, condense
+from netpipe.libraries.starting.description import Description, find, launched, read
+from netpipe.libraries.starting.hosts import Host, Hosts, joined, own_address, parse
+from netpipe.libraries.starting.processes import all_with
 
 VARIABLES = {"NETPIPE_JOIN": "127.0.0.1:7", "NETPIPE_JOB": "0", "NETPIPE_JOIN_SECRET": "5ec4e7"}
 TWO_HOSTS = (Host("a", 2), Host("b", 2))
@@ -254,6 +254,11 @@ def test_descriptions_are_found_where_the_worker_says_or_in_the_folders(
         place.mkdir(parents=True)
         (place / "mpi@mine.module").write_text(TEXT.replace("5.0.11", place.parts[-4]))
         assert find("mpi@mine").version == f"Open MPI {place.parts[-4]}"
+    monkeypatch.setattr(
+        "netpipe.native.keys", lambda: {"module_directories": [{"path": "/x", "kind": "user"}]}
+    )
+    with pytest.raises(Failure, match="there is no description of mpi@mine"):
+        find("mpi@mine")  # the worker does not look where it is
     listing = {"modules": [{"name": "tcp"}, {"name": "mpi@mine", "launched": True, "description": "/x"}]}
     assert list(launched(listing)) == ["mpi@mine"]
 

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_mpi import needs_cc
 
-from netpipe.launch.description import Description
 from netpipe.libraries import can_start, families, family_of, launchers
 from netpipe.libraries.adding import layers
+from netpipe.libraries.starting.description import Description
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "add-a-family.md").read_text()
@@ -46,7 +47,7 @@ print(layers.family_table([library.family]))
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
+@needs_cc
 def test_the_example_of_the_page_is_a_family(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "python", tmp_path / "python", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("src/modules/mpi", "include"):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from netpipe.cli.report import command as report
 from netpipe.cli.show import command as show
-from netpipe.findings import judge
+from netpipe.findings import again, judge
 from netpipe.findings.floor import floors
 from netpipe.reading import Reading
 from netpipe.reading.merge import labels, merged, name_of
@@ -104,6 +104,7 @@ def test_the_worst_end_is_the_end(cut: int) -> None:
     whole = merged(runs)
     assert whole.end is not None
     assert (whole.end.exit, whole.end.reason) == (0, "done")
+    assert whole.end.seconds == pytest.approx(sum(run.end.seconds or 0 for run in runs if run.end))
     end = runs[cut].end
     assert end is not None
     runs[cut].end = msgspec.structs.replace(end, exit=130, reason="interrupted")
@@ -112,6 +113,17 @@ def test_the_worst_end_is_the_end(cut: int) -> None:
     assert (whole.end.exit, whole.end.reason) == (130, "interrupted")
     runs[cut].end = None
     assert merged(runs).end is None
+
+
+def test_the_command_of_one_run_is_not_that_of_all() -> None:
+    runs = [placed("cache"), placed("sockets")]
+    assert again(Reading(merged(runs))) == "netpipe run"
+    assert runs[1].header is not None
+    runs[1].header = msgspec.structs.replace(runs[1].header, argv=["run", "tcp"])
+    assert again(Reading(merged(runs))) is None
+    assert again(Reading(runs[1])) == "netpipe run tcp"
+    runs[1].header = None
+    assert again(Reading(merged(runs))) is None
 
 
 def written(run: Run, path: Path) -> Path:

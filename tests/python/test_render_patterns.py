@@ -148,6 +148,35 @@ def test_nobody_is_named_for_chance(cells: list[Cell]) -> None:
     assert slowest_cell(cells) is None
 
 
+def beside(slowest: int, of: int, others: int = 1, times: float = 2.0) -> list[Cell]:
+    """A rank that was the slowest in so many of all samples, beside others that share the rest."""
+    rest, odd = divmod(of - slowest, others)
+    last = [Cell(rank=rank, median_ns=100.0, slowest=rest + (rank < odd)) for rank in range(others)]
+    return [*last, Cell(rank=others, median_ns=100.0 * times, slowest=slowest)]
+
+
+@pytest.mark.parametrize(
+    ("silent", "speaks"),
+    [
+        (beside(19, 19), beside(20, 20)),  # 20 samples at least
+        # By chance 10 of 20, one standard deviation is 2.24: four are reached with 19.
+        (beside(18, 20), beside(19, 20)),
+        # By chance 250 of 1000, four deviations are 55; a third of the way from there to always is 500.
+        (beside(500, 1000, 3), beside(501, 1000, 3)),
+        (beside(900, 1000, times=1.1), beside(900, 1000, times=1.11)),
+        (beside(900, 1000)[1:], beside(900, 1000)),  # nobody is beside it
+    ],
+)
+def test_how_often_and_how_much_it_takes_to_stand_out(silent: list[Cell], speaks: list[Cell]) -> None:
+    assert slowest_cell(silent) is None
+    found = slowest_cell(speaks)
+    assert found is not None
+    worst, share, times = found
+    assert worst is speaks[-1]
+    assert share == (worst.slowest or 0) / sum(cell.slowest or 0 for cell in speaks)
+    assert times == pytest.approx((worst.median_ns or 0) / 100)
+
+
 def test_a_difference_that_the_clocks_may_make_is_none() -> None:
     cells = ranks(4, 100, 3)
     found = slowest_cell(cells, clock_error_ns=30)

@@ -23,7 +23,7 @@ from netpipe.reading import Reading
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
 from netpipe.render.page.page import page, safe_json
-from netpipe.render.page.tables import MOST_POINTS, flattened, point_table
+from netpipe.render.page.tables import MOST_POINTS, flattened, point_table, summary_table
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> {{7*7}} {% raw %} ]]> \u2028 &amp;"
@@ -440,6 +440,12 @@ addEventListener("load", () => setTimeout(() => {
 
 
 @pytest.mark.deep
+def test_limits_are_in_the_unit_of_the_time_beside_them() -> None:
+    """999.7 ns are shown as 1.00 µs."""
+    (row,) = summary_table(Reading(Run([point("tcp", 8, 999.7, 0.01)])), several_patterns=False).rows
+    assert row[1:3] == ("1.00 µs", "0.990 – 1.01")
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from netpipe import native, session
+from netpipe.events import Pass, Progress
 from netpipe.failure import FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
-from netpipe.launch.events import Pass
-from netpipe.launch.measure import Progress
 from netpipe.records import Error, Header, Run, encode
 from netpipe.run_file import Recording
 from netpipe.session import Request, Session, process_counts

@@ -24,6 +24,7 @@ import click
 
 from netpipe.cli._choices import complete_variants
 from netpipe.cli._config import config_option
+from netpipe.cli._options import module_option
 from netpipe.failure import INTERRUPTED, Failure
 
 if TYPE_CHECKING:
@@ -140,12 +141,7 @@ def measuring_command(
                 metavar="N",
                 help=f"Start everything this many times  [{launches}]",
             ),
-            click.option(
-                "--module",
-                multiple=True,
-                metavar="FILE",
-                help="Also load this module, from outside the installation; may be repeated.",
-            ),
+            module_option,
             click.option(
                 "-o",
                 "--output",
@@ -183,7 +179,7 @@ def request(given: Mapping[str, Any], settings: Mapping[str, str] | None = None,
     fields.setdefault("launches", said.get("launches", 1))
     return Request(
         settings=plan_settings,
-        modules=given["module"],
+        modules=given["files"],
         **{name: given[name] for name in ("hosts", "launcher", "launcher_args", "remote_shell")},
         **fields,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.cli._options import module_option
 from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE, Failure
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
     default=True,
     help="Measure for a moment what two processors can do without a layer between them  [yes]",
 )
-@click.option(
-    "--module",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="Also load this module, from outside the installation; may be repeated.",
-)
+@module_option
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool) -> int:
     """Check what can be measured here, and what gets in the way.

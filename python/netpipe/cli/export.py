@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._choices import complete_measured
 from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
+from netpipe.cli._options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -24,20 +23,8 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(FORMATS), help="[default: the ending of --output, or csv]"
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
-@click.option(
-    "--variant",
-    multiple=True,
-    metavar="VARIANT",
-    shell_complete=complete_measured("variant"),
-    help="Only this variant; may be repeated.",
-)
-@click.option(
-    "--pattern",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_measured("pattern"),
-    help="Only this pattern; may be repeated.",
-)
+@variant_option
+@pattern_option
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")
 @click.option(
     "--table",
@@ -51,8 +38,8 @@ def command(
     run: str,
     form: str | None,
     output: str | None,
-    variant: tuple[str, ...],
-    pattern: tuple[str, ...],
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
     launch: int | None,
     which: str,
 ) -> None:
@@ -62,34 +49,24 @@ def command(
     it holds one curve, which --variant, --pattern and --launch select.
     """
     from netpipe.records import Run
-    from netpipe.render.export import npout
+    from netpipe.run_file import refuse_run
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
-    measured = Run.read(run)
     if output is not None:
-        write(measured, form, Path(output), variant, pattern, launch, which)
+        refuse_run(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
         raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
+    data = exported(Run.read(run), form, variants, patterns, launch, which)
+    if output is None:
+        sys.stdout.buffer.write(data)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "points"
-            write(measured, form, path, variant, pattern, launch, which)
-            if form in npout.FORMATS:
-                click.echo(path.read_text(), nl=False)
-            else:
-                sys.stdout.buffer.write(path.read_bytes())
+        Path(output).write_bytes(data)
 
 
-def write(
-    run: Run,
-    form: str,
-    target: Path,
-    variants: tuple[str, ...],
-    patterns: tuple[str, ...],
-    launch: int | None,
-    which: str,
-) -> None:
-    """Writes the chosen points. Raises Failure (2) when there are none, or the format cannot hold them."""
+def exported(
+    run: Run, form: str, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None, which: str
+) -> bytes:
+    """The chosen points in a format. Raises Failure (2) when there are none, or the format cannot hold them."""
     from netpipe.render.export import npout, table
 
     points = choose(run, variants, patterns, launch)
@@ -98,17 +75,14 @@ def write(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
         )
     if form not in npout.FORMATS:
-        table.write(points, form, target, which)
-        return
+        return table.write(points, form, which)
     if which != "points":
         raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
     one_curve(points)
-    target.write_text(npout.write(points, form))
+    return npout.write(points, form).encode()
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
-    from netpipe.cli.show import matching
-
     pairs = [(point.variant, point.pattern) for point in run.points]
     variants, patterns = matching(variants, patterns, pairs)
     points = [

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 @click.option(
     "--variant", metavar="NAME", help="The variant of the curve in an np.out.  [default: the name of FILE]"
 )
-@click.option(
-    "--pattern", metavar="NAME", default="pingpong", show_default=True, help="The pattern of that curve."
-)
-def command(file: str, form: str | None, output: str | None, variant: str | None, pattern: str) -> None:
+@click.option("--pattern", metavar="NAME", help="The pattern of that curve.  [default: pingpong]")
+def command(
+    file: str, form: str | None, output: str | None, variant: str | None, pattern: str | None
+) -> None:
     """Convert np.out, CSV, Parquet or JSON to a run file.
 
     An np.out of NetPIPE 3 or 5 has no intervals, so the imported points have none. Its time is stored as the median,
     and the record says which statistic it is.
     """
-    from netpipe.records import End, Header, Rank, Variant, encode
+    from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
     from netpipe.run_file import make_room, now
     from netpipe.units import counted
@@ -47,13 +47,16 @@ def command(file: str, form: str | None, output: str | None, variant: str | None
     path = Path(file)
     target = Path(output) if output else path.with_suffix(".jsonl")
     form = form or OF_ENDING.get(path.suffix.lower()) or guess(path)
-    name = variant or path.stem
-    points = read(path, form, name, pattern)
+    if form not in npout.FORMATS and (variant or pattern):
+        raise Failure(
+            USAGE, f"--{'variant' if variant else 'pattern'} is for an np.out; {form} names its curves itself"
+        )
+    points = read(path, form, variant or path.stem, pattern or "pingpong")
     source = npout.FORMATS[form].source if form in npout.FORMATS else form
     make_room(target)
     with target.open("wb") as run:
         argv = click.get_current_context().obj
-        run.write(encode(Header(schema=1, run=uuid.uuid4().hex, started=now(), argv=argv)))
+        run.write(encode(Header(schema=SCHEMA, run=uuid.uuid4().hex, started=now(), argv=argv)))
         for one in dict.fromkeys(point.variant for point in points):
             rank = Rank(rank=0, settings={"imported_from": path.name, "source": source})
             run.write(encode(Variant(variant=one, module=one.partition(":")[0], ranks=[rank])))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netpipe.cli._choices import complete_names
+from netpipe.cli._options import module_option
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -22,13 +23,7 @@ WIDEST_CHOICES = 32  # columns of choices in one unbroken word
 
 @click.command
 @click.argument("names", nargs=-1, metavar="[MODULE|PATTERN]...", shell_complete=complete_names)
-@click.option(
-    "--module",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="Also load this module, from outside the installation; may be repeated.",
-)
+@module_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
     """Show the modules and patterns, or the options of one.

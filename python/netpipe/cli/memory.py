@@ -71,7 +71,7 @@ class Starts:
     seen: int = 0
 
     def show(self, progress: Progress) -> None:
-        from netpipe.launch.events import Ready
+        from netpipe.events import Ready
         from netpipe.units import counted
 
         if progress.note:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._choices import complete_measured
+from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
@@ -24,7 +24,7 @@ FORMATS = (
 
 
 @click.command
-@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "--figure",
     metavar="NAME",
@@ -46,22 +46,8 @@ FORMATS = (
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"
 )
-@click.option(
-    "--variant",
-    "variants",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=complete_measured("variant"),
-    help="Only this variant; repeat for more.",
-)
-@click.option(
-    "--pattern",
-    "patterns",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=complete_measured("pattern"),
-    help="Only this pattern; repeat for more.",
-)
+@variant_option
+@pattern_option
 @click.option(
     "--size",
     "sizes",
@@ -103,6 +89,7 @@ def command(
     from netpipe import Run
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.run_file import refuse_run
 
     readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
@@ -112,6 +99,7 @@ def command(
     check(figure, sizes, measures, scale)
     format_name = file_format or _format_of(output)
     target = output or Path(f"{figure}.{format_name}")
+    refuse_run(target)
     try:
         write(scope, figure, target, format_name, title)
     except NothingToDraw as why:
@@ -129,7 +117,6 @@ def scope_of(
     scale: str,
 ) -> Scope:
     """What these options choose. Raises Failure (2) for what the runs do not have."""
-    from netpipe.cli.show import matching
     from netpipe.render.drawing.scope import Scope
 
     there = [name for reading in readings for name in reading.by_name]

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from netpipe.cli._options import runs_argument
+
 
 @click.command
-@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "-o",
     "--output",
@@ -26,8 +28,10 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     """
     from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
+    from netpipe.run_file import refuse_run
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
+    refuse_run(target)
     write(Reading(merge.read(files)), target, title)
     click.echo(f"netpipe: the report is in {target}", err=True)

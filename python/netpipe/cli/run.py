@@ -66,6 +66,11 @@ def command(**given: Any) -> int:
 
     Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
+    from netpipe.run_file import refuse_run
+
+    report = Path(given["report"]) if given["report"] else None
+    if report is not None:
+        refuse_run(report)  # also made sure of before it is written: it may be this run
     session = planned(given)
     if given["dry_run"]:
         return dry_run(session, given["as_json"])
@@ -80,8 +85,9 @@ def command(**given: Any) -> int:
         )
     if not given["quiet"]:
         _measuring.print_result(result, given, points_text(result))
-    if given["report"]:
-        make_report(result, Path(given["report"]), given["quiet"])
+    if report is not None:
+        refuse_run(report)
+        make_report(result, report, given["quiet"])
     return result.exit_code
 
 

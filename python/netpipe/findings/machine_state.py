@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from netpipe.findings import WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
-from netpipe.reading.states import BOUNCE_TOLERANCE, COPY_TOLERANCE, Change, MachineState, States, alike
+from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
 from netpipe.units import capital, counted, listed, rate_text, time_text
 
@@ -16,7 +16,7 @@ MOST_CHANGES = 3  # named; the report has all
 
 @rule("machine-changed", "Several machine states", needs=("yardsticks",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires if the yardsticks tell more than one state; the worker's tolerances decide (src/sampling/yardstick.h)."""
+    """Fires if the yardsticks tell more than one state; the worker's tolerances decide."""
     states = reading.states
     if len(states.states) < 2:
         return
@@ -48,9 +48,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what=f"The machine changed during the run. {' '.join(shown)}",
         evidence=evidence,
         certainty=(
-            f"States differ by more than {BOUNCE_TOLERANCE:g}× in cache-line bounce or {COPY_TOLERANCE:g}× in copy "
-            f"rate; "
-            "low and high are the extremes over the states."
+            f"States differ by more than {states.tolerances.bounce:g}× in cache-line bounce or "
+            f"{states.tolerances.copy:g}× in copy rate; low and high are the extremes over the states."
         ),
         cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
         remedy="compare points of one state only, or measure on a quieter machine",
@@ -64,7 +63,7 @@ def state_sentences(states: States) -> tuple[str, ...]:
         return ("No yardstick was recorded: nothing says whether the machine changed during the run.",)
     if not states.changes and len(states.states) == 1:
         return (f"The machine stayed in one state: {_described(states.states[0])}.",)
-    sentences = [change_sentence(change) for change in states.changes]
+    sentences = [change_sentence(change, states.tolerances) for change in states.changes]
     if not states.changes:
         described = "; ".join(_described(state) for state in states.states)
         sentences.append(f"The launches saw the machine in {len(states.states)} states: {described}.")
@@ -92,14 +91,14 @@ def _described(state: MachineState) -> str:
     return ", ".join(parts) or "its yardsticks are not known"
 
 
-def change_sentence(change: Change) -> str:
+def change_sentence(change: Change, tolerances: Tolerances) -> str:
     """What changed, and when."""
     before, after = change.before, change.after
     parts = []
     if (
         before.bounce_ns
         and after.bounce_ns
-        and not alike(before.bounce_ns, after.bounce_ns, BOUNCE_TOLERANCE)
+        and not alike(before.bounce_ns, after.bounce_ns, tolerances.bounce)
     ):
         moved = "apart" if after.bounce_ns > before.bounce_ns else "together"
         parts.append(
@@ -107,7 +106,7 @@ def change_sentence(change: Change) -> str:
             f"{time_text(after.bounce_ns)}"
         )
     copies = (before.copy_bytes_per_s, after.copy_bytes_per_s)
-    if copies[0] and copies[1] and not alike(copies[0], copies[1], COPY_TOLERANCE):
+    if copies[0] and copies[1] and not alike(copies[0], copies[1], tolerances.copy):
         parts.append(f"memory was copied at {rate_text(copies[1])} instead of {rate_text(copies[0])}")
     text = " and ".join(parts) or f"the machine went from state {before.number} to state {after.number}"
     place = f" at {change.at_s:.1f} s" if change.at_s is not None else ""

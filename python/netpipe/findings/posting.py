@@ -31,7 +31,7 @@ class Posting:
     @property
     def seen(self) -> bool:
         """Is it certain that there is a difference?"""
-        return self.cost_ns.known and not self.cost_ns.covers(0)
+        return not self.cost_ns.covers(0)
 
 
 def postings(reading: Reading) -> tuple[Posting, ...]:
@@ -74,6 +74,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 def _sentence(one: Posting) -> str:
     where = f"{one.variant} at {size_text(one.size_bytes)}"
+    if not one.cost_ns.known:
+        return (
+            f"{where}: the cost of posting receives is not known; there are too few samples for an interval."
+        )
     if not one.seen:
         return f"{where}: no cost of posting receives was seen; pingpong and burst take the same time."
     cost = one.cost_ns

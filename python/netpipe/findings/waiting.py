@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, NOTE, Finding, examples, rule
@@ -23,12 +24,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
             variant=upper,
             what=(
                 f"{upper} waits by {waits[0]} and {below} by {waits[1]}; also measure {measured}, to compare the "
-                f"layers "
-                "rather than how they wait."
+                "layers rather than how they wait."
             ),
             certainty=AS_RECORDED,
             cause="A process that blocks pays for its wake-up; one that polls does not.",
-            experiment=f"netpipe run {measured} {name_of(upper)}",
+            experiment=shlex.join(["netpipe", "run", measured, name_of(upper)]),
         )
 
 

@@ -22,13 +22,13 @@ from pathlib import Path
 from types import TracebackType
 
 from netpipe import native
+from netpipe.events import Launch
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
-from netpipe.launch.condense import condense, hopeless
-from netpipe.launch.description import Description, find
-from netpipe.launch.events import Launch
-from netpipe.launch.hosts import Hosts, parse
-from netpipe.launch.processes import end_all_with, remove_unused, shared_memory
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
+from netpipe.libraries.starting.condense import condense, hopeless
+from netpipe.libraries.starting.description import Description, find
+from netpipe.libraries.starting.hosts import Hosts, parse
+from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 
 LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts

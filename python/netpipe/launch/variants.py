@@ -11,10 +11,10 @@ from typing import Any
 
 from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import launched, read
 from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
+from netpipe.libraries.starting.description import launched, read
 
 # What is measured of a library when nothing else is said: each of these that it can choose.
 TRANSPORTS = ("shm", "tcp")
@@ -109,13 +109,11 @@ def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
 
 def added(listing: Mapping[str, Any]) -> list[str]:
     """Every library that was added and has its launcher, over each transport: what a default run measures."""
-    from netpipe.launch import description
-
     found = []
     per_library = layers.all_()
     for name, module in launched(listing).items():
         try:
-            here = description.find(name).launcher.is_file()
+            here = read(Path(module.get("description") or "")).launcher.is_file()
         except Failure:
             here = False
         if here and name.partition("@")[0] in per_library and not simulated(module):

@@ -18,9 +18,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from netpipe.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.launch import Command
-from netpipe.launch.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import LEAVE_S, Jobs, Launchers
 from netpipe.native import how_it_ended, said

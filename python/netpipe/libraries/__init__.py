@@ -23,8 +23,8 @@ from pwd import struct_passwd
 from typing import BinaryIO, ClassVar
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.description import Description
-from netpipe.launch.hosts import Host
+from netpipe.libraries.starting.description import Description
+from netpipe.libraries.starting.hosts import Host
 
 ANY_INTERFACE = "any"
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
-from netpipe.launch.condense import condense
-from netpipe.launch.description import Description
 from netpipe.libraries import ANY_INTERFACE, Command, Job, Launcher, family_of, launcher
+from netpipe.libraries.starting.condense import condense
+from netpipe.libraries.starting.description import Description
 
 DEFAULT_INTERFACE = "pmi2"  # of a library of no known family
 ALLOCATE_S = 45  # to wait for nodes: the worker waits a minute for the processes

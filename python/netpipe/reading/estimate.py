@@ -18,16 +18,16 @@ errors are correlated positively, if at all, and the intervals here are then too
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
     """A value and its 95 % interval, low <= value <= high, all in one unit that the owner names.
 
     With too few samples for an interval, or without one in the file, `known` is False and both limits are the value:

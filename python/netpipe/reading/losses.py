@@ -17,15 +17,15 @@ A layer between two hosts is never compared with one inside a host: that would b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
-from netpipe.reading.layers import stack as recorded_stack
+from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from netpipe.reading.curves import Groups
     from netpipe.records import Point, Run, Variant
@@ -88,18 +88,21 @@ class _Layer:
     hosts: frozenset[str | None]
 
 
-def losses(
-    run: Run, stack: Mapping[str, str | None] | None = None, groups: Groups | None = None
-) -> tuple[Loss, ...]:
-    """Every loss that the run can show, in the order of the plan.
+class _Pair(NamedTuple):
+    """The points of a layer and of the one below it at one size in one launch, and their times."""
 
-    `stack` (module -> module below; by default what the run recorded) includes modules that the run did not open, so
-    that a layer whose neighbour is absent is compared with the next one down.
+    upper: Point
+    lower: Point
+    time: Estimate
+    time_below: Estimate
+
+
+def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
+    """Every loss that the run can show, in the order of the plan. The stack that it recorded includes modules that it
+    did not open, so that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
-    under = (
-        recorded_stack(run) if stack is None else {**stack, **{x.module: x.below for x in layers.values()}}
-    )
+    under = stack(run)
     curves = grouped(run.points) if groups is None else groups
     launches = {name: _launches(curve) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
@@ -187,16 +190,17 @@ def _loss(
 ) -> Loss:
     upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
     sizes, other_state = [], 0
-    by_launch: dict[int, list[tuple[Point, Point]]] = {}
+    by_launch: dict[int, list[_Pair]] = {}
     for size in sorted(upper.keys() & lower.keys()):
         matching = {point.launch: point for point in lower[size]}
         both = [(point, matching[point.launch]) for point in upper[size] if point.launch in matching]
-        pairs = [(a, b) for a, b in both if a.state == b.state and time_of(a).low > 0 and time_of(b).low > 0]
+        timed = [_Pair(a, b, time_of(a), time_of(b)) for a, b in both if a.state == b.state]
+        pairs = [pair for pair in timed if pair.time.low > 0 and pair.time_below.low > 0]
         other_state += any(a.state != b.state for a, b in both) and not pairs
         if pairs:
             sizes.append(_size_loss(pairs))
         for pair in pairs:
-            by_launch.setdefault(pair[0].launch, []).append(pair)
+            by_launch.setdefault(pair.upper.launch, []).append(pair)
     small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
     return Loss(
         variant=layer.variant,
@@ -212,26 +216,28 @@ def _loss(
     )
 
 
-def _size_loss(pairs: Sequence[tuple[Point, Point]]) -> SizeLoss:
+def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
     return SizeLoss(
-        size_bytes=pairs[0][0].size_bytes,
-        times=across([ratio(time_of(a), time_of(b)) for a, b in pairs]),
-        added_ns=across([difference(time_of(a), time_of(b)) for a, b in pairs]),
-        converged=all_converged(point for pair in pairs for point in pair),
+        size_bytes=pairs[0].upper.size_bytes,
+        times=across([ratio(pair.time, pair.time_below) for pair in pairs]),
+        added_ns=across([difference(pair.time, pair.time_below) for pair in pairs]),
+        converged=all_converged(point for pair in pairs for point in (pair.upper, pair.lower)),
     )
 
 
-def _peak_loss(launches: Sequence[Sequence[tuple[Point, Point]]]) -> PeakLoss | None:
+def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
     """Over the sizes that both have. The sizes named are those of the first launch."""
     kept, sizes = [], []
     for pairs in launches:
-        tops = [_fastest([pair[side] for pair in pairs]) for side in (0, 1)]
-        rates = [rate_of(top) for top in tops if top is not None]
-        if len(rates) == 2 and rates[0] is not None and rates[1] is not None:
-            kept.append(ratio(rates[0], rates[1]))
-            sizes.append([top.size_bytes for top in tops if top is not None])
-    return PeakLoss(across(kept), sizes[0][0], sizes[0][1]) if kept else None
+        upper = _fastest((pair.upper, pair.time) for pair in pairs)
+        lower = _fastest((pair.lower, pair.time_below) for pair in pairs)
+        if upper is not None and lower is not None:
+            kept.append(ratio(upper[0], lower[0]))
+            sizes.append((upper[1], lower[1]))
+    return PeakLoss(across(kept), *sizes[0]) if kept else None
 
 
-def _fastest(points: Sequence[Point]) -> Point | None:
-    return fastest((rate, point) for point in points if (rate := rate_of(point)) is not None)
+def _fastest(timed: Iterable[tuple[Point, Estimate]]) -> tuple[Estimate, int] | None:
+    """The best rate, and the size at which it was reached."""
+    rated = ((rate, point) for point, time in timed if (rate := rate_of(point, time)) is not None)
+    return fastest((rate, (rate, point.size_bytes)) for rate, point in rated)

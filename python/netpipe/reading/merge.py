@@ -52,6 +52,10 @@ def merged(runs: Sequence[Run]) -> Run:
         return runs[0]
     whole = Run()
     whole.header = runs[0].header
+    if whole.header is not None and any(
+        run.header is None or run.header.argv != whole.header.argv for run in runs
+    ):
+        whole.header = msgspec.structs.replace(whole.header, argv=[])  # no one command measured all of this
     first = 0  # the new number of the run's launch 0
     for run, label in zip(runs, labels(runs), strict=True):
         last = -1

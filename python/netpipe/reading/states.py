@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 
     from netpipe.records import Run, Yardstick
 
-# Two yardsticks within these factors are one state: the values of src/sampling/yardstick.h, which a test compares.
+# Files from before the plan recorded them: the factors within which two yardsticks are one state.
 BOUNCE_TOLERANCE = 1.4
 COPY_TOLERANCE = 1.8
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """Two yardsticks within these factors are one state."""
+
+    bounce: float
+    copy: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class States:
     changes: tuple[Change, ...]  # in the order of time
     mixed_points: int  # points that had samples in more than one state
     left_out_samples: int  # samples of those points that were taken in another state and left out
+    tolerances: Tolerances
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int | None], int]:
@@ -63,8 +72,15 @@ class States:
         return self._numbers.get((launch, state))
 
 
+def _tolerances(run: Run) -> Tolerances:
+    """As the worker recorded them in the first plan that has them."""
+    recorded = next((plan.state_tolerances for plan in run.plans if plan.state_tolerances), {})
+    return Tolerances(recorded.get("bounce", BOUNCE_TOLERANCE), recorded.get("copy", COPY_TOLERANCE))
+
+
 def states(run: Run) -> States:
     """The states of the machine over a whole run; none without yardsticks (an imported run)."""
+    tolerances = _tolerances(run)
     by_member: dict[tuple[int, int], list[Yardstick]] = {}
     yardsticks = [yardstick for yardstick in run.yardsticks if yardstick.state is not None]
     for yardstick in yardsticks:
@@ -72,7 +88,7 @@ def states(run: Run) -> States:
 
     groups: list[list[tuple[int, int]]] = []
     for member in by_member:
-        home = next((group for group in groups if _same(member, group, by_member)), None)
+        home = next((group for group in groups if _same(member, group, by_member, tolerances)), None)
         if home is None:
             groups.append([member])
         else:
@@ -100,11 +116,14 @@ def states(run: Run) -> States:
         if before.launch == after.launch and old is not new:
             changes.append(Change(after.launch, after.at_s, old, new))
     mixed = [point.other_states for point in run.points if point.other_states]
-    return States(found, tuple(changes), len(mixed), sum(mixed))
+    return States(found, tuple(changes), len(mixed), sum(mixed), tolerances)
 
 
 def _same(
-    member: tuple[int, int], group: list[tuple[int, int]], by_member: dict[tuple[int, int], list[Yardstick]]
+    member: tuple[int, int],
+    group: list[tuple[int, int]],
+    by_member: dict[tuple[int, int], list[Yardstick]],
+    tolerances: Tolerances,
 ) -> bool:
     """Is this the state that other launches were in? Within one launch the worker's numbers decide."""
     if any(launch == member[0] for launch, _ in group):
@@ -112,9 +131,9 @@ def _same(
     there = [yardstick for other in group for yardstick in by_member[other]]
     here = by_member[member]
     return alike(
-        _median(y.bounce_ns for y in here), _median(y.bounce_ns for y in there), BOUNCE_TOLERANCE
+        _median(y.bounce_ns for y in here), _median(y.bounce_ns for y in there), tolerances.bounce
     ) and alike(
-        _median(y.copy_bytes_per_s for y in here), _median(y.copy_bytes_per_s for y in there), COPY_TOLERANCE
+        _median(y.copy_bytes_per_s for y in here), _median(y.copy_bytes_per_s for y in there), tolerances.copy
     )
 
 

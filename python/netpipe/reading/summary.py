@@ -77,7 +77,7 @@ def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | N
     rated = [
         (point.size_bytes, point.rate_bytes_per_s.value)
         for point in points
-        if point.rate_bytes_per_s is not None
+        if point.rate_bytes_per_s is not None and point.size_bytes > 0
     ]
     if rated and rated[0][1] >= bytes_per_s:
         return float(rated[0][0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from netpipe.reading.openings import Opening, Spread
-from netpipe.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, digits
+from netpipe.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, Steps, bracketed_text
 
 COLUMNS = (
     ("variant", "name"),
@@ -54,14 +54,8 @@ def _middle(spread: Spread | None) -> Spread | None:
     return None if spread is None else Spread(spread.value, spread.value, spread.value)
 
 
-def _text(
-    spread: Spread | None, steps: Sequence[tuple[float, str]], smallest: str, scale: float = 1.0
-) -> str:
-    """In the unit of the median: "14.9 [14.8 15.0] MiB"."""
+def _text(spread: Spread | None, steps: Steps, smallest: str, scale: float = 1.0) -> str:
     if spread is None:
         return UNKNOWN
     value, low, high = (number * scale for number in (spread.value, spread.low, spread.high))
-    step, unit = next(((step, unit) for step, unit in steps if abs(value) >= step), (1.0, smallest))
-    if low == high:
-        return f"{digits(value / step)} {unit}"
-    return f"{digits(value / step)} [{digits(low / step)} {digits(high / step)}] {unit}"
+    return bracketed_text(value, low, high, steps, smallest)

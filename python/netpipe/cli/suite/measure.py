@@ -217,7 +217,10 @@ def _draw(
 
     given = result.given
     if result.kind == "table":
-        export.write(reading.run, given["form"], target, variants, patterns, given["launch"], given["which"])
+        data = export.exported(
+            reading.run, given["form"], variants, patterns, given["launch"], given["which"]
+        )
+        target.write_bytes(data)
         return
     figure, scale = given["figure"], given["scale"]
     scope = plot.scope_of((reading,), figure, variants, patterns, given["sizes"], given["measures"], scale)

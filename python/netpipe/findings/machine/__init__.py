@@ -89,13 +89,13 @@ def machine_rule(
             hosts = list(_hosts(reading.run.environments))
             if not any(known(facts, needs) for _, facts in hosts):
                 raise CannotJudge(f"not recorded: {' or '.join(needs)}")
-            said: set[tuple[str | None, str]] = set()
+            said: set[str | None] = set()
             for host, facts in hosts:
                 advice = function(facts)
                 # Several ranks and launches of one host: the first says it.
-                if advice is None or (host, id_) in said:
+                if advice is None or host in said:
                     continue
-                said.add((host, id_))
+                said.add(host)
                 yield Finding(
                     severity=severity,
                     host=host,

@@ -30,8 +30,7 @@ def slow_clock(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"The clock source is {source}: reading it is a system call that takes about a microsecond or steps coarsely, "
-        f"so "
-        "short operations cannot be timed one by one.",
+        "so short operations cannot be timed one by one.",
         TO_TSC
         if _has_tsc(facts)
         else "look for the reason with: dmesg | grep -i tsc; if the counter is sound, boot with tsc=reliable",

@@ -25,8 +25,7 @@ def governor(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"The frequency governor is {chosen}: the frequency follows the load, so what waits much is measured at a "
-        f"lower "
-        "frequency than what works much.",
+        "lower frequency than what works much.",
         "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     )
 
@@ -110,8 +109,7 @@ def deep_sleep(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"An idle processor may sleep so deeply that waking it takes {time_text(exit_ns)}: a process that blocks pays "
-        f"for "
-        "that, one that polls does not.",
+        "for that, one that polls does not.",
         "sudo cpupower idle-set -D 10 (undo: -E); better, measure both: wait=poll and wait=block",
         {"deepest_exit": Quantity(exit_ns, "ns")},
     )

@@ -29,8 +29,7 @@ def locked_memory(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"There is an RDMA device, and a process may lock only {size_text(limit)} of memory: buffers cannot be "
-        f"registered, "
-        "or only small ones.",
+        "registered, or only small ones.",
         "ulimit -l unlimited, after a line '* - memlock unlimited' in /etc/security/limits.conf",
         {"lockable": Quantity(limit, "bytes")},
     )

@@ -53,8 +53,7 @@ def loaded(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"The load average of the last minute is {average:.1f} on {counted(int(processors), 'processor')}: other work "
-        f"takes "
-        "time and cache from what is measured.",
+        "takes time and cache from what is measured.",
         "see what runs with: top -o %CPU; wait until it has ended, or use a machine of your own",
         {"load_average": Quantity(average, "tasks"), "processors": Quantity(processors, "processors")},
     )

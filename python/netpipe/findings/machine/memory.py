@@ -26,8 +26,7 @@ def memory_short(facts: Facts) -> Advice | None:
     if total and available is not None and available < LEAST_AVAILABLE * total:
         return Advice(
             f"Only {size_text(available)} of {size_text(total)} of memory are available: the kernel reclaims pages "
-            f"during "
-            "the measurement.",
+            "during the measurement.",
             "end what fills the memory; see: ps aux --sort=-rss | head",
             {"available": Quantity(available, "bytes"), "total": Quantity(total, "bytes")},
         )
@@ -76,8 +75,7 @@ def swap(facts: Facts) -> Advice | None:
         return None
     return Advice(
         f"{size_text(used)} ({percent_text(used / total)} of memory) are swapped out: a page that is needed again "
-        f"stops "
-        "its process for milliseconds.",
+        "stops its process for milliseconds.",
         "free memory, then: sudo swapoff -a && sudo swapon -a",
         {"swapped": Quantity(used, "bytes"), "total": Quantity(total, "bytes")},
     )

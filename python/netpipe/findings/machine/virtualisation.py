@@ -44,8 +44,7 @@ def virtual_machine(facts: Facts) -> Advice | None:
     name = facts.text("cpu.virtual.hypervisor") or "its name is hidden"
     return Advice(
         f"The hypervisor ({name}) can move or stop the processors at any time, and with that the distance between two "
-        f"of "
-        "them changes.",
+        "of them changes.",
         "compare only within one run, and watch the states of the machine in it; for absolute numbers use a bare "
         "machine or dedicated processors",
     )

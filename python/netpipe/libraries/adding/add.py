@@ -20,6 +20,7 @@ from netpipe.libraries.adding import added, compiler, launcher, layers
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.adding.layers import Layer
+from netpipe.libraries.starting import description
 
 # Where every loader looks by itself.
 SYSTEM = re.compile(r"/(usr/)?lib(32|64)?(/[a-z0-9_]+-linux-[a-z0-9]+)?")
@@ -99,11 +100,11 @@ def make(build: Build, scratch: Path) -> Added:
         f"source {layers.digest(sources)}",
         f"added {datetime.now().astimezone():%Y-%m-%d}",
     ]
-    description = scratch / f"{build.name}{added.ENDING}"
-    description.write_text("\n".join([*lines, ""]))
+    described = scratch / f"{build.name}{added.ENDING}"
+    described.write_text("\n".join([*lines, ""]))
     file.replace(final)
-    done = build.folder / description.name
-    description.replace(done)
+    done = build.folder / described.name
+    described.replace(done)
     return Added(done, added.facts_of(done.read_text()))
 
 
@@ -139,7 +140,7 @@ def choose_name(request: Request, layer: Layer, library: Library, start: launche
     """LAYER@NAME. By default the name that this compiler's module already has, else the first that is free of openmpi,
     openmpi5, openmpi5.0.11. Raises Failure (2) for a bad name, or one of another library.
     """
-    there = {each.short: each for each in added.all_([folder, *added.folders()], layer.name)}
+    there = {each.short: each for each in added.all_([folder, *description.folders()], layer.name)}
 
     def same(each: Added) -> bool:
         return each.compiler == library.compiler and each.launcher == (start.kind, start.path)

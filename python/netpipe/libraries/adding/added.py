@@ -17,10 +17,10 @@ from typing import Any
 
 from netpipe import native
 from netpipe.failure import FAILED, USAGE, Failure
-from netpipe.launch import description
 from netpipe.libraries import Family, families
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.layers import SEPARATOR
+from netpipe.libraries.starting import description
 
 ENDING = ".module"
 
@@ -68,33 +68,19 @@ def facts_of(text: str) -> dict[str, str]:
     return found
 
 
-def folders() -> list[Path]:
-    """Where modules may have been added, in the order in which the worker looks."""
-    named = [Path(one) for one in os.environ.get("NETPIPE_MODULE_PATH", "").split(":") if one]
-    return [*named, installed(), own()]
-
-
-def installed() -> Path:
-    """The folder of the installation, beside its own modules. Raises Failure (3) where there is no worker."""
-    return native.worker().resolve().parent.parent / "lib" / "netpipe" / "modules"
-
-
-def own() -> Path:
-    """This user's folder, for an installation that is read-only to them."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "netpipe" / "modules"
-
-
 def target() -> Path:
-    """Where the next module goes."""
-    folder = installed()
-    return folder if os.access(folder if folder.is_dir() else folder.parent, os.W_OK) else own()
+    """Where the next module goes: to the installation, or to the user where that is read-only to them."""
+    places = description.folders()
+    installation = next(folder for folder, kind in places.items() if kind == "installation")
+    if os.access(installation if installation.is_dir() else installation.parent, os.W_OK):
+        return installation
+    return next((folder for folder, kind in places.items() if kind == "user"), installation)
 
 
 def all_(places: Sequence[Path] | None = None, layer: str = "*") -> list[Added]:
     """By name. Of two with one name the worker takes the first that it finds, and so does this."""
     found: dict[str, Added] = {}
-    for folder in folders() if places is None else places:
+    for folder in description.folders() if places is None else places:
         for path in sorted(folder.glob(f"{layer}{SEPARATOR}*{ENDING}")):
             text = path.read_text(errors="replace") if os.access(path, os.R_OK) else ""
             one = Added(path, facts_of(text))

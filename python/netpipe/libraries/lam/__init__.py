@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
-from netpipe.launch.condense import condense
-from netpipe.launch.description import Description
-from netpipe.launch.processes import end_all_with
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries.starting.condense import condense
+from netpipe.libraries.starting.description import Description
+from netpipe.libraries.starting.processes import end_all_with
 
 USER = "NETPIPE_LAM_USER"
 BOOT_S = 30.0

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from netpipe.launch.hosts import joined
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries.starting.hosts import joined
 
 # In the environment, because the option's place differs between 4 and 5, and some front ends do not know it.
 ROOT = {

@@ -71,7 +71,8 @@ def panel(
 
 
 def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
-    points = member.points(rates="rate" in (x, y))
+    # A time that the error of two clocks makes negative has no place on a logarithmic axis either.
+    points = [point for point in member.points(rates="rate" in (x, y)) if point.time_ns.value > 0]
     if not points:
         return None
     values: dict[str, list[Estimate]] = {

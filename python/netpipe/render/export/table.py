@@ -8,7 +8,9 @@ CSV has no room for histograms, which are left out there, nor for lists of objec
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +31,8 @@ class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
     """A file that is no table of points; the sentence names the row."""
 
 
-def write(points: Iterable[Point], form: str, path: Path, table: str = "points") -> None:
-    """Raises OSError."""
+def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
+    """The contents of the file."""
     chosen = list(points)
     if form == "json":
         rows = (
@@ -38,13 +40,13 @@ def write(points: Iterable[Point], form: str, path: Path, table: str = "points")
             if table == "cells"
             else [point.fields() for point in chosen]
         )
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
-        return
+        return msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n"
     whole = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if form == "csv":
-        path.write_text(_plain(whole).write_csv())
-    else:
-        whole.write_parquet(path)
+        return _plain(whole).write_csv().encode()
+    file = io.BytesIO()
+    whole.write_parquet(file)
+    return file.getvalue()
 
 
 def _plain(whole: polars.DataFrame) -> polars.DataFrame:
@@ -65,17 +67,22 @@ def read(path: Path, form: str) -> Iterator[Point]:
     """Raises NotATable, or OSError."""
     for number, row in enumerate(_rows(path, form), start=1):
         try:
-            yield msgspec.convert({**_folded(row), "type": "point"}, Point)
+            point = msgspec.convert({**_folded(row), "type": "point"}, Point)
         except (msgspec.ValidationError, json.JSONDecodeError) as error:
             raise NotATable(
                 f"row {number} is not a point: {str(error)[:1].lower()}{str(error)[1:]}"
             ) from None
+        if not math.isfinite(point.median_ns) or point.size_bytes < 0:
+            said = f"{point.median_ns:g} ns at {point.size_bytes} bytes"
+            raise NotATable(f"row {number} is not a point: it says {said}")
+        yield point
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
+    whole = path.read_bytes()  # polars would not say in an OSError which file it is
     if form == "json":
         try:
-            rows = json.loads(path.read_bytes())
+            rows = json.loads(whole)
         except ValueError as error:
             raise NotATable(f"it is not JSON: {error}") from None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -87,14 +94,15 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
         # All of the file decides on the types: a column may begin with a thousand empty fields.
         if form == "csv":
             text = polars.col(polars.String)
-            table = polars.read_csv(path, infer_schema_length=None).with_columns(
+            names = {"variant": polars.String, "pattern": polars.String}  # also one of digits alone
+            table = polars.read_csv(whole, infer_schema_length=None, schema_overrides=names).with_columns(
                 polars.when(text.str.contains(rf"^'{FORMULA[1:]}"))
                 .then(text.str.slice(1))
                 .otherwise(text)
                 .name.keep()
             )
         else:
-            table = polars.read_parquet(path)
+            table = polars.read_parquet(whole)
     except polars.exceptions.PolarsError as error:
         raise NotATable(str(error).splitlines()[0]) from None
     return table.iter_rows(named=True)

@@ -65,7 +65,7 @@ def of_point(
         count=count,
         factor=factor,
         what="operations" if point.single else batches,
-        marks=tuple((name, value) for name, value in marks if value is not None),
+        marks=tuple((name, value) for name, value in marks if value is not None and value > 0),
         modes=tuple(f"{time_text(mode.at_ns)} ({percent_text(mode.share)})" for mode in modes)
         if len(modes) > 1
         else (),

@@ -15,7 +15,7 @@ from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
-from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text
+from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text, unit_of
 
 THIN = "\u202f"  # between thousands
 TO = " \u2013 "  # between the limits of an interval
@@ -55,7 +55,7 @@ def _limits(estimate: Estimate | None, text: Callable[[float], str]) -> str:
 
 def _time_limits(estimate: Estimate | None) -> str:
     """In the unit of the value, which stands beside them; each with its own unit if they go far beyond."""
-    step = next((step for step, _ in TIME_STEPS if estimate and abs(estimate.value) >= step), 1.0)
+    step, _ = unit_of(estimate.value if estimate else 0.0, TIME_STEPS, "ns")
     if estimate and max(abs(estimate.low), abs(estimate.high)) >= 1000 * step:
         return _limits(estimate, time_text)
     return _limits(estimate, lambda value: digits(value / step))

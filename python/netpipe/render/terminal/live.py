@@ -13,13 +13,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
-from netpipe.launch.events import Pass, Ready
+from netpipe.events import Pass, Progress, Ready
 from netpipe.units import counted, percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from netpipe.launch.measure import Progress
     from netpipe.records import AnyRecord, Plan, Point
     from netpipe.render.terminal.summary import Rows
 
@@ -251,7 +250,7 @@ class LiveTable:
         seen = states(progress.run)
         if not seen.changes:
             return []
-        text = change_sentence(seen.changes[-1])
+        text = change_sentence(seen.changes[-1], seen.tolerances)
         return [Text(text, style="yellow", no_wrap=True, overflow="ellipsis")]
 
     def _bar(self, progress: Progress) -> list[RenderableType]:

@@ -18,7 +18,7 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from netpipe.units import TIME_STEPS, UNKNOWN, digits
+from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text
 
 if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
@@ -109,11 +109,7 @@ def interval_text(estimate: Estimate | None) -> str:
     """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none."""
     if estimate is None:
         return UNKNOWN
-    step, unit = next(((s, u) for s, u in TIME_STEPS if abs(estimate.value) >= s), (1.0, "ns"))
-    value, low, high = (digits(number / step) for number in (estimate.value, estimate.low, estimate.high))
-    if estimate.low == estimate.high:
-        return f"{value} {unit}"
-    return f"{value} [{low} {high}] {unit}"
+    return bracketed_text(estimate.value, estimate.low, estimate.high, TIME_STEPS, "ns")
 
 
 def spark(rates: Iterable[float | None], width: int) -> str:

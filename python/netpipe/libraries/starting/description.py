@@ -7,7 +7,6 @@ The worker reads the same file for the module's table and ignores the lines that
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -93,9 +92,8 @@ def find(name: str) -> Description:
     )
 
 
-def folders() -> list[Path]:
-    """Where added modules may be: NETPIPE_MODULE_PATH, the folder of the installation, the user's."""
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    more = [Path(folder) for folder in os.environ.get("NETPIPE_MODULE_PATH", "").split(":") if folder]
-    own = [prefix / "lib" / "netpipe" / "modules" for prefix, _ in native.prefixes()]
-    return [*more, *own, data / "netpipe" / "modules"]
+def folders() -> dict[Path, str]:
+    """Where the worker looks for modules, in its order, and the kind of each place: environment (NETPIPE_MODULE_PATH),
+    installation or user.
+    """
+    return {Path(one["path"]): one["kind"] for one in native.keys()["module_directories"]}

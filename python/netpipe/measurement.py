@@ -8,32 +8,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from netpipe.events import AnyEvent, Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, Failure
 from netpipe.launch import Assignment, Starter
-from netpipe.launch.events import AnyEvent
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import Launchers
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
-from netpipe.records import AnyRecord, Error, Launch, Point, Run, Sample
+from netpipe.records import Error, Launch, Point, Run, Sample
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording
 
 SILENCE_S = (
     30.0  # longer than three of the worker's own deadlines, after which it would have reported something
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What is known after an event of a worker. `run` grows with the measurement; do not change it."""
-
-    run: Run
-    event: AnyEvent | None  # None: between two workers
-    launch: int  # of the worker
-    launches: int  # still to come after it, including those that a loss has added
-    lines: list[tuple[bytes, AnyRecord]]  # of the run file, since the last call
-    note: str | None = None  # a sentence for people
 
 
 Watch = Callable[[Progress], None]

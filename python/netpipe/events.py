@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker writes to its standard output, one JSON object a line (docs/reference/worker.md)."""
+"""What a worker writes to its standard output, one JSON object a line (docs/reference/worker.md), and what is known
+after each: what the session tells whoever shows its progress.
+"""
 
 from __future__ import annotations
 
-from typing import Union
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
 
 import msgspec
+
+if TYPE_CHECKING:
+    from netpipe.records import AnyRecord, Run
 
 
 class Event(msgspec.Struct, kw_only=True, tag_field="event"):
@@ -70,3 +76,15 @@ def decode(line: bytes) -> AnyEvent | None:
             raise
         return None
     return event
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known after an event of a worker. `run` grows with the measurement; do not change it."""
+
+    run: Run
+    event: AnyEvent | None  # None: between two workers
+    launch: int  # of the worker
+    launches: int  # still to come after it, including those that a loss has added
+    lines: list[tuple[bytes, AnyRecord]]  # of the run file, since the last call
+    note: str | None = None  # a sentence for people
