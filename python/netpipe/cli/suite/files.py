@@ -170,7 +170,7 @@ def _result(path: Path, kind: str, table: dict[str, Any], number: int, runs: lis
         given = _given(kind, where, {key: value for key, value in own.items() if key != "title"})
         form = given["form"] = given["form"] or "csv"
         ending = "np.out" if form.startswith("npout") else form
-        chosen = given.pop("variant"), given.pop("pattern")
+        chosen = given.pop("variants"), given.pop("patterns")
     stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or f"{kind}-{number}"
     return Part(kind, title, where, given, run, f"{stem}.{ending}", *chosen)
 
