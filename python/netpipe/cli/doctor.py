@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,83 +240,82 @@ def yardstick_words(measured: Mapping[str, float | None]) -> str:
 
 def described(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The facts that most numbers depend on, a line each; lines without a known fact are left out."""
+    from netpipe.findings.machine import Facts
+
+    fact = Facts(facts).value
     for name, parts in (
-        ("processor", _processor(facts)),
-        ("clock speed", _speed(facts)),
-        ("memory", _memory(facts)),
-        ("kernel", _kernel(facts)),
-        ("network", _network(facts)),
-        ("limits", _limits(facts)),
+        ("processor", _processor(fact)),
+        ("clock speed", _speed(fact)),
+        ("memory", _memory(fact)),
+        ("kernel", _kernel(fact)),
+        ("network", _network(fact)),
+        ("limits", _limits(fact)),
     ):
         words = [part for part in parts if part]
         if words:
             yield name, ", ".join(words)
 
 
-def fact(facts: Any, path: str) -> Any:
-    """The fact with this dotted name; None when it is not known."""
-    for word in path.split("."):
-        facts = facts.get(word) if isinstance(facts, dict) else None
-    return facts
+Fact = Callable[[str], Any]  # by its dotted name; None when it is not known
 
 
-def _processor(facts: Mapping[str, Any]) -> Iterator[str]:
+def _processor(fact: Fact) -> Iterator[str]:
     from netpipe.units import size_text
 
-    yield fact(facts, "cpu.model") or ""
-    cores, sockets, logical = (fact(facts, f"cpu.{name}") for name in ("cores", "sockets", "logical"))
+    yield fact("cpu.model") or ""
+    cores, sockets, logical = (fact(f"cpu.{name}") for name in ("cores", "sockets", "logical"))
     if cores:
         yield f"{cores} core{'' if cores == 1 else 's'}" + (
             f" in {sockets} sockets" if (sockets or 1) > 1 else ""
         )
     if logical and cores and logical > cores:
         yield f"{logical} threads"
-    levels = sorted((fact(facts, "cpu.cache") or {}).items())
+    levels = sorted((fact("cpu.cache") or {}).items())
     if levels and levels[-1][1]:
         yield f"{levels[-1][0].split('_')[0].upper()} {size_text(levels[-1][1])}"
-    if fact(facts, "cpu.virtual.is_virtual"):
-        yield f"virtual machine on {fact(facts, 'cpu.virtual.hypervisor') or 'an unnamed hypervisor'}"
+    if fact("cpu.virtual.is_virtual"):
+        yield f"virtual machine on {fact('cpu.virtual.hypervisor') or 'an unnamed hypervisor'}"
 
 
-def _speed(facts: Mapping[str, Any]) -> Iterator[str]:
-    least, most = fact(facts, "cpu.frequency.min_hz"), fact(facts, "cpu.frequency.max_hz")
+def _speed(fact: Fact) -> Iterator[str]:
+    least, most = fact("cpu.frequency.min_hz"), fact("cpu.frequency.max_hz")
     if least and most:
         yield f"{least / 1e9:.1f} to {most / 1e9:.1f} GHz"
-    if governor := fact(facts, "cpu.frequency.governor"):
+    if governor := fact("cpu.frequency.governor"):
         yield f"governor {governor}"
-    boost = fact(facts, "cpu.frequency.boost")
+    boost = fact("cpu.frequency.boost")
     if boost is not None:
         yield "turbo on" if boost else "turbo off"
 
 
-def _memory(facts: Mapping[str, Any]) -> Iterator[str]:
+def _memory(fact: Fact) -> Iterator[str]:
     from netpipe.units import size_text
 
-    total, available = fact(facts, "memory.total_bytes"), fact(facts, "memory.available_bytes")
+    total, available = fact("memory.total_bytes"), fact("memory.available_bytes")
     if total:
         yield size_text(total) + (f" ({size_text(available)} available)" if available else "")
-    nodes = fact(facts, "memory.node_count")
+    nodes = fact("memory.node_count")
     if nodes:
         yield f"{nodes} NUMA node{'' if nodes == 1 else 's'}"
-    if pages := fact(facts, "memory.transparent_huge_pages.enabled"):
+    if pages := fact("memory.transparent_huge_pages.enabled"):
         yield f"transparent huge pages {pages}"
 
 
-def _kernel(facts: Mapping[str, Any]) -> Iterator[str]:
-    if release := fact(facts, "kernel.release"):
+def _kernel(fact: Fact) -> Iterator[str]:
+    if release := fact("kernel.release"):
         yield f"Linux {release}"
-    if preemption := fact(facts, "kernel.preemption"):
+    if preemption := fact("kernel.preemption"):
         yield f"preemption {preemption}"
-    if tick := fact(facts, "clock.tick_hz"):
+    if tick := fact("clock.tick_hz"):
         yield f"{tick} Hz"
-    if source := fact(facts, "clock.source"):
+    if source := fact("clock.source"):
         yield f"clock {source}"
 
 
-def _network(facts: Mapping[str, Any]) -> Iterator[str]:
+def _network(fact: Fact) -> Iterator[str]:
     from netpipe.units import rate_text
 
-    for interface in fact(facts, "network.interfaces") or []:
+    for interface in fact("network.interfaces") or []:
         if interface.get("name") == "lo" or interface.get("state") == "down":
             continue
         rate = interface.get("bits_per_s")
@@ -326,23 +325,23 @@ def _network(facts: Mapping[str, Any]) -> Iterator[str]:
             f"MTU {interface['mtu_bytes']}" if interface.get("mtu_bytes") else None,
         ]
         yield f"{interface.get('name')} ({' '.join(word for word in words if word)})"
-    for device in fact(facts, "network.rdma_devices") or []:
+    for device in fact("network.rdma_devices") or []:
         yield f"RDMA {device.get('name')}"
-    if control := fact(facts, "network.tcp.congestion_control"):
+    if control := fact("network.tcp.congestion_control"):
         yield f"TCP {control}"
 
 
-def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
+def _limits(fact: Fact) -> Iterator[str]:
     from netpipe.units import size_text
 
-    if cpus := fact(facts, "limits.allowed_cpus"):
+    if cpus := fact("limits.allowed_cpus"):
         yield f"processors {cpus}"
-    if (quota := fact(facts, "limits.cgroup.cpu_quota")) is not None:
+    if (quota := fact("limits.cgroup.cpu_quota")) is not None:
         yield f"quota of {quota:g}"
-    if memory := fact(facts, "limits.cgroup.memory_max_bytes"):
+    if memory := fact("limits.cgroup.memory_max_bytes"):
         yield f"memory {size_text(memory)}"
-    if (container := fact(facts, "limits.container")) and container != "none":
+    if (container := fact("limits.container")) and container != "none":
         yield f"container ({container})"
-    lockable = fact(facts, "limits.memlock_bytes")
+    lockable = fact("limits.memlock_bytes")
     if lockable is not None:
         yield f"lockable memory {lockable if isinstance(lockable, str) else size_text(lockable)}"
