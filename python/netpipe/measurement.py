@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from netpipe import native
 from netpipe.events import AnyEvent, Progress
-from netpipe.failure import DONE, FAILED, INTERRUPTED, Failure
+from netpipe.failure import DONE, INTERRUPTED, Failure
 from netpipe.launch import Assignment, Starter
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import Launchers
@@ -29,9 +30,9 @@ Watch = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class Measurement:
-    """`plan` as the user gave it, `resolved` as the worker understood it. `severity` is all exit codes, the worst last.
-    `others` have the same variants and patterns with other settings; each launch measures them too.
-    """
+    """`plan` as the user gave it, `resolved` as the worker understood it.
+
+    `others` have the same variants and patterns with other settings; each launch measures them too."""
 
     plan: Plan
     resolved: ResolvedPlan
@@ -39,7 +40,6 @@ class Measurement:
     starter: Starter
     launches: int
     watch: Watch
-    severity: Sequence[int]
     silence_s: float = SILENCE_S
     site: Launchers = field(default_factory=Launchers)
     others: tuple[Plan, ...] = ()
@@ -85,7 +85,7 @@ class Measurement:
             worker.run(tell)
             tell(None)
             assert worker.exit_code is not None
-            worst = worse(worst, worker.exit_code, self.severity)
+            worst = native.worst((worst, worker.exit_code))
             if worker.exit_code in (DONE, INTERRUPTED):
                 if worker.died:  # it had to be killed: points that it had not written yet are lost
                     tell(None, worker.sentence)
@@ -156,8 +156,3 @@ def _what_follows(again: Sequence[Sequence[str]]) -> str:
     if again:
         return f"; going on with {len(again[0])} other variant{'s' if len(again[0]) > 1 else ''}"
     return ""
-
-
-def worse(one: int, other: int, severity: Sequence[int]) -> int:
-    """The more serious of two exit codes. An unknown code counts as a failure."""
-    return max((code if code in severity else FAILED for code in (one, other)), key=severity.index)

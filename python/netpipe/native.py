@@ -9,11 +9,11 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from netpipe.failure import FAILED, UNAVAILABLE, Failure
+from netpipe.failure import DONE, FAILED, UNAVAILABLE, Failure
 
 WORKER = "netpipe-worker"
 ANSWER_S = 30.0  # most answers take milliseconds, but probing a library may take seconds
@@ -107,6 +107,12 @@ def keys() -> dict[str, Any]:
     """
     answer: dict[str, Any] = ask(["keys"])
     return answer
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The most serious of these exit codes; DONE if there are none. An unknown code counts as a failure."""
+    severity = [code["code"] for code in keys()["exit_codes"]]
+    return max((code if code in severity else FAILED for code in (DONE, *codes)), key=severity.index)
 
 
 def list_(module_files: Sequence[str] = ()) -> dict[str, Any]:

@@ -171,7 +171,6 @@ class Session:
             launch.find("local"),
             self.request.launches,
             watch,
-            [code["code"] for code in native.keys()["exit_codes"]],
             site=jobs.Launchers(self._job_settings),
             others=tuple(self._plans[1:]),
         )

@@ -40,7 +40,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "render": {"findings", "tuning", "prediction", "reading", "records", "events", "units", "failure"},
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
-    "measurement": {"launch", "records", "events", "run_file", "failure"},
+    "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "records", "events", "run_file", "failure",
                 "netpipe"},
     "cli": {"session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction", "reading",

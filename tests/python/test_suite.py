@@ -327,11 +327,11 @@ def test_a_figure_without_its_data_is_said_with_what_it_lacks(netpipe: Netpipe) 
     written(changed('figure = "latency"', 'figure = "overlap"'))
     said = netpipe("suite", "run", "mine.toml")
     assert said.code == 0
-    assert "✗ Figure 2 was not made: no chosen curve is of the pattern overlap" in said.out
+    assert "✗ Figure 2 was not made: no selected curve has the pattern overlap" in said.out
     assert not Path("mine/figure-2.png").exists()
     said = netpipe("suite", "run", "mine.toml", "--quiet")
     assert (said.code, said.out) == (0, "")
-    assert said.err.startswith("netpipe: Figure 2 was not made: no chosen curve is of the pattern overlap")
+    assert said.err.startswith("netpipe: Figure 2 was not made: no selected curve has the pattern overlap")
 
 
 # ------------------------------------------------------------------------------------------------- what goes wrong
@@ -361,7 +361,7 @@ def test_an_interrupt_keeps_what_was_measured(
 ) -> None:
     import signal
 
-    from netpipe.launch.events import Pass
+    from netpipe.events import Pass
     from netpipe.render.terminal import live
 
     def show(self: live.Lines, progress: Any) -> None:

@@ -33,15 +33,10 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """What is not available here only counts if it leaves nothing at all."""
-        from netpipe import native
-        from netpipe.launch.measure import worse
+        from netpipe.native import worst
 
-        severity = [code["code"] for code in native.keys()["exit_codes"]]
-        worst = DONE
-        for code in self.codes:
-            if code != UNAVAILABLE:
-                worst = worse(worst, code, severity)
-        return UNAVAILABLE if worst == DONE and not self.readings else worst
+        found = worst(code for code in self.codes if code != UNAVAILABLE)
+        return UNAVAILABLE if found == DONE and not self.readings else found
 
 
 def dry_run(suite: Suite) -> int:
