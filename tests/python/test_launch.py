@@ -19,7 +19,7 @@ from netpipe.launch import Assignment, Command, worker
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.plan import Plan
 from netpipe.launch.worker import Worker
-from netpipe.measurement import Measurement, worse
+from netpipe.measurement import Measurement
 from netpipe.records import Header, Run
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording
@@ -67,16 +67,10 @@ def measure(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interru
 
         answer = native.plan(plan.text())
         resolved = msgspec.convert(answer, ResolvedPlan)
-        made = Measurement(
-            plan, resolved, recording, launch.find("local"), launches, watch, severity(), silence_s
-        )
+        made = Measurement(plan, resolved, recording, launch.find("local"), launches, watch, silence_s)
         return made.measure(interrupt), Run.read(recording.path), notes
 
     return run
-
-
-def severity() -> list[int]:
-    return [one["code"] for one in native.keys()["exit_codes"]]
 
 
 def measured(run: Run) -> list[str]:
@@ -266,11 +260,10 @@ def test_events_of_a_later_version_are_passed_over() -> None:
 
 
 def test_wrong_bytes_are_the_worst_result(fake: Path) -> None:
-    order = severity()
-    assert worse(worse(0, 3, order), 4, order) == FAILED
-    assert worse(4, 1, order) == 1
-    assert worse(1, 4, order) == 1
-    assert worse(0, 77, order) == FAILED
+    assert native.worst((0, 3, 4)) == FAILED
+    assert native.worst((4, 1)) == native.worst((1, 4)) == 1
+    assert native.worst((0, 77)) == FAILED
+    assert native.worst(()) == 0
 
 
 # ----------------------------------------------------------------------------------------------- finding the worker
