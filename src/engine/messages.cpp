@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/verify.h"
+#include "patterns/kit/verify.h"
 
 namespace netpipe {
 namespace {

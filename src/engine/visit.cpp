@@ -7,8 +7,8 @@
 #include "engine/clock_sync.h"
 #include "engine/facts.h"
 #include "engine/messages.h"
-#include "engine/verify.h"
 #include "engine/watchdog.h"
+#include "patterns/kit/verify.h"
 
 namespace netpipe {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "engine/verify.h"
 #include "patterns/kit/agreed_start.h"
 #include "patterns/kit/pattern.h"
+#include "patterns/kit/verify.h"
 
 namespace netpipe::patterns {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/verify.h"
+#include "patterns/kit/verify.h"
 
 #include <gtest/gtest.h>
 
