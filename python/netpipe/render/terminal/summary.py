@@ -173,7 +173,7 @@ def loss_table(
         ("against", "name"),
         (f"{small} takes", "right"),
         ("more by", "right"),
-        ("of peak", "right"),
+        ("peak kept", "right"),
         *([("it adds", "left")] if with_words else []),
     )
     for loss in rows:
