@@ -163,7 +163,7 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        ("buffers cold",),
+        pytest.param(("buffers cold",), marks=pytest.mark.deep),  # the third has more in it
         ("send-offset 1", "recv-offset 3"),
         ("buffers cold", "send-offset 5", "recv-offset 2"),
         ("pattern pingpong:reuse=50,recv_offset=1",),
@@ -181,7 +181,7 @@ def test_every_buffer_policy_delivers_every_byte(
 
 
 @pytest.mark.parametrize("pattern", ["pingpong", "stream"])
-@pytest.mark.parametrize("buffers", ["warm", "cold"])
+@pytest.mark.parametrize("buffers", ["warm", pytest.param("cold", marks=pytest.mark.deep)])
 def test_large_messages_that_share_few_places_are_not_taken_for_wrong(
     measure: Runner, pattern: str, buffers: str
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_module_outside_the_tree_is_measured(ring: Path, tmp_path: Path) -> No
     assert all(point["verified_bytes"] for point in points)
 
 
+@pytest.mark.deep
 def test_the_conformance_tests_walk_a_module_outside_the_tree(ring: Path) -> None:
     """From a folder that NETPIPE_MODULE_PATH names: each of its settings, every pattern, every buffer policy."""
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")

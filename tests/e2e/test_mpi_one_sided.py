@@ -72,7 +72,14 @@ def test_every_byte_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> 
             )
 
 
-@pytest.mark.parametrize("sync", ["", ",sync=pscw", ",sync=lock_all"])
+@pytest.mark.parametrize(
+    "sync",
+    [
+        "",
+        pytest.param(",sync=pscw", marks=pytest.mark.deep),
+        pytest.param(",sync=lock_all", marks=pytest.mark.deep),
+    ],
+)
 def test_two_pairs_at_once(netpipe: Netpipe, with_mpis: Mpis, sync: str) -> None:
     variants = [
         f"{added.name}:op={op}{sync},transport=shm"
@@ -87,6 +94,7 @@ def test_two_pairs_at_once(netpipe: Netpipe, with_mpis: Mpis, sync: str) -> None
         assert all(point["verified_bytes"] > 0 for point in points)
 
 
+@pytest.mark.deep
 def test_messages_are_found_in_cold_places_and_in_the_place_where_they_landed(
     netpipe: Netpipe, with_mpis: Mpis
 ) -> None:
