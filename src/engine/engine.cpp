@@ -60,7 +60,7 @@ Yardstick Engine::yardstick() {
   }
   if (set_.shared_page == nullptr || whole().size() == 1) return y;
   // Watched: a barrier that some ranks leave early would leave its tokens to the next one.
-  Watchdog::arm(set_.timeout_ns(), set_.group, {}, -1);
+  Watchdog::arm(set_.timeout_ns(), set_.group, {}, -1, Interrupts::ignore);
   if (whole().barrier() && measures) {
     measure_together(*set_.shared_page, rank, Watchdog::abort_flag(), set_.oversubscribed, y);
   }

@@ -17,7 +17,9 @@ bool one_sided(const Resolved& resolved, const Layer& module) {
                                                  [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
 }
 
-// Exchanges the outcomes of one step within the deadline. The watchdogs of the others end before this one.
+// Exchanges the outcomes of one step within the deadline. The watchdogs of the others end before this one. An interrupt
+// ends it for rank 0, and with that the measurement: the others may be waiting in their module, and see that it has
+// gone.
 Result<std::vector<std::string>> agree(Group& group, const Result<std::string>& mine, bool for_root,
                                        std::int64_t deadline_ns) {
   Watchdog::arm(deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
@@ -72,7 +74,9 @@ class Steps {
   Result<std::vector<std::string>> step(bool for_root, const Do& here) {
     const StuckIn where{.variant = variant_.name,
                         .rank = endpoint_ ? endpoint_->rank() : set_.process->identity(variant_).rank};
-    Watchdog::arm(set_.timeout_ns(), nullptr,
+    // Rank 0 says nothing before all have answered it: to the others, what comes from there is the end. Answers come to
+    // rank 0 from others that are faster, so it watches nobody.
+    Watchdog::arm(set_.timeout_ns(), group_.rank() != 0 ? &group_ : nullptr,
                   set_.process->last_words(where, "the module did not return from opening or connecting"),
                   set_.process->last_words_fd());
     const Result<std::string> mine = here();

@@ -111,7 +111,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
                 setting.process->last_words(where, "the module did not return within " +
                                                        std::to_string(command.deadline_ns / 1'000'000) +
                                                        " ms, nor after it was told to give up; the process was ended"),
-                setting.process->last_words_fd());
+                setting.process->last_words_fd(), Interrupts::ignore);
   prepare_messages(messages, endpoint.pool(), stage);
   np_status status = NP_OK;
   if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr) {
@@ -123,6 +123,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
   read_counters(endpoint.module(), endpoint.handle(), memory.counters_before);
   // Also after a failure, or a peer would take the report of it for the sign that it waits for.
   if (!group.barrier() && status == NP_OK) status = NP_ABORTED;
+  Watchdog::heed_interrupts();
   if (status == NP_OK && pattern.synchronised) status = synchronise_clocks(endpoint, stage);
   if (status == NP_OK) {
     std::int64_t* const notes = memory.notes.empty() ? memory.scratch.data() : memory.notes.data();

@@ -25,6 +25,7 @@ struct State {
   std::int64_t raised_at = 0;
   Cause cause = Cause::none;
   const Group* watch = nullptr;
+  volatile bool heeds_interrupts = true;
   std::string last_words;
   int last_fd = -1;
   timer_t timer{};
@@ -67,7 +68,7 @@ void raise_flag(Cause cause) {
 void on_tick(int) {
   const int saved = errno;
   if (state.armed.load(std::memory_order_acquire)) {
-    if (state.interrupted != 0) raise_flag(Cause::interrupted);
+    if (state.interrupted != 0 && state.heeds_interrupts) raise_flag(Cause::interrupted);
     if (now_ns() > state.deadline) raise_flag(Cause::deadline);
     if (state.watch != nullptr && state.watch->any_gone()) raise_flag(Cause::peer_gone);
     if (state.abort != 0 && now_ns() > state.raised_at + Watchdog::grace_ns) {
@@ -110,15 +111,19 @@ Outcome Watchdog::install(bool interruptible) {
 
 const volatile int* Watchdog::abort_flag() { return &state.abort; }
 
-void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd) {
+void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd,
+                   Interrupts interrupts) {
   state.armed.store(false, std::memory_order_release);
   state.deadline = now_ns() + deadline_ns;
   state.watch = watch;
+  state.heeds_interrupts = interrupts == Interrupts::heed;
   state.last_words = std::move(last_words);
   state.last_fd = last_fd;
   state.armed.store(true, std::memory_order_release);
   tick(true);
 }
+
+void Watchdog::heed_interrupts() { state.heeds_interrupts = true; }
 
 Cause Watchdog::disarm() {
   state.armed.store(false, std::memory_order_release);

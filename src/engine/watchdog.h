@@ -15,6 +15,10 @@ namespace netpipe {
 
 enum class Cause : int { none = 0, deadline = 1, interrupted = 2, peer_gone = 3 };
 
+// Whether an interrupt by the user raises the flag. Where ranks tell each other something it must not: who left such a
+// talk in the middle would take the rest of it for the next one. These talks are short.
+enum class Interrupts { heed, ignore };
+
 class Watchdog {
  public:
   // One per process, because signal handlers have no argument. interruptible: SIGINT and SIGTERM mean "stop and keep
@@ -25,7 +29,12 @@ class Watchdog {
   // Until disarm(): the abort flag rises when deadline_ns have passed or, with watch, a peer has gone. If disarm() is
   // not called within the grace period after that, last_words go to last_fd (-1: nowhere) and the process exits with 4,
   // or 130 after an interrupt.
-  static void arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd);
+  static void arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd,
+                  Interrupts interrupts = Interrupts::heed);
+  // From now on, until disarm().
+  static void heed_interrupts();
+  // The same for a talk among ranks.
+  static void arm_talk(std::int64_t deadline_ns) { arm(deadline_ns, nullptr, {}, -1, Interrupts::ignore); }
   // Why the flag rose, if it did. Lowers the flag; after an interrupt the next tick raises it again.
   static Cause disarm();
   [[nodiscard]] static bool interrupted();

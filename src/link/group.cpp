@@ -43,6 +43,7 @@ class SingleGroup final : public Group {
   [[nodiscard]] int size() const override { return 1; }
   Outcome send(int, const void*, std::size_t) override { return failed("rank 0 is alone and has nobody to send to"); }
   Outcome recv(int, void*, std::size_t) override { return failed("rank 0 is alone and has nobody to receive from"); }
+  bool arrives(int, int) override { return true; }
   [[nodiscard]] bool gone(int) const noexcept override { return false; }
 };
 
@@ -94,6 +95,8 @@ class SocketGroup final : public Group {
     return ok();
   }
 
+  bool arrives(int peer, int wait_ms) override { return ready(fd(peer), POLLIN, wait_ms, true); }
+
   // During a measurement nothing arrives here unasked but a report or a command, whose first word is not 0 where it
   // means trouble (engine/commands.h), or the end of the connection.
   [[nodiscard]] bool gone(int peer) const noexcept override {
@@ -126,6 +129,7 @@ class Subgroup final : public Group {
   [[nodiscard]] int size() const override { return size_; }
   Outcome send(int peer, const void* data, std::size_t bytes) override { return whole_.send(peer, data, bytes); }
   Outcome recv(int peer, void* data, std::size_t bytes) override { return whole_.recv(peer, data, bytes); }
+  bool arrives(int peer, int wait_ms) override { return whole_.arrives(peer, wait_ms); }
   [[nodiscard]] bool gone(int peer) const noexcept override { return whole_.gone(peer); }
 
  private:

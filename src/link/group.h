@@ -23,6 +23,9 @@ class Group {
   // the peer.
   virtual Outcome send(int peer, const void* data, std::size_t bytes) = 0;
   virtual Outcome recv(int peer, void* data, std::size_t bytes) = 0;
+  // Waits for something from this peer, at most wait_ms, and takes nothing. true: recv will not wait for its first
+  // byte. false: not yet, or a signal came.
+  virtual bool arrives(int peer, int wait_ms) = 0;
   // Has this peer gone, or reported a failure of its own? Async-signal-safe; the watchdog asks during a measurement.
   // false for a peer that this process has no connection to.
   [[nodiscard]] virtual bool gone(int peer) const noexcept = 0;

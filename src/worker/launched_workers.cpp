@@ -136,7 +136,7 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
   there.variant = only_variant;
   tell(*group_, there);
   // The members of a group begin a visit together, this one included.
-  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Watchdog::arm_talk(command.deadline_ns + 2 * Watchdog::grace_ns);
   const Outcome begun = group_->barrier();
   Watchdog::disarm();
   if (!begun) return with_last_words(begun.failure());
@@ -151,7 +151,7 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
 
 Result<std::vector<std::string>> LaunchedWorkers::close(std::uint32_t) {
   tell(*group_, {.verb = Verb::close, .variant = only_variant});
-  Watchdog::arm(static_cast<std::int64_t>(plan_.timeout_s * 1e9), nullptr, {}, -1);
+  Watchdog::arm_talk(static_cast<std::int64_t>(plan_.timeout_s * 1e9));
   const Result<std::vector<std::string>> texts = group_->gather_text({});
   Watchdog::disarm();
   if (!texts) return with_last_words(texts.failure());

@@ -106,7 +106,11 @@ bool Session::open(std::uint32_t v) {
   }
   Result<Opening> opening = workers->open(v);
   if (!opening) {
-    if (workers->replaceable()) jobs_.pop_back();
+    if (workers->replaceable()) {
+      jobs_.pop_back();
+    } else if (Watchdog::interrupted()) {
+      in_step_ = false;
+    }
     if (opening.failure().exit != Exit::interrupted) write_error(v, nullptr, 0, opening.failure());
     return false;
   }
@@ -205,10 +209,12 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   const double began_s = at_s();
   Workers* const workers = variants_[command.variant].workers;
   const Result<Report> report = workers->visit(command, gathered_);
-  if (Watchdog::interrupted()) return ok();
+  if (report && Watchdog::interrupted()) return ok();
   if (!report) {
     workers->abandon();
     variants_[command.variant].workers = nullptr;
+    in_step_ = workers->replaceable() && in_step_;
+    if (Watchdog::interrupted()) return ok();
     lose(sampler, v, report.failure(), workers->replaceable());
     // Without one of the forked ranks nothing more can be measured here.
     return workers->replaceable() ? ok() : Outcome(report.failure());
@@ -307,7 +313,7 @@ Exit Session::run() {
   write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin));
   for (const std::string& environment : set_.environments) write(environment);
   open_variants();
-  take_yardstick(nullptr);
+  if (in_step_) take_yardstick(nullptr);
   SamplerSetting setting;
   setting.target = set_.plan->target;
   setting.budget_s = set_.plan->budget_s;
@@ -322,15 +328,15 @@ Exit Session::run() {
   progress_ns_ = now_ns();
   const Outcome measured = measure(sampler);
   if (measured) {
-    take_yardstick(&sampler);
+    if (in_step_) take_yardstick(&sampler);
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();
-    close_variants();
+    if (in_step_) close_variants();
     progress(sampler, false);
   } else if (file_state_) {
     // Without its ranks the measurement is over, whatever was planned.
     exit_ = worse(exit_, measured.failure().exit);
   }
-  return end(sampler, finish(static_cast<bool>(measured)));
+  return end(sampler, finish(in_step_ && static_cast<bool>(measured)));
 }
 
 Exit Session::end(const Sampler& sampler, const MemoryUse& memory) {

@@ -10,6 +10,7 @@ namespace netpipe {
 namespace {
 
 constexpr std::uint32_t most_counters = 4096;
+constexpr int look_every_ms = 100;  // whether the user has interrupted
 
 void make_room(Gathered& gathered, const Mode& mode, int nranks, const Command& command) {
   for (RankNumbers* numbers : {&gathered.notes, &gathered.counters, &gathered.lost}) {
@@ -63,10 +64,17 @@ Result<Report> collect(Group& group, const Command& command, const Mode& mode, c
     tell(group, {.verb = Verb::abandon});
   };
   stop_the_others();
-  Watchdog::arm(command.deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Watchdog::arm_talk((told ? 0 : command.deadline_ns) + 2 * Watchdog::grace_ns);
   Outcome outcome = ok();
   for (int peer = 1; peer < group.size() && outcome; ++peer) {
     const int rank = rank_of[static_cast<std::size_t>(peer)];
+    // After an interrupt every report is still waited for: left in the stream it would be taken for what comes next.
+    while (!group.arrives(peer, look_every_ms) && *Watchdog::abort_flag() == 0) {
+      if (told || !Watchdog::interrupted()) continue;
+      told = true;
+      tell(group, {.verb = Verb::abandon});
+      Watchdog::arm_talk(2 * Watchdog::grace_ns);
+    }
     Report report;
     outcome = group.recv(peer, &report, sizeof report);
     if (!outcome) break;
@@ -81,7 +89,7 @@ Result<Report> collect(Group& group, const Command& command, const Mode& mode, c
 
 MemoryUse collect_memory_use(Group& group) {
   MemoryUse most;
-  Watchdog::arm(2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Watchdog::arm_talk(2 * Watchdog::grace_ns);
   for (int peer = 1; peer < group.size(); ++peer) {
     MemoryUse theirs;
     if (!group.recv(peer, &theirs, sizeof theirs)) break;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -214,6 +215,22 @@ def test_an_interrupt_leaves_a_valid_file_with_the_points_so_far(started: Starte
     assert points
     assert {p["stop"] for p in points} <= {"interrupted", "precision"}
     assert records[-1]["type"] == "launch"
+
+
+# The reports of the other ranks that came after rank 0 had given up were taken for what it asked next: one interrupt in
+# five or so ended only when a deadline of 5 s had passed.
+@pytest.mark.parametrize("times", [12, pytest.param(400, marks=pytest.mark.deep)])
+def test_an_interrupt_at_any_moment_leaves_nothing_to_wait_for(started: Starter, times: int) -> None:
+    moments = random.Random(times)
+    for _ in range(times):
+        process, path = started("variant tcp", "variant unix", "variant pipe", "variant shm", "budget 30")
+        while not path.exists():
+            time.sleep(0.001)
+        time.sleep(moments.random() * 0.6)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(4) == 130
+        assert parse(path.read_text())[-1]["type"] == "launch"
+        path.unlink()
 
 
 def test_a_full_disk_ends_in_a_sentence(measure: Runner) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+from machines import open_folder  # noqa: F401
 from mpi import EVERYDAY, SIX, Mpis
 
 from netpipe import libraries
@@ -26,23 +28,25 @@ PERSISTENT = (("openmpi", ""), ("mpich", ""), ("impi", ",reuse=no"))
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It binds no MPI: the module does."""
-    folder = tmp_path_factory.mktemp("driver")
-    program = folder / "mpi_driver"
+def driver(open_folder: Path) -> Path:  # noqa: F811
+    """It binds no MPI: the module does. LAM runs as an ordinary user, who cannot look into pytest's own folders."""
+    program = open_folder / "mpi_driver"
     source = ROOT / "tests" / "modules" / "launched" / "mpi_driver.c"
     command = ["cc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "include")]
     subprocess.run([*command, "-o", str(program), str(source), "-ldl"], check=True, timeout=LIMIT_S)
-    for above in (folder, *folder.parents):  # LAM runs as an ordinary user
-        if above.owner() == program.owner() and above != Path("/"):
-            above.chmod(above.stat().st_mode | 0o055)
     return program
+
+
+@pytest.fixture
+def scratch(open_folder: Path) -> Path:  # noqa: F811
+    folder = Path(tempfile.mkdtemp(dir=open_folder))
+    folder.chmod(0o755)
+    return folder
 
 
 def run(driver: Path, scratch: Path, mpis: Mpis, name: str, options: str, what: str) -> str:
     (added,) = mpis.need(name)
     known = description.read(added.path)
-    scratch.chmod(0o755)
     # Three ranks on two processors: whoever waits has to give his away.
     variables = {**known.environment, "OVERSUBSCRIBED": "1"}
     program = (str(driver), str(known.file), options, what)
@@ -66,10 +70,8 @@ def run(driver: Path, scratch: Path, mpis: Mpis, name: str, options: str, what: 
 
 
 @pytest.mark.parametrize("library", SIX)
-def test_collectives_come_to_the_right_numbers(
-    driver: Path, mpis: Mpis, tmp_path: Path, library: str
-) -> None:
-    said = run(driver, tmp_path, mpis, library, "transport=shm", "collectives")
+def test_collectives_come_to_the_right_numbers(driver: Path, mpis: Mpis, scratch: Path, library: str) -> None:
+    said = run(driver, scratch, mpis, library, "transport=shm", "collectives")
     found = re.search(r"verified (\d+) collective operations", said)
     assert found, said
     # All of them at three sizes, twice each, and twice with a request; LAM has 16 and none with a request.
@@ -78,9 +80,9 @@ def test_collectives_come_to_the_right_numbers(
 
 @pytest.mark.parametrize(("library", "more"), PERSISTENT)
 def test_persistent_collectives_come_to_the_right_numbers(
-    driver: Path, mpis: Mpis, tmp_path: Path, library: str, more: str
+    driver: Path, mpis: Mpis, scratch: Path, library: str, more: str
 ) -> None:
-    said = run(driver, tmp_path, mpis, library, f"transport=shm,op=persistent{more}", "collectives")
+    said = run(driver, scratch, mpis, library, f"transport=shm,op=persistent{more}", "collectives")
     found = re.search(r"verified (\d+) collective operations", said)
     assert found, said
     assert int(found[1]) == 19 * 3 * 4
@@ -88,10 +90,10 @@ def test_persistent_collectives_come_to_the_right_numbers(
 
 @pytest.mark.parametrize("library", SIX)
 def test_messages_in_flight_among_three_ranks_arrive(
-    driver: Path, mpis: Mpis, tmp_path: Path, library: str
+    driver: Path, mpis: Mpis, scratch: Path, library: str
 ) -> None:
     # Over TCP three ranks of MPICH 4 do not always come out of MPI_Finalize (docs/modules/mpi.md).
-    assert "verified" in run(driver, tmp_path, mpis, library, "transport=shm", "flight")
+    assert "verified" in run(driver, scratch, mpis, library, "transport=shm", "flight")
 
 
 @pytest.mark.parametrize("library", EVERYDAY)
@@ -99,13 +101,13 @@ def test_messages_in_flight_among_three_ranks_arrive(
     ("option", "word"), [("yield=auto", "yield"), ("yield=yes", "yield"), ("yield=no", "poll")]
 )
 def test_a_library_that_polls_says_whether_it_was_told_to_yield(
-    driver: Path, mpis: Mpis, tmp_path: Path, library: str, option: str, word: str
+    driver: Path, mpis: Mpis, scratch: Path, library: str, option: str, word: str
 ) -> None:
-    said = run(driver, tmp_path, mpis, library, f"transport=shm,{option}", "describe")
+    said = run(driver, scratch, mpis, library, f"transport=shm,{option}", "describe")
     # The rank without a partner was not observed.
     assert set(re.findall(r"rank \d wait: (\w+)", said)) == {word}, said
 
 
 @pytest.mark.parametrize("library", EVERYDAY)
-def test_memory_can_be_opened_again_and_again(driver: Path, mpis: Mpis, tmp_path: Path, library: str) -> None:
-    assert "opened memory 12 times" in run(driver, tmp_path, mpis, library, "transport=shm", "windows")
+def test_memory_can_be_opened_again_and_again(driver: Path, mpis: Mpis, scratch: Path, library: str) -> None:
+    assert "opened memory 12 times" in run(driver, scratch, mpis, library, "transport=shm", "windows")

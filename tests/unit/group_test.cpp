@@ -70,6 +70,20 @@ TEST(Group, SendsAndReceivesWholeMessagesInOrder) {
   });
 }
 
+TEST(Group, SaysWhetherSomethingHasArrivedAndTakesNothing) {
+  auto groups = star(2);
+  EXPECT_FALSE(groups[0]->arrives(1, 1));
+  ASSERT_TRUE(groups[1]->send(0, "ab", 2));
+  EXPECT_TRUE(groups[0]->arrives(1, 1000));
+  EXPECT_TRUE(groups[0]->arrives(1, 0));
+  std::array<char, 2> got{};
+  ASSERT_TRUE(groups[0]->recv(1, got.data(), got.size()));
+  EXPECT_FALSE(groups[0]->arrives(1, 1));
+  groups[1].reset();
+  EXPECT_TRUE(groups[0]->arrives(1, 1000)) << "that it has gone is told by recv";
+  EXPECT_FALSE(groups[0]->recv(1, got.data(), 1));
+}
+
 TEST(Group, BroadcastsFromRank0) {
   auto groups = star(4);
   on_all(groups, [](Group& group) {

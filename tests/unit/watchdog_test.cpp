@@ -203,6 +203,26 @@ TEST(Watchdog, TakesSigintAndSigtermAsAnInterruption) {
 }
 #endif
 
+// Who left a talk among ranks in the middle would take the rest of it for the next one.
+TEST(Watchdog, LeavesATalkAloneWhenTheUserInterrupts) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm_talk(far_away_ns);
+              raise(SIGINT);
+              pause_ms(300);
+              if (*Watchdog::abort_flag() != 0) return 11;
+              if (!Watchdog::interrupted()) return 12;
+              Watchdog::heed_interrupts();
+              pause_ms(300);
+              if (*Watchdog::abort_flag() == 0) return 13;
+              if (Watchdog::disarm() != Cause::interrupted) return 14;
+              Watchdog::arm_talk(100 * ms);
+              pause_ms(400);
+              return Watchdog::disarm() == Cause::deadline ? 0 : 15;
+            }),
+            0);
+}
+
 TEST(Watchdog, OfARankThatIsNotInterruptibleIgnoresBothSignals) {
   EXPECT_EQ(code_of([] {
               if (!Watchdog::install(false)) return 10;

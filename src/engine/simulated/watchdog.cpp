@@ -14,7 +14,8 @@ volatile int never = 0;
 Outcome Watchdog::install(bool) { return ok(); }
 const volatile int* Watchdog::abort_flag() { return &never; }
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the real one keeps the text
-void Watchdog::arm(std::int64_t, const Group*, std::string, int) {}
+void Watchdog::arm(std::int64_t, const Group*, std::string, int, Interrupts) {}
+void Watchdog::heed_interrupts() {}
 Cause Watchdog::disarm() { return Cause::none; }
 bool Watchdog::interrupted() { return false; }
 
