@@ -102,8 +102,9 @@ Outcome LaunchedWorkers::welcome(std::uint32_t variant) {
   return ok();
 }
 
-// A failure with what the launcher says about it.
+// A failure with what the launcher says about it. Nobody asks for that after an interrupt.
 Failure LaunchedWorkers::with_last_words(const Failure& failure) const {
+  if (Watchdog::interrupted()) return failure;
   const std::optional<std::string> why = server_.input->failed(job_, last_words_ms);
   return {failure.exit, failure.sentence + (why ? "; its launcher says: " + *why : "")};
 }
