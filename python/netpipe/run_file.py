@@ -62,12 +62,12 @@ class Recording:
             self.file, name = tempfile.mkstemp(prefix="netpipe-")
             Path(name).unlink()  # nothing is left behind, whatever ends this process
             fcntl.fcntl(self.file, fcntl.F_SETFL, os.O_APPEND)
-            self.path = self.plan_path
+            self.path = self._by_descriptor
         self._tail = Tail(self.file)
 
     @property
-    def plan_path(self) -> Path:
-        """What a worker that inherits the descriptor opens: this file, whatever its name is."""
+    def _by_descriptor(self) -> Path:
+        """Leads to this file, whatever its name is."""
         return Path(f"/proc/self/fd/{self.file}")
 
     @property
@@ -122,8 +122,9 @@ class Recording:
         if damage == "renamed" and (now_at := self._found()) is not None:
             self.path = now_at
             return f"{happened}; the run is in {now_at}"
+        copied = None
         try:
-            self.path, copy = self._create_copy()
+            copied, copy = self._create_copy()
             with os.fdopen(copy, "wb") as target:
                 if self._tail.intact():
                     target.writelines(_blocks(self.file, 0, os.fstat(self.file).st_size))
@@ -131,7 +132,9 @@ class Recording:
                     target.writelines(encode(record) for record in records)
         except OSError as error:
             self.in_place = False
-            return f"{happened}, and it cannot be copied ({error.strerror}): the run is lost"
+            rest = f"only a part of it is in {copied}" if copied else "the run is lost"
+            return f"{happened}, and it cannot be copied ({error.strerror}): {rest}"
+        self.path = copied
         return f"{happened}; a copy of the run is in {self.path}"
 
     def close(self, discard: bool = True) -> None:
@@ -166,7 +169,7 @@ class Recording:
         try:
             # The link is made from the descriptor, because the name may be another file's by now. The folder for
             # relative paths is not used, but without it os.link would link the link in /proc.
-            os.link(self.plan_path, path, src_dir_fd=self.file, follow_symlinks=True)
+            os.link(self._by_descriptor, path, src_dir_fd=self.file, follow_symlinks=True)
         except FileExistsError:
             return False
         except OSError:  # a file system without links
@@ -293,6 +296,8 @@ def make_room(path: Path) -> Path | None:
                 f"another run may still be written to {path}: it is incomplete, and its file system has no locks",
             )
         return next(kept for kept in _names(path, header.started if header else None) if _rename(path, kept))
+    except FileNotFoundError:  # without locks another run may have renamed it
+        return None
     finally:
         os.close(file)
 
@@ -317,23 +322,18 @@ def _create(paths: Iterable[Path]) -> tuple[Path, int]:
 
 
 def _rename(source: Path, target: Path) -> bool:
-    """False where a rename would replace a file."""
+    """False where a rename would replace a file. Unlike a link and an unlink it loses no file if the name `source` has
+    become another run's, which locks prevent where there are any.
+    """
     try:
-        os.link(source, target)
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))  # holds the name
     except FileExistsError:
         return False
-    except OSError:  # a file system without links, or a file of somebody else: an empty file holds the name
-        try:
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
-        except FileExistsError:
-            return False
-        try:
-            source.rename(target)
-        except OSError:
-            target.unlink()
-            raise
-        return True
-    source.unlink()
+    try:
+        source.rename(target)
+    except OSError:
+        target.unlink()
+        raise
     return True
 
 
