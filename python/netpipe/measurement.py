@@ -62,7 +62,8 @@ class Measurement:
         for _, record in lines:
             self.run.add(record)
             if isinstance(record, (Sample, Point)) or (isinstance(record, Launch) and self.run.variants):
-                self.recording.keep()
+                moved = self.recording.keep()
+                note = "; ".join(filter(None, (note, moved))) or None
         self.watch(Progress(self.run, event, launch, launches, lines, note))
 
     def _launch_all(self, interrupt: Interrupt) -> int:
@@ -74,14 +75,14 @@ class Measurement:
         number = 0
         while waiting and interrupt.count == 0:
             plan, variants = waiting.popleft()
-            assignment = Assignment(plan, self.recording.path, number)
+            assignment = Assignment(plan, self.recording.file, self.recording.name, number)
 
             def tell(event: AnyEvent | None, note: str | None = None, launch: int = number) -> None:
                 self.report(event, launch, len(waiting), note)
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
             command = self.starter.command(assignment)
-            worker = Worker(command, assignment.text(), silence_s, interrupt, self.site)
+            worker = Worker(command, assignment, silence_s, interrupt, self.site)
             worker.run(tell)
             tell(None)
             assert worker.exit_code is not None

@@ -434,6 +434,10 @@ class Run:
         else:
             getattr(self, self._places[type(record)]).append(record)
 
+    def body(self) -> list[Record]:
+        """All records but the first and the last of the file, those of one type together."""
+        return [record for place in self._places.values() for record in getattr(self, place)]
+
 
 # --------------------------------------------------------------------------------------------- data frames
 

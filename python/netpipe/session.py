@@ -180,7 +180,7 @@ class Session:
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
             recording.close(discard=not has_results(measurement.run))
-        path = recording.output if recording.in_place else None
+        path = recording.path if recording.in_place else None
         return Result(measurement.run, code, path, recording.kept)
 
     # ------------------------------------------------------------------------------------------- inside
@@ -320,14 +320,25 @@ def _header(argv: Sequence[str]) -> Header:
 
 
 def _finish(measurement: Measurement, end: End) -> int:
-    """Writes the last line, and returns the exit code. On a full disk the run file stays valid without that line."""
+    """Writes the last line, and returns the exit code. On a full disk the run file stays valid without that line. A
+    file that another program removed, renamed or truncated is saved as far as possible.
+    """
     recording = measurement.recording
     if recording.output is not None and not recording.output.exists():
-        recording.keep()  # nothing was measured, but there is no older run to protect, and this one says why
+        # Nothing was measured, but there is no older run to protect, and this one says why.
+        measurement.report(note=recording.keep())
+    damage = recording.damage()
+    if damage is not None:
+        end = End(exit=FAILED, reason="failed", seconds=end.seconds)
     try:
         recording.append(end)
     except OSError as error:
         note = f"{error.filename}: {error.strerror}; what was measured so far is kept, free some space"
         measurement.report(note=note)
-        return FAILED
+        end = End(exit=FAILED, reason="failed", seconds=end.seconds)
+    if damage is not None:
+        measurement.report()
+        run = measurement.run
+        records = [one for one in (run.header, *run.body(), end) if one is not None]
+        measurement.report(note=recording.rescue(damage, records))
     return end.exit

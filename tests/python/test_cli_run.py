@@ -431,12 +431,12 @@ def test_a_disk_that_fills_before_the_last_line(netpipe: Netpipe, monkeypatch: p
     """The limit on the size of a file stands in for a disk: the last line of this side meets it."""
     append = run_file.append
 
-    def fill(path: Path, record: Record) -> None:
+    def fill(file: int, record: Record) -> None:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         if isinstance(record, End):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (os.fstat(file).st_size, before[1]))
         try:
-            append(path, record)
+            append(file, record)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 

@@ -98,14 +98,16 @@ def test_each_launch_has_its_number(measure: Measure) -> None:
 
 
 def test_a_worker_waits_after_each_pass(fake: Path, tmp_path: Path, interrupt: Interrupt) -> None:
-    assignment = Assignment(Plan((("variant", "tcp"), *LINES)), tmp_path / "run.jsonl", 0)
-    worker = Worker(launch.find("local").command(assignment), assignment.text(), 20, interrupt)
+    recording = Recording(tmp_path / "run.jsonl")
+    assignment = Assignment(Plan((("variant", "tcp"), *LINES)), recording.file, recording.name, 0)
+    worker = Worker(launch.find("local").command(assignment), assignment, 20, interrupt)
     passes = []
     while worker.exit_code is None:
         events: list[AnyEvent] = []
         worker.next_pass(events.append)
         passes.append(sum(isinstance(event, Pass) for event in events))
     worker.close()
+    recording.close()
     assert passes == [1, 1, 1, 1, 0]  # the fake one makes four
     assert worker.exit_code == 0
 

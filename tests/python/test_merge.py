@@ -16,9 +16,8 @@ from netpipe.findings import again, judge
 from netpipe.findings.floor import floors
 from netpipe.reading import Reading
 from netpipe.reading.merge import labels, merged, name_of
-from netpipe.records import Header, Record, Run, encode
+from netpipe.records import Record, Run, encode
 from netpipe.render.page.page import page
-from netpipe.run_file import append
 
 SIZES = [8, 1024, 65536]
 
@@ -153,7 +152,6 @@ def test_the_commands_take_several_runs(tmp_path: Path) -> None:
     assert "shm @sockets" in (tmp_path / "near.html").read_text()
     assert not (tmp_path / "far.html").exists()
     broken = tmp_path / "broken.jsonl"
-    append(broken, Header(schema=1, run="0" * 32))
     broken.write_text("{}\n")
     assert CliRunner().invoke(show, [str(near), str(broken)]).exit_code != 0
 

@@ -201,7 +201,8 @@ def test_every_field_of_the_document_is_known_and_every_known_one_is_there() -> 
 
 def test_a_torn_line_is_cut_off_before_the_next_record(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", HEADER, POINT, b'{"type":"sam')
-    append(path, Error(message="the worker was killed"))
+    with path.open("ab+") as file:
+        append(file.fileno(), Error(message="the worker was killed"))
     run = Run.read(path)
     assert run.points == [POINT]
     assert [error.message for error in run.errors] == ["the worker was killed"]
@@ -209,17 +210,17 @@ def test_a_torn_line_is_cut_off_before_the_next_record(tmp_path: Path) -> None:
 
 def test_reading_along_gives_each_whole_line_once(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", HEADER)
-    tail = Tail(path)
-    assert [record for _, record in tail.new()] == [HEADER]
     line = records.encode(POINT)
-    with path.open("ab") as file:
+    with path.open("ab+") as file:
+        tail = Tail(file.fileno())
+        assert [record for _, record in tail.new()] == [HEADER]
         file.write(line[:20])
         file.flush()
         assert tail.new() == []
         file.write(line[20:] + b"{}\n" + line)
         file.flush()
-    assert tail.new() == [(line, POINT), (line, POINT)]
-    assert tail.new() == []
+        assert tail.new() == [(line, POINT), (line, POINT)]
+        assert tail.new() == []
 
 
 def test_an_older_run_is_renamed_and_never_replaced(tmp_path: Path) -> None:

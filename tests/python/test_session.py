@@ -200,11 +200,11 @@ def test_a_recording_is_beside_its_place_until_it_is_kept(tmp_path: Path) -> Non
     assert output.read_bytes() == before
     recording.keep()
     recording.append(Error(message="after it"))
+    assert len(recording.new()) == 2
     recording.close()
     assert [error.message for error in Run.read(output).errors] == ["after it"]
     assert recording.kept is not None
     assert recording.kept.read_bytes() == before
-    assert len(recording.new()) == 2  # it reads on where it was
 
 
 def test_a_recording_that_is_not_kept_leaves_no_file(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def command(
     """
     from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
-    from netpipe.run_file import make_room, now
+    from netpipe.run_file import is_stream, make_room, now
     from netpipe.units import counted
 
     path = Path(file)
@@ -54,7 +54,7 @@ def command(
     points = read(path, form, variant or path.stem, pattern or "pingpong")
     source = npout.FORMATS[form].source if form in npout.FORMATS else form
     make_room(target)
-    with target.open("wb") as run:
+    with target.open("wb" if is_stream(target) else "xb") as run:
         argv = click.get_current_context().obj
         run.write(encode(Header(schema=SCHEMA, run=uuid.uuid4().hex, started=now(), argv=argv)))
         for one in dict.fromkeys(point.variant for point in points):

@@ -17,7 +17,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from netpipe.failure import USAGE, Failure
 from netpipe.launch.plan import Plan
@@ -28,12 +27,18 @@ class Assignment:
     """What one worker process is to do."""
 
     plan: Plan
-    record: Path  # the run file that it appends to
+    record: int  # a descriptor of the run file that it appends to
+    record_name: str  # the same file in sentences
     launch: int
 
     def text(self) -> str:
         """What is written to the worker's standard input."""
-        return self.plan.text(record=str(self.record), launch=str(self.launch), paced="yes")
+        return self.plan.text(record=self.record_path, launch=str(self.launch), paced="yes")
+
+    @property
+    def record_path(self) -> str:
+        """Leads to the file in a process that has inherited the descriptor, whatever the file's name is by then."""
+        return f"/proc/self/fd/{self.record}"
 
 
 @dataclass(frozen=True, slots=True)

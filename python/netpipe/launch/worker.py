@@ -20,7 +20,7 @@ import msgspec
 
 from netpipe.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
-from netpipe.launch import Command
+from netpipe.launch import Assignment, Command
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import LEAVE_S, Jobs, Launchers
 from netpipe.native import how_it_ended, said
@@ -39,13 +39,13 @@ class Worker:
     def __init__(
         self,
         command: Command,
-        plan: str,
+        assignment: Assignment,
         silence_s: float,
         interrupt: Interrupt,
         launchers: Launchers | None = None,
     ) -> None:
         self._command = command
-        self._plan = plan
+        self._assignment = assignment
         self._allowed_s = silence_s  # how long it may be silent; `ready` adds the time for its budget
         self._interrupt = interrupt
         self._jobs = Jobs(launchers or Launchers(), lambda: interrupt.count)
@@ -131,6 +131,7 @@ class Worker:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **self._command.environment},
                 start_new_session=True,
+                pass_fds=(self._assignment.record,),
             )
         except OSError as error:
             raise Failure(
@@ -146,7 +147,7 @@ class Worker:
         self._selector.register(self._pidfd, selectors.EVENT_READ, self._on_exit)
         self._selector.register(self._interrupt.fileno(), selectors.EVENT_READ, self._interrupt.drain)
         self._selector.register(self._jobs.fileno(), selectors.EVENT_READ, self._attend_jobs)
-        self._write(self._plan.encode())
+        self._write(self._assignment.text().encode())
 
     def _write(self, text: bytes) -> None:
         stdin = self._process_or_fail().stdin
@@ -230,6 +231,7 @@ class Worker:
         self._selector.close()
         self._jobs.close(0 if self._killed else LEAVE_S)  # they end by themselves after the worker
         words = said(self._stderr.decode(errors="replace"))
+        words = words.replace(self._assignment.record_path, self._assignment.record_name)
         self.sentence = words or None
         if self._announced_exit is not None:
             self.exit_code = self._announced_exit

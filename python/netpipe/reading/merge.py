@@ -59,7 +59,7 @@ def merged(runs: Sequence[Run]) -> Run:
     first = 0  # the new number of the run's launch 0
     for run, label in zip(runs, labels(runs), strict=True):
         last = -1
-        for record in _records(run):
+        for record in run.body():
             moved = _moved(record, label, first)
             last = max(last, getattr(record, "launch", 0))
             whole.add(moved)
@@ -71,21 +71,6 @@ def merged(runs: Sequence[Run]) -> Run:
         seconds = [end.seconds for end in known if end.seconds is not None]
         whole.end = End(exit=worst.exit, reason=worst.reason, seconds=sum(seconds) if seconds else None)
     return whole
-
-
-def _records(run: Run) -> list[Record]:
-    return [
-        *run.plans,
-        *run.environments,
-        *run.variants,
-        *run.yardsticks,
-        *run.samples,
-        *run.points,
-        *run.counters,
-        *run.skipped,
-        *run.errors,
-        *run.launches,
-    ]
 
 
 def _moved(record: Record, label: str, first: int) -> Record:
