@@ -9,6 +9,7 @@ bytes, nothing is scaled.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import polars
 
 SCHEMA = 1  # rises when a field changes its meaning
+# The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
+LONGEST_LINE = 64 << 20
+LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 
 class NotARun(ValueError):  # noqa: N818  (it reads as what it says)
@@ -346,6 +350,19 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> AnyRecord | None:
     """The record of one whole line; None where its type is not known. Raises msgspec.DecodeError."""
     try:
+        return _decoded(line)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"invalid UTF-8: {error.reason} (byte {error.start})") from None
+    except RecursionError:
+        raise msgspec.DecodeError("JSON is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        if isinstance(error, msgspec.DecodeError):
+            raise
+        raise msgspec.DecodeError(f"a value is out of range: {error}") from None
+
+
+def _decoded(line: bytes) -> AnyRecord | None:
+    try:
         record: AnyRecord = _decoder.decode(line)
     except msgspec.ValidationError:
         if msgspec.json.decode(line, type=_Line).type in KINDS:
@@ -359,7 +376,14 @@ def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
     name = os.fspath(path)
     with Path(path).open("rb") as file:
         number = 0
-        for number, line in enumerate(file, start=1):
+        left = None if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else LONGEST_STREAM
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            if len(line) > LONGEST_LINE:
+                raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
+            if left is not None and (left := left - len(line)) < 0:
+                raise NotARun(
+                    f"{name} is not a regular file and has more than 1 GiB; save it to a file first"
+                )
             try:
                 record = decode(line)
             except msgspec.DecodeError as error:

@@ -46,7 +46,7 @@ from netpipe.launch.lists import expand
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
-from netpipe.libraries.starting.hosts import own_address
+from netpipe.libraries.starting.hosts import check_name, own_address
 from netpipe.measurement import Measurement, Watch
 from netpipe.records import SCHEMA, End, Header, Run
 from netpipe.records import Plan as ResolvedPlan
@@ -121,6 +121,7 @@ class Session:
         settings = dict(request.settings)
         if "sizes" in settings:
             settings.setdefault("schedule", "list")
+        check_name("--host", settings.get("host", ""))
         hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
         if "ranks" not in settings and (ranks := hosts.ranks()) is not None:
             settings["ranks"] = str(ranks)
@@ -265,7 +266,7 @@ def _other_ranks(answer: Mapping[str, Any], asked: str) -> list[str]:
 def process_counts(text: str) -> list[int]:
     """Numbers with commas between them, rising and each once. Raises Failure (2)."""
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
+    if not all(word.isascii() and word.isdecimal() and len(word) < 19 and int(word) > 0 for word in words):
         raise Failure(
             USAGE, f"--ranks {text}: write numbers of processes with commas between them, such as 2,4,8"
         )

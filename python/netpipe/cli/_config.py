@@ -18,30 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.contents import toml
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 HERE = Path("netpipe.toml")  # read when it exists and no other file is named
-
-
-def parse(path: Path, what: str) -> Mapping[str, Any]:
-    """The file as TOML. Raises Failure (2); `what` is what the file is, for the sentence."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failure(USAGE, f"the {what} {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Failure(USAGE, f"the {what} {path} is not UTF-8 text") from None
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Failure(USAGE, f"the {what} {path} is not valid TOML: {error}") from None
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
@@ -74,8 +57,22 @@ def values(where: str, table: Mapping[str, Any], known: Mapping[str, click.Param
             raise Failure(USAGE, f"{where} {key} must be one value")
         if takes_many(parameter) and not isinstance(value, list):
             value = [value]
+        for one in value if isinstance(value, list) else [value]:
+            _check_type(f"{where} {key}", parameter, one)
         found[parameter.name] = value
     return found
+
+
+def _check_type(where: str, parameter: click.Parameter, value: Any) -> None:
+    """Raises Failure (2) for what click would round, or fail at. It converts texts itself."""
+    if not isinstance(value, (str, int, float)):
+        raise Failure(USAGE, f"{where} must be a text or a number")
+    if isinstance(value, str) and "\0" in value:
+        raise Failure(USAGE, f"{where} has a NUL character")
+    if isinstance(parameter.type, click.types.IntParamType) and type(value) in (bool, float):
+        raise Failure(USAGE, f"{where} must be a whole number")
+    if isinstance(parameter.type, click.types.BoolParamType) and type(value) in (int, float):
+        raise Failure(USAGE, f"{where} must be true or false")
 
 
 def _table(
@@ -99,7 +96,7 @@ def read(path: Path, group: click.Group, context: click.Context) -> dict[str, An
     """The defaults of every command. Raises Failure (2) for unknown names, so that a typing error is noticed."""
     commands = group.list_commands(context)
     defaults: dict[str, Any] = {}
-    for name, table in parse(path, "configuration").items():
+    for name, table in toml(path, "configuration").items():
         command = group.get_command(context, name) if name in commands else None
         if command is None:
             hint = did_you_mean(name, commands)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from netpipe.cli._formats import FORMATS, OF_ENDING
+from netpipe.contents import TEXT, contents
+from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -39,31 +41,34 @@ def command(
     An np.out of NetPIPE 3 or 5 has no intervals, so the imported points have none. Its time is stored as the median,
     and the record says which statistic it is.
     """
+    from netpipe.cli import say
     from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
     from netpipe.run_file import is_stream, make_room, now
     from netpipe.units import counted
 
     path = Path(file)
+    if not path.name:
+        raise Failure(USAGE, f"{path} is not a file")
     target = Path(output) if output else path.with_suffix(".jsonl")
     form = form or OF_ENDING.get(path.suffix.lower()) or guess(path)
     if form not in npout.FORMATS and (variant or pattern):
         raise Failure(
             USAGE, f"--{'variant' if variant else 'pattern'} is for an np.out; {form} names its curves itself"
         )
-    points = read(path, form, variant or path.stem, pattern or "pingpong")
+    points = read(path, form, variant or printable(path.stem), pattern or "pingpong")
     source = npout.FORMATS[form].source if form in npout.FORMATS else form
     make_room(target)
     with target.open("wb" if is_stream(target) else "xb") as run:
         argv = click.get_current_context().obj
         run.write(encode(Header(schema=SCHEMA, run=uuid.uuid4().hex, started=now(), argv=argv)))
         for one in dict.fromkeys(point.variant for point in points):
-            rank = Rank(rank=0, settings={"imported_from": path.name, "source": source})
+            rank = Rank(rank=0, settings={"imported_from": printable(path.name), "source": source})
             run.write(encode(Variant(variant=one, module=one.partition(":")[0], ranks=[rank])))
         for point in points:
             run.write(encode(point))
         run.write(encode(End(exit=0, reason="done")))
-    click.echo(f"netpipe: {counted(len(points), 'point')} written to {target}", err=True)
+    say(f"{counted(len(points), 'point')} written to {target}")
 
 
 def guess(path: Path) -> str:
@@ -81,7 +86,7 @@ def guess(path: Path) -> str:
 
 def text_of(path: Path) -> str:
     try:
-        return path.read_text()
+        return contents(path, TEXT).decode()
     except UnicodeDecodeError:
         raise Failure(USAGE, f"{path} is not a text file, so not an np.out; give its --format") from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
+from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
@@ -87,6 +88,7 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
+    from netpipe.cli import say
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import refuse_run
@@ -104,7 +106,7 @@ def command(
         write(scope, figure, target, format_name, title)
     except NothingToDraw as why:
         raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
-    click.echo(f"netpipe: the figure is in {target}", err=True)
+    say(f"the figure is in {target}")
 
 
 def scope_of(
@@ -186,7 +188,7 @@ def _list(scope: Scope) -> None:
         if some:
             click.echo(f"{heading}:")
             for one, text in some:
-                lines = textwrap.wrap(text, columns - width - 2) or [""]
+                lines = textwrap.wrap(printable(text), columns - width - 2) or [""]
                 click.echo(f"  {one.name:<{width}}{lines[0]}")
                 for line in lines[1:]:
                     click.echo(f"  {'':<{width}}{line}")

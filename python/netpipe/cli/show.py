@@ -68,6 +68,7 @@ def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[
 def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
     import msgspec
 
+    from netpipe.escapes import printable_json
     from netpipe.findings import judge
     from netpipe.findings.floor import floors
 
@@ -87,4 +88,4 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
     }
     if points:
         answer["points"] = [record for curve in found for point in curve.points for record in point.by_launch]
-    return msgspec.json.encode(answer).decode()
+    return printable_json(msgspec.json.encode(answer).decode())

@@ -58,7 +58,7 @@ def settings(hosts: Hosts, launcher: str | None, arguments: str | None, remote_s
 
 def parse_hosts(text: str | None, ranks: str | None) -> Hosts:
     """From `--hosts` and `--ranks` as they were written. The worker refuses ranks that are not a number."""
-    return parse(text, int(ranks) if ranks is not None and ranks.isdecimal() else None)
+    return parse(text, int(ranks) if ranks is not None and ranks.isdecimal() and len(ranks) < 19 else None)
 
 
 def _words(option: str, text: str | None) -> tuple[str, ...]:

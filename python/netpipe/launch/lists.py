@@ -16,7 +16,7 @@ from netpipe.failure import USAGE, Failure
 BETWEEN = "|"
 MOST = 1000  # values of one text: nobody means more
 UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # the worker's
-_NUMBER = r"(\d+)([kMG]?)"
+_NUMBER = r"(\d{1,18})([kMG]?)"  # what is longer, the worker refuses
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
 
 

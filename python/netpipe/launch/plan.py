@@ -11,7 +11,7 @@ from netpipe.failure import USAGE, Failure
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Raises Failure (2) for a value that is empty or longer than a line."""
+    """Raises Failure (2) for a value that is empty, longer than a line, or not UTF-8."""
 
     lines: tuple[
         tuple[str, str], ...
@@ -21,6 +21,8 @@ class Plan:
         for key, value in self.lines:
             if "\n" in value or "\r" in value or not value.strip():
                 raise Failure(USAGE, f"the value of {key} must be one line and not empty, it is {value!r}")
+            if any("\ud800" <= character <= "\udfff" for character in value):  # bytes of the command line
+                raise Failure(USAGE, f"the value of {key} is not UTF-8 text: {value!r}")
 
     def text(self, **more: str) -> str:
         """In the format of docs/reference/worker.md, with the lines `more` at the end."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from netpipe.escapes import printable
 from netpipe.records import End, Plan, Record, Run
 
 MARK = " @"  # between a variant and its run; no variant has a blank in its name
@@ -29,8 +30,8 @@ def labels(runs: Sequence[Run]) -> tuple[str, ...]:
     """The shortest labels that tell the runs apart: where the ranks were placed, else the file, else a number."""
     for found in (
         [_placement(run) for run in runs],
-        [run.path.stem if run.path else None for run in runs],
-        [str(run.path.with_suffix("")) if run.path else None for run in runs],
+        [printable(run.path.stem) if run.path else None for run in runs],
+        [printable(str(run.path.with_suffix(""))) if run.path else None for run in runs],
     ):
         known = [label for label in found if label]
         if len(set(known)) == len(runs):

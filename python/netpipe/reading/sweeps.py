@@ -5,6 +5,7 @@ option is a number, its values in order.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -94,4 +95,5 @@ def sweeps(settings: PatternSettings) -> tuple[Sweep, ...]:
 def number(text: str) -> float | None:
     """The value of an option as the worker writes it, 64k is 65536; None if it is not a number."""
     found = _NUMBER.fullmatch(text)
-    return float(found[1]) * UNITS[found[2]] if found else None
+    value = float(found[1]) * UNITS[found[2]] if found else math.inf
+    return value if math.isfinite(value) else None

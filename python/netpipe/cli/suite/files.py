@@ -32,7 +32,8 @@ from typing import Any
 
 import click
 
-from netpipe.cli._config import did_you_mean, parse, settable, takes_many, values
+from netpipe.cli._config import did_you_mean, settable, takes_many, values
+from netpipe.contents import toml
 from netpipe.failure import USAGE, Failure
 
 FOLDER = Path(__file__).resolve().parents[2] / "suites"
@@ -91,7 +92,7 @@ def find(text: str) -> Path:
 
 def texts(path: Path) -> dict[str, str]:
     """The summary and the source of a suite. Raises Failure (2)."""
-    return _texts(path, parse(path, "suite"))
+    return _texts(path, toml(path, "suite"))
 
 
 def _texts(path: Path, said: Mapping[str, Any]) -> dict[str, str]:
@@ -102,7 +103,7 @@ def load(path: Path) -> Suite:
     """A suite with all that can be checked before a plan is made. Raises Failure: 2 with the file, the table and the
     key, 3 if there is no worker to ask for its options.
     """
-    said = parse(path, "suite")
+    said = toml(path, "suite")
     known = [*TEXTS, *COMMANDS]
     for key in said:
         if key not in known:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 # Names and addresses only: what goes on the command line of a launcher must not look like an option of it.
+LONGEST_NAME = 253
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -64,11 +65,12 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
     given: list[tuple[str, int | None]] = []
     for part in filter(None, (text or "").split(",")):
         name, colon, count = part.strip().rpartition(":") if _has_count(part) else (part.strip(), "", "")
+        check_name("--hosts", name)
         if not NAME.fullmatch(name):
             raise Failure(
                 USAGE, f"'{part}' is not a host; write names or addresses with commas: a,b or a:2,b:2"
             )
-        if colon and not 0 < int(count) <= 1 << 20:
+        if colon and not (len(count) < 19 and 0 < int(count) <= 1 << 20):
             raise Failure(USAGE, f"'{part}': a host needs at least one rank")
         if name in [known for known, _ in given]:
             raise Failure(USAGE, f"host {name} is named twice; write {name}:2 for two ranks there")
@@ -77,6 +79,14 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
     if ranks is not None:
         hosts.spread(ranks)
     return hosts
+
+
+def check_name(option: str, name: str) -> None:
+    """Raises Failure (2) for what is longer than any name of a host (RFC 1035, section 2.3.4) or address."""
+    if len(name) > LONGEST_NAME:
+        raise Failure(
+            USAGE, f"{option}: a host name has at most {LONGEST_NAME} characters, this one {len(name)}"
+        )
 
 
 def _has_count(part: str) -> bool:
@@ -99,10 +109,11 @@ def own_address(hosts: Hosts) -> str | None:
             with socket.socket(kind, socket.SOCK_DGRAM) as probe:
                 probe.connect(there)  # sends nothing
                 address: str = probe.getsockname()[0]
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a part of the name with more than 63 characters
+            why = error.strerror if isinstance(error, OSError) else "it is not a valid name"
             raise Failure(
                 UNAVAILABLE,
-                f"the way to host {plain} is not known ({error.strerror}); give its address, or say with --bind which "
+                f"the way to host {plain} is not known ({why}); give its address, or say with --bind which "
                 "address of this host the others reach",
             ) from None
         if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:

@@ -8,9 +8,11 @@ stand side by side, with one legend below them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from netpipe.escapes import printable
 from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
 from netpipe.render.drawing.names import LOOK, Legend, end_labels, fits_at_ends, legend
 from netpipe.render.drawing.picture import Distribution, Map, NothingToDraw, Panel, Picture, View
@@ -61,6 +63,7 @@ def draw(
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
     cells = [(panel, view) for panel in panels for view in panel.views]
     if len(cells) > MOST_CELLS:
@@ -70,8 +73,11 @@ def draw(
             f"--measure or --pattern{f' ({patterns})' if patterns else ''}"
         )
     one_title = len({panel.title for panel in panels}) == 1
-    heading = title or (panels[0].title if one_title else several[:1].upper() + several[1:])
-    with matplotlib.rc_context(_SETTINGS):
+    heading = printable(title or (panels[0].title if one_title else several[:1].upper() + several[1:]))
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph"
+        )  # the font lacks a character, which the warning prints as it is
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), facecolor="white")
         FigureCanvasAgg(figure)  # to measure text with
         one = cells[0][1]
@@ -80,6 +86,8 @@ def draw(
         else:
             left = _grid(figure, cells, several_titles=not one_title)
         _head_and_foot(figure, heading, subtitle, _note([view for _, view in cells]), left)
+        for text in figure.findobj(Text):  # an SVG holds each also as a comment
+            text.set_text(printable(text.get_text()))
         about = {"Title": heading} if file_format != "png" else {}
         figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
 

@@ -11,6 +11,7 @@ from netpipe.render.drawing.picture import Axis
 from netpipe.units import COUNT_STEPS, RATE_STEPS, SIZE_STEPS, TIME_STEPS
 
 MOST = 9  # ticks of one axis
+LARGEST = 1e300  # nothing that was measured: a damaged run file says so, and products of it are infinite
 
 # From the unit of the axis to the one that people count in: bits for bytes per second, percent for fractions.
 SCALE = {"size": 1.0, "time": 1.0, "rate": 8.0, "kept": 100.0, "count": 1.0, "number": 1.0, "seconds": 1.0}
@@ -27,7 +28,9 @@ _FACTORS = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.
 
 
 def ticks(axis: Axis) -> list[tuple[float, str]]:
-    """(value in the unit of the axis, text)."""
+    """(value in the unit of the axis, text); none on an axis without sense."""
+    if not max(abs(axis.low), abs(axis.high)) < LARGEST:
+        return []
     if axis.at:
         return [(value, number_text(value)) for value in axis.at]
     values = (

@@ -9,7 +9,6 @@ CSV has no room for histograms, which are left out there, nor for lists of objec
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from netpipe.contents import TABLE, contents
+from netpipe.escapes import printable, printable_json
 from netpipe.records import MEASURE, Point, cell_frame, frame, measure_columns, measure_of
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
             if table == "cells"
             else [point.fields() for point in chosen]
         )
-        return msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n"
+        text = msgspec.json.format(msgspec.json.encode(rows), indent=1).decode()
+        return printable_json(text).encode() + b"\n"
     whole = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if form == "csv":
-        return _plain(whole).write_csv().encode()
+        return printable(_plain(whole).write_csv()).encode()
     file = io.BytesIO()
     whole.write_parquet(file)
     return file.getvalue()
@@ -64,11 +66,11 @@ def _plain(whole: polars.DataFrame) -> polars.DataFrame:
 
 
 def read(path: Path, form: str) -> Iterator[Point]:
-    """Raises NotATable, or OSError."""
+    """Raises NotATable, OSError, or Failure (2) for a file without an end."""
     for number, row in enumerate(_rows(path, form), start=1):
         try:
             point = msgspec.convert({**_folded(row), "type": "point"}, Point)
-        except (msgspec.ValidationError, json.JSONDecodeError) as error:
+        except (msgspec.ValidationError, _Unreadable) as error:
             raise NotATable(
                 f"row {number} is not a point: {str(error)[:1].lower()}{str(error)[1:]}"
             ) from None
@@ -79,11 +81,11 @@ def read(path: Path, form: str) -> Iterator[Point]:
 
 
 def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
-    whole = path.read_bytes()  # polars would not say in an OSError which file it is
+    whole = contents(path, TABLE)  # polars would not say in an OSError which file it is
     if form == "json":
         try:
-            rows = json.loads(whole)
-        except ValueError as error:
+            rows = _json(whole)
+        except _Unreadable as error:
             raise NotATable(f"it is not JSON: {error}") from None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise NotATable("it is not a list of objects")
@@ -108,6 +110,20 @@ def _rows(path: Path, form: str) -> Iterable[Mapping[str, Any]]:
     return table.iter_rows(named=True)
 
 
+class _Unreadable(ValueError):  # noqa: N818  (it reads as what it says)
+    """A value that cannot be what its column says."""
+
+
+def _json(text: Any) -> Any:
+    """Raises _Unreadable."""
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise _Unreadable("it is nested too deeply") from None
+    except (ValueError, TypeError) as error:
+        raise _Unreadable(str(error)) from None
+
+
 def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
     """Columns with a dot as the nested objects that they came from, columns of measures as measures, and JSON text as
     the lists that it holds. What has no value is left out.
@@ -117,14 +133,17 @@ def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         outer, dot, inner = name.partition(".")
         if name in LISTS and not isinstance(value, list):
-            folded[name] = json.loads(value) if value else []
+            folded[name] = _json(value) if value else []
         elif name.startswith(MEASURE):
             if value is not None and (measure := _measure(name, row)):
                 measures.append(measure)
         elif not dot:
             folded.setdefault(name, value)
         elif value is not None:
-            folded[outer] = {**(folded.get(outer) or {}), inner: value}
+            nested = folded.get(outer) or {}
+            if not isinstance(nested, dict):
+                raise _Unreadable(f"{outer} has a value of its own and {name}")
+            folded[outer] = {**nested, inner: value}
     return folded | ({"measures": measures} if measures else {})
 
 

@@ -2,8 +2,8 @@
 """The report: a whole run as one HTML file that needs no other file and no network.
 
 The file contains its scripts (plotly.js among them), styles and data, and its content security policy forbids anything
-else. Whatever comes from the run file is text: the template escapes it, and the data for the plots is JSON in which no
-tag can end the script.
+else. Whatever comes from the run file is text: the template escapes it, control characters too, and the data for the
+plots is JSON in which no tag can end the script.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from netpipe.escapes import printable
 from netpipe.findings import Judgement, judge
 from netpipe.findings.machine_state import state_sentences
 from netpipe.reading import Reading
@@ -46,6 +47,7 @@ def page(reading: Reading, title: str | None = None) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
+        finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -72,6 +74,11 @@ def page(reading: Reading, title: str | None = None) -> str:
         data=safe_json(data),
         drawn=data,
     )
+
+
+def _visible(value: Any) -> Any:
+    """What a template prints; plain texts without control characters. The subclass of str is markup, already safe."""
+    return printable(value) if type(value) is str else value
 
 
 def safe_json(value: Any) -> str:

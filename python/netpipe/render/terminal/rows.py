@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, TextIO
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from netpipe.escapes import printable
 from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text
 
 if TYPE_CHECKING:
@@ -28,20 +30,41 @@ GAP = 2  # between columns
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
+class _Plain(Console):
+    """Shows every text as it is: no markup, no emoji, and control characters as printable ones."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:  # of rich itself
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # netpipe.cli decides what it means; rich would exit with 1
+
+
 def console(stream: TextIO | None = None) -> Console:
     """A console for this stream (standard output). Respects NO_COLOR, FORCE_COLOR and COLUMNS; without a terminal there
     are no colours (unless forced), and lines are wide.
     """
     stream = stream or sys.stdout
     narrow = stream.isatty() or "COLUMNS" in os.environ
-    return Console(file=stream, width=None if narrow else UNBOUND_COLUMNS, highlight=False, soft_wrap=False)
+    return _Plain(
+        file=stream,
+        width=None if narrow else UNBOUND_COLUMNS,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+    )
 
 
 class Name:
     """The name of a variant: on one line, or broken after ':', ',' and '=' into as many lines as it takes."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = printable(text)  # before it is measured
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(max(map(len, self._pieces())), len(self._text))
@@ -59,7 +82,7 @@ class Name:
 
 
 def line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
 class Rows(Table):
