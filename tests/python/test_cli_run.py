@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -486,10 +487,18 @@ def test_the_report_is_made_of_the_run(netpipe: Netpipe) -> None:
     assert "<html" in Path("report.html").read_text()
 
 
-def test_an_error_of_ours_is_not_hidden(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_is_a_sentence_that_names_it(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
         raise ValueError("a mistake")
 
     monkeypatch.setattr(session, "_plan", broken)
+    said = netpipe("run", "tcp")
+    assert said.code == 4
+    assert said.err.startswith(
+        "netpipe: internal error, please report it: ValueError: a mistake (test_cli_run.py:"
+    )
+    monkeypatch.setattr("netpipe.cli.sys.flags", SimpleNamespace(dev_mode=True))
     with pytest.raises(ValueError, match="a mistake"):
         cli.call(["run", "tcp"])

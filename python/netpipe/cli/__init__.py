@@ -9,20 +9,24 @@ A command returns its exit code (None is 0) or raises Failure. Sentences for peo
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import importlib
 import importlib.util
-import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import click
 
 from netpipe.cli._config import config_option
-from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
+from netpipe.escapes import printable
+from netpipe.failure import DONE, FAILED, INTERRUPTED, USAGE, Failure
+from netpipe.streams import drop_output, open_closed
 
 
 class Commands(click.Group):
@@ -52,15 +56,13 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def main(self, *arguments: Any, **keywords: Any) -> Any:
+        streams = sys.stdout, sys.stderr
         try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise _ReaderGoneError from None  # click would exit with 1, which means a failed gate
-
-
-class _ReaderGoneError(Exception):
-    """The reader of our output has closed it (`netpipe list | head`), which is not an error."""
+            return super().main(*arguments, **keywords)
+        except SystemExit:  # what click does with a closed pipe; 1 means a failed check here
+            sys.stdout, sys.stderr = streams
+            raise BrokenPipeError from None
 
 
 def _name_variables(command: click.Command, name: str) -> None:
@@ -104,28 +106,43 @@ def group() -> None:
     """Measure how much of what the hardware can move reaches the application, and which layer loses the rest."""
 
 
+LONGEST_SENTENCE = 10_000  # characters; a name or a value in it may be as long as a file
+
+
 def say(sentence: str) -> None:
-    """Prints a sentence for people."""
-    print(f"netpipe: {sentence}", file=sys.stderr, flush=True)
+    """Prints a sentence for people. Nobody may be left to read it, which changes no exit code."""
+    if len(sentence) > LONGEST_SENTENCE:
+        sentence = f"{sentence[:LONGEST_SENTENCE]} ..."
+    with contextlib.suppress(OSError):
+        print(f"netpipe: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def call(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code."""
+    open_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without 'µ' shows '?'
+    code = _call(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop_output()
+    return code
+
+
+def _call(arguments: Sequence[str] | None) -> int:
     try:
         given = list(sys.argv[1:] if arguments is None else arguments)
-        returned: Any = group.main(given, prog_name="netpipe", standalone_mode=False, obj=list(given))
+        recorded = [printable(word) for word in given]  # a run file is UTF-8, an argument need not be
+        returned: Any = group.main(given, prog_name="netpipe", standalone_mode=False, obj=recorded)
         sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
     except Failure as failure:
         say(failure.sentence)
         return failure.exit_code
     except click.ClickException as error:
-        if (
-            type(error).__name__ == "NoArgsIsHelpError"
-        ):  # of click 8.2 and later: `netpipe` alone shows its help
+        if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2 `netpipe` alone shows its help
             click.echo(error.format_message(), err=True)
             return USAGE
         say(_sentence(error))
@@ -133,21 +150,31 @@ def call(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         return INTERRUPTED
-    except (_ReaderGoneError, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        drop_output()
+        return DONE
     except OSError as error:
         where = f" {error.filename}:" if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         say(f"{where.strip()} {error.strerror or error}".strip() + ("; free some space" if full else ""))
         return FAILED if full or not error.filename else USAGE
-    except ValueError as error:
+    except Exception as error:
         from netpipe.records import NotARun
 
-        if not isinstance(error, NotARun):
+        if isinstance(error, NotARun):
+            say(str(error))
+            return USAGE
+        if sys.flags.dev_mode:
             raise
-        say(str(error))
-        return USAGE
+        say(_internal(error))
+        return FAILED
+
+
+def _internal(error: Exception) -> str:
+    """A sentence about a fault of netpipe itself."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    what = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"[:500]
+    return f"internal error, please report it: {what}; 'python -X dev -m netpipe' shows more"
 
 
 def _sentence(error: click.ClickException) -> str:

@@ -26,6 +26,7 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     It has the answer, plots, losses, every point, and what to distrust. Several runs are overlaid: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
+    from netpipe.cli import say
     from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
     from netpipe.run_file import refuse_run
@@ -34,4 +35,4 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     target = output or files[0].with_suffix(".html")
     refuse_run(target)
     write(Reading(merge.read(files)), target, title)
-    click.echo(f"netpipe: the report is in {target}", err=True)
+    say(f"the report is in {target}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -47,6 +46,7 @@ def command(once: bool, **given: str | None) -> NoReturn:
     sent. One client measures at a time; others are told that the server is busy. Ctrl-C ends it.
     """
     from netpipe import native
+    from netpipe.cli import say
 
     worker = native.worker()
     check_address(given["bind"])
@@ -54,11 +54,10 @@ def command(once: bool, **given: str | None) -> NoReturn:
     if "token-file" not in settings and tokens.VARIABLE not in os.environ:
         path = tokens.default_path()
         if tokens.make(path):
-            print(f"netpipe: a new token is in {path}", file=sys.stderr)
+            say(f"a new token is in {path}")
         settings["token-file"] = str(path)
     for line in instructions(settings):
-        print(f"netpipe: {line}", file=sys.stderr)
-    sys.stderr.flush()
+        say(line)
     arguments = [f"--{name}={settings[name]}" for name, _, _ in PASSED_ON if name in settings]
     try:
         # The worker replaces this process: signals and the exit code are its own.
@@ -81,10 +80,11 @@ def check_address(bind: str | None) -> None:
         kind, _, _, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_STREAM, flags=flags)[0]
         with socket.socket(kind, socket.SOCK_STREAM) as probe:
             probe.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a part of the name with more than 63 characters
+        why = error.strerror if isinstance(error, OSError) else "it is not a valid name"
         raise Failure(
             USAGE,
-            f"--bind {bind}: cannot listen there ({error.strerror}); give an address of this host, as "
+            f"--bind {bind}: cannot listen there ({why}); give an address of this host, as "
             "'ip address' shows them, or 0.0.0.0",
         ) from None
 
