@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def build(
             **abi,
         )
     )
-    click.echo(f"{done.name}: {done.version}. Measure it with: netpipe run {done.name}")
+    click.echo(f"{done.name}: {printable(done.version)}. Measure it with: netpipe run {done.name}")
 
 
 @command.command()
