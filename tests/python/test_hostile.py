@@ -24,7 +24,6 @@ from conftest import Netpipe
 from netpipe import records
 from netpipe.escapes import printable, printable_json
 from netpipe.findings import examples
-from netpipe.reading.merge import _records
 from netpipe.records import Run
 from netpipe.render.export import table
 
@@ -34,7 +33,7 @@ RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
 
 def lines_of(run: Run) -> list[bytes]:
-    whole = [run.header, *_records(run), run.end]
+    whole = [run.header, *run.body(), run.end]
     return [records.encode(record) for record in whole if record is not None]
 
 
