@@ -80,7 +80,8 @@ def ratio(a: Estimate, b: Estimate) -> Estimate:
     if not (a.known and b.known):
         return unsure(a.value / b.value)
     logs = difference(*(Estimate(math.log(e.value), math.log(e.low), math.log(e.high)) for e in (a, b)))
-    return Estimate(a.value / b.value, math.exp(logs.low), math.exp(logs.high))
+    low, high = (math.exp(min(log, 700.0)) for log in (logs.low, logs.high))  # e^710 is no float
+    return Estimate(a.value / b.value, low, high)
 
 
 def across(estimates: Sequence[Estimate]) -> Estimate:
