@@ -12,7 +12,17 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -23,6 +33,13 @@ SCHEMA = 1  # rises when a field changes its meaning
 # The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
 LONGEST_LINE = 64 << 20
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
+
+
+# Numbers that may stand in a record: times within 31 years, and what no quantity of ours exceeds. What is beyond is
+# damage, and arithmetic with it would end in infinities.
+Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
+Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class NotARun(ValueError):  # noqa: N818  (it reads as what it says)
@@ -46,33 +63,35 @@ class PlannedMode(msgspec.Struct, kw_only=True):
 
 class Schedule(msgspec.Struct, kw_only=True):
     kind: str
-    start_bytes: int | None = None
-    end_bytes: int | None = None
-    perturbation_bytes: int | None = None
+    start_bytes: Int | None = None
+    end_bytes: Int | None = None
+    perturbation_bytes: Int | None = None
 
 
 class Buffers(msgspec.Struct, kw_only=True):
     policy: str
-    send_offset_bytes: int = 0
-    recv_offset_bytes: int = 0
-    pool_bytes: int | None = None
+    send_offset_bytes: Int = 0
+    recv_offset_bytes: Int = 0
+    pool_bytes: Int | None = None
 
 
 class Rank(msgspec.Struct, kw_only=True):
-    rank: int
+    rank: Int
     host: str | None = None
-    cpu: int | None = None
+    cpu: Int | None = None
     settings: dict[str, str] = {}  # as they really are
-    resident_bytes: int | None = None  # by which opening the library has made this process grow
-    private_bytes: int | None = None  # of these in memory that no other process sees
-    pinned_bytes: int | None = None
-    open_s: float | None = None  # in the library, until it was open and connected
+    resident_bytes: Int | None = None  # by which opening the library has made this process grow
+    private_bytes: Int | None = None  # of these in memory that no other process sees
+    pinned_bytes: Int | None = None
+    open_s: Real | None = None  # in the library, until it was open and connected
 
 
 class Histogram(msgspec.Struct, kw_only=True):
-    resolution: float | None = None  # width of a bucket over its lower edge
-    low_ns: list[float] = []  # lower edges, per operation
-    count: list[int] = []
+    resolution: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = (
+        None  # width of a bucket over its lower edge
+    )
+    low_ns: list[Ns] = []  # lower edges, per operation
+    count: list[Int] = []
 
 
 class Measure(msgspec.Struct, kw_only=True):
@@ -80,18 +99,18 @@ class Measure(msgspec.Struct, kw_only=True):
 
     name: str
     unit: str = ""  # ns, 1 (a ratio), 1/s, bytes/s
-    median: float | None = None
-    low: float | None = None  # interval of the median; None: too few samples for one
-    high: float | None = None
+    median: Real | None = None
+    low: Real | None = None  # interval of the median; None: too few samples for one
+    high: Real | None = None
 
 
 class Cell(msgspec.Struct, kw_only=True):
     """A rank, or a pair of ranks, with a time of its own."""
 
-    rank: int
-    peer: int | None = None
-    median_ns: float | None = None  # per operation
-    slowest: int | None = None  # samples in which no other cell was slower
+    rank: Int
+    peer: Int | None = None
+    median_ns: Ns | None = None  # per operation
+    slowest: Int | None = None  # samples in which no other cell was slower
 
 
 # --------------------------------------------------------------------------------------------- the records
@@ -113,7 +132,7 @@ class Record(msgspec.Struct, kw_only=True, tag_field="type"):
 class Header(Record, kw_only=True, tag="run"):
     """The first line."""
 
-    schema: int
+    schema: Int
     run: str  # 32 hex digits
     netpipe: str | None = None  # the version that measured
     started: str | None = None  # ISO 8601, UTC
@@ -122,22 +141,22 @@ class Header(Record, kw_only=True, tag="run"):
 
 
 class Plan(Record, kw_only=True, tag="plan"):
-    launch: int = 0
+    launch: Int = 0
     hash: str | None = None
     variants: list[PlannedVariant] = []
     patterns: list[str] = []
     modes: list[PlannedMode] = []  # the same, taken apart
     schedule: Schedule | None = None
-    sizes: list[int] = []
+    sizes: list[Int] = []
     buffers: Buffers | None = None
-    target: float | None = None
-    confidence: float | None = None
-    budget_s: float | None = None
+    target: Real | None = None
+    confidence: Real | None = None
+    budget_s: Real | None = None
     verify: bool | None = None
-    timeout_s: float | None = None
-    seed: int | None = None
+    timeout_s: Real | None = None
+    seed: int | None = None  # up to 2^64
     placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
-    pin: list[int | None] | None = None
+    pin: list[Int | None] | None = None
     stack: dict[str, str] = {}  # by module, the one whose layer it stands on; of all that the worker knows
     state_tolerances: dict[
         str, float
@@ -152,14 +171,14 @@ class Plan(Record, kw_only=True, tag="plan"):
 
 
 class Environment(Record, kw_only=True, tag="environment"):
-    launch: int = 0
-    rank: int = 0
+    launch: Int = 0
+    rank: Int = 0
     host: str | None = None
     facts: dict[str, Any] = {}
 
 
 class Variant(Record, kw_only=True, tag="variant"):
-    launch: int = 0
+    launch: Int = 0
     variant: str
     module: str
     version: str | None = None
@@ -168,7 +187,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     idle: bool | None = (
         None  # it touches no byte, and measures netpipe itself; None: an older file does not say
     )
-    launch_s: float | None = None  # that the library's launcher took until all processes were there
+    launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -179,34 +198,34 @@ class Variant(Record, kw_only=True, tag="variant"):
 
 
 class Yardstick(Record, kw_only=True, tag="yardstick"):
-    launch: int = 0
-    at_s: float | None = None
-    state: int | None = None
-    clock_ns: float | None = None
-    clock_resolution_ns: float | None = None
-    bounce_ns: float | None = None
-    copy_bytes_per_s: float | None = None
-    wakeup_ns: float | None = None
+    launch: Int = 0
+    at_s: Real | None = None
+    state: Int | None = None
+    clock_ns: Ns | None = None
+    clock_resolution_ns: Ns | None = None
+    bounce_ns: Ns | None = None
+    copy_bytes_per_s: Real | None = None
+    wakeup_ns: Ns | None = None
 
 
 class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
     """The timed batches of one visit of a size; `ns` are raw durations of `ops` operations each."""
 
-    launch: int = 0
+    launch: Int = 0
     variant: str
     pattern: str
-    size_bytes: int
-    pass_: int = 0
-    state: int | None = None
-    at_s: float | None = None
-    ops: int
-    ns: list[float] = []
-    dropped_ns: list[float] = []  # warm-up, before `ns`
-    measures: dict[str, list[float | None]] = {}  # beside `ns`, one value each
-    verified_bytes: int | None = None
-    counters: dict[str, int] = {}  # what the layer counted meanwhile, over all ranks; what is not there was 0
-    messages: int | None = None  # of a layer that may lose some, all ranks; None: it loses none
-    lost: int | None = None  # of these: a sample that they spoiled is not in `ns`
+    size_bytes: Int
+    pass_: Int = 0
+    state: Int | None = None
+    at_s: Real | None = None
+    ops: Int
+    ns: list[Ns] = []
+    dropped_ns: list[Ns] = []  # warm-up, before `ns`
+    measures: dict[str, list[Real | None]] = {}  # beside `ns`, one value each
+    verified_bytes: Int | None = None
+    counters: dict[str, Int] = {}  # what the layer counted meanwhile, over all ranks; what is not there was 0
+    messages: Int | None = None  # of a layer that may lose some, all ranks; None: it loses none
+    lost: Int | None = None  # of these: a sample that they spoiled is not in `ns`
 
     exploded: ClassVar[dict[str, Any]] = {"ns": float, "dropped_ns": None, "op_ns": float, "dropped": bool}
 
@@ -221,34 +240,34 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
 class Point(Record, kw_only=True, tag="point"):
     """All samples at one size. Every `*_ns` is per operation."""
 
-    launch: int = 0
+    launch: Int = 0
     variant: str
     pattern: str
-    size_bytes: int
-    state: int | None = None
-    samples: int | None = None
-    ops: int | None = None
+    size_bytes: Int
+    state: Int | None = None
+    samples: Int | None = None
+    ops: Int | None = None
     single: bool = False  # every operation was timed by itself
-    median_ns: float
-    low_ns: float | None = None  # interval of the median; None: an imported point has none
-    high_ns: float | None = None
-    half_width: float | None = None  # relative
-    min_ns: float | None = None
-    max_ns: float | None = None
-    mean_ns: float | None = None
-    p90_ns: float | None = None
-    p99_ns: float | None = None
-    p999_ns: float | None = None
-    p9999_ns: float | None = None
-    bytes_per_s: float | None = None  # over the median
-    correlation: float | None = None  # integrated correlation time, in samples
+    median_ns: Ns
+    low_ns: Ns | None = None  # interval of the median; None: an imported point has none
+    high_ns: Ns | None = None
+    half_width: Real | None = None  # relative
+    min_ns: Ns | None = None
+    max_ns: Ns | None = None
+    mean_ns: Ns | None = None
+    p90_ns: Ns | None = None
+    p99_ns: Ns | None = None
+    p999_ns: Ns | None = None
+    p9999_ns: Ns | None = None
+    bytes_per_s: Real | None = None  # over the median
+    correlation: Real | None = None  # integrated correlation time, in samples
     converged: bool | None = None  # None: imported, nobody knows
     stop: str | None = None  # precision, budget, limit, interrupted, error
-    passes: int | None = None
-    dropped: int | None = None
-    leading: int | None = None  # samples that each visit lost at its beginning as warm-up
-    other_states: int | None = None
-    verified_bytes: int | None = None
+    passes: Int | None = None
+    dropped: Int | None = None
+    leading: Int | None = None  # samples that each visit lost at its beginning as warm-up
+    other_states: Int | None = None
+    verified_bytes: Int | None = None
     histogram: Histogram | None = None
     measures: list[Measure] = []
     counters: dict[
@@ -282,48 +301,48 @@ class Point(Record, kw_only=True, tag="point"):
 
 
 class Counters(Record, kw_only=True, tag="counters"):
-    launch: int = 0
+    launch: Int = 0
     variant: str
-    rank: int = 0
+    rank: Int = 0
     values: dict[str, str] = {}
 
 
 class Skipped(Record, kw_only=True, tag="skipped"):
-    launch: int = 0
+    launch: Int = 0
     variant: str
     pattern: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Int | None = None
     reason: str
 
 
 class Error(Record, kw_only=True, tag="error"):
-    launch: int = 0
+    launch: Int = 0
     variant: str | None = None
     pattern: str | None = None
-    size_bytes: int | None = None
-    rank: int | None = None
+    size_bytes: Int | None = None
+    rank: Int | None = None
     host: str | None = None
-    code: int | None = None  # the exit code that it leads to
+    code: Int | None = None  # the exit code that it leads to
     message: str
 
 
 class Launch(Record, kw_only=True, tag="launch"):
     """The end of a launch; sizes are the largest over its ranks."""
 
-    launch: int = 0
-    seconds: float | None = None
-    passes: int | None = None
-    rss_bytes: int | None = None
-    buffer_bytes: int | None = None
-    states: int | None = None
+    launch: Int = 0
+    seconds: Real | None = None
+    passes: Int | None = None
+    rss_bytes: Int | None = None
+    buffer_bytes: Int | None = None
+    states: Int | None = None
 
 
 class End(Record, kw_only=True, tag="end"):
     """The last line."""
 
-    exit: int
+    exit: Int
     reason: str  # done, failed, interrupted, unstable
-    seconds: float | None = None
+    seconds: Real | None = None
 
 
 AnyRecord = Union[  # noqa: UP007
@@ -551,7 +570,8 @@ def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple
     plain = {int: polars.Int64, float: polars.Float64, str: polars.String, bool: polars.Boolean}
     types: dict[str, Any] = {}
     nested: set[str] = set()
-    shape: dict[str, Any] = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    hints = get_type_hints(kind)  # without the bounds of numbers
+    shape: dict[str, Any] = {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
     exploded = getattr(kind, "exploded", {})
     for field_name, field_type in (shape | exploded).items():
         name = prefix + field_name
@@ -570,19 +590,3 @@ def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple
         elif inner in plain and outer is not dict:
             types[name] = plain[inner]
     return types, nested
-
-
-# -------------------------------------------------------------------------------------------------- schema
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of one line. schema.json is this, committed; a test holds the two together."""
-    whole = msgspec.json.schema(AnyRecord)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"A line of a netpipe run file, schema {SCHEMA}",
-    } | whole
-
-
-def schema_text() -> str:
-    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"

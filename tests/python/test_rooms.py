@@ -31,6 +31,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "streams": set(),  # standard ones that are closed
     "contents": {"failure"},  # whole files, up to a bound
     "records": set(),
+    "schema": {"records"},
     "units": set(),  # numbers as people read them
     "netpipe": {"records"},  # netpipe/__init__.py: what a notebook imports
     "native": {"failure"},
