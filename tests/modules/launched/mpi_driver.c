@@ -97,11 +97,17 @@ static void set_options(char* text) {
 
 static void show(void* to, const np_fact* fact) {
   (void)to;
-  printf("rank %d %s: ", ranks.rank, fact->name);
-  if (fact->kind == NP_FACT_TEXT) printf("%s\n", fact->text);
-  if (fact->kind == NP_FACT_INTEGER) printf("%" PRId64 "\n", fact->integer);
-  if (fact->kind == NP_FACT_REAL) printf("%g\n", fact->real);
-  if (fact->kind == NP_FACT_BOOL) printf("%s\n", fact->integer != 0 ? "yes" : "no");
+  char number[64] = "";
+  if (fact->kind == NP_FACT_INTEGER) snprintf(number, sizeof number, "%" PRId64, fact->integer);
+  if (fact->kind == NP_FACT_REAL) snprintf(number, sizeof number, "%g", fact->real);
+  if (fact->kind == NP_FACT_BOOL) snprintf(number, sizeof number, "%s", fact->integer != 0 ? "yes" : "no");
+  /* In one write: launchers put the ranks' output together as it comes, and some libraries take stdout's buffer away.
+   */
+  char line[8192];
+  const int length = snprintf(line, sizeof line, "rank %d %s: %s\n", ranks.rank, fact->name,
+                              fact->kind == NP_FACT_TEXT ? fact->text : number);
+  fflush(stdout);
+  if (write(STDOUT_FILENO, line, length < (int)sizeof line ? (size_t)length : sizeof line) < 0) exit(NP_FAILED);
 }
 
 static void show_counters(void) {
