@@ -83,7 +83,17 @@ void on_tick(int) {
 
 void on_interrupt(int) { state.interrupted = 1; }
 
+void block_interrupts(int how) {
+  sigset_t both;
+  sigemptyset(&both);
+  sigaddset(&both, SIGINT);
+  sigaddset(&both, SIGTERM);
+  sigprocmask(how, &both, nullptr);
+}
+
 }  // namespace
+
+void Watchdog::hold_interrupts() { block_interrupts(SIG_BLOCK); }
 
 Outcome Watchdog::install(bool interruptible) {
   state.abort = 0;
@@ -97,6 +107,7 @@ Outcome Watchdog::install(bool interruptible) {
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+  block_interrupts(SIG_UNBLOCK);
 
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;

@@ -24,6 +24,8 @@ class Watchdog {
   // One per process, because signal handlers have no argument. interruptible: SIGINT and SIGTERM mean "stop and keep
   // what was measured"; otherwise they are ignored, because rank 0 decides for all.
   static Outcome install(bool interruptible);
+  // Until then SIGINT and SIGTERM wait: from here on an end must be an orderly one.
+  static void hold_interrupts();
   static const volatile int* abort_flag();
 
   // Until disarm(): the abort flag rises when deadline_ns have passed or, with watch, a peer has gone. If disarm() is

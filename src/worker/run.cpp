@@ -125,6 +125,7 @@ int Leader::run_here() const {
   common.job = random_job();
   common.local_address = "127.0.0.1";
   common.oversubscribed = ranks_share_a_cpu(*cpus);
+  Watchdog::hold_interrupts();
   // Opened before the fork, so that the watchdog of a rank that hangs can leave its last words in it.
   const Result<RunFile> file = RunFile::open(plan.record);
   if (!file) return complain(file.failure());
