@@ -276,7 +276,7 @@ def run_tier(name: str, steps: list[Step]) -> int:
         print("\nskipped:", *(f"{count} × {reason}" for reason, count in skips.most_common()), sep="\n  ")
     if failures:  # again, where people look for them
         print("\nfailed:", *failures, sep="\n  ")
-    summary.write_text(json.dumps(total))
+    summary.write_text(json.dumps({"counts": total, "failures": failures}))
     print(f"\n{in_words(total)} in {time.monotonic() - began:.1f}s", flush=True)
     return 1 if total["failed"] else 0
 
@@ -286,15 +286,22 @@ def in_words(counts: Counter[str]) -> str:
 
 
 def print_total(tiers: list[str]) -> int:
-    """The sum of these tiers. One that left no result broke off before its end, and counts as a failed test."""
+    """The failures of these tiers and their sum: whoever sees only the end of a long log sees what failed. A tier that
+    left no result broke off before its end, and counts as a failed test.
+    """
     total: Counter[str] = Counter()
+    failures: list[str] = []
     for tier in tiers:
         path = RESULTS / f"{tier}.json"
         if path.is_file():
-            total += Counter(json.loads(path.read_text()))
+            summary = json.loads(path.read_text())
+            total += Counter(summary["counts"])
+            failures += [f"{tier}: {failure}" for failure in summary["failures"]]
         else:
-            print(f"the tier '{tier}' did not run to its end; see above")
+            failures.append(f"the tier '{tier}' did not run to its end; see above")
             total["failed"] += 1
+    if failures:
+        print("failed:", *failures, sep="\n  ")
     print(in_words(total), flush=True)
     return 1 if total["failed"] else 0
 

@@ -115,7 +115,7 @@ PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const Cho
 }  // namespace
 
 PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment) {
-  return need_of(plan, resolved, resolved.modes, alignment);
+  return alignment <= line_bytes ? resolved.pool : need_of(plan, resolved, resolved.modes, alignment);
 }
 
 std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
@@ -244,7 +244,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
-  resolved.pool = pool_need(plan, resolved);
+  resolved.pool = need_of(plan, resolved, resolved.modes);
   for (const LoadedModule& module : registry.modules()) {
     if (module.layer->below != nullptr) resolved.stack.emplace_back(module.layer->name, module.layer->below);
   }

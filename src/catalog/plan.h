@@ -81,8 +81,9 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = default_ranks);
 std::string skip_reason(const ChosenPattern& pattern, const Variant& variant);
 
-// What the patterns need of a pool whose places begin at multiples of alignment.
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment = line_bytes);
+// What the patterns need of a pool whose places begin at multiples of alignment: resolved.pool, unless that is more
+// than a line.
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment);
 
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
 // own. The same on every host.

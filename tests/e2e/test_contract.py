@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import pytest
-from conftest import TEST_MODULES, Runner
+from conftest import TEST_MODULES, Outcome, Runner
+
+
+def listed(measure: Runner, variant: str, sizes: str, *lines: str) -> Outcome:
+    """A variant of a test module at these sizes."""
+    module = TEST_MODULES / f"{variant.partition(':')[0]}.so"
+    return measure(f"module-file {module}", f"variant {variant}", "schedule list", f"sizes {sizes}", *lines)
 
 
 @pytest.mark.parametrize("name", ["older", "newer"])
 def test_a_module_of_another_version_of_the_contract_measures(measure: Runner, name: str) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / f'{name}.so'}",
-        f"variant {name}:second=7",
-        "schedule list",
-        "sizes 8,4k",
-        "verify yes",
-        "budget 0.2",
-    )
+    done = listed(measure, f"{name}:second=7", "8,4k", "verify yes", "budget 0.2")
     assert done.code == 0, done.said
     assert [point["size_bytes"] for point in done.settled()] == [8, 4096]
     (variant,) = done.of("variant")
@@ -24,21 +23,13 @@ def test_a_module_of_another_version_of_the_contract_measures(measure: Runner, n
 
 
 def test_the_counters_of_a_newer_module_are_read(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'newer.so'}", "variant newer", "schedule list", "sizes 8", "budget 0.2"
-    )
+    done = listed(measure, "newer", "8", "budget 0.2")
     (first, second) = done.of("counters")
     assert (first["values"]["rank"], second["values"]["rank"]) == ("0", "1")
 
 
 def test_what_a_layer_counts_stands_beside_the_size_that_it_belongs_to(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'lossy.so'}",
-        "variant lossy:every=7",
-        "schedule list",
-        "sizes 8,4k",
-        "budget 0.2",
-    )
+    done = listed(measure, "lossy:every=7", "8,4k", "budget 0.2")
     assert done.code == 0, done.said
     for size in (8, 4096):
         (point,) = (one for one in done.of("point") if one["size_bytes"] == size)
@@ -51,15 +42,7 @@ def test_what_a_layer_counts_stands_beside_the_size_that_it_belongs_to(measure: 
 
 @pytest.mark.parametrize("pattern", ["pingpong", "stream"])
 def test_loss_is_a_measure_and_no_failure(measure: Runner, pattern: str) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'lossy.so'}",
-        "variant lossy:every=50",
-        f"pattern {pattern}",
-        "schedule list",
-        "sizes 8,4k",
-        "verify yes",
-        "budget 1",
-    )
+    done = listed(measure, "lossy:every=50", "8,4k", f"pattern {pattern}", "verify yes", "budget 1")
     assert done.code == 0, done.said
     for point in done.of("point"):
         (loss,) = (measure for measure in point["measures"] if measure["name"] == "loss")
@@ -69,8 +52,7 @@ def test_loss_is_a_measure_and_no_failure(measure: Runner, pattern: str) -> None
 
 
 def test_a_sample_with_a_lost_message_has_no_time_in_ping_pong(measure: Runner) -> None:
-    lines = ("schedule list", "sizes 64k", "budget 1")
-    done = measure(f"module-file {TEST_MODULES / 'lossy.so'}", "variant lossy:every=20", *lines)
+    done = listed(measure, "lossy:every=20", "64k", "budget 1")
     assert done.code == 0, done.said
     visits = [one for one in done.of("sample") if one["pass"] >= 0]
     assert sum(one["lost"] for one in visits) > 0
@@ -83,43 +65,20 @@ def test_a_sample_with_a_lost_message_has_no_time_in_ping_pong(measure: Runner) 
 
 
 def test_a_pattern_that_needs_every_message_is_skipped_over_a_lossy_layer(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'lossy.so'}",
-        "variant lossy",
-        "pattern overlap",
-        "pattern bidirectional",
-        "pattern loaded",
-        "pattern pingpong",
-        "schedule list",
-        "sizes 8",
-        "budget 0.2",
-    )
+    done = listed(measure, "lossy", "8", "pattern loaded", "pattern pingpong", "budget 0.2")
     assert {one["pattern"] for one in done.of("point")} == {"pingpong"}
     reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
     assert reasons["loaded"] == "messages of this variant may be lost, and pattern loaded needs each of them"
 
 
 def test_a_loss_that_a_layer_does_not_admit_is_a_failure(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'lossy.so'}",
-        "variant lossy:admits=no",
-        "schedule list",
-        "sizes 8",
-        "budget 0.2",
-    )
+    done = listed(measure, "lossy:admits=no", "8", "budget 0.2")
     assert done.code == 4
     assert "a message did not arrive, and it does not say that it may lose any" in done.said
 
 
 def test_a_loss_that_is_not_reported_fails_verification(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'lossy.so'}",
-        "variant lossy:reports=no",
-        "schedule list",
-        "sizes 8",
-        "verify yes",
-        "budget 0.2",
-    )
+    done = listed(measure, "lossy:reports=no", "8", "verify yes", "budget 0.2")
     assert done.code == 1
     assert "did not arrive, and 0 were reported as lost" in done.said
 
@@ -129,41 +88,25 @@ def test_a_loss_that_is_not_reported_fails_verification(measure: Runner) -> None
 def test_message_memory_that_the_processor_cannot_reach_is_measured(
     measure: Runner, variant: str, pattern: str
 ) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'device.so'}",
-        f"variant {variant}",
-        f"pattern {pattern}",
-        "schedule list",
-        "sizes 1,1000,64k",
-        "verify yes",
-        "budget 0.2",
-    )
+    done = listed(measure, f"{variant}", "1,1000,64k", f"pattern {pattern}", "verify yes", "budget 0.2")
     assert done.code == 0, done.said
     assert {point["size_bytes"] for point in done.of("point")} == {1, 1000, 65536}
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
 def test_a_wrong_byte_in_memory_out_of_reach_is_found(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'device.so'}",
-        "variant device:flips=yes",
-        "schedule list",
-        "sizes 1000",
-        "verify yes",
-        "budget 0.2",
-    )
+    done = listed(measure, "device:flips=yes", "1000", "verify yes", "budget 0.2")
     assert done.code == 1
     assert "differs from what was sent, first at byte 999" in done.said
 
 
 def test_an_offset_that_breaks_the_alignment_of_a_layer_is_refused(measure: Runner) -> None:
-    done = measure(
-        f"module-file {TEST_MODULES / 'device.so'}",
-        "variant device:align=4k",
+    done = listed(
+        measure,
+        "device:align=4k",
+        "8",
         "pattern pingpong:send_offset=64",
         "pattern pingpong:send_offset=4k",
-        "schedule list",
-        "sizes 8",
         "budget 0.2",
     )
     assert [one["pattern"] for one in done.of("point")] == ["pingpong:send_offset=4k"]

@@ -113,32 +113,20 @@ static np_status device_recv(np_endpoint* e, int peer, void* data, size_t bytes)
   if (e->context->options[FLIPS].number) to[bytes - 1] ^= 1;
   return status;
 }
-static const np_messages messages = {.size = sizeof(np_messages), .send = device_send, .recv = device_recv};
-
 static np_status device_limits(np_endpoint* e, np_limits* limits) {
   limits->alignment = (uint64_t)e->context->options[ALIGN].number;
   return NP_OK;
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "device",
-    .summary = "test: messages in memory that the processor cannot reach",
-    .version = "test",
-    .options = options,
-    .noptions = sizeof options / sizeof *options,
-    .option_bytes = sizeof(np_option),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &messages,
-    .memories = (const np_memory* const[]){&memory, NULL},
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-    .limits = device_limits,
-};
+static const np_memory* const memories[] = {&memory, NULL};
 
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("device", "test: messages in memory that the processor cannot reach", device_send, device_recv);
+  table.options = options;
+  table.noptions = sizeof options / sizeof *options;
+  table.option_bytes = sizeof(np_option);
+  table.memories = memories;
+  table.limits = device_limits;
+  return &table;
+}

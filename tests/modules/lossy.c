@@ -38,8 +38,6 @@ static np_status lossy_recv(np_endpoint* e, int peer, void* data, size_t bytes) 
   return option(e, REPORTS) ? NP_LOST : NP_OK;
 }
 
-static const np_messages messages = {.size = sizeof(np_messages), .send = lossy_send, .recv = lossy_recv};
-
 static np_status lossy_limits(np_endpoint* e, np_limits* limits) {
   limits->lossy = (uint32_t)option(e, ADMITS);
   return NP_OK;
@@ -50,28 +48,16 @@ static void lossy_counters(np_endpoint* e, int64_t* values) {
   values[1] = e->context->rank;
 }
 
-static const np_module table = {
-    .magic = NP_MAGIC,
-    .abi = NP_ABI,
-    .size = sizeof(np_module),
-    .name = "lossy",
-    .summary = "test: a layer that loses messages",
-    .version = "test",
-    .options = options,
-    .noptions = sizeof options / sizeof *options,
-    .option_bytes = sizeof(np_option),
-    .counters = counters,
-    .ncounters = sizeof counters / sizeof *counters,
-    .counter_bytes = sizeof(np_counter),
-    .min_ranks = 2,
-    .max_ranks = 2,
-    .messages = &messages,
-    .open = pair_open,
-    .close = pair_close,
-    .address = pair_address,
-    .connect = pair_connect,
-    .limits = lossy_limits,
-    .read_counters = lossy_counters,
-};
-
-const np_module* netpipe_module(void) { return &table; }
+const np_module* netpipe_module(void) {
+  static np_module table;
+  table = pair_module("lossy", "test: a layer that loses messages", lossy_send, lossy_recv);
+  table.options = options;
+  table.noptions = sizeof options / sizeof *options;
+  table.option_bytes = sizeof(np_option);
+  table.counters = counters;
+  table.ncounters = sizeof counters / sizeof *counters;
+  table.counter_bytes = sizeof(np_counter);
+  table.limits = lossy_limits;
+  table.read_counters = lossy_counters;
+  return &table;
+}

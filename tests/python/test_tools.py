@@ -82,14 +82,22 @@ def test_the_tiers_are_added_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
-    (tmp_path / "test.json").write_text(json.dumps({"passed": 7, "skipped": 1}))
+
+    def ended(tier: str, *failures: str, **counts: int) -> None:
+        (tmp_path / f"{tier}.json").write_text(json.dumps({"counts": counts, "failures": failures}))
+
+    ended("test", passed=7, skipped=1)
     assert run_tests.main(["total", "test", "deep"]) == 1
-    assert capsys.readouterr().out.endswith("\n7 passed, 1 failed, 1 skipped\n"), (
-        "a tier that broke off has failed"
-    )
-    (tmp_path / "deep.json").write_text(json.dumps({"passed": 3, "skipped": 2}))
+    said = capsys.readouterr().out
+    assert "the tier 'deep' did not run to its end" in said
+    assert said.endswith("\n7 passed, 1 failed, 1 skipped\n"), "a tier that broke off has failed"
+    ended("deep", passed=3, skipped=2)
     assert run_tests.main(["total", "test", "deep"]) == 0
     assert capsys.readouterr().out == "10 passed, 0 failed, 3 skipped\n"
+    ended("test", "lint: ruff ended with exit code 1", passed=6, failed=1)
+    assert run_tests.main(["total", "test", "deep"]) == 1
+    said = capsys.readouterr().out
+    assert said == "failed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
 
 
 def test_a_module_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
