@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -102,25 +103,19 @@ def in_turn(
 
 
 def through_the_command(*arguments: str) -> list[dict[str, Any]]:
-    """The records of `netpipe run`, which starts the launchers of the MPIs."""
+    """The records of `netpipe run`, which starts the launchers of the MPIs. Its ranks are on the first two processors,
+    unless an argument says otherwise.
+    """
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "run.jsonl"
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "netpipe",
-                "run",
-                *arguments,
-                "--quiet",
-                "--pin",
-                "0,1",
-                "-o",
-                str(record),
-            ],
+        words = ["run", "--quiet", "--pin", "0,1", "-o", str(record), *arguments]
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", *words],
+            check=False,
             capture_output=True,
             text=True,
-            check=True,
             timeout=LIMIT_S,
         )
+        if done.returncode != 0:
+            raise RuntimeError(f"{shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
         return [json.loads(line) for line in record.read_text().splitlines()]

@@ -248,7 +248,7 @@ def mpi_many(_: int) -> list[Result]:
             continue
         begin = time.monotonic()
         records = through_the_command(
-            name + setting, "--ranks", str(ranks), "--sizes", "8,1k", "--budget", "2"
+            name + setting, "--ranks", str(ranks), "--pin", "auto", "--sizes", "8,1k", "--budget", "2"
         )
         seconds = time.monotonic() - begin
         (launch,) = [r for r in records if r["type"] == "launch"]

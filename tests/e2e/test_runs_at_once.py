@@ -39,8 +39,9 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_two_runs_at_once_are_two_files(folder: Path) -> None:
-    for number in range(20):
+@pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.deep)])
+def test_two_runs_at_once_are_two_files(folder: Path, times: int) -> None:
+    for number in range(times):
         for path in folder.iterdir():
             path.unlink()
         older = number % 2 == 1
@@ -49,7 +50,7 @@ def test_two_runs_at_once_are_two_files(folder: Path) -> None:
         processes = []
         for _ in range(2):
             processes.append(start("0.01", "--launches", "2"))
-            time.sleep(0.003 * number)
+            time.sleep(0.003 * (number % 20))
         said = [process.communicate(timeout=60)[1] for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
         runs = [Run.read(path) for path in folder.iterdir() if path.read_bytes() != OLDER]

@@ -179,8 +179,9 @@ def test_an_import_does_not_take_the_name_of_a_run_that_is_written(netpipe: Netp
     assert len(Run.read(OUTPUT).points) == 2
 
 
-def test_two_commands_at_once_make_two_files(fake: Path) -> None:
-    for number in range(20):
+@pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.deep)])
+def test_two_commands_at_once_make_two_files(fake: Path, times: int) -> None:
+    for number in range(times):
         older = number % 2 == 1
         folder = Path(str(number))
         folder.mkdir()
@@ -190,7 +191,7 @@ def test_two_commands_at_once_make_two_files(fake: Path) -> None:
         processes = []
         for _ in range(2):
             processes.append(subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True))
-            time.sleep(0.002 * number)
+            time.sleep(0.002 * (number % 20))
         said = [process.communicate(timeout=60)[1] for process in processes]
         assert [process.returncode for process in processes] == [DONE, DONE], said
         runs = [Run.read(path) for path in folder.iterdir() if path.read_bytes() != OLDER]
