@@ -28,7 +28,7 @@ SRC = ROOT / "src"
 PYTHON_ROOMS: dict[str, set[str]] = {
     "failure": set(),
     "escapes": set(),  # control characters in foreign text
-    "streams": set(),  # standard ones that are closed
+    "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
     "contents": {"failure"},  # whole files, up to a bound
     "records": set(),
     "schema": {"records"},
@@ -48,8 +48,10 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "records", "events", "run_file", "failure",
                 "netpipe"},
-    "cli": {"session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction", "reading",
-            "records", "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
+    "command": {"session", "native", "render", "reading", "records", "failure", "contents", "streams"},
+    "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
+            "reading", "records", "events", "run_file", "failure", "netpipe", "units", "escapes", "contents",
+            "streams"},
     "__main__": {"cli"},
 }
 

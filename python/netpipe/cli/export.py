@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
-from netpipe.cli._options import matching, pattern_option, variant_option
+from netpipe.command.options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
+from netpipe.render.export import FORMATS, OF_ENDING, TABLES
 
 if TYPE_CHECKING:
     from netpipe.records import Point, Run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
@@ -88,10 +88,10 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
-    from netpipe.cli import say
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import refuse_run
+    from netpipe.streams import say
 
     readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)

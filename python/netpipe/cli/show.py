@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 
 if TYPE_CHECKING:
     from netpipe.reading import Reading
