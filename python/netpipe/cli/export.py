@@ -49,11 +49,11 @@ def command(
     it holds one curve, which --variant, --pattern and --launch select.
     """
     from netpipe.records import Run
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
     if output is not None:
-        refuse_run(Path(output))
+        check_target(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
         raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
     data = exported(Run.read(run), form, variants, patterns, launch, which)

@@ -90,7 +90,7 @@ def command(
     from netpipe import Run
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
     from netpipe.streams import say
 
     readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
@@ -101,7 +101,7 @@ def command(
     check(figure, sizes, measures, scale)
     format_name = file_format or _format_of(output)
     target = output or Path(f"{figure}.{format_name}")
-    refuse_run(target)
+    check_target(target)
     try:
         write(scope, figure, target, format_name, title)
     except NothingToDraw as why:

@@ -28,11 +28,11 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     """
     from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
     from netpipe.streams import say
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    refuse_run(target)
+    check_target(target)
     write(Reading(merge.read(files)), target, title)
     say(f"the report is in {target}")

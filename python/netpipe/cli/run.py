@@ -10,7 +10,7 @@ import click
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
-from netpipe.failure import DONE, UNSTABLE
+from netpipe.failure import DONE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,11 +66,13 @@ def command(**given: Any) -> int:
 
     Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
 
     report = Path(given["report"]) if given["report"] else None
     if report is not None:
-        refuse_run(report)  # also made sure of before it is written: it may be this run
+        if report.absolute() == Path(given["output"]).absolute():
+            raise Failure(USAGE, f"--report {report} is the run file; choose another name")
+        check_target(report)  # and again before it is written: it may have become this run
     session = planned(given)
     if given["dry_run"]:
         return dry_run(session, given["as_json"])
@@ -86,7 +88,7 @@ def command(**given: Any) -> int:
     if not given["quiet"]:
         measuring.print_result(result, given, points_text(result))
     if report is not None:
-        refuse_run(report)
+        check_target(report)
         make_report(result, report, given["quiet"])
     return result.exit_code
 
