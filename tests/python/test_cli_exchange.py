@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode, load
+from netpipe.frames import load
+from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode
 from netpipe.render.export import npout, table
 
 if TYPE_CHECKING:

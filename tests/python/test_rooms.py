@@ -31,9 +31,10 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
     "contents": {"failure"},  # whole files, up to a bound
     "records": set(),
+    "frames": {"records"},
     "schema": {"records"},
     "units": set(),  # numbers as people read them
-    "netpipe": {"records"},  # netpipe/__init__.py: what a notebook imports
+    "netpipe": {"records", "frames"},  # netpipe/__init__.py: what a notebook imports
     "native": {"failure"},
     "events": {"records"},  # what a worker says while it measures
     "run_file": {"records", "failure"},
@@ -41,8 +42,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "findings": {"reading", "records", "units"},
     "tuning": {"reading", "records"},
     "prediction": {"reading", "records"},
-    "render": {"findings", "tuning", "prediction", "reading", "records", "events", "units", "escapes", "contents",
-               "failure"},
+    "render": {"findings", "tuning", "prediction", "reading", "records", "frames", "events", "units", "escapes",
+               "contents", "failure"},
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},

@@ -56,7 +56,7 @@ def command(
         check_target(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
         raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
-    data = exported(Run.read(run), form, variants, patterns, launch, which)
+    data = exported(Run.read(run, samples=False), form, variants, patterns, launch, which)
     if output is None:
         sys.stdout.buffer.write(data)
     else:

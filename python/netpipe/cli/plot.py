@@ -93,7 +93,7 @@ def command(
     from netpipe.run_file import check_target
     from netpipe.streams import say
 
-    readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
+    readings = tuple(Reading(Run.read(path, samples=False)) for path in runs or (Path("run.jsonl"),))
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
     if listing:
         _list(scope)

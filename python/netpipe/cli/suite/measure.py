@@ -115,7 +115,7 @@ def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
     if result.path is None or nothing:
         outcome.problems[name] = _why_nothing(result)
         return
-    outcome.readings[name] = Reading(Run.read(result.path))
+    outcome.readings[name] = Reading(Run.read(result.path, samples=False))
     if not quiet:
         from netpipe.render.terminal.summary import console, print_summary
 

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
-from rich.style import StyleType
+from rich.style import Style, StyleType
 from rich.table import Table
 from rich.text import Text
 
@@ -64,10 +64,10 @@ class Name:
     """The name of a variant: on one line, or broken after ':', ',' and '=' into as many lines as it takes."""
 
     def __init__(self, text: str) -> None:
-        self._text = printable(text)  # before it is measured
+        self.text = printable(text)  # before it is measured
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(max(map(len, self._pieces())), len(self._text))
+        return Measurement(max(map(len, self._pieces())), len(self.text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [""]
@@ -78,7 +78,7 @@ class Name:
         yield line("\n".join(lines))
 
     def _pieces(self) -> list[str]:
-        return re.findall(r"[^:,=]*[:,=]?", self._text)[:-1] or [""]
+        return re.findall(r"[^:,=]*[:,=]?", self.text)[:-1] or [""]
 
 
 def line(text: str) -> Text:
@@ -93,8 +93,14 @@ class Rows(Table):
 
     def __init__(self, *columns: tuple[str, str]) -> None:
         super().__init__(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        self._headers = [header for header, _ in columns]
         self._kinds = [kind for _, kind in columns]
-        self._least = [len(header) for header, _ in columns]
+        self._least = [len(header) for header in self._headers]
+        self._whole = list(map(cell_len, self._headers))  # what the columns take if they may
+        self._whole[-1:] = [max(1, width) for width in self._whole[-1:]]
+        self._simple = not any(
+            header.endswith(" ") for header in self._headers
+        )  # and so are all cells: one line each
         for header, kind in columns:
             # A column that may not wrap keeps its width; the others give way.
             self.add_column(
@@ -106,20 +112,55 @@ class Rows(Table):
     def add_row(
         self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
     ) -> None:
-        kept: list[RenderableType | None] = []
-        for place, (kind, cell) in enumerate(zip(self._kinds, cells, strict=False)):
-            text = cell.plain if isinstance(cell, Text) else cell if isinstance(cell, str) else ""
-            words = text.split() if kind == "left" else [text]
-            self._least[place] = max([self._least[place], *map(cell_len, words)])
-            kept.append(_cell(kind, cell))
+        kept = [_cell(kind, cell) for kind, cell in zip(self._kinds, cells, strict=False)]
+        for place, (kind, cell) in enumerate(zip(self._kinds, kept, strict=False)):
+            text = cell.text if isinstance(cell, Name) else cell.plain if isinstance(cell, Text) else ""
+            width = cell_len(text)
+            least = max(map(cell_len, text.split()), default=0) if kind == "left" else width
+            self._least[place] = max(self._least[place], least)
+            self._whole[place] = max(self._whole[place], width)
+            self._simple &= isinstance(cell, Name) or (isinstance(cell, Text) and not cell.spans)
+            self._simple &= text.isprintable() and not text.endswith(" ")
+        self._simple &= len(kept) == len(self._kinds) and style is None
         super().add_row(*kept, style=style, end_section=end_section)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        between = GAP * (len(self._kinds) - 1)
+        if self._simple and self._kinds and sum(self._whole) + between <= options.max_width:
+            yield from self._lines(console)
+            return
         # Words give way down to their longest word before a name is broken.
-        names_fit = sum(self._least) + GAP * (len(self._least) - 1) <= options.max_width
+        names_fit = sum(self._least) + between <= options.max_width
         for column, kind in zip(self.columns, self._kinds, strict=True):
             column.no_wrap = kind == "right" or (kind == "name" and names_fit)
         yield from super().__rich_console__(console, options)
+
+    def _lines(self, console: Console) -> RenderResult:
+        """What rich makes of the table where there is room for all of it. With thousands of rows that took seconds:
+        rich measures, wraps and pads each cell.
+        """
+
+        def padded(place: int, text: str) -> str:
+            room = " " * (self._whole[place] - cell_len(text))
+            return room + text if self._kinds[place] == "right" else text + room
+
+        gap, end = " " * GAP, Segment.line()
+        yield Segment(gap.join(map(padded, range(len(self._headers)), self._headers)), Style(bold=True))
+        yield end
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            said = ""
+            for place, cell in enumerate(row):
+                said += gap if place else ""
+                if isinstance(cell, Name):
+                    said += padded(place, cell.text)
+                elif isinstance(cell, Text) and not cell.style:
+                    said += padded(place, cell.plain)
+                elif isinstance(cell, Text):
+                    yield Segment(said)
+                    yield Segment(padded(place, cell.plain), console.get_style(cell.style))
+                    said = ""
+            yield Segment(said)
+            yield end
 
 
 def _cell(kind: str, cell: RenderableType | None) -> RenderableType | None:
