@@ -259,5 +259,11 @@ def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
 
 def _fastest(timed: Iterable[tuple[Point, Estimate]]) -> tuple[Estimate, int] | None:
     """The best rate, and the size at which it was reached."""
-    rated = ((rate, point) for point, time in timed if (rate := rate_of(point, time)) is not None)
-    return fastest((rate, (rate, point.size_bytes)) for rate, point in rated)
+    rated = (
+        (point.bytes_per_s * time.value / time.value, time.known, (point, time))  # the value of rate_of
+        for point, time in timed
+        if point.bytes_per_s
+    )
+    best = fastest(rated)
+    rate = best and rate_of(*best)
+    return (rate, best[0].size_bytes) if best and rate else None

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from netpipe.reading.curves import CurvePoint
+from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.measures import TYPICAL_BYTES, nearest_place
 from netpipe.reading.summary import latency_point, peak_point
 
 ALL_UP_TO = 240  # curves: a run with more is drawn in part
 MOST_CURVES = 48  # of such a run; 7 colours and 6 dashes make 42 looks
-MOST_POINTS = 30_000  # of all curves that are drawn
+ALL_POINTS_UP_TO = 30_000  # of the curves that are drawn: of more, sizes are left out
+MOST_POINTS = 12_000  # then
 FEWEST_SIZES = 32  # of a curve
 
 Name = TypeVar("Name", bound=Hashable)
@@ -60,11 +62,17 @@ def _times(points: Sequence[CurvePoint]) -> Times:
     return tuple(found)
 
 
-def spread_sizes(points: tuple[CurvePoint, ...], curves: int) -> tuple[CurvePoint, ...]:
-    """The points of one of so many curves that are drawn: all, or as many as are its share, from the first to the last,
-    with those of latency and peak among them.
+def with_few_points(curves: Sequence[Curve]) -> list[Curve]:
+    """The curves, if they have too many points with as many as are the share of each: spread evenly from the first size
+    to the last, with those of latency and peak among them.
     """
-    most = max(FEWEST_SIZES, MOST_POINTS // max(1, curves))
+    if sum(len(curve.points) for curve in curves) <= ALL_POINTS_UP_TO:
+        return list(curves)
+    most = max(FEWEST_SIZES, MOST_POINTS // len(curves))
+    return [replace(curve, points=_spread(curve.points, most)) for curve in curves]
+
+
+def _spread(points: tuple[CurvePoint, ...], most: int) -> tuple[CurvePoint, ...]:
     if len(points) <= most:
         return points
     step = (len(points) - 1) / (most - 1)

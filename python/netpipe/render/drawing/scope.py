@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.reading.measures import Measured, typical_sizes
 from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_text
 from netpipe.records import Run
-from netpipe.render.drawing.few import differing, spread_sizes
+from netpipe.render.drawing.few import differing, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.words import when, where
 from netpipe.units import size_text
@@ -99,10 +99,8 @@ class Scope:
         for place, member in enumerate(self.chosen):
             patterns.setdefault(member.pattern.partition(":")[0], {})[place] = member.curve.points
         drawn = [self.chosen[place] for place in sorted(differing(tuple(patterns.values())))]
-        return tuple(
-            replace(one, curve=replace(one.curve, points=spread_sizes(one.curve.points, len(drawn))))
-            for one in drawn
-        )
+        curves = with_few_points([one.curve for one in drawn])
+        return tuple(Member(one.reading, curve) for one, curve in zip(drawn, curves, strict=True))
 
     @cached_property
     def left_out(self) -> str:

@@ -112,6 +112,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         for layer, summary in zip(_layers(scope, summaries, several, words), summaries, strict=True)
     ]
     opened = reading.openings
+    shown_losses = [loss for loss in lost if shown.curve(loss.variant, loss.pattern)]
     return {
         "title": title or _title(reading),
         "measured": measured(reading),
@@ -127,9 +128,8 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "openings_remark": remark(opened),
         "summary": page_tables.summary_table(reading, several),
         "losses": page_tables.loss_table(lost, several),
-        "loss_sizes": page_tables.loss_sizes_table(
-            [loss for loss in lost if shown.curve(loss.variant, loss.pattern)]
-        ),
+        "loss_sizes": page_tables.loss_sizes_table(shown_losses),
+        "few_kept": page_tables.few_kept(shown_losses),
         "states": state_sentences(reading.states),
         "yardsticks": yardsticks.title(run),
         "thin": thin,

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from netpipe.findings.skipped import left_out
 from netpipe.reading import Reading
-from netpipe.reading.curves import Curve, CurvePoint
+from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
@@ -133,9 +133,21 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
+MOST_KEPT = 30_000  # cells with an interval in the table of throughput kept
+
+
+def few_kept(losses: Sequence[Loss]) -> bool:
+    """Is there room for the throughput kept at every size, or for powers of two only?"""
+    return sum(len(loss.sizes) for loss in losses) > MOST_KEPT
+
+
 def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     """The throughput kept at every size, two columns for each layer."""
-    kept = [{size.size_bytes: size.kept.scaled(100) for size in loss.sizes} for loss in losses]
+    few = few_kept(losses)
+    kept = [
+        {size.size_bytes: size.kept.scaled(100) for size in loss.sizes if not few or _round(size.size_bytes)}
+        for loss in losses
+    ]
     columns = [Column("size", "B")]
     several = len({loss.pattern for loss in losses}) > 1
     for loss in losses:
@@ -156,12 +168,11 @@ MOST_POINTS = 6000  # in tables; with more the report would be too large to mail
 def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
     """The curves as the tables of points show them, and what these leave out of a large run; empty if nothing."""
 
-    def kept(point: CurvePoint) -> bool:
-        return point.size_bytes & (point.size_bytes - 1) == 0
-
     if _records(found) <= MOST_POINTS:
         return "", tuple(found)
-    curves = tuple(replace(curve, points=tuple(filter(kept, curve.points))) for curve in found)
+    curves = tuple(
+        replace(curve, points=tuple(at for at in curve.points if _round(at.size_bytes))) for curve in found
+    )
     if _records(curves) <= MOST_POINTS:
         return "only the sizes that are powers of two are here", curves
     curves = tuple(
@@ -172,6 +183,10 @@ def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
         "only the sizes that are powers of two are here, and of each the launch whose median is in the middle",
         curves,
     )
+
+
+def _round(size_bytes: int) -> bool:
+    return size_bytes & (size_bytes - 1) == 0
 
 
 def _records(found: Iterable[Curve]) -> int:

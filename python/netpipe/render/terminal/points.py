@@ -43,12 +43,17 @@ _size = lru_cache(1 << 16)(size_text)
 
 def print_points(out: Console, curves: Iterable[Curve]) -> None:
     """A table for each curve, below its name."""
+    paint = _painter(out)
     for place, curve in enumerate(curves):
         if place:
-            out.print()
-        out.print(f"{curve.variant}, {curve.pattern}", style="bold", markup=False)
+            out.file.write("\n")
+        heading = printable(f"{curve.variant}, {curve.pattern}")
+        if cell_len(heading) < out.width:
+            out.file.write(f"{paint(heading, 'bold')}\n")
+        else:
+            out.print(heading, style="bold", markup=False)
         rows = [_row(point, len(at.by_launch) > 1) for at in curve.points for point in at.by_launch]
-        out.file.write(_table(printable(curve.variant), rows, out.width, _painter(out)))
+        out.file.write(_table(printable(curve.variant), rows, out.width, paint))
     out.file.flush()
 
 
