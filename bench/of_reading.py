@@ -14,7 +14,7 @@ from pathlib import Path
 from measured import ROOT, Result, shown
 
 sys.path.insert(0, str(ROOT / "tests" / "python"))
-import large
+import large  # type: ignore[import-not-found]
 
 MOST_S, MOST_BYTES = 5.0, 1 << 30
 SHAPES: dict[str, dict[str, int]] = {

@@ -271,7 +271,7 @@ def test_of_many_yardsticks_some_are_drawn() -> None:
     made = run(LAYERS[:3], [8])
     made.yardsticks *= 1000
     (panel,) = yardsticks.panels(Scope((Reading(made),)))
-    assert panel.title == "Yardsticks over the run, one of 4"
+    assert panel.title == "Yardsticks over the run, one of 8"
     assert sum(len(line.x) for line in panel.views[0].lines if line.faint) == yardsticks.MOST_DRAWN  # type: ignore[union-attr]
 
 

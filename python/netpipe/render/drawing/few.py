@@ -21,7 +21,6 @@ MOST_POINTS = 12_000  # then
 FEWEST_SIZES = 32  # of a curve
 
 Name = TypeVar("Name", bound=Hashable)
-Times = tuple[float, ...]  # logarithms, at the typical sizes
 
 
 def differing(groups: Sequence[Mapping[Name, Sequence[CurvePoint]]]) -> set[Name]:
@@ -37,22 +36,22 @@ def _farthest(curves: Mapping[Name, Sequence[CurvePoint]], most: int) -> list[Na
     "Clustering to minimize the maximum intercluster distance", 1985). Two curves are as far apart as the factor between
     their times at the typical size where it is largest.
     """
-    times = {name: _times(points) for name, points in curves.items()}
-    apart = dict.fromkeys(times, math.inf)
+    import numpy as np
+
+    names = list(curves)
+    times = np.array([_times(points) for points in curves.values()])
+    apart = np.full(len(names), math.inf)
     chosen: list[Name] = []
-    while apart and len(chosen) < most:
-        name = max(apart, key=apart.__getitem__)
-        chosen.append(name)
-        del apart[name]
-        here = times[name]
-        for other, nearest in apart.items():
-            there = times[other]
-            apart[other] = min(nearest, max(abs(a - b) for a, b in zip(here, there, strict=True)))
+    while len(chosen) < min(most, len(names)):
+        place = int(apart.argmax())
+        chosen.append(names[place])
+        apart = np.minimum(apart, np.abs(times - times[place]).max(axis=1))
+        apart[place] = -1.0
     return chosen
 
 
-def _times(points: Sequence[CurvePoint]) -> Times:
-    """At the sizes nearest to the typical ones; 0 where there is no time above 0."""
+def _times(points: Sequence[CurvePoint]) -> tuple[float, ...]:
+    """The logarithms of the times at the sizes nearest to the typical ones; 0 where there is no time above 0."""
     sizes = [point.size_bytes for point in points]
     found = []
     for wanted in TYPICAL_BYTES:

@@ -14,7 +14,8 @@ from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import figure
 from netpipe.units import rate_text, span_text, time_text
 
-MOST_DRAWN = 2_000  # more than a screen has columns
+ALL_UP_TO = 4_000  # yardsticks: of more some are drawn
+MOST_DRAWN = 1_000  # then; about as many as a screen has columns
 ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float], str]], ...] = (
     ("cache-line bounce", "time", lambda y: y.bounce_ns, time_text),
     ("memory copy", "rate", lambda y: y.copy_bytes_per_s, rate_text),
@@ -41,7 +42,8 @@ def title(run: Run) -> str:
 
 def _step(run: Run) -> int:
     """Of so many yardsticks one is drawn."""
-    return -(-len(run.yardsticks) // MOST_DRAWN) or 1
+    number = len(run.yardsticks)
+    return -(-number // MOST_DRAWN) if number > ALL_UP_TO else 1
 
 
 def _row(
