@@ -9,7 +9,8 @@ run = netpipe.Run.read("run.jsonl")             # typed records
 
 from __future__ import annotations
 
-from netpipe.records import NotARun, Run, load, read
+from netpipe.frames import load
+from netpipe.records import NotARun, Run, read
 
 __all__ = ["NotARun", "Run", "load", "read", "version"]
 

@@ -19,6 +19,8 @@ _BEYOND_ASCII = re.compile(rf"[\x7f-\x9f{_WRITING}]")
 
 def printable(text: str) -> str:
     r"""The text with \x1b in place of an escape character, and so on. Tabs and line feeds stay."""
+    if text.isascii() and text.isprintable():  # nearly all
+        return text
     return _CONTROL.sub(lambda found: _escaped(found[0]), text)
 
 

@@ -8,30 +8,20 @@ bytes, nothing is scaled.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, BinaryIO, ClassVar, Union, get_args
 
 import msgspec
-
-if TYPE_CHECKING:
-    import polars
 
 SCHEMA = 1  # rises when a field changes its meaning
 # The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
 LONGEST_LINE = 64 << 20
+BLOCK = 1 << 20  # bytes that are decoded at once
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 
@@ -358,6 +348,15 @@ class _Line(msgspec.Struct):
     type: str
 
 
+class _Passed(msgspec.Struct, tag_field="type", tag="sample"):
+    """A sample without anything in it."""
+
+
+_passing_decoder = msgspec.json.Decoder(
+    Union[(_Passed, *(kind for kind in KINDS.values() if kind is not Sample))]
+)
+
+
 # ----------------------------------------------------------------------------------------- lines and files
 
 
@@ -390,45 +389,99 @@ def _decoded(line: bytes) -> AnyRecord | None:
     return record
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[AnyRecord]:
-    """The records of a run file in their order; a torn last line is left out. Raises NotARun, OSError."""
+def read(path: str | os.PathLike[str], samples: bool = True) -> Iterator[AnyRecord]:
+    """The records of a run file in their order; a torn last line is left out. Without `samples` these are passed over:
+    their lines must be JSON, and nothing else of them is looked at. Raises NotARun, OSError.
+    """
+    return chain.from_iterable(_decoded_blocks(path, _decoder if samples else _passing_decoder))
+
+
+def _decoded_blocks(path: str | os.PathLike[str], decoder: Any) -> Iterator[list[AnyRecord]]:
+    """A decoder takes a block of lines in less time than the lines one by one. A block in which anything is unusual is
+    taken by lines, to say which of them it is.
+    """
     name = os.fspath(path)
+    number = 1  # of the first line of the block
     with Path(path).open("rb") as file:
-        number = 0
-        left = None if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else LONGEST_STREAM
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
-            if len(line) > LONGEST_LINE:
-                raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
-            if left is not None and (left := left - len(line)) < 0:
-                raise NotARun(
-                    f"{name} is not a regular file and has more than 1 GiB; save it to a file first"
-                )
-            try:
-                record = decode(line)
-            except msgspec.DecodeError as error:
-                if number > 1 and not line.endswith(b"\n"):
-                    return
-                raise NotARun(f"{name} is not a netpipe run file: line {number}: {_said(error)}") from None
+        for block in _blocks(file, name):
             if number == 1:
-                if not isinstance(record, Header):
-                    raise NotARun(f"{name} is not a netpipe run file: line 1 is not a record of type 'run'")
-                if record.schema > SCHEMA:
-                    raise NotARun(
-                        f"{name} has record schema {record.schema} and this netpipe reads up to {SCHEMA}; "
-                        "use a newer netpipe"
-                    )
-            if record is not None:
-                yield record
-        if number == 0:
-            raise NotARun(f"{name} is not a netpipe run file: it is empty")
+                first, newline, block = block.partition(b"\n")
+                yield [_header(first + newline, name)]
+                number = 2
+            if not block:
+                continue
+            count = block.count(b"\n") + (not block.endswith(b"\n"))
+            try:
+                records = decoder.decode_lines(block)
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                records = None
+            if records is None or len(records) != count:
+                records = _by_line(block, number, name)
+            yield (
+                records
+                if decoder is _decoder
+                else [r for r in records if not isinstance(r, (Sample, _Passed))]
+            )
+            number += count
+    if number == 1:
+        raise NotARun(f"{name} is not a netpipe run file: it is empty")
+
+
+def _blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The file in pieces of whole lines, the last of which may lack its newline."""
+    left = None if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else LONGEST_STREAM
+    number = 1
+    while block := file.read(BLOCK):
+        if not block.endswith(b"\n"):
+            block += file.readline(LONGEST_LINE + 1)
+        last = block.rfind(b"\n", 0, -1) + 1
+        too_long = len(block) - last > LONGEST_LINE
+        if left is not None and (left := left - len(block)) < 0:
+            raise NotARun(f"{name} is not a regular file and has more than 1 GiB; save it to a file first")
+        if not too_long:
+            yield block
+        elif last > 0:
+            yield block[:last]
+        number += block.count(b"\n", 0, last)
+        if too_long:
+            raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
+        number += 1
+
+
+def _header(line: bytes, name: str) -> Header:
+    try:
+        record = decode(line)
+    except msgspec.DecodeError as error:
+        raise NotARun(f"{name} is not a netpipe run file: line 1: {_said(error)}") from None
+    if not isinstance(record, Header):
+        raise NotARun(f"{name} is not a netpipe run file: line 1 is not a record of type 'run'")
+    if record.schema > SCHEMA:
+        raise NotARun(
+            f"{name} has record schema {record.schema} and this netpipe reads up to {SCHEMA}; use a newer netpipe"
+        )
+    return record
+
+
+def _by_line(block: bytes, number: int, name: str) -> list[AnyRecord]:
+    """The records of lines from this number on, without those of unknown types."""
+    records = []
+    for place, line in enumerate(io.BytesIO(block)):
+        try:
+            record = decode(line)
+        except msgspec.DecodeError as error:
+            if not line.endswith(b"\n"):
+                break
+            raise NotARun(
+                f"{name} is not a netpipe run file: line {number + place}: {_said(error)}"
+            ) from None
+        if record is not None:
+            records.append(record)
+    return records
 
 
 def _said(error: Exception) -> str:
     text = str(error)
     return text if text.startswith("JSON") else text[:1].lower() + text[1:]
-
-
-R = TypeVar("R", bound=Record)
 
 
 class Run:
@@ -461,13 +514,14 @@ class Run:
         self.errors: list[Error] = []
         self.launches: list[Launch] = []
         self.end: End | None = None  # None: the run was cut off, or goes on
+        keep = {kind: getattr(self, place).append for kind, place in self._places.items()}
         for record in records:
-            self.add(record)
+            keep.get(type(record), self.add)(record)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Run:
-        """Raises NotARun, or OSError from the file system."""
-        return cls(read(path), path)
+    def read(cls, path: str | os.PathLike[str], samples: bool = True) -> Run:
+        """Without `samples` the run has none. Raises NotARun, or OSError from the file system."""
+        return cls(read(path, samples), path)
 
     def add(self, record: Record) -> None:
         if isinstance(record, Header):
@@ -482,7 +536,7 @@ class Run:
         return [record for place in self._places.values() for record in getattr(self, place)]
 
 
-# --------------------------------------------------------------------------------------------- data frames
+# --------------------------------------------------------------------------------------------- flat names
 
 MEASURE = "measure_"  # what the columns of measures begin with
 _SUFFIXES = {"ns": "_ns", "bytes/s": "_bytes_per_s", "1/s": "_per_s", "1": ""}  # the unit in a column's name
@@ -521,72 +575,3 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             row[name] = inner
     return row
-
-
-def load(path: str | os.PathLike[str], kind: str = "point") -> polars.DataFrame:
-    """The records of one kind as a data frame with flat columns (`facts.cpu.model`).
-
-    `kind` is a record type of docs/reference/record.md. `sample` gives a row for each timed batch, `plan` one
-    for each planned variant, `variant` one for each rank. `cell` gives a row for each rank or pair of a point. The
-    measures of a pattern are columns of `point` (`measure_columns`). Raises NotARun, OSError, or ValueError for an
-    unknown kind.
-    """
-    if kind == CELL:
-        return cell_frame(record for record in read(path) if isinstance(record, Point))
-    if kind not in KINDS:
-        raise ValueError(f"there is no record type '{kind}'; there are {', '.join([*KINDS, CELL])}")
-    wanted = KINDS[kind]
-    return frame(wanted, (record for record in read(path) if type(record) is wanted))
-
-
-def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:
-    """Records of one kind as a data frame; columns have the types of the fields, also where all are null."""
-    import polars
-
-    rows = [row for record in records for row in record.rows()]
-    types, nested = _columns(kind, polars)
-    extra = {column: None for row in rows for column in row if column not in types and column not in nested}
-    types |= {column: polars.Float64 for column in extra if column.startswith(MEASURE)}
-    columns = {column: [row.get(column) for row in rows] for column in [*types, *extra]}
-    return polars.DataFrame(columns, schema_overrides=types, strict=False)
-
-
-CELL = "cell"  # no record of its own: the ranks and pairs inside points
-
-
-def cell_frame(points: Iterable[Point]) -> polars.DataFrame:
-    """The ranks and pairs of points as a long table, one row each."""
-    import polars
-
-    of_point, _ = _columns(Point, polars)
-    of_cell, _ = _columns(Cell, polars)
-    types = {name: of_point[name] for name in ("launch", "variant", "pattern", "size_bytes")} | of_cell
-    rows = [row for point in points for row in point.cell_rows()]
-    return polars.DataFrame({name: [row[name] for row in rows] for name in types}, schema=types, strict=False)
-
-
-def _columns(kind: type[msgspec.Struct], polars: Any, prefix: str = "") -> tuple[dict[str, Any], set[str]]:
-    """The columns that the fields of a Struct give, with types; and the fields that become several."""
-    plain = {int: polars.Int64, float: polars.Float64, str: polars.String, bool: polars.Boolean}
-    types: dict[str, Any] = {}
-    nested: set[str] = set()
-    hints = get_type_hints(kind)  # without the bounds of numbers
-    shape: dict[str, Any] = {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
-    exploded = getattr(kind, "exploded", {})
-    for field_name, field_type in (shape | exploded).items():
-        name = prefix + field_name
-        outer: Any = get_origin(field_type)
-        inner = next((t for t in get_args(field_type) or [field_type] if t is not type(None)), None)
-        if outer is list:
-            if inner in plain:
-                types[name] = polars.List(plain[inner])
-            elif field_name in exploded and isinstance(inner, type):
-                below, _ = _columns(inner, polars)
-                types[name] = polars.List(polars.Struct(below))
-        elif isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            below, _ = _columns(inner, polars, name + ".")
-            types |= below
-            nested.add(name)
-        elif inner in plain and outer is not dict:
-            types[name] = plain[inner]
-    return types, nested

@@ -9,6 +9,7 @@ being written. It lasts until the last process that has the descriptor has ended
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -253,13 +254,25 @@ def _check_is_run(path: Path) -> Header | None:
     return first if isinstance(first, Header) else None
 
 
-def refuse_run(path: Path) -> None:
-    """Raises Failure (2) when a run is at `path`, where something else is to be written."""
-    if is_stream(path) or not path.is_file():
+def check_target(path: Path) -> None:
+    """Raises Failure (2) when a run is at `path`, where something else is to be written, and OSError when nothing can
+    be written there. It leaves everything as it was: a command asks before it works or measures for it.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if is_stream(path):
         return
-    with contextlib.suppress(NotARun):
-        next(read(path))
-        raise Failure(USAGE, f"{path} is a run and is not overwritten; choose another name")
+    file = Path(os.path.realpath(path))
+    with _named(path):
+        try:
+            file.open("xb").close()
+        except FileExistsError:
+            with contextlib.suppress(NotARun):
+                next(read(path))
+                raise Failure(USAGE, f"{path} is a run and is not overwritten; choose another name") from None
+            file.open("ab").close()
+        else:
+            file.unlink()
 
 
 def make_room(path: Path) -> Path | None:

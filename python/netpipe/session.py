@@ -119,8 +119,12 @@ class Session:
         self.request = request
         self.notes: list[str] = []
         settings = dict(request.settings)
-        if "sizes" in settings:
-            settings.setdefault("schedule", "list")
+        if "sizes" in settings and settings.setdefault("schedule", "list") != "list":
+            raise Failure(
+                USAGE,
+                f"sizes are for the schedule list, and the schedule is {settings['schedule']}; give --sizes or "
+                "--schedule, not both",
+            )
         check_name("--host", settings.get("host", ""))
         hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
         if "ranks" not in settings and (ranks := hosts.ranks()) is not None:

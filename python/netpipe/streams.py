@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard streams that nobody has opened, or that nobody reads any more. Neither is an error: what is printed is lost,
-and nothing else is.
+"""Standard streams: sentences for people, and streams that nobody has opened or that nobody reads any more. Neither is
+an error: what is printed is lost, and nothing else is.
 """
 
 from __future__ import annotations
@@ -8,6 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+
+from netpipe.escapes import printable
+
+LONGEST_SENTENCE = 10_000  # characters; a name or a value in it may be as long as a file
+
+
+def say(sentence: str) -> None:
+    """Prints a sentence for people. Nobody may be left to read it, which changes no exit code."""
+    if len(sentence) > LONGEST_SENTENCE:
+        sentence = f"{sentence[:LONGEST_SENTENCE]} ..."
+    with contextlib.suppress(OSError):
+        print(f"netpipe: {printable(sentence)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def open_closed() -> None:

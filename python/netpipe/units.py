@@ -42,6 +42,20 @@ def unit_of(number: float, steps: Steps, smallest: str, significant: int = 3) ->
 
 
 def _stepped(number: float, steps: Steps, smallest: str, significant: int) -> str:
+    if significant == 3 and number >= 1:  # a table has hundreds of thousands of these
+        step, unit = 1.0, smallest
+        for at, name in steps:
+            if number >= at:
+                step, unit = at, name
+                break
+        shown = number / step
+        # Away from where rounding adds a digit, or leads to the next unit.
+        if shown < 9.99:
+            return f"{shown:.2f} {unit}"
+        if 10 <= shown < 99.9:
+            return f"{shown:.1f} {unit}"
+        if 100 <= shown < 999:
+            return f"{shown:.0f} {unit}"
     step, unit = unit_of(number, steps, smallest, significant)
     return f"{digits(number / step, significant)} {unit}"
 
@@ -130,9 +144,14 @@ def counted(number: int, word: str, plural: str | None = None) -> str:
     return f"{number} {word if number == 1 else plural or word + 's'}"
 
 
+MOST_LISTED = 40  # nobody reads on
+
+
 def listed(words: Iterable[str]) -> str:
-    """Words as people list them: "a, b and c"."""
+    """Words as people list them: "a, b and c". Of very many the first, and how many more there are."""
     several = list(words)
+    if len(several) > MOST_LISTED:
+        several[MOST_LISTED - 1 :] = [f"{len(several) - MOST_LISTED + 1} more"]
     return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
 
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode, load
+from netpipe.frames import load
+from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode
 from netpipe.render.export import npout, table
 
 if TYPE_CHECKING:
@@ -296,6 +297,11 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
             ("run", "tcp", "-o", "new.jsonl", "--report", "run.jsonl"),
             "run.jsonl is a run and is not overwritten",
         ),
+        (("run", "tcp", "-o", "new.jsonl", "--report", "."), ".: Is a directory"),
+        (("run", "tcp", "-o", "new.jsonl", "--report", "gone/report.html"), "gone/report.html: No such file"),
+        (("run", "tcp", "-o", "new.jsonl", "--report", "new.jsonl"), "--report new.jsonl is the run file"),
+        (("run", "tcp", "-o", "new.jsonl", "--report", "run.jsonl/x"), "run.jsonl/x: Not a directory"),
+        (("run", "tcp", "-o", "new.jsonl", "--report", "x" * 300), "x: File name too long"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(
@@ -342,9 +348,11 @@ def test_a_full_disk_is_a_sentence(netpipe: Netpipe, run: Run, form: str) -> Non
 
 
 def test_a_report_does_not_take_the_place_of_the_run_that_it_is_about(netpipe: Netpipe) -> None:
+    """The name of the report is a link that leads nowhere before the run is there."""
     small = ("--sizes", "8", "--budget", "0.1")
-    said = netpipe("run", "tcp", *small, "-q", "--report", "run.jsonl")
-    sentence = "run.jsonl is a run and is not overwritten; choose another name"
+    Path("report.html").symlink_to("run.jsonl")
+    said = netpipe("run", "tcp", *small, "-q", "--report", "report.html")
+    sentence = "report.html is a run and is not overwritten; choose another name"
     assert (said.code, said.err) == (2, f"netpipe: {sentence}\n")
     assert Run.read("run.jsonl").points
 

@@ -217,7 +217,7 @@ def test_bash_completes_settings(netpipe: Netpipe, tmp_path: Path, line: str, of
 
 
 def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe) -> None:
-    from netpipe.cli._choices import complete_measured
+    from netpipe.command.choices import complete_measured
 
     netpipe("run", "tcp", "shm", "--pattern", "stream", "--sizes", "8", "-o", "mine.jsonl")
     netpipe("export", "mine.jsonl", "-o", "points.csv")

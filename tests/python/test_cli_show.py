@@ -280,7 +280,7 @@ def test_a_table_fits_the_terminal_and_keeps_its_columns(
 
 
 def test_a_bare_name_stands_for_all_its_settings() -> None:
-    from netpipe.cli._options import matching
+    from netpipe.command.options import matching
 
     there = [
         (variant, pattern)

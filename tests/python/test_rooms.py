@@ -28,12 +28,13 @@ SRC = ROOT / "src"
 PYTHON_ROOMS: dict[str, set[str]] = {
     "failure": set(),
     "escapes": set(),  # control characters in foreign text
-    "streams": set(),  # standard ones that are closed
+    "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
     "contents": {"failure"},  # whole files, up to a bound
     "records": set(),
+    "frames": {"records"},
     "schema": {"records"},
     "units": set(),  # numbers as people read them
-    "netpipe": {"records"},  # netpipe/__init__.py: what a notebook imports
+    "netpipe": {"records", "frames"},  # netpipe/__init__.py: what a notebook imports
     "native": {"failure"},
     "events": {"records"},  # what a worker says while it measures
     "run_file": {"records", "failure"},
@@ -41,15 +42,17 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "findings": {"reading", "records", "units"},
     "tuning": {"reading", "records"},
     "prediction": {"reading", "records"},
-    "render": {"findings", "tuning", "prediction", "reading", "records", "events", "units", "escapes", "contents",
-               "failure"},
+    "render": {"findings", "tuning", "prediction", "reading", "records", "frames", "events", "units", "escapes",
+               "contents", "failure"},
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "records", "events", "run_file", "failure",
                 "netpipe"},
-    "cli": {"session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction", "reading",
-            "records", "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
+    "command": {"session", "native", "render", "reading", "records", "failure", "contents", "streams"},
+    "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
+            "reading", "records", "events", "run_file", "failure", "netpipe", "units", "escapes", "contents",
+            "streams"},
     "__main__": {"cli"},
 }
 

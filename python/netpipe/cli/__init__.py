@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line. A command is one file in this folder: NAME.py, or NAME_.py when NAME is a Python keyword, with a
-click command named `command`. It is found without being registered, and loaded when it is needed. Files whose names
-begin with _ are not commands. What commands that measure have in common is in _measuring.py.
+click command named `command`. It is found without being registered, and loaded when it is needed. Nothing else is in
+this folder: what several commands have in common is in netpipe.command.
 
 A command returns its exit code (None is 0) or raises Failure. Sentences for people go to standard error, as
 `netpipe: sentence`; standard output is data.
@@ -9,7 +9,6 @@ A command returns its exit code (None is 0) or raises Failure. Sentences for peo
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import importlib
@@ -23,22 +22,21 @@ from typing import Any, NoReturn, cast
 
 import click
 
-from netpipe.cli._config import config_option
+from netpipe.command.config import config_option
 from netpipe.escapes import printable
 from netpipe.failure import DONE, FAILED, INTERRUPTED, USAGE, Failure
-from netpipe.streams import drop_output, open_closed
+from netpipe.streams import drop_output, open_closed, say
 
 
 class Commands(click.Group):
     """The files of this folder as commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        found = (module.name for module in pkgutil.iter_modules(__path__))
-        return sorted(name.removesuffix("_") for name in found if not name.startswith("_"))
+        return sorted(module.name.removesuffix("_") for module in pkgutil.iter_modules(__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         for name in (cmd_name, cmd_name + "_"):
-            if not cmd_name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
+            if importlib.util.find_spec(f"{__name__}.{name}"):
                 command = cast("click.Command", importlib.import_module(f"{__name__}.{name}").command)
                 _name_variables(command, cmd_name)
                 return command
@@ -104,17 +102,6 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 @config_option
 def group() -> None:
     """Measure how much of what the hardware can move reaches the application, and which layer loses the rest."""
-
-
-LONGEST_SENTENCE = 10_000  # characters; a name or a value in it may be as long as a file
-
-
-def say(sentence: str) -> None:
-    """Prints a sentence for people. Nobody may be left to read it, which changes no exit code."""
-    if len(sentence) > LONGEST_SENTENCE:
-        sentence = f"{sentence[:LONGEST_SENTENCE]} ..."
-    with contextlib.suppress(OSError):
-        print(f"netpipe: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def call(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._options import module_option
+from netpipe.command.options import module_option
 from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE, Failure
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._formats import FORMATS, OF_ENDING, TABLES
-from netpipe.cli._options import matching, pattern_option, variant_option
+from netpipe.command.options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
+from netpipe.render.export import FORMATS, OF_ENDING, TABLES
 
 if TYPE_CHECKING:
     from netpipe.records import Point, Run
@@ -49,14 +49,14 @@ def command(
     it holds one curve, which --variant, --pattern and --launch select.
     """
     from netpipe.records import Run
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
 
     form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
     if output is not None:
-        refuse_run(Path(output))
+        check_target(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
         raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
-    data = exported(Run.read(run), form, variants, patterns, launch, which)
+    data = exported(Run.read(run, samples=False), form, variants, patterns, launch, which)
     if output is None:
         sys.stdout.buffer.write(data)
     else:

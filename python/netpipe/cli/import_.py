@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._formats import FORMATS, OF_ENDING
 from netpipe.contents import TEXT, contents
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
+from netpipe.render.export import FORMATS, OF_ENDING
 
 if TYPE_CHECKING:
     from netpipe.records import Point
@@ -41,10 +41,10 @@ def command(
     An np.out of NetPIPE 3 or 5 has no intervals, so the imported points have none. Its time is stored as the median,
     and the record says which statistic it is.
     """
-    from netpipe.cli import say
     from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
     from netpipe.run_file import is_stream, make_room, now
+    from netpipe.streams import say
     from netpipe.units import counted
 
     path = Path(file)

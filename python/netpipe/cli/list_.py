@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._choices import complete_names
-from netpipe.cli._options import module_option
+from netpipe.command.choices import complete_names
+from netpipe.command.options import module_option
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:

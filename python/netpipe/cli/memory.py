@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli import _measuring, say
+from netpipe.command import measuring
+from netpipe.streams import say
 
 if TYPE_CHECKING:
     from netpipe.session import Progress
@@ -22,7 +23,7 @@ TIMEOUT_S = "60"
 SETTINGS = {"schedule": "list", "sizes": "1", "timeout": TIMEOUT_S}
 
 
-@_measuring.measuring_command(
+@measuring.measuring_command(
     output="memory.jsonl",
     plan_options=("timeout", "bind", "pin"),
     defaults={"timeout": TIMEOUT_S, "launches": LAUNCHES},
@@ -47,7 +48,7 @@ def command(**given: Any) -> int:
     counts = process_counts(given.pop("ranks"))
     launches = given["launches"] or LAUNCHES
     session = Session(
-        _measuring.request(
+        measuring.request(
             given,
             SETTINGS,
             patterns=("none",),
@@ -56,9 +57,9 @@ def command(**given: Any) -> int:
             defaults=DEFAULT_VARIANTS,
         )
     )
-    result = _measuring.measure(session, given, Starts(len(counts) * launches, given["quiet"]))
+    result = measuring.measure(session, given, Starts(len(counts) * launches, given["quiet"]))
     if not given["quiet"]:
-        _measuring.print_result(result, given, f"The run is in {result.path}")
+        measuring.print_result(result, given, f"The run is in {result.path}")
     return result.exit_code
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
@@ -88,12 +88,12 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
-    from netpipe.cli import say
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
+    from netpipe.streams import say
 
-    readings = tuple(Reading(Run.read(path)) for path in runs or (Path("run.jsonl"),))
+    readings = tuple(Reading(Run.read(path, samples=False)) for path in runs or (Path("run.jsonl"),))
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
     if listing:
         _list(scope)
@@ -101,7 +101,7 @@ def command(
     check(figure, sizes, measures, scale)
     format_name = file_format or _format_of(output)
     target = output or Path(f"{figure}.{format_name}")
-    refuse_run(target)
+    check_target(target)
     try:
         write(scope, figure, target, format_name, title)
     except NothingToDraw as why:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from netpipe.cli._options import runs_argument
+from netpipe.command.options import runs_argument
 
 
 @click.command
@@ -26,13 +26,13 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     It has the answer, plots, losses, every point, and what to distrust. Several runs are overlaid: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
-    from netpipe.cli import say
     from netpipe.reading import Reading, merge
     from netpipe.render.page.page import write
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
+    from netpipe.streams import say
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    refuse_run(target)
+    check_target(target)
     write(Reading(merge.read(files)), target, title)
     say(f"the report is in {target}")

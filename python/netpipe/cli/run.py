@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli import _measuring
-from netpipe.cli._choices import complete_patterns
-from netpipe.failure import DONE, UNSTABLE
+from netpipe.command import measuring
+from netpipe.command.choices import complete_patterns
+from netpipe.failure import DONE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ def preset_text(name: str) -> str:
     return " ".join(f"--{option} {text}" for option, text in PRESETS[name].items())
 
 
-@_measuring.measuring_command(
+@measuring.measuring_command(
     output="run.jsonl",
     more=(
         click.option(
@@ -66,17 +66,19 @@ def command(**given: Any) -> int:
 
     Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
-    from netpipe.run_file import refuse_run
+    from netpipe.run_file import check_target
 
     report = Path(given["report"]) if given["report"] else None
     if report is not None:
-        refuse_run(report)  # also made sure of before it is written: it may be this run
+        if report.absolute() == Path(given["output"]).absolute():
+            raise Failure(USAGE, f"--report {report} is the run file; choose another name")
+        check_target(report)  # and again before it is written: it may have become this run
     session = planned(given)
     if given["dry_run"]:
         return dry_run(session, given["as_json"])
-    result = _measuring.measure(session, given, _measuring.display(given, session), given["strict"])
+    result = measuring.measure(session, given, measuring.display(given, session), given["strict"])
     if result.exit_code == UNSTABLE:
-        from netpipe.cli import say
+        from netpipe.streams import say
         from netpipe.units import counted
 
         say(
@@ -84,9 +86,9 @@ def command(**given: Any) -> int:
             "target; give more --budget, or see netpipe doctor"
         )
     if not given["quiet"]:
-        _measuring.print_result(result, given, points_text(result))
+        measuring.print_result(result, given, points_text(result))
     if report is not None:
-        refuse_run(report)
+        check_target(report)
         make_report(result, report, given["quiet"])
     return result.exit_code
 
@@ -99,7 +101,7 @@ def planned(given: Mapping[str, Any]) -> Session:
     if given.get("sizes"):
         preset.pop("schedule", None)
     launches = given["launches"] or int(preset.pop("launches", 1))
-    return Session(_measuring.request(given, preset, patterns=given["pattern"], launches=launches))
+    return Session(measuring.request(given, preset, patterns=given["pattern"], launches=launches))
 
 
 def points_text(result: Result) -> str:
@@ -119,9 +121,9 @@ def dry_run(session: Session, as_json: bool) -> int:
 
         click.echo(json.dumps({**session.answer, "launches": launches}))
         return DONE
-    from netpipe.cli import say
     from netpipe.render.terminal.plan import print_plan
     from netpipe.render.terminal.summary import console
+    from netpipe.streams import say
 
     for note in session.notes:
         say(note)
@@ -130,9 +132,9 @@ def dry_run(session: Session, as_json: bool) -> int:
 
 
 def make_report(result: Result, report: Path, quiet: bool) -> None:
-    from netpipe.cli import say
     from netpipe.reading import Reading
     from netpipe.render.page.page import write
+    from netpipe.streams import say
 
     write(Reading(result.run), report)
     if not quiet:

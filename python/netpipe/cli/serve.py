@@ -46,7 +46,7 @@ def command(once: bool, **given: str | None) -> NoReturn:
     sent. One client measures at a time; others are told that the server is busy. Ctrl-C ends it.
     """
     from netpipe import native
-    from netpipe.cli import say
+    from netpipe.streams import say
 
     worker = native.worker()
     check_address(given["bind"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 
 if TYPE_CHECKING:
     from netpipe.reading import Reading
@@ -41,16 +41,13 @@ def command(
     if as_json:
         click.echo(to_json(reading, found, points or bool(variants)))
         return
-    from netpipe.render.terminal.summary import console, point_table, print_summary
+    from netpipe.render.terminal.points import print_points
+    from netpipe.render.terminal.summary import console, print_summary
     from netpipe.render.words import measured, when
 
     out = console()
     if variants or points:
-        for place, curve in enumerate(found):
-            if place:
-                out.print()
-            out.print(f"{curve.variant}, {curve.pattern}", style="bold", markup=False)
-            out.print(point_table(curve))
+        print_points(out, found)
         return
     out.print(" ".join(filter(None, [when(reading.run), measured(reading)])), markup=False)
     print_summary(out, reading)

@@ -39,7 +39,7 @@ def floors(reading: Reading) -> tuple[Floor, ...]:
         for point in curve.points
     }
     made = []
-    for curve in reading.curves:
+    for curve in reading.curves if ground else ():
         if reading.is_idle(curve.variant):
             continue
         both = [

@@ -34,8 +34,8 @@ def start_skews(reading: Reading) -> tuple[StartSkew, ...]:
     worst: dict[str, StartSkew] = {}
     for curve in reading.curves:
         said = {measure.name: measure.values for measure in reading.measures_of(curve)}
-        for point in curve.points:
-            skew = said.get(SKEW, {}).get(point.size_bytes)
+        for point in curve.points if SKEW in said else ():
+            skew = said[SKEW].get(point.size_bytes)
             if skew is None or point.time_ns.value <= 0:
                 continue
             share = skew.value / (point.time_ns.value * (point.shown.ops or 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run, read once. `Reading(run)` computes every analysis of a run on first use and keeps it; findings, renderers and
-commands take a `Reading` and never analyse a run themselves.
+commands take a `Reading` and never analyse a run themselves. None of them looks at samples.
 
-    reading = Reading(Run.read("run.jsonl"))
+    reading = Reading(Run.read("run.jsonl", samples=False))
     for curve in reading.curves: ...
 
 Everything here is pure: no terminal, no processes, no files. A `Reading` does not notice records that are added to its

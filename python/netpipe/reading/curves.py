@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 Groups = dict[tuple[str, str], dict[int, list["Point"]]]
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there may be hundreds of thousands
     """One size of a curve as it is shown: its launches merged."""
 
     size_bytes: int
@@ -38,6 +39,8 @@ class CurvePoint:
         """The launch whose median is nearest to the number shown: distributions, ranks and pairs of different launches
         are not mixed.
         """
+        if len(self.by_launch) == 1:
+            return self.by_launch[0]
         return min(self.by_launch, key=lambda point: abs(point.median_ns - self.time_ns.value))
 
 
@@ -55,7 +58,8 @@ def time_of(point: Point) -> Estimate:
     """
     if point.half_width is None or point.low_ns is None or point.high_ns is None:
         return unsure(point.median_ns)
-    return Estimate(point.median_ns, min(point.low_ns, point.median_ns), max(point.high_ns, point.median_ns))
+    value, low, high = point.median_ns, point.low_ns, point.high_ns
+    return Estimate(value, min(value, low), max(value, high))
 
 
 def rate_of(point: Point, time: Estimate | None = None) -> Estimate | None:
@@ -75,6 +79,10 @@ def all_converged(points: Iterable[Point]) -> bool | None:
 
 def curve_point(points: Sequence[Point], state: int | None) -> CurvePoint:
     """Merges the points of one size, one for each launch, all in one state of the machine (its run-wide number)."""
+    if len(points) == 1:
+        (point,) = points
+        time = time_of(point)
+        return CurvePoint(point.size_bytes, time, rate_of(point, time), point.converged, state, (point,))
     times = [time_of(point) for point in points]
     both = zip(points, times, strict=True)
     rates = [rate for point, time in both if (rate := rate_of(point, time)) is not None]
@@ -94,8 +102,15 @@ def grouped(points: Iterable[Point]) -> Groups:
     """
     latest: dict[tuple[str, str], dict[int, dict[int, Point]]] = {}
     for point in points:
-        curve = latest.setdefault((point.variant, point.pattern), {})
-        curve.setdefault(point.size_bytes, {})[point.launch] = point
+        key = (point.variant, point.pattern)
+        curve = latest.get(key)
+        if curve is None:
+            curve = latest[key] = {}
+        by_launch = curve.get(point.size_bytes)
+        if by_launch is None:
+            curve[point.size_bytes] = {point.launch: point}
+        else:
+            by_launch[point.launch] = point
     return {
         key: {
             size: [by_launch[launch] for launch in sorted(by_launch)]
@@ -113,13 +128,17 @@ def curves(run: Run, states: States, groups: Groups) -> tuple[Curve, ...]:
     merged (the earlier one of two that are as frequent); `left_out` counts the others.
     """
     made = []
+    number_of = states.number_of
     for (variant, pattern), sizes in groups.items():
         merged = []
         left_out = 0
         for points in sizes.values():
+            if len(points) == 1:
+                merged.append(curve_point(points, number_of(points[0].launch, points[0].state)))
+                continue
             by_state: dict[int | None, list[Point]] = {}
             for point in points:
-                by_state.setdefault(states.number_of(point.launch, point.state), []).append(point)
+                by_state.setdefault(number_of(point.launch, point.state), []).append(point)
             state, kept = max(by_state.items(), key=lambda item: len(item[1]))
             merged.append(curve_point(kept, state))
             left_out += len(points) - len(kept)

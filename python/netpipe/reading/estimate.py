@@ -79,9 +79,11 @@ def ratio(a: Estimate, b: Estimate) -> Estimate:
         raise ValueError("a ratio of times needs times above 0")
     if not (a.known and b.known):
         return unsure(a.value / b.value)
-    logs = difference(*(Estimate(math.log(e.value), math.log(e.low), math.log(e.high)) for e in (a, b)))
-    low, high = (math.exp(min(log, 700.0)) for log in (logs.low, logs.high))  # e^710 is no float
-    return Estimate(a.value / b.value, low, high)
+    log_a, log_b = math.log(a.value), math.log(b.value)
+    low = log_a - log_b - math.hypot(log_a - math.log(a.low), math.log(b.high) - log_b)
+    high = log_a - log_b + math.hypot(math.log(a.high) - log_a, log_b - math.log(b.low))
+    # e^710 is no float.
+    return Estimate(a.value / b.value, math.exp(min(low, 700.0)), math.exp(min(high, 700.0)))
 
 
 def across(estimates: Sequence[Estimate]) -> Estimate:

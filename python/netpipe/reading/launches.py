@@ -47,8 +47,10 @@ def launch_spreads(curves: Iterable[Curve]) -> tuple[LaunchSpread, ...]:
 def _spread(curve: Curve) -> LaunchSpread | None:
     sizes = []
     for at in curve.points:
+        if len(at.by_launch) < 2:
+            continue
         medians = [point.median_ns for point in at.by_launch]
-        if len(medians) < 2 or min(medians) <= 0:
+        if min(medians) <= 0:
             continue
         sizes.append(
             SizeSpread(

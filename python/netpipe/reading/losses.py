@@ -17,7 +17,10 @@ A layer between two hosts is never compared with one inside a host: that would b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
@@ -31,8 +34,7 @@ if TYPE_CHECKING:
     from netpipe.records import Point, Run, Variant
 
 
-@dataclass(frozen=True, slots=True)
-class SizeLoss:
+class SizeLoss(msgspec.Struct, frozen=True, gc=False):
     """The loss at one size."""
 
     size_bytes: int
@@ -104,34 +106,37 @@ def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
     layers = _layers(run)
     under = stack(run)
     curves = grouped(run.points) if groups is None else groups
-    launches = {name: _launches(curve) for name, curve in curves.items()}
+    launches = {name: frozenset(_launches(curve)) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
     for variant, pattern in curves:
         if variant in layers:
             by_module.setdefault((pattern, layers[variant].module), []).append(layers[variant])
+
+    @cache  # hundreds of variants of one module ask the same
+    def at(
+        module: str, pattern: str, wait: str | None, hosts: frozenset[str | None], own: frozenset[int]
+    ) -> tuple[bool, _Layer] | None:
+        """What was measured of this module together with such a layer, and whether it waits as that does."""
+        there = [
+            other
+            for other in by_module.get((pattern, module), [])
+            if other.hosts == hosts and not own.isdisjoint(launches[other.variant, pattern])
+        ]
+        alike = [other for other in there if wait in (None, other.wait)]
+        return (bool(alike), _plain(alike or there)) if there else None
+
     found = []
     for variant, pattern in curves:
         layer = layers.get(variant)
         if layer is None:
             continue
-        own = launches[variant, pattern]
         down = _down(layer, under)
-        nearest = None
-        for place, module in enumerate(down):
-            there = [
-                other
-                for other in by_module.get((pattern, module), [])
-                if other.hosts == layer.hosts and not own.isdisjoint(launches[other.variant, pattern])
-            ]
-            alike = [other for other in there if layer.wait in (None, other.wait)]
-            if alike:
-                nearest = (place, alike)
-                break
-            if there and nearest is None:
-                nearest = (place, there)
-        if nearest is not None:
-            place, there = nearest
-            found.append(_loss(layer, _plain(there), pattern, tuple(down[:place]), curves))
+        below = [at(module, pattern, layer.wait, layer.hosts, launches[variant, pattern]) for module in down]
+        some = [(place, *of) for place, of in enumerate(below) if of is not None]
+        if some:
+            # The nearest one that waits in the same way, else the nearest.
+            place, _, other = next((one for one in some if one[1]), some[0])
+            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves))
     order = place_in_plan(run)
     return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
 
@@ -192,8 +197,17 @@ def _loss(
     sizes, other_state = [], 0
     by_launch: dict[int, list[_Pair]] = {}
     for size in sorted(upper.keys() & lower.keys()):
-        matching = {point.launch: point for point in lower[size]}
-        both = [(point, matching[point.launch]) for point in upper[size] if point.launch in matching]
+        over, under = upper[size], lower[size]
+        if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
+            (a,), (b,) = over, under
+            if a.state != b.state:
+                other_state += 1
+            elif (pair := _Pair(a, b, time_of(a), time_of(b))).time.low > 0 and pair.time_below.low > 0:
+                sizes.append(_size_loss((pair,)))
+                by_launch.setdefault(a.launch, []).append(pair)
+            continue
+        matching = {point.launch: point for point in under}
+        both = [(point, matching[point.launch]) for point in over if point.launch in matching]
         timed = [_Pair(a, b, time_of(a), time_of(b)) for a, b in both if a.state == b.state]
         pairs = [pair for pair in timed if pair.time.low > 0 and pair.time_below.low > 0]
         other_state += any(a.state != b.state for a, b in both) and not pairs
@@ -217,6 +231,12 @@ def _loss(
 
 
 def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
+    if len(pairs) == 1:
+        (pair,) = pairs
+        a, b = pair.upper.converged, pair.lower.converged
+        converged = False if False in (a, b) else None if None in (a, b) else True
+        times, added = ratio(pair.time, pair.time_below), difference(pair.time, pair.time_below)
+        return SizeLoss(pair.upper.size_bytes, times, added, converged)
     return SizeLoss(
         size_bytes=pairs[0].upper.size_bytes,
         times=across([ratio(pair.time, pair.time_below) for pair in pairs]),
@@ -239,5 +259,11 @@ def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
 
 def _fastest(timed: Iterable[tuple[Point, Estimate]]) -> tuple[Estimate, int] | None:
     """The best rate, and the size at which it was reached."""
-    rated = ((rate, point) for point, time in timed if (rate := rate_of(point, time)) is not None)
-    return fastest((rate, (rate, point.size_bytes)) for rate, point in rated)
+    rated = (
+        (point.bytes_per_s * time.value / time.value, time.known, (point, time))  # the value of rate_of
+        for point, time in timed
+        if point.bytes_per_s
+    )
+    best = fastest(rated)
+    rate = best and rate_of(*best)
+    return (rate, best[0].size_bytes) if best and rate else None

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from netpipe.reading.curves import Curve, CurvePoint
     from netpipe.records import Measure
@@ -38,6 +39,8 @@ def measures_of(curve: Curve) -> tuple[Measured, ...]:
     """Every measure of a curve, in the order of the pattern."""
     found: dict[str, Measured] = {}
     for point in curve.points:
+        if not any(one.measures for one in point.by_launch):
+            continue
         for name, (unit, estimate) in _merged(point).items():
             of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
             of.values[point.size_bytes] = estimate
@@ -65,9 +68,14 @@ def _estimate(measure: Measure) -> Estimate | None:
 def typical_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
     """The sizes that represent all of these: those nearest to 8 B, 1 KiB, 64 KiB and 1 MiB."""
     there = sorted(set(sizes))
-    if not there:
-        return ()
     nearest = {
-        min(there, key=lambda size: abs(math.log2(max(size, 0.5) / wanted))) for wanted in TYPICAL_BYTES
+        there[place] for wanted in TYPICAL_BYTES if (place := nearest_place(there, wanted)) is not None
     }
     return tuple(sorted(nearest))
+
+
+def nearest_place(sizes: Sequence[int], wanted: int) -> int | None:
+    """Where in these rising sizes the one stands that is nearest in log size."""
+    place = bisect(sizes, wanted)
+    beside = range(max(0, place - 1), min(len(sizes), place + 1))
+    return min(beside, key=lambda at: abs(math.log2(max(sizes[at], 0.5) / wanted)), default=None)

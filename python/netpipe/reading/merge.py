@@ -87,5 +87,5 @@ def _moved(record: Record, label: str, first: int) -> Record:
 
 
 def read(paths: Sequence[Path]) -> Run:
-    """Reads these files and merges their runs. Raises NotARun or OSError."""
-    return merged([Run.read(path) for path in paths])
+    """Reads these files, without samples, and merges their runs. Raises NotARun or OSError."""
+    return merged([Run.read(path, samples=False) for path in paths])

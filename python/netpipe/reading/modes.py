@@ -135,12 +135,19 @@ def _density(counts: Sequence[int], width: float) -> list[float]:
 
 def _smoothed(counts: Sequence[int], widths: Sequence[float]) -> list[float]:
     smooth = [0.0] * len(counts)
+    kernels: dict[float, list[float]] = {}  # by width, which most cells have in common
     for place, (count, width) in enumerate(zip(counts, widths, strict=True)):
         if not count:
             continue
         reach = math.ceil(3 * width)
-        for offset in range(max(0, place - reach), min(len(smooth), place + reach + 1)):
-            smooth[offset] += count / width * math.exp(-(((offset - place) / width) ** 2) / 2)
+        if width not in kernels:
+            half = [math.exp(-((away / width) ** 2) / 2) for away in range(reach + 1)]
+            kernels[width] = half[:0:-1] + half
+        weight, first, last = count / width, max(0, place - reach), min(len(smooth), place + reach + 1)
+        here = kernels[width][first - place + reach : last - place + reach]
+        smooth[first:last] = [
+            so_far + weight * of for so_far, of in zip(smooth[first:last], here, strict=True)
+        ]
     return smooth
 
 

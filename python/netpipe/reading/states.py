@@ -8,6 +8,7 @@ takes no part: it varies too much within one state.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from netpipe.records import Run, Yardstick
 
@@ -86,13 +87,13 @@ def states(run: Run) -> States:
     for yardstick in yardsticks:
         by_member.setdefault(_member(yardstick), []).append(yardstick)
 
-    groups: list[list[tuple[int, int]]] = []
-    for member in by_member:
-        home = next((group for group in groups if _same(member, group, by_member, tolerances)), None)
+    alike_so_far: list[_Group] = []
+    for member, there in by_member.items():
+        home = next((group for group in alike_so_far if group.holds(member, there, tolerances)), None)
         if home is None:
-            groups.append([member])
-        else:
-            home.append(member)
+            alike_so_far.append(home := _Group())
+        home.add(member, there)
+    groups = [group.members for group in alike_so_far]
 
     numbers: dict[tuple[int, int | None], int] = {
         member: number for number, group in enumerate(groups) for member in group
@@ -119,22 +120,39 @@ def states(run: Run) -> States:
     return States(found, tuple(changes), len(mixed), sum(mixed), tolerances)
 
 
-def _same(
-    member: tuple[int, int],
-    group: list[tuple[int, int]],
-    by_member: dict[tuple[int, int], list[Yardstick]],
-    tolerances: Tolerances,
-) -> bool:
-    """Is this the state that other launches were in? Within one launch the worker's numbers decide."""
-    if any(launch == member[0] for launch, _ in group):
-        return False
-    there = [yardstick for other in group for yardstick in by_member[other]]
-    here = by_member[member]
-    return alike(
-        _median(y.bounce_ns for y in here), _median(y.bounce_ns for y in there), tolerances.bounce
-    ) and alike(
-        _median(y.copy_bytes_per_s for y in here), _median(y.copy_bytes_per_s for y in there), tolerances.copy
-    )
+class _Group:
+    """States of several launches that are one. The values are kept sorted: with many launches their medians are asked
+    for many times.
+    """
+
+    def __init__(self) -> None:
+        self.members: list[tuple[int, int]] = []
+        self._launches: set[int] = set()
+        self._bounces: list[float] = []
+        self._copies: list[float] = []
+
+    def add(self, member: tuple[int, int], yardsticks: Iterable[Yardstick]) -> None:
+        self.members.append(member)
+        self._launches.add(member[0])
+        for yardstick in yardsticks:
+            if yardstick.bounce_ns is not None:
+                insort(self._bounces, yardstick.bounce_ns)
+            if yardstick.copy_bytes_per_s is not None:
+                insort(self._copies, yardstick.copy_bytes_per_s)
+
+    def holds(self, member: tuple[int, int], yardsticks: Sequence[Yardstick], tolerances: Tolerances) -> bool:
+        """Is this the state that other launches were in? Within one launch the worker's numbers decide."""
+        return (
+            member[0] not in self._launches
+            and alike(_median(y.bounce_ns for y in yardsticks), _middle(self._bounces), tolerances.bounce)
+            and alike(_median(y.copy_bytes_per_s for y in yardsticks), _middle(self._copies), tolerances.copy)
+        )
+
+
+def _middle(ordered: Sequence[float]) -> float | None:
+    """The median of sorted values."""
+    half = len(ordered) // 2
+    return median(ordered[half - (len(ordered) % 2 == 0) : half + 1]) if ordered else None
 
 
 def _member(yardstick: Yardstick) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
 
 _Rated = TypeVar("_Rated")
+_RATE = itemgetter(0)
 
 LATENCY_BYTES = 8  # the size of the 2003 paper
 LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
@@ -53,20 +55,22 @@ def latency_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
     return next(iter(at_eight or small), None)
 
 
-def fastest(rated: Iterable[tuple[Estimate, _Rated]]) -> _Rated | None:
-    """The one with the highest rate, the first of equal ones. A rate without an interval may be one lucky sample, so
-    the highest rate with an interval is preferred if it comes within 10 % of it.
+def fastest(rated: Iterable[tuple[float, bool, _Rated]]) -> _Rated | None:
+    """Of (rate, whether it has an interval, what has it) the one with the highest rate, the first of equal ones. A rate
+    without an interval may be one lucky sample, so the highest rate with an interval is preferred if it comes within
+    10 % of it.
     """
-    both = list(rated)
-    top = max(both, key=lambda item: item[0].value, default=None)
-    known = [item for item in both if top and item[0].known and item[0].value >= KNEE * top[0].value]
-    best = max(known, key=lambda item: item[0].value, default=top)
-    return best[1] if best else None
+    every = list(rated)
+    top = max(every, key=_RATE, default=None)
+    known = [one for one in every if top and one[1] and one[0] >= KNEE * top[0]]
+    best = max(known, key=_RATE, default=top)
+    return best[2] if best else None
 
 
 def peak_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
     """The point with the best rate."""
-    return fastest((rate, point) for point in points if (rate := point.rate_bytes_per_s) is not None)
+    rated = [(point.rate_bytes_per_s, point) for point in points]
+    return fastest((rate.value, rate.known, point) for rate, point in rated if rate is not None)
 
 
 def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | None:
@@ -97,7 +101,9 @@ def summarise(curve: Curve) -> Summary:
         (p for p in points if top and p.rate_bytes_per_s and p.rate_bytes_per_s.value >= KNEE * top.value),
         None,
     )
-    widths = [(p.half_width, p.size_bytes) for at in points for p in at.by_launch if p.half_width is not None]
+    records = [p for at in points for p in at.by_launch]
+    widths = [(p.half_width, p.size_bytes) for p in records if p.half_width is not None]
+    checked = any(p.verified_bytes for p in records)
     converged = [point.converged for point in points]
     worst = max(widths, default=None)
     return Summary(
@@ -111,7 +117,7 @@ def summarise(curve: Curve) -> Summary:
         knee_size_bytes=knee.size_bytes if knee else None,
         points=len(points),
         converged=sum(map(bool, converged)) if None not in converged else None,
-        verified=sum(all(p.verified_bytes for p in at.by_launch) for at in points),
+        verified=sum(all(p.verified_bytes for p in at.by_launch) for at in points) if checked else 0,
         unsure=sum(not point.time_ns.known for point in points),
         worst_half_width=worst[0] if worst else None,
         worst_size_bytes=worst[1] if worst else None,

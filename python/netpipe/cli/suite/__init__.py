@@ -24,9 +24,9 @@ def list_() -> int:
     """Show the suites that come with netpipe."""
     from rich.text import Text
 
-    from netpipe.cli import say
     from netpipe.cli.suite import files
     from netpipe.render.terminal.summary import Rows, console
+    from netpipe.streams import say
 
     code = DONE
     made = Rows(("suite", "name"), ("what it measures", "left"))

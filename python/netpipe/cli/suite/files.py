@@ -32,7 +32,7 @@ from typing import Any
 
 import click
 
-from netpipe.cli._config import did_you_mean, settable, takes_many, values
+from netpipe.command.config import did_you_mean, settable, takes_many, values
 from netpipe.contents import toml
 from netpipe.failure import USAGE, Failure
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netpipe.cli import _measuring, say
 from netpipe.cli.suite.plans import absent, planned, why_not
+from netpipe.command import measuring
 from netpipe.failure import DONE, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.streams import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,7 +104,7 @@ def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
     assert session is not None
     given = {"output": str(folder / f"{name}.jsonl"), "quiet": quiet, "as_json": False}
     try:
-        result = _measuring.measure(session, given, _measuring.display(given, session))
+        result = measuring.measure(session, given, measuring.display(given, session))
     except Failure as failure:
         say(f"run {name}: {failure.sentence}")
         outcome.codes.append(failure.exit_code)
@@ -114,7 +115,7 @@ def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
     if result.path is None or nothing:
         outcome.problems[name] = _why_nothing(result)
         return
-    outcome.readings[name] = Reading(Run.read(result.path))
+    outcome.readings[name] = Reading(Run.read(result.path, samples=False))
     if not quiet:
         from netpipe.render.terminal.summary import console, print_summary
 

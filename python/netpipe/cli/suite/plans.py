@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from netpipe.cli._options import matching
+from netpipe.command.options import matching
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 if TYPE_CHECKING:

@@ -58,27 +58,28 @@ def measure_panels(
                 continue
             if not any(value.value for _, measured in several for value in measured.values.values()):
                 continue  # clocks of one host differ by nothing, at any size
-            views = [
-                _measure_view(scope, group, pattern, unit, several)
-                for pattern in list(dict.fromkeys(member.pattern for member, _ in several))[:MOST_VIEWS]
-            ]
-            title = (titles or {}).get(name, f"{name} over message size")
-            panels.append(Panel(title, tuple(views), group.name))
+            some = list(dict.fromkeys(member.pattern for member, _ in several))[:MOST_VIEWS]
+            views = [_measure_view(scope, group, pattern, unit, several) for pattern in some]
+            if drawn := tuple(view for view in views if view is not None):
+                title = (titles or {}).get(name, f"{name} over message size")
+                panels.append(Panel(title, drawn, group.name))
     return panels
 
 
 def _measure_view(
     scope: Scope, group: Group, pattern: str, unit: str, several: Sequence[tuple[Member, Measured]]
-) -> Picture:
+) -> Picture | None:
     lines = [
         line(
             scope.variant_label(member.reading, member.variant),
             scope.color(member.variant),
-            [(float(size), value) for size, value in measured.values.items() if size > 0],
+            values,
             unit,
             dash=scope.readings.index(member.reading),
         )
         for member, measured in several
-        if member.pattern == pattern
+        if member.pattern == pattern and (values := member.values(measured))
     ]
+    if not lines:
+        return None
     return picture(group.setting(pattern), lines, size_axis(at for one in lines for at in one.x), unit)

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve, CurvePoint
-from netpipe.reading.measures import typical_sizes
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.losses import Loss, SizeLoss
+from netpipe.reading.measures import Measured, typical_sizes
 from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_text
 from netpipe.records import Run
+from netpipe.render.drawing.few import differing, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.words import when, where
 from netpipe.units import size_text
@@ -35,6 +38,11 @@ class Member:
     def pattern(self) -> str:
         return self.curve.pattern
 
+    def losses(self, loss: Loss) -> list[SizeLoss]:
+        """Of the losses of this curve those at its sizes, without 0 bytes."""
+        sizes = {point.size_bytes for point in self.points()}
+        return [size for size in loss.sizes if size.size_bytes in sizes]
+
     def points(self, rates: bool = False) -> list[CurvePoint]:
         """Its points. 0 bytes have no place on a logarithmic axis, and some patterns have no rate."""
         return [
@@ -42,6 +50,11 @@ class Member:
             for point in self.curve.points
             if point.size_bytes > 0 and (not rates or point.rate_bytes_per_s is not None)
         ]
+
+    def values(self, measured: Measured) -> list[tuple[float, Estimate]]:
+        """Of a measure of this curve what is known at its sizes, without 0 bytes."""
+        sizes = {point.size_bytes for point in self.points()}
+        return [(float(size), value) for size, value in measured.values.items() if size in sizes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +80,7 @@ class Scope:
     log: bool | None = None  # the axis of rates; None: by the range of the curves
 
     @cached_property
-    def members(self) -> tuple[Member, ...]:
+    def chosen(self) -> tuple[Member, ...]:
         """The chosen curves, in the order of the plan. The floor of the harness is among them only if it is alone."""
         chosen = [
             Member(reading, curve)
@@ -78,6 +91,28 @@ class Scope:
         ]
         layers = tuple(member for member in chosen if not member.reading.is_idle(member.variant))
         return layers or tuple(chosen)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """The chosen curves that are drawn, with the sizes that are drawn (`few`)."""
+        patterns: dict[str, dict[int, Sequence[CurvePoint]]] = {}
+        for place, member in enumerate(self.chosen):
+            patterns.setdefault(member.pattern.partition(":")[0], {})[place] = member.curve.points
+        drawn = [self.chosen[place] for place in sorted(differing(tuple(patterns.values())))]
+        curves = with_few_points([one.curve for one in drawn])
+        return tuple(Member(one.reading, curve) for one, curve in zip(drawn, curves, strict=True))
+
+    @cached_property
+    def left_out(self) -> str:
+        """What is not drawn, in words; empty if everything is."""
+        parts = []
+        if len(self.members) < len(self.chosen):
+            parts.append(f"{len(self.members)} of {len(self.chosen)} curves, those that differ most")
+        drawn = max((len(one.curve.points) for one in self.members), default=0)
+        whole = max((len(one.curve.points) for one in self.chosen), default=0)
+        if drawn < whole:
+            parts.append(f"{drawn} of {whole} sizes")
+        return " at ".join(parts)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -103,10 +138,13 @@ class Scope:
 
     def label(self, member: Member) -> str:
         """The name of a curve among all: the pattern and the run only where there are several."""
-        several = len({one.pattern for one in self.members}) > 1
         return self.variant_label(
-            member.reading, f"{member.variant}, {member.pattern}" if several else member.variant
+            member.reading, f"{member.variant}, {member.pattern}" if self._several else member.variant
         )
+
+    @cached_property
+    def _several(self) -> bool:
+        return len({one.pattern for one in self.members}) > 1
 
     def variant_label(self, reading: Reading, name: str) -> str:
         """The name with that of its run, if there are several runs."""
@@ -143,6 +181,7 @@ class Scope:
     def subtitle(self) -> str:
         """Where and when the runs were measured."""
         parts = [part for one in self.readings for part in (where(one.run), when(one.run)) if part]
+        parts += [f"drawn: {self.left_out}"] if self.left_out else []
         return "  ·  ".join(dict.fromkeys(parts))
 
     # ------------------------------------------------------------------------------------------ sizes

@@ -18,7 +18,8 @@ import msgspec
 
 from netpipe.contents import TABLE, contents
 from netpipe.escapes import printable, printable_json
-from netpipe.records import MEASURE, Point, cell_frame, frame, measure_columns, measure_of
+from netpipe.frames import cell_frame, frame
+from netpipe.records import MEASURE, Point, measure_columns, measure_of
 
 if TYPE_CHECKING:
     import polars

@@ -48,9 +48,9 @@ def panels(scope: Scope) -> list[Panel]:
 
 def _lines(scope: Scope, group: Group, member: Member, name: str, fit: LogGP | None) -> list[Line]:
     """The measured times, as markers with their intervals, and the fit as a line."""
-    said = next((one.values for one in member.reading.measures_of(member.curve) if one.name == name), {})
+    said = [member.values(one) for one in member.reading.measures_of(member.curve) if one.name == name]
     # A time that came out below 0 has no place on a logarithmic axis; the fit has a limit for it.
-    known = [(float(size), value) for size, value in said.items() if size > 0 and value.low > 0]
+    known = [(size, value) for of in said for size, value in of if value.low > 0]
     if not known:
         return []
     setting = group.setting(member.pattern)

@@ -22,8 +22,7 @@ def panels(scope: Scope) -> list[Panel]:
     for reading in scope.readings:
         for loss in reading.losses:
             member = members.get((id(reading), loss.variant, loss.pattern))
-            sizes = [size for size in loss.sizes if size.size_bytes > 0]
-            if member is None or not sizes:
+            if member is None or not (sizes := member.losses(loss)):
                 continue
             lines.append(
                 Line(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from netpipe.reading import Reading
 from netpipe.render.drawing.picture import Panel
 from netpipe.render.drawing.scope import Member, Scope
 from netpipe.render.drawing.values import Series, over_values
@@ -22,10 +23,11 @@ OPTION = "ranks"
 )
 def panels(scope: Scope) -> list[Panel]:
     panels = []
+    opened = {id(reading): _opened(reading) for reading in scope.readings}
     for group in scope.groups:
         found: dict[tuple[str, str], dict[int, Member]] = {}
         for member in group.members:
-            ranks = _ranks(member)
+            ranks = _ranks(member, opened[id(member.reading)])
             if ranks is not None:
                 key = (_without_ranks(member.variant), group.setting(member.pattern))
                 found.setdefault(key, {}).setdefault(ranks, member)
@@ -50,14 +52,20 @@ def panels(scope: Scope) -> list[Panel]:
     return panels
 
 
-def _ranks(member: Member) -> int | None:
+def _opened(reading: Reading) -> dict[str, dict[int, set[int]]]:
+    """Variant -> launch -> with how many ranks."""
+    found: dict[str, dict[int, set[int]]] = {}
+    for opened in reading.run.variants:
+        if opened.ranks:
+            found.setdefault(opened.variant, {}).setdefault(opened.launch, set()).add(len(opened.ranks))
+    return found
+
+
+def _ranks(member: Member, opened: dict[str, dict[int, set[int]]]) -> int | None:
     """How many ranks the curve was measured with; None if the record does not say."""
+    by_launch = opened.get(member.variant, {})
     launches = {record.launch for point in member.curve.points for record in point.by_launch}
-    numbers = {
-        len(opened.ranks)
-        for opened in member.reading.run.variants
-        if opened.variant == member.variant and opened.launch in launches and opened.ranks
-    }
+    numbers = {number for launch in launches for number in by_launch.get(launch, ())}
     return numbers.pop() if len(numbers) == 1 else None
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from netpipe.reading import Reading
@@ -13,6 +14,8 @@ from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import figure
 from netpipe.units import rate_text, span_text, time_text
 
+ALL_UP_TO = 4_000  # yardsticks: of more some are drawn
+MOST_DRAWN = 1_000  # then; about as many as a screen has columns
 ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float], str]], ...] = (
     ("cache-line bounce", "time", lambda y: y.bounce_ns, time_text),
     ("memory copy", "rate", lambda y: y.copy_bytes_per_s, rate_text),
@@ -24,13 +27,23 @@ ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float
 def panels(scope: Scope) -> list[Panel]:
     panels = []
     for reading in scope.readings:
-        title = "Yardsticks over the run"
         views = tuple(view for row in ROWS if (view := _row(reading, *row)) is not None)
         if views:
-            panels.append(Panel(scope.variant_label(reading, title), views, stacked=True))
+            panels.append(Panel(scope.variant_label(reading, title(reading.run)), views, stacked=True))
     if not panels:
         raise NothingToDraw("the run has no yardsticks")
     return panels
+
+
+def title(run: Run) -> str:
+    step = _step(run)
+    return "Yardsticks over the run" + (f", one of {step}" if step > 1 else "")
+
+
+def _step(run: Run) -> int:
+    """Of so many yardsticks one is drawn."""
+    number = len(run.yardsticks)
+    return -(-number // MOST_DRAWN) if number > ALL_UP_TO else 1
 
 
 def _row(
@@ -46,7 +59,7 @@ def _row(
         (at, number, states.number_of(y.launch, y.state))
         for at, y in zip(times(run), run.yardsticks, strict=True)
         if (number := value(y)) is not None
-    ]
+    ][:: _step(run)]
     if not found:
         return None
     x, y, _ = (tuple(of) for of in zip(*found, strict=True))
@@ -70,9 +83,12 @@ def _row(
 
 def times(run: Run) -> list[float]:
     """When each yardstick was taken, in seconds: launches one after the other on one axis."""
+    last: dict[int, float] = {}
+    for y in run.yardsticks:
+        last[y.launch] = max(last.get(y.launch, -math.inf), y.at_s or 0.0)
     offset: dict[int, float] = {}
     end = 0.0
-    for launch in sorted({yardstick.launch for yardstick in run.yardsticks}):
+    for launch in sorted(last):
         offset[launch] = end
-        end += max((y.at_s or 0.0 for y in run.yardsticks if y.launch == launch), default=0.0)
+        end += last[launch]
     return [offset[y.launch] + (y.at_s or 0.0) for y in run.yardsticks]

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from netpipe.findings import Finding, Judgement, Quantity, rules
 from netpipe.units import limits_text, measure_text
 
 MOST_OF_A_RULE = 12  # `netpipe show --json` has all
+MOST_EVIDENCE = 40  # of a finding
 KNOWN_UNITS = ("ns", "1", "1/s", "bytes/s", "bytes")
 
 
@@ -47,7 +49,12 @@ def section(judgement: Judgement, several_hosts: bool) -> Section:
 
 
 def _evidence(evidence: Mapping[str, Quantity]) -> tuple[tuple[str, str], ...]:
-    return tuple((name.replace("_", " "), quantity_text(quantity)) for name, quantity in evidence.items())
+    texts = [
+        (name.replace("_", " "), quantity_text(quantity))
+        for name, quantity in islice(evidence.items(), MOST_EVIDENCE)
+    ]
+    more = len(evidence) - len(texts)
+    return (*texts, *([("and", f"{more} more; netpipe show --json has all")] if more else []))
 
 
 def quantity_text(quantity: Quantity) -> str:

@@ -9,16 +9,20 @@ plots is JSON in which no tag can end the script.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from markupsafe import Markup, escape
 
 from netpipe.escapes import printable
 from netpipe.findings import Judgement, judge
 from netpipe.findings.machine_state import state_sentences
 from netpipe.reading import Reading
 from netpipe.reading.summary import Summary
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import yardsticks
 from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_losses, loss_sentence
 from netpipe.render.openings import remark
@@ -52,7 +56,9 @@ def page(reading: Reading, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn = plots(reading)
+    environment.filters["rows"] = _rows
+    scope = Scope((reading,))
+    drawn = plots(scope)
     judgement = judge(reading)
     data = drawn.data | {
         "findings": msgspec.to_builtins(judgement.findings),
@@ -60,7 +66,7 @@ def page(reading: Reading, title: str | None = None) -> str:
     }
     draws = bool(data["curves"] or data["panels"] or data["yardsticks"])
     return environment.get_template("report.html").render(
-        _content(reading, title, judgement),
+        _content(scope, title, judgement),
         findings=page_findings.section(judgement, several_hosts=len(reading.hosts) > 1),
         sections=sections(reading, drawn),
         figures=list(drawn.headings.items()),
@@ -81,6 +87,22 @@ def _visible(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
+def _rows(table: page_tables.Table) -> Markup:
+    """The body of a table. A template takes ten times as long, and there are tables of a hundred thousand cells."""
+    opening = ['<td class="w">' if column.left else "<td>" for column in table.columns]
+    lines = []
+    for place, row in enumerate(table.rows):
+        cells = str(escape(_BETWEEN.join(map(printable, row)))).split(_BETWEEN)
+        faint = table.faint and table.faint[place]
+        lines.append('<tr class="faint">' if faint else "<tr>")
+        lines += [f"{tag}{cell}</td>" for tag, cell in zip(opening, cells, strict=True)]
+        lines.append("</tr>\n")
+    return Markup("".join(lines))  # noqa: S704  (escaped above)
+
+
+_BETWEEN = "\x1f"  # in no text that is printable
+
+
 def safe_json(value: Any) -> str:
     """JSON that can stand inside a script element: no character in it that HTML or old JavaScript could take
     for its own.
@@ -89,25 +111,32 @@ def safe_json(value: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _content(reading: Reading, title: str | None, judgement: Judgement) -> dict[str, Any]:
-    run, found, summaries, lost = reading.run, reading.curves, reading.summaries, reading.losses
+def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:
+    (reading,) = scope.readings
+    run, lost = reading.run, reading.losses
     several = len(reading.patterns) > 1
     skipped, errors = page_tables.problem_tables(run)
-    thin, shown = page_tables.thinned(found)
+    shown = _Shown(scope)
+    summaries = [one for one in reading.summaries if shown.curve(one.variant, one.pattern)]
+    thin, tabled = page_tables.thinned(
+        [one for one in reading.curves if shown.curve(one.variant, one.pattern)]
+    )
     # Of a pattern with many settings the answer shows the first; the others are folded.
     many = [list(settings.values) for settings in reading.pattern_settings if len(settings.values) > 2]
     folded = {pattern for patterns in many for pattern in patterns[1:]}
     words = {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
     layers = [
         (layer, summary.pattern not in folded)
-        for layer, summary in zip(_layers(reading, several, words), summaries, strict=True)
+        for layer, summary in zip(_layers(scope, summaries, several, words), summaries, strict=True)
     ]
     opened = reading.openings
+    shown_losses = [loss for loss in lost if shown.curve(loss.variant, loss.pattern)]
     return {
         "title": title or _title(reading),
         "measured": measured(reading),
         "alarms": [finding.what for finding in judgement.findings if finding.rule == "incomplete-run"],
         "when": when(run),
+        "left_out": shown.sentence(),
         "largest": largest_losses(lost),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
@@ -117,8 +146,10 @@ def _content(reading: Reading, title: str | None, judgement: Judgement) -> dict[
         "openings_remark": remark(opened),
         "summary": page_tables.summary_table(reading, several),
         "losses": page_tables.loss_table(lost, several),
-        "loss_sizes": page_tables.loss_sizes_table(lost),
+        "loss_sizes": page_tables.loss_sizes_table(shown_losses),
+        "few_kept": page_tables.few_kept(shown_losses),
         "states": state_sentences(reading.states),
+        "yardsticks": yardsticks.title(run),
         "thin": thin,
         "points": [
             (
@@ -126,16 +157,47 @@ def _content(reading: Reading, title: str | None, judgement: Judgement) -> dict[
                 _state_of(summary),
                 page_tables.point_table(curve, rated=not reading.is_idle(curve.variant)),
             )
-            for curve, summary in zip(shown, summaries, strict=True)
+            for curve, summary in zip(tabled, summaries, strict=True)
         ],
         "plan": page_tables.plan_table(run),
-        "options": page_tables.options_table(run),
-        "settings": page_tables.settings_table(run),
+        "options": page_tables.options_table(run, shown.name),
+        "settings": page_tables.settings_table(run, shown.name),
         "environments": page_tables.environment_tables(run),
         "skipped": skipped,
         "errors": errors,
         "about": _about(reading),
     }
+
+
+class _Shown:
+    """Of a run with very many curves the page shows those that it draws; only tables with a row for each have all."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._all = len(scope.members) == len(scope.chosen)
+        self._curves = {(member.variant, member.pattern) for member in scope.members}
+        self._names = {name for curve in self._curves for name in curve}
+
+    def curve(self, variant: str, pattern: str) -> bool:
+        return self._all or (variant, pattern) in self._curves
+
+    def name(self, variant_or_pattern: str) -> bool:
+        return self._all or variant_or_pattern in self._names
+
+    def sentence(self) -> str:
+        """What is left out; empty if nothing is."""
+        left_out = self._scope.left_out
+        if not left_out:
+            return ""
+        text = f"This run is large: the plots show {left_out}. "
+        if not self._all:
+            text += (
+                "The answer, the points, the losses at every size, the options and the settings are of the same "
+                "curves; the tables of all curves and losses are whole. "
+            )
+        return (
+            text + "netpipe plot and show take --variant and --pattern, and netpipe export writes everything."
+        )
 
 
 def _title(reading: Reading) -> str:
@@ -147,13 +209,15 @@ def _title(reading: Reading) -> str:
     return f"{what or 'A run without points'}{f' on {host}' if host else ''}"
 
 
-def _layers(reading: Reading, several: bool, loss_of: dict[tuple[str, str], str]) -> list[dict[str, Any]]:
+def _layers(
+    scope: Scope, summaries: Sequence[Summary], several: bool, loss_of: dict[tuple[str, str], str]
+) -> list[dict[str, Any]]:
     """A line for each curve, with its colour in the plots."""
-    colors: dict[str, int] = {}
+    (reading,) = scope.readings
     made = []
-    for summary in reading.summaries:
+    for summary in summaries:
         idle = reading.is_idle(summary.variant)
-        color = None if idle else style(colors.setdefault(summary.variant, len(colors)), 0)[0]
+        color = None if idle else style(scope.color(summary.variant), 0)[0]
         made.append(
             {
                 "name": f"{summary.variant}, {summary.pattern}" if several else summary.variant,

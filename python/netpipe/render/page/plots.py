@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
@@ -41,9 +40,8 @@ class Plots:
         return [placed for _, placed in self.sections.get(section, [])]
 
 
-def plots(reading: Reading) -> Plots:
+def plots(scope: Scope) -> Plots:
     """Everything that the page draws: every figure that has data and that no other figure stands for."""
-    scope = Scope((reading,))
     found: list[tuple[figures.Figure, Panel]] = []
     for one in figures.every():
         if one.part_of:
@@ -74,7 +72,7 @@ def plots(reading: Reading) -> Plots:
             "curves": _curves(scope, members),
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
             "hover": [{str(at.size_bytes): _hover(at) for at in member.points()} for member in members],
-            "lossHover": _loss_hover(scope, order),
+            "lossHover": _loss_hover(scope, members),
             "histograms": _histograms(scope, members),
             "yardsticks": [view_data(view) for view in machine],
             "panels": data,
@@ -159,14 +157,14 @@ def _hover(at: CurvePoint) -> list[str]:
     return lines
 
 
-def _loss_hover(scope: Scope, order: dict[tuple[str, str], int]) -> list[dict[str, list[str]]]:
+def _loss_hover(scope: Scope, members: Sequence[Member]) -> list[dict[str, list[str]]]:
     lost = {(loss.variant, loss.pattern): loss for reading in scope.readings for loss in reading.losses}
-    return [_loss_texts(lost.get(key)) for key in order]
+    return [_loss_texts(lost.get((member.variant, member.pattern)), member) for member in members]
 
 
-def _loss_texts(loss: Loss | None) -> dict[str, list[str]]:
+def _loss_texts(loss: Loss | None, member: Member) -> dict[str, list[str]]:
     texts = {}
-    for size in loss.sizes if loss else ():
+    for size in member.losses(loss) if loss else ():
         texts[str(size.size_bytes)] = [
             f"{size_text(size.size_bytes)}: {share_text(size.kept.value)} kept",
             f"95 %: {limits_text(size.kept.low, size.kept.high, share_text)}"

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from netpipe.findings.skipped import left_out
 from netpipe.reading import Reading
-from netpipe.reading.curves import Curve, CurvePoint
+from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
@@ -131,12 +133,25 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
+MOST_KEPT = 30_000  # cells with an interval in the table of throughput kept
+
+
+def few_kept(losses: Sequence[Loss]) -> bool:
+    """Is there room for the throughput kept at every size, or for powers of two only?"""
+    return sum(len(loss.sizes) for loss in losses) > MOST_KEPT
+
+
 def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     """The throughput kept at every size, two columns for each layer."""
-    kept = [{size.size_bytes: size.kept.scaled(100) for size in loss.sizes} for loss in losses]
+    few = few_kept(losses)
+    kept = [
+        {size.size_bytes: size.kept.scaled(100) for size in loss.sizes if not few or _round(size.size_bytes)}
+        for loss in losses
+    ]
     columns = [Column("size", "B")]
+    several = len({loss.pattern for loss in losses}) > 1
     for loss in losses:
-        pattern = f", {loss.pattern}" if len({other.pattern for other in losses}) > 1 else ""
+        pattern = f", {loss.pattern}" if several else ""
         columns += [Column(f"{loss.variant} of {loss.below}{pattern}", "%"), Column(INTERVAL, "%")]
     rows = []
     for size in sorted({size for of_loss in kept for size in of_loss}):
@@ -150,16 +165,32 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
 MOST_POINTS = 6000  # in tables; with more the report would be too large to mail
 
 
-def thinned(found: Sequence[Curve]) -> tuple[bool, tuple[Curve, ...]]:
-    """Whether the run is so large that its tables show only powers of two, and the curves as the tables show them."""
-    number = sum(len(point.by_launch) for curve in found for point in curve.points)
-    if number <= MOST_POINTS:
-        return False, tuple(found)
+def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
+    """The curves as the tables of points show them, and what these leave out of a large run; empty if nothing."""
 
-    def kept(curve: Curve) -> tuple[CurvePoint, ...]:
-        return tuple(point for point in curve.points if point.size_bytes & (point.size_bytes - 1) == 0)
+    if _records(found) <= MOST_POINTS:
+        return "", tuple(found)
+    curves = tuple(
+        replace(curve, points=tuple(at for at in curve.points if _round(at.size_bytes))) for curve in found
+    )
+    if _records(curves) <= MOST_POINTS:
+        return "only the sizes that are powers of two are here", curves
+    curves = tuple(
+        replace(curve, points=tuple(structs.replace(at, by_launch=(at.shown,)) for at in curve.points))
+        for curve in curves
+    )
+    return (
+        "only the sizes that are powers of two are here, and of each the launch whose median is in the middle",
+        curves,
+    )
 
-    return True, tuple(replace(curve, points=kept(curve)) for curve in found)
+
+def _round(size_bytes: int) -> bool:
+    return size_bytes & (size_bytes - 1) == 0
+
+
+def _records(found: Iterable[Curve]) -> int:
+    return sum(len(point.by_launch) for curve in found for point in curve.points)
 
 
 def point_table(curve: Curve, rated: bool = True) -> Table:
@@ -215,15 +246,18 @@ def plan_table(run: Run) -> Table:
     return Table(tuple(_words("setting", "value")), tuple(rows))
 
 
-def options_table(run: Run) -> Table:
-    """The options of every variant and of every pattern, defaults included."""
-    said = [(v.variant, v.options) for plan in run.plans for v in plan.variants]
-    said += [(mode.pattern, mode.options) for plan in run.plans for mode in plan.modes]
+Names = Callable[[str], bool]  # is this variant, or pattern, one of those that the page shows?
+
+
+def options_table(run: Run, shown: Names) -> Table:
+    """The options of variants and patterns, defaults included."""
+    said = [(v.variant, v.options) for plan in run.plans for v in plan.variants if shown(v.variant)]
+    said += [(mode.pattern, mode.options) for plan in run.plans for mode in plan.modes if shown(mode.pattern)]
     rows = dict.fromkeys((of, name, value) for of, options in said for name, value in options.items())
     return Table(tuple(_words("variant or pattern", "option", "value")), tuple(rows))
 
 
-def settings_table(run: Run) -> Table:
+def settings_table(run: Run, shown: Names) -> Table:
     """The settings in force, by rank; and the counters of the layers."""
     several = len({opened.launch for opened in run.variants}) > 1
     found: dict[tuple[str, str, str], dict[str, None]] = {}  # the ranks are an ordered set
@@ -234,12 +268,12 @@ def settings_table(run: Run) -> Table:
             found.setdefault((variant, name, str(value)), {})[who] = None
 
     for opened in run.variants:
-        for rank in opened.ranks:
+        for rank in opened.ranks if shown(opened.variant) else ():
             facts = {"host": rank.host, "cpu": rank.cpu, "library": opened.version} | rank.settings
             for name, value in facts.items():
                 add(opened.variant, name, value, opened.launch, rank.rank)
     for counters in run.counters:
-        for name, value in counters.values.items():
+        for name, value in counters.values.items() if shown(counters.variant) else ():
             add(counters.variant, f"counted: {name}", value, counters.launch, counters.rank)
     order = {variant: place for place, variant in enumerate(dict.fromkeys(key[0] for key in found))}
     rows = [(variant, name, value, ", ".join(ranks)) for (variant, name, value), ranks in found.items()]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
-from rich.style import StyleType
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -64,10 +64,10 @@ class Name:
     """The name of a variant: on one line, or broken after ':', ',' and '=' into as many lines as it takes."""
 
     def __init__(self, text: str) -> None:
-        self._text = printable(text)  # before it is measured
+        self.text = printable(text)  # before it is measured
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(max(map(len, self._pieces())), len(self._text))
+        return Measurement(max(map(len, self._pieces())), len(self.text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [""]
@@ -78,51 +78,106 @@ class Name:
         yield line("\n".join(lines))
 
     def _pieces(self) -> list[str]:
-        return re.findall(r"[^:,=]*[:,=]?", self._text)[:-1] or [""]
+        return re.findall(r"[^:,=]*[:,=]?", self.text)[:-1] or [""]
 
 
 def line(text: str) -> Text:
     return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
-class Rows(Table):
+class Rows:
     """A table without lines. Columns are (header, kind), by how they give way where there is no room: "right" holds
     numbers and keeps its width, "left" holds words and is cut. "name" keeps its width as long as the words can give
     way; then it continues on the next line, because its end is what tells two variants apart.
     """
 
     def __init__(self, *columns: tuple[str, str]) -> None:
-        super().__init__(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        self._headers = [header for header, _ in columns]
         self._kinds = [kind for _, kind in columns]
-        self._least = [len(header) for header, _ in columns]
-        for header, kind in columns:
-            # A column that may not wrap keeps its width; the others give way.
-            self.add_column(
-                Text(header, no_wrap=True),
-                justify="right" if kind == "right" else "left",
-                no_wrap=kind == "right",
-            )
+        self._rows: list[tuple[tuple[str | Text, ...], str]] = []  # and the style of each
+        self._least = [len(header) for header in self._headers]
+        self._whole = list(map(cell_len, self._headers))  # what the columns take if they may
+        self._whole[-1:] = [max(1, width) for width in self._whole[-1:]]
+        self._simple = not any(
+            header.endswith(" ") for header in self._headers
+        )  # and so are all cells: one line each
 
-    def add_row(
-        self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False
-    ) -> None:
-        kept: list[RenderableType | None] = []
-        for place, (kind, cell) in enumerate(zip(self._kinds, cells, strict=False)):
-            text = cell.plain if isinstance(cell, Text) else cell if isinstance(cell, str) else ""
-            words = text.split() if kind == "left" else [text]
-            self._least[place] = max([self._least[place], *map(cell_len, words)])
-            kept.append(_cell(kind, cell))
-        super().add_row(*kept, style=style, end_section=end_section)
+    def add_row(self, *cells: str | Text, style: str = "") -> None:
+        kept = tuple(printable(cell) if isinstance(cell, str) else cell for cell in cells)
+        for place, (kind, cell) in enumerate(zip(self._kinds, kept, strict=True)):
+            text = cell if isinstance(cell, str) else cell.plain
+            width = cell_len(text)
+            least = max(map(cell_len, text.split()), default=0) if kind == "left" else width
+            if least > self._least[place]:
+                self._least[place] = least
+            if width > self._whole[place]:
+                self._whole[place] = width
+            if not text.isprintable() or text.endswith(" "):
+                self._simple = False
+            if isinstance(cell, Text) and (cell.spans or (cell.style and style)):
+                self._simple = False
+        self._rows.append((kept, style))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        if self._simple:
+            whole = min(self._width(self._whole), options.max_width)
+            return Measurement(min(self._width(self._least), whole), whole)
+        return Measurement.get(console, options, self._table(options))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._simple and self._width(self._whole) <= options.max_width:
+            yield from self._lines(console)
+        else:
+            yield self._table(options)
+
+    def _width(self, columns: Sequence[int]) -> int:
+        return sum(columns) + GAP * (len(columns) - 1)
+
+    def _lines(self, console: Console) -> Iterable[Segment]:
+        """What rich makes of the table where there is room for all of it. With thousands of rows that took seconds:
+        rich measures, wraps and pads each cell.
+        """
+
+        def padded(place: int, text: str) -> str:
+            room = " " * (self._whole[place] - cell_len(text))
+            return room + text if self._kinds[place] == "right" else text + room
+
+        gap, end = " " * GAP, Segment.line()
+        yield Segment(gap.join(map(padded, range(len(self._headers)), self._headers)), Style(bold=True))
+        yield end
+        for row, style in self._rows:
+            said = ""
+            for place, cell in enumerate(row):
+                said += gap if place else ""
+                if isinstance(cell, str):
+                    said += padded(place, cell)
+                elif cell.style:
+                    yield Segment(said)
+                    yield Segment(padded(place, cell.plain), console.get_style(cell.style))
+                    said = ""
+                else:
+                    said += padded(place, cell.plain)
+            yield Segment(said, console.get_style(style) if style else None)
+            yield end
+
+    def _table(self, options: ConsoleOptions) -> Table:
+        """For rich, which finds the widths where there is not room for everything."""
+        made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
         # Words give way down to their longest word before a name is broken.
-        names_fit = sum(self._least) + GAP * (len(self._least) - 1) <= options.max_width
-        for column, kind in zip(self.columns, self._kinds, strict=True):
-            column.no_wrap = kind == "right" or (kind == "name" and names_fit)
-        yield from super().__rich_console__(console, options)
+        names_fit = self._width(self._least) <= options.max_width
+        for header, kind in zip(self._headers, self._kinds, strict=True):
+            # A column that may not wrap keeps its width; the others give way.
+            made.add_column(
+                Text(header, no_wrap=True),
+                justify="right" if kind == "right" else "left",
+                no_wrap=kind == "right" or (kind == "name" and names_fit),
+            )
+        for row, style in self._rows:
+            made.add_row(*map(_cell, self._kinds, row), style=style or None)
+        return made
 
 
-def _cell(kind: str, cell: RenderableType | None) -> RenderableType | None:
+def _cell(kind: str, cell: str | Text) -> RenderableType:
     if not isinstance(cell, str):
         return cell
     return Name(cell) if kind == "name" else line(cell)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run on one screen: its curves, what each layer loses of the one below, measures, findings; and the points of a
-curve. Numbers are never cut: where the terminal is too narrow, words are.
+"""A run on one screen: its curves, what each layer loses of the one below, measures, findings. Numbers are never cut:
+where the terminal is too narrow, words are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from netpipe.reading.losses import Loss, SizeLoss
     from netpipe.reading.measures import Measured
     from netpipe.reading.summary import Summary
-    from netpipe.records import Point
 
 __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 
@@ -51,14 +50,16 @@ WIDEST = 10_000  # columns, to ask for the natural width of a table
 def print_summary(out: Console, reading: Reading) -> None:
     """All of a run on one screen."""
     summaries = dict(zip(reading.by_name, reading.summaries, strict=True))
+    losses_of = {(loss.variant, loss.pattern): loss for loss in reading.losses}
     for name, group in reading.curves_by_pattern.items():
         settings = reading.settings_of.get(group[0].pattern)
         # All settings of one variant below each other: what a setting does is read downwards.
-        order = list(dict.fromkeys(curve.variant for curve in group))
-        curves = sorted(group, key=lambda curve: order.index(curve.variant))
-        patterns = {curve.pattern for curve in curves}
-        losses = [loss for loss in reading.losses if loss.pattern in patterns]
-        losses.sort(key=lambda loss: order.index(loss.variant))
+        order: dict[str, int] = {}
+        for curve in group:
+            order.setdefault(curve.variant, len(order))
+        curves = sorted(group, key=lambda curve: order[curve.variant])
+        by_curve = [losses_of[key] for curve in group if (key := (curve.variant, curve.pattern)) in losses_of]
+        losses = sorted(by_curve, key=lambda loss: order[loss.variant])
         measures = [measure for curve in curves for measure in reading.measures_of(curve)]
         rows = [(curve, summaries[curve.variant, curve.pattern]) for curve in curves]
         out.print()
@@ -235,44 +236,3 @@ def _compared(ratio: Estimate, text: str) -> str:
     if not ratio.known:
         return ROUGHLY + text.partition(" [")[0]
     return SAME if ratio.covers(1) else text
-
-
-def point_table(curve: Curve) -> Rows:
-    """Every point of a curve, launch by launch."""
-    made = Rows(
-        (curve.variant, "right"),
-        ("median", "right"),
-        ("±", "right"),
-        ("rate", "right"),
-        ("min", "right"),
-        ("p99", "right"),
-        ("n", "right"),
-        ("", "left"),
-    )
-    for at in curve.points:
-        for point in at.by_launch:
-            made.add_row(
-                size_text(point.size_bytes),
-                time_text(point.median_ns),
-                percent_text(point.half_width),
-                rate_text(point.bytes_per_s),
-                time_text(point.min_ns),
-                time_text(point.p99_ns),
-                UNKNOWN if point.samples is None else str(point.samples),
-                Text(
-                    _flags(point, len(at.by_launch) > 1),
-                    style="yellow" if point.converged is False else "dim",
-                ),
-            )
-    return made
-
-
-def _flags(point: Point, several: bool) -> str:
-    words = [f"launch {point.launch}"] if several else []
-    if point.converged is False:
-        words.append(f"not settled ({point.stop})" if point.stop else "not settled")
-    if point.state:
-        words.append(f"state {point.state}")
-    if point.verified_bytes:
-        words.append("verified")
-    return ", ".join(words)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli._choices import complete_variants
-from netpipe.cli._config import config_option
-from netpipe.cli._options import module_option
+from netpipe.command.choices import complete_variants
+from netpipe.command.config import config_option
+from netpipe.command.options import module_option
 from netpipe.failure import INTERRUPTED, Failure
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ def to_standard_output(given: Mapping[str, Any]) -> bool:
 
 def display(given: Mapping[str, Any], session: Session) -> Display:
     """How progress is shown: not at all, as a table on a terminal, else in lines."""
-    from netpipe.cli import say
     from netpipe.render.terminal import live
+    from netpipe.streams import say
 
     if given["quiet"]:
         return live.Silent(say)
@@ -212,8 +212,8 @@ def display(given: Mapping[str, Any], session: Session) -> Display:
 
 def measure(session: Session, given: Mapping[str, Any], shown: Display, strict: bool = False) -> Result:
     """Measures with the output options of a command line, and says what became of the files."""
-    from netpipe.cli import say
     from netpipe.session import Progress
+    from netpipe.streams import say
 
     def watch(progress: Progress) -> None:
         if to_standard_output(given):

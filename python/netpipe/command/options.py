@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli._choices import complete_measured
+from netpipe.command.choices import complete_measured
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:

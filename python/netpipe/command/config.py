@@ -11,7 +11,6 @@ The command line overrides the environment, and that overrides the file.
 from __future__ import annotations
 
 import os
-import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import click
 
 from netpipe.contents import toml
 from netpipe.failure import USAGE, Failure
+from netpipe.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -115,7 +115,7 @@ def _apply(context: click.Context, _: click.Parameter, value: str | None) -> Non
         return
     path = Path(value) if value is not None else HERE
     if value is None:
-        print(f"netpipe: options from {HERE} in this folder", file=sys.stderr)
+        say(f"options from {HERE} in this folder")
     assert isinstance(top.command, click.Group)
     defaults = read(path, top.command, top)
     context.default_map = defaults if context is top else defaults.get(context.info_name or "", {})
