@@ -407,7 +407,7 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
                       R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"}})",
                       plan_record(plan, *resolved, "", {}));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4\n", canonical_text(plan, *resolved));
-  const std::string only = canonical_text(plan, *resolved, 0);
+  const std::string only = canonical_text(plan, *resolved, {0});
   EXPECT_EQ(only.find("silent"), std::string::npos);
   EXPECT_EQ(resolve(parsed(only), registry())->variants[0].ranks, 4);
 }

@@ -32,11 +32,16 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
+    (
+        "hosts",
+        "A,B",
+        "Hosts of the processes: one on each, or A:2,B:2 for two on each of a library  [this host]",
+    ),
     (
         "launcher",
         "NAME",
-        "Start processes with srun, or with ssh to the hosts, instead of the library's launcher.",
+        "Start processes with srun, or with ssh to the hosts, instead of the library's launcher. netpipe's own layers "
+        "are started with ssh, or with srun inside an allocation of Slurm.",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),

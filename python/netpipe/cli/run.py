@@ -117,7 +117,7 @@ def dry_run(session: Session, as_json: bool) -> int:
     if as_json:
         import json
 
-        click.echo(json.dumps({**session.answer, "launches": launches}))
+        click.echo(json.dumps({**session.answer, **session.started, "launches": launches}))
         return DONE
     from netpipe.cli import say
     from netpipe.render.terminal.plan import print_plan
@@ -125,7 +125,7 @@ def dry_run(session: Session, as_json: bool) -> int:
 
     for note in session.notes:
         say(note)
-    print_plan(console(), session.plan, session.answer, launches)
+    print_plan(console(), session.plan, {**session.answer, **session.started}, launches)
     return DONE
 
 
