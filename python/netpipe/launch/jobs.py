@@ -137,7 +137,8 @@ class Launchers:
             ranks=event.ranks,
             hosts=self._hosts(event),
             variables=variables,
-            extra=self.settings.arguments,
+            # For mpirun they mean nothing to the srun that starts our own layers.
+            extra=self.settings.arguments if event.module or self.settings.launcher == "srun" else (),
             remote_shell=self._remote_shell(),
             scratch=scratch,
         )
