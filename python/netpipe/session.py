@@ -127,7 +127,9 @@ class Session:
             settings["ranks"] = str(ranks)
         if "bind" not in settings and (address := own_address(hosts)) is not None:
             settings["bind"] = address
-        if hosts.given and not settings.get("host"):  # else netpipe's own layers are measured with the server there
+        if hosts.given and not settings.get(
+            "host"
+        ):  # else netpipe's own layers are measured with the server there
             settings["hosts"] = ",".join(hosts.names)
         self._job_settings = jobs.settings(
             hosts, request.launcher, request.launcher_args, request.remote_shell

@@ -2,7 +2,8 @@
 #include "worker/hosted_rank.h"
 
 #include <memory>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/host_name.h"
 #include "base/text.h"
@@ -55,7 +56,7 @@ Outcome pin_here(const std::vector<std::string>& host_of_member, int rank, Ready
   if (!cpus) return cpus.failure();
   ready.cpus = std::move(*cpus);
   ready.cpu = ready.cpus[static_cast<std::size_t>(local.index)];
-  ready.facts = environment_json({ready.cpu});
+  ready.facts = environment_json(std::vector<int>{ready.cpu});
   return pin_to(ready.cpu);
 }
 

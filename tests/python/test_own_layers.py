@@ -179,7 +179,9 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 
     def make(program: str, hosts: str = ",".join(ELSEWHERE), shell: str = HERE) -> Bench:
         path = script(tmp_path / "rsh", shell)
-        made.append(Bench(hosts, path, str(script(tmp_path / "worker", program)) if program else "/nowhere/w"))
+        made.append(
+            Bench(hosts, path, str(script(tmp_path / "worker", program)) if program else "/nowhere/w")
+        )
         made[-1].launch()
         return made[-1]
 
@@ -194,7 +196,9 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 def test_both_ranks_are_started_however_many_a_library_has_there(
     bench: Callable[..., Bench], tmp_path: Path
 ) -> None:
-    one = bench('#!/bin/sh\necho "$NETPIPE_JOIN_RANK" >>"$0.ranks"\nsleep 60\n', hosts="a.invalid:4,b.invalid:4")
+    one = bench(
+        '#!/bin/sh\necho "$NETPIPE_JOIN_RANK" >>"$0.ranks"\nsleep 60\n', hosts="a.invalid:4,b.invalid:4"
+    )
     ranks, called = tmp_path / "worker.ranks", tmp_path / "rsh.called"
     one.until(lambda: ranks.exists() and len(ranks.read_text().split()) == 2)
     assert sorted(ranks.read_text().split()) == ["0", "1"]
@@ -205,7 +209,9 @@ def test_both_ranks_are_started_however_many_a_library_has_there(
     assert list(all_with(one.secret)) == []
 
 
-def test_a_rank_that_ends_leaves_the_other_to_end_by_itself(bench: Callable[..., Bench], tmp_path: Path) -> None:
+def test_a_rank_that_ends_leaves_the_other_to_end_by_itself(
+    bench: Callable[..., Bench], tmp_path: Path
+) -> None:
     one = bench(
         '#!/bin/sh\n[ "$NETPIPE_JOIN_RANK" = 1 ] && exit 0\nuntil [ -e "$0.go" ]; do sleep 0.05; done\n'
         'touch "$0.done"\n'
@@ -240,7 +246,9 @@ def test_a_host_without_netpipe_is_named_with_what_to_do(bench: Callable[..., Be
 def test_a_start_whose_input_ends_early_ends_too(tmp_path: Path) -> None:
     """As when netpipe is killed before it could say the secret."""
     command, _ = Ssh().commands(job(tmp_path, "localhost", "localhost", program=sys.executable))
-    done = subprocess.run(command.argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    done = subprocess.run(
+        command.argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+    )
     assert done.returncode == 3
 
 
@@ -251,7 +259,9 @@ def test_a_dry_run_shows_the_hosts_and_what_starts_the_ranks(netpipe: Netpipe, t
     said = netpipe("run", "tcp", "--hosts", "127.0.0.1,localhost", "--dry-run")
     assert said.code == 0, said.err
     assert "127.0.0.1, localhost; started by ssh" in said.out
-    srun = netpipe("run", "tcp", "--hosts", "127.0.0.1,localhost", "--launcher", "srun", "--dry-run", "--json")
+    srun = netpipe(
+        "run", "tcp", "--hosts", "127.0.0.1,localhost", "--launcher", "srun", "--dry-run", "--json"
+    )
     assert '"started_by": ["srun"]' in srun.out
     assert '"hosts": ["127.0.0.1", "localhost"]' in srun.out
     assert "hosts" not in netpipe("run", "tcp", "--dry-run", "--json").out

@@ -40,8 +40,10 @@ LAUNCHER_OPTIONS = (
     (
         "launcher",
         "NAME",
-        "Start processes with srun, or with ssh to the hosts, instead of the library's launcher. netpipe's own layers "
-        "are started with ssh, or with srun inside an allocation of Slurm.",
+        (
+            "Start processes with srun, or with ssh to the hosts. Otherwise a library is started by its own launcher, "
+            "and netpipe's own layers by ssh, or inside an allocation of Slurm by srun."
+        ),
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe's own layers on other hosts: one process on each, which ssh starts, or srun. They are no library: their module
-name in a `launch` event is empty, and each process is told which rank it is.
+"""netpipe's own layers on other hosts: one process on each, which ssh starts, or srun. They are no library: the name of
+their module in a `launch` event is empty, and each process is told which rank it is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SECRET = "NETPIPE_JOIN_SECRET"  # noqa: S105  (the name of a variable)
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 # A shell says of a program that is not there what each shell says; we say what to do.
 THERE = (
-    '[ -x "$0" ] || { echo "netpipe-worker: $0 does not exist on $(uname -n); install the same netpipe at the same path '
-    'on both hosts" >&2; exit 3; }'
+    '[ -x "$0" ] || { echo "netpipe-worker: $0 does not exist on $(uname -n); install the same netpipe at the same '
+    'path on both hosts" >&2; exit 3; }'
 )
 # The first line of standard input: every user of a host can read command lines.
 READ = f"IFS= read -r {SECRET} || exit 3; export {SECRET}"
