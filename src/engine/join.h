@@ -18,10 +18,10 @@ using ModuleLoader = std::function<Result<Registry>(const std::string& file, con
 
 // A process that its conductor has taken into a job.
 struct Joined {
-  std::string job;             // the same on all ranks, unguessable
-  std::string module;          // what is measured; "-" where the plan says which
+  std::string job;     // the same on all ranks, unguessable
+  std::string module;  // what is measured; "-" where the plan says which
   std::string plan_text;
-  std::string local_address;   // numeric, of the connection to the conductor
+  std::string local_address;     // numeric, of the connection to the conductor
   std::unique_ptr<Group> group;  // its member 0 is the conductor
 };
 // Calls the conductor that the environment names. words: what it is told beside the number of the job.

@@ -34,7 +34,8 @@ std::vector<int> usable_cpus() {
 
 // Processes that connect to an address that only this host has run here.
 bool starts_here(const Plan& plan, const Variant& variant) {
-  return (!launched(*variant.module) && !starts_on_hosts(plan)) || plan.bind.starts_with("127.") || plan.bind == "::1" || plan.bind == "localhost";
+  return (!launched(*variant.module) && !starts_on_hosts(plan)) || plan.bind.starts_with("127.") ||
+         plan.bind == "::1" || plan.bind == "localhost";
 }
 
 Outcome two_hosts(const Plan& plan, const Resolved& resolved) {

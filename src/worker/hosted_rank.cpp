@@ -77,16 +77,14 @@ int hosted_rank(const char* rank_text) {
   }
   const auto rank = static_cast<int>(*number);
   if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
-  const Result<Joined> joined =
-      join_job(true, " " + std::to_string(rank) + " " + NETPIPE_VERSION + " " + host_name());
+  const Result<Joined> joined = join_job(true, " " + std::to_string(rank) + " " + NETPIPE_VERSION + " " + host_name());
   if (!joined) return complain(joined.failure());
   Group& group = *joined->group;
   // What fails from here on is the conductor's to say.
   const Result<std::vector<std::string>> hosts = group.exchange_text(host_name());
   if (!hosts) return static_cast<int>(hosts.failure().exit);
   Ready ready;
-  const Result<std::vector<std::string>> told =
-      group.agree_for_root(prepare(joined->plan_text, *hosts, rank, ready));
+  const Result<std::vector<std::string>> told = group.agree_for_root(prepare(joined->plan_text, *hosts, rank, ready));
   if (!told) return static_cast<int>(told.failure().exit);
   HostedProcess process(rank, ready.cpu);
   RankSetting setting;

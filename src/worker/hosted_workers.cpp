@@ -30,8 +30,8 @@ Outcome HostedWorkers::admit(const std::string& words, Descriptor fd) {
   const std::string version = said.size() == 4 ? printable(said[2]) : "older";
   if (version != NETPIPE_VERSION) {
     const std::string where = said.size() == 4 ? printable(said[3]) : "one of the hosts";
-    return unavailable("netpipe on " + where + " is version " + version + ", and here it is " NETPIPE_VERSION
-                       "; install the same version at the same path on both hosts");
+    return unavailable("netpipe on " + where + " is version " + version +
+                       ", and here it is " NETPIPE_VERSION "; install the same version at the same path on both hosts");
   }
   if (!rank || *rank < 0 || *rank >= ranks) return ok();
   if (!joined_.emplace(static_cast<int>(*rank), std::move(fd)).second) {
@@ -72,8 +72,9 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
     if (blank == std::string::npos || !cpu || text.find('\n') != std::string::npos) {
       return failed(group_->name(rank + 1) + " sent malformed facts about its host");
     }
-    hosts.push_back({static_cast<int>(*cpu), environment_record(plan_.launch, rank, names_[static_cast<std::size_t>(rank)],
-                                                                text.substr(blank + 1))});
+    hosts.push_back(
+        {static_cast<int>(*cpu),
+         environment_record(plan_.launch, rank, names_[static_cast<std::size_t>(rank)], text.substr(blank + 1))});
   }
   return hosts;
 }

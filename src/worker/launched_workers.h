@@ -60,7 +60,7 @@ class LaunchedWorkers : public Workers {
   const Plan& plan_;
   const Resolved& resolved_;
   const std::vector<std::uint32_t> variants_;
-  int job_ = -1;                       // number of this job in the run
+  int job_ = -1;                      // number of this job in the run
   std::map<int, Descriptor> joined_;  // connections, in the order of their members, until the group has them
   std::unique_ptr<Group> group_;
   Placement placement_;

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811  (fixtures that are imported and then named as parameters)
 """netpipe run tcp --hosts A,B: one rank of netpipe's own layers on each of two network namespaces with a link between
-them. A script stands in for ssh: it runs the command in the namespace of the host. test_mpi_launchers.py has a real
-sshd.
+them. A script stands in for ssh: it runs the command in the namespace of the host. The deep tests have a real sshd.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import WORKER, Outcome, parse, wait_for_samples
-from machines import clear, pids_on, wait_until
+from machines import TwoHosts, clear, open_folder, pids_on, two_hosts, wait_until  # noqa: F401
 from test_two_hosts import two_namespaces  # noqa: F401
 
 pytestmark = pytest.mark.module("tcp")
@@ -141,8 +140,9 @@ def test_two_hosts_are_measured_and_every_byte_is_checked(site: Site) -> None:
 
 
 def test_both_hosts_may_be_others_than_this_one(site: Site) -> None:
-    done = site.run("tcp", *QUICK, "--bind", NEAR, hosts="node1,node2")
+    done = site.run("tcp", *QUICK, "--bind", NEAR, "--pin", "1", hosts="node1,node2")
     assert done.code == 0, done.said
+    assert [rank["cpu"] for rank in done.of("variant")[0]["ranks"]] == [1, 1], "the first of each host"
     assert sorted(call.split()[0] for call in site.calls) == ["node1", "node2"]
     (opened,) = done.of("variant")
     assert [rank["host"] for rank in opened["ranks"]] == ["node1", "node2"]
@@ -352,3 +352,69 @@ def test_hosts_whose_clocks_are_hours_apart_are_compared_before_they_time_one_wa
         measures = {one["name"]: one["median"] for one in point["measures"]}
         assert 0 < measures["clock_error"] < 1e9
         assert -measures["clock_error"] <= point["median_ns"] < hours_s * 1e9 / 100
+
+
+# ------------------------------------------------------------------------------------------- a real sshd on both hosts
+
+
+@pytest.fixture
+def ssh_site(two_hosts: TwoHosts, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    def start(*arguments: str, hosts: str = "") -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "netpipe", "run", "tcp", "tcp:wait=poll", *arguments]
+        options = ("--hosts", hosts or f"{two_hosts.near},{two_hosts.far}", "--remote-shell", two_hosts.ssh)
+        return subprocess.Popen(
+            two_hosts.inside(*command, *options, "-o", str(tmp_path / "run.jsonl")),
+            cwd=tmp_path,
+            env={**os.environ, "TERM": "dumb"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.mark.deep
+def test_ssh_starts_the_ranks(
+    ssh_site: Callable[..., subprocess.Popen[str]], two_hosts: TwoHosts, tmp_path: Path
+) -> None:
+    before = two_hosts.carried_bytes()
+    with ssh_site("--verify", *QUICK) as process:
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, said
+    records = parse((tmp_path / "run.jsonl").read_text())
+    for opened in (one for one in records if one["type"] == "variant"):
+        assert [rank["host"] for rank in opened["ranks"]] == [two_hosts.near, two_hosts.far]
+    verified = sum(one["verified_bytes"] for one in records if one["type"] == "point")
+    assert two_hosts.carried_bytes() - before > verified > 0
+    wait_until(lambda: two_hosts.left() == [], "nothing is left", 20)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_ssh_leaves_no_process_on_the_far_host(
+    ssh_site: Callable[..., subprocess.Popen[str]],
+    two_hosts: TwoHosts,
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    with ssh_site("--budget", "60") as process:
+        wait_for_samples(next_part(Site("", "", tmp_path)))
+        assert any("netpipe-worker join" in words for words in two_hosts.left() if two_hosts.far in words)
+        process.send_signal(number)
+        process.communicate(timeout=LIMIT_S)
+    assert process.returncode in (130, -signal.SIGKILL)
+    wait_until(lambda: two_hosts.left() == [], "nothing is left", 20)
+
+
+@pytest.mark.deep
+def test_what_ssh_says_of_a_host_is_quoted(
+    ssh_site: Callable[..., subprocess.Popen[str]], two_hosts: TwoHosts
+) -> None:
+    with ssh_site("--bind", "10.78.0.1", hosts=f"{two_hosts.near},no-such-host.invalid") as process:
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3, said
+    assert said.startswith("netpipe: the start of rank 1 on no-such-host.invalid")
+    assert ": ssh: Could not resolve hostname no-such-host.invalid" in said
+    wait_until(lambda: two_hosts.left() == [], "nothing is left", 20)
