@@ -54,7 +54,9 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::begin() {
   Result<std::vector<Host>> heard = hear();
   const Cause cause = Watchdog::disarm();
   if (heard) return heard;
-  const Failure failure = with_last_words(heard.failure());
+  // A rank that knows what is wrong has said it; of one that is gone ssh or srun may know more.
+  const Failure& said = heard.failure();
+  const Failure failure = said.exit == Exit::failed ? with_last_words(said) : said;
   lose();
   return cause == Cause::interrupted ? Failure{Exit::interrupted, "interrupted while its processes were started"}
                                      : failure;

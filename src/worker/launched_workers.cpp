@@ -46,6 +46,7 @@ std::string LaunchedWorkers::plan_there() const {
   }
   for (const std::string& file : files) text += "module-file " + file + "\n";
   text += "pin " + pin_text(plan_.pin) + "\n";
+  if (!plan_.hosts.empty()) text += "hosts " + plan_.hosts + "\n";
   return text;
 }
 

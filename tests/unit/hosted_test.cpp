@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,8 +25,10 @@ class Hosted {
     EXPECT_TRUE(Watchdog::install(false));
     registry_ = std::make_unique<Registry>(*Registry::load({NETPIPE_TEST_MODULES}, {}));
     plan_ = *parse_plan("netpipe-plan 1\n" + plan_text);
-    resolved_ = *resolve(plan_, *registry_);
-    server_.listener = *listen_at("127.0.0.1", 0);
+    Result<Resolved> resolved = resolve(plan_, *registry_);
+    resolved_ = std::move(*resolved);
+    Result<Listener> listener = listen_at("127.0.0.1", 0);
+    server_.listener = std::move(*listener);
     server_.job = "a-job";
     server_.input = &input_;
     server_.registry = registry_.get();
