@@ -32,18 +32,11 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    (
-        "hosts",
-        "A,B",
-        "Hosts of the processes: one on each, or A:2,B:2 for two on each of a library  [this host]",
-    ),
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two of a library on each  [this host]"),
     (
         "launcher",
         "NAME",
-        (
-            "Start processes with srun, or with ssh to the hosts. Otherwise a library is started by its own launcher, "
-            "and netpipe's own layers by ssh, or inside an allocation of Slurm by srun."
-        ),
+        "Start processes with srun or ssh, not with the library's launcher  [our layers: ssh, in Slurm srun]",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),
