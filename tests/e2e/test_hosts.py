@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WORKER, Outcome, parse, wait_for_samples
+from conftest import NATIVE, WORKER, Outcome, parse, wait_for_samples
 from machines import TwoHosts, clear, open_folder, pids_on, two_hosts, wait_until  # noqa: F401
 from test_two_hosts import two_namespaces  # noqa: F401
 
@@ -239,6 +240,36 @@ def test_a_rank_that_dies_gives_exit_code_4(site: Site) -> None:
     assert done.code == 4, done.said
     assert "rank 1 on 10.77.0.2 has gone" in done.said
     assert done.of("sample")
+
+
+def test_a_variant_that_cannot_be_opened_leaves_the_others_to_the_same_processes(site: Site) -> None:
+    done = site.run("tcp:port=45003", "tcp:port=45003,nodelay=no", "tcp:wait=poll", *QUICK)
+    (error,) = done.of("error")
+    assert error["variant"] == "tcp:port=45003,nodelay=no"
+    assert f"rank 1 on {FAR}: module tcp" in error["message"]
+    assert done.code == error["code"]
+    assert {one["variant"] for one in done.of("point")} == {"tcp:port=45003", "tcp:wait=poll"}
+    assert {one["launch"] for one in done.of("sample")} == {0}
+    site.sees_nothing_left()
+
+
+def test_each_launch_has_processes_of_its_own(site: Site) -> None:
+    done = site.run("tcp", "--launches", "2", *QUICK)
+    assert done.code == 0, done.said
+    assert len(site.calls) == 2
+    assert {one["launch"] for one in done.of("sample")} == {0, 1}
+
+
+def test_a_module_from_outside_the_installation_is_loaded_on_both_hosts(site: Site) -> None:
+    module = shutil.copy(NATIVE / "lib" / "netpipe" / "modules" / "tcp.so", site.folder / "mine.so")
+    done = site.run("tcp", "--module", str(module), *QUICK)
+    assert done.code == 0, done.said
+    site.ssh(around=f"unshare --mount sh -c 'mount -t tmpfs none {site.folder} && exec \"$@\"' sh")
+    said = refused(site, "tcp", "--module", str(module), "-o", "other.jsonl", code=2)
+    assert (
+        f"module file {module} does not exist; install the same netpipe at the same path on both hosts"
+        in said
+    )
 
 
 # ----------------------------------------------------------------------------------------------- what cannot be started

@@ -29,7 +29,7 @@ from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
 from netpipe.libraries.starting.hosts import Host, Hosts, parse
-from netpipe.libraries.starting.own import Ssh, own, wants_srun
+from netpipe.libraries.starting.own import SSH, Ssh, own, wants_srun
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 
 LEAVE_S = 2.0  # launchers may take to end by themselves
@@ -56,7 +56,7 @@ def settings(hosts: Hosts, launcher: str | None, arguments: str | None, remote_s
     shell = _words("--remote-shell", remote_shell)
     own_by = "srun" if wants_srun(launcher, shell) else "ssh"
     if launcher == "ssh" and not shell:
-        shell = ("ssh", "-o", "BatchMode=yes")  # nobody can type a password
+        shell = SSH
     return Settings(hosts, launcher, _words("--launcher-args", arguments), shell, own_by)
 
 
