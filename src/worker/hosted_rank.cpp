@@ -36,7 +36,7 @@ Outcome plan_here(const std::string& text, Ready& ready) {
   Result<Registry> registry = Registry::load({}, ready.plan.module_files);
   if (!registry) {
     return Failure{registry.failure().exit,
-                   registry.failure().sentence + "; install the same netpipe at the same path on both hosts"};
+                   registry.failure().sentence + "; modules have to be at the same paths on both hosts"};
   }
   ready.registry = std::make_unique<Registry>(std::move(*registry));
   Result<Resolved> resolved = resolve(ready.plan, *ready.registry);
