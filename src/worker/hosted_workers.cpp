@@ -19,7 +19,7 @@ HostedWorkers::HostedWorkers(JobServer& server, const Plan& plan, const Resolved
     : LaunchedWorkers(server, plan, resolved, own_variants(resolved)), names_(ranks) {}
 
 std::string HostedWorkers::remedy() const {
-  return "the hosts must be able to connect to " + endpoint_text(server_.listener.host, server_.listener.port) +
+  return "the hosts must be able to connect to " + endpoint_text(server().listener.host, server().listener.port) +
          " here; --bind names another address of this host";
 }
 
@@ -34,7 +34,7 @@ Outcome HostedWorkers::admit(const std::string& words, Descriptor fd) {
                        ", and here it is " NETPIPE_VERSION "; install the same version at the same path on both hosts");
   }
   if (!rank || *rank < 0 || *rank >= ranks) return ok();
-  if (!joined_.emplace(static_cast<int>(*rank), std::move(fd)).second) {
+  if (!joined().emplace(static_cast<int>(*rank), std::move(fd)).second) {
     return failed("two processes are rank " + std::to_string(*rank) +
                   ": ssh or srun did not start one on each host; see --launcher and --remote-shell");
   }
@@ -48,9 +48,9 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::begin() {
     return started.failure();
   }
   for (int rank = 0; rank < ranks; ++rank) {
-    group_->rename(rank + 1, "rank " + std::to_string(rank) + " on " + names_[static_cast<std::size_t>(rank)]);
+    group()->rename(rank + 1, "rank " + std::to_string(rank) + " on " + names_[static_cast<std::size_t>(rank)]);
   }
-  Watchdog::arm(static_cast<std::int64_t>(plan_.timeout_s * 1e9) + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+  Watchdog::arm(static_cast<std::int64_t>(plan().timeout_s * 1e9) + 2 * Watchdog::grace_ns, nullptr, {}, -1);
   Result<std::vector<Host>> heard = hear();
   const Cause cause = Watchdog::disarm();
   if (heard) return heard;
@@ -63,8 +63,8 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::begin() {
 }
 
 Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
-  if (const auto told = group_->exchange_text(""); !told) return told.failure();
-  const Result<std::vector<std::string>> all = group_->agree_for_root(std::string());
+  if (const auto told = group()->exchange_text(""); !told) return told.failure();
+  const Result<std::vector<std::string>> all = group()->agree_for_root(std::string());
   if (!all) return all.failure();
   std::vector<Host> hosts;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -72,11 +72,11 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
     const auto blank = text.find(' ');
     const Result<std::int64_t> cpu = parse_integer(text.substr(0, blank));
     if (blank == std::string::npos || !cpu || text.find('\n') != std::string::npos) {
-      return failed(group_->name(rank + 1) + " sent malformed facts about its host");
+      return failed(group()->name(rank + 1) + " sent malformed facts about its host");
     }
     hosts.push_back(
         {static_cast<int>(*cpu),
-         environment_record(plan_.launch, rank, names_[static_cast<std::size_t>(rank)], text.substr(blank + 1))});
+         environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], text.substr(blank + 1))});
   }
   return hosts;
 }
@@ -85,9 +85,9 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
 void HostedWorkers::lose() { LaunchedWorkers::abandon(); }
 
 Result<Opening> HostedWorkers::open(std::uint32_t variant) {
-  if (!group_) return failed("the processes on the hosts were lost");
+  if (group() == nullptr) return failed("the processes on the hosts were lost");
   Result<Opening> opening = conduct(variant);
-  if (opening || !(group_->any_gone() || Watchdog::interrupted())) return opening;
+  if (opening || !(group()->any_gone() || Watchdog::interrupted())) return opening;
   const Failure failure = with_last_words(opening.failure());
   lose();
   return failure;
@@ -100,7 +100,7 @@ Result<Report> HostedWorkers::visit(const Command& command, Gathered& gathered) 
 }
 
 Result<std::vector<std::string>> HostedWorkers::close(std::uint32_t variant) {
-  if (!group_) return failed("the processes on the hosts were lost");
+  if (group() == nullptr) return failed("the processes on the hosts were lost");
   Result<std::vector<std::string>> counters = LaunchedWorkers::close(variant);
   if (!counters) lose();
   return counters;

@@ -28,11 +28,13 @@ class HostedWorkers final : public LaunchedWorkers {
   void abandon() override {}
   [[nodiscard]] bool replaceable() const override { return false; }
 
- private:
+ protected:
   Outcome admit(const std::string& words, Descriptor fd) override;
   [[nodiscard]] Exit lack() const override { return Exit::unavailable; }
   [[nodiscard]] std::string remedy() const override;
   [[nodiscard]] std::pair<std::string, std::string> requested() const override { return {}; }
+
+ private:
   Result<std::vector<Host>> hear();
   void lose();
 

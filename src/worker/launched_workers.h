@@ -43,8 +43,6 @@ class LaunchedWorkers : public Workers {
   Outcome start(int ranks);
   Result<Opening> conduct(std::uint32_t variant);
   [[nodiscard]] Failure with_last_words(const Failure& failure) const;
-  // What the processes know the variant by: its number in the plan that they receive.
-  [[nodiscard]] std::uint32_t number_there(std::uint32_t variant) const;
 
   // A process that has proved the secret, and what it says beside the number of its job. A failure ends the start.
   virtual Outcome admit(const std::string& words, Descriptor fd);
@@ -56,14 +54,12 @@ class LaunchedWorkers : public Workers {
   // The variant and the module that the request names.
   [[nodiscard]] virtual std::pair<std::string, std::string> requested() const;
 
-  JobServer& server_;
-  const Plan& plan_;
-  const Resolved& resolved_;
-  const std::vector<std::uint32_t> variants_;
-  int job_ = -1;                      // number of this job in the run
-  std::map<int, Descriptor> joined_;  // connections, in the order of their members, until the group has them
-  std::unique_ptr<Group> group_;
-  Placement placement_;
+  [[nodiscard]] const JobServer& server() const { return server_; }
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  // nullptr: no process is there.
+  [[nodiscard]] Group* group() const { return group_.get(); }
+  // Connections, in the order of their members, until the group has them.
+  [[nodiscard]] std::map<int, Descriptor>& joined() { return joined_; }
 
  private:
   Result<Opening> open_new(std::uint32_t variant);
@@ -72,6 +68,17 @@ class LaunchedWorkers : public Workers {
   Outcome admit_one(const std::string& secret);
   Outcome welcome();
   [[nodiscard]] std::string plan_there() const;
+  // What the processes know the variant by: its number in the plan that they receive.
+  [[nodiscard]] std::uint32_t number_there(std::uint32_t variant) const;
+
+  JobServer& server_;
+  const Plan& plan_;
+  const Resolved& resolved_;
+  const std::vector<std::uint32_t> variants_;
+  int job_ = -1;  // number of this job in the run
+  std::map<int, Descriptor> joined_;
+  std::unique_ptr<Group> group_;
+  Placement placement_;
 };
 
 }  // namespace netpipe
