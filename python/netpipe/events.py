@@ -41,11 +41,13 @@ class Ended(Event, kw_only=True, tag="end"):
 
 
 class Launch(Event, kw_only=True, tag="launch"):
-    """The worker wants the processes of a library that has its own launcher. They are to `join` the worker."""
+    """The worker wants processes that a launcher starts: those of a library, or one on each host for netpipe's own
+    layers. They are to `join` the worker.
+    """
 
     job: int
     variant: str
-    module: str  # mpi@NAME
+    module: str  # mpi@NAME; "": netpipe's own layers
     ranks: int
     join: str  # host:port
     secret: str  # for the environment of the ranks, never for a command line

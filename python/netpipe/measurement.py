@@ -90,7 +90,8 @@ class Measurement:
             if worker.exit_code in (DONE, INTERRUPTED):
                 if worker.died:  # it had to be killed: points that it had not written yet are lost
                     tell(None, worker.sentence)
-            elif worker.sentence is not None and not self.run.plans:  # nothing was started, and it said why
+            elif worker.sentence is not None and not self.run.plans and interrupt.count == 0:
+                # Nothing was started, and it said why.
                 raise Failure(worker.exit_code, worker.sentence)
             else:
                 again = self._after_loss(worker, number, variants)

@@ -85,7 +85,7 @@ class Request:
     modules: Sequence[str | os.PathLike[str]] = ()  # files of modules outside the installation
     launches: int = 1
     process_counts: Sequence[int] = ()  # each launch measures with each of these numbers of ranks
-    hosts: str | None = None  # "A,B" or "A:2,B:2", for libraries that start processes there
+    hosts: str | None = None  # "A,B" or "A:2,B:2", where all processes are started
     launcher: str | None = None  # srun or ssh; none: the library's own
     launcher_args: str | None = None
     remote_shell: str | None = None
@@ -131,10 +131,15 @@ class Session:
             settings["ranks"] = str(ranks)
         if "bind" not in settings and (address := own_address(hosts)) is not None:
             settings["bind"] = address
+        if hosts.given and not settings.get(
+            "host"
+        ):  # else netpipe's own layers are measured with the server there
+            settings["hosts"] = ",".join(hosts.names)
         self._job_settings = jobs.settings(
             hosts, request.launcher, request.launcher_args, request.remote_shell
         )
-        variants, settings = self._with_ranks(self._variants(), settings)
+        far = bool(hosts.given or settings.get("host"))
+        variants, settings = self._with_ranks(self._variants(far), settings)
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
         self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
         self.answers = [
@@ -148,6 +153,15 @@ class Session:
     @property
     def variants(self) -> list[str]:
         return [planned.variant for planned in self.plan.variants]
+
+    @property
+    def started(self) -> dict[str, list[str]]:
+        """The hosts of `--hosts`, and what starts processes there; empty: all are forked here, or served."""
+        of = self._job_settings
+        library = "srun" if of.launcher == "srun" else "the library's launcher"
+        own = "netpipe serve" if self.request.settings.get("host") else of.own_by
+        by = dict.fromkeys(library if "@" in one.module else own for one in self.plan.variants)
+        return {"hosts": list(of.hosts.names), "started_by": list(by)} if of.hosts.given else {}
 
     @property
     def longest_s(self) -> float | None:
@@ -210,10 +224,11 @@ class Session:
                 )
         return code
 
-    def _variants(self) -> tuple[str, ...]:
+    def _variants(self, far: bool) -> tuple[str, ...]:
+        """far: of a run between hosts."""
         variants = expand(self.request.variants)
         if not variants:
-            return _available(self.request.defaults)
+            return _available(self.request.defaults, far)
         if wants_expansion(variants):
             variants, self.notes = expand_libraries(variants, native.list_())
         return variants
@@ -282,12 +297,16 @@ def has_results(run: Run) -> bool:
     return bool(run.samples or run.points or (run.launches and run.variants))
 
 
-def _available(variants: Sequence[str]) -> tuple[str, ...]:
-    """The variants whose module can be used here, and the libraries that were added. Variants that the user names are
-    not filtered: they fail with their reason.
+def _available(variants: Sequence[str], far: bool) -> tuple[str, ...]:
+    """The variants whose module can be used here, or between hosts, and the libraries that were added. Variants that
+    the user names are not filtered: they fail with their reason.
     """
     listing = native.list_()
-    here = {module["name"] for module in listing["modules"] if module["available"]}
+    here = {
+        module["name"]
+        for module in listing["modules"]
+        if module["available"] and (module.get("crosses_hosts") or not far)
+    }
     return (*(variant for variant in variants if name_of(variant) in here), *added(listing))
 
 

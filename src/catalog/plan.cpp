@@ -25,6 +25,8 @@ const PlanKey& key_named(std::string_view name) {
 
 }  // namespace
 
+bool starts_on_hosts(const Plan& plan) { return plan.host.empty() && !plan.hosts.empty(); }
+
 std::string pin_text(const Pinning& pin) {
   if (pin.kind == Pinning::Kind::nearness) return nearness_names[static_cast<std::size_t>(pin.nearness)];
   if (pin.kind != Pinning::Kind::list) return pin.kind == Pinning::Kind::automatic ? "auto" : "none";
@@ -80,11 +82,17 @@ std::uint64_t messages_of_round(const ChosenPattern& mode, int nranks, std::uint
   return most;
 }
 
+bool among(const std::vector<std::uint32_t>& only, std::uint32_t variant) {
+  return only.empty() || std::find(only.begin(), only.end(), variant) != only.end();
+}
+
 // What these patterns need of a pool together; of verified messages, what their shortest visit moves.
 PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const ChosenPattern> patterns,
-                 std::uint64_t alignment = line_bytes) {
+                 std::uint64_t alignment = line_bytes, const std::vector<std::uint32_t>& only = {}) {
   int nranks = 1;
-  for (const Variant& variant : resolved.variants) nranks = std::max(nranks, variant.ranks);
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    if (among(only, v)) nranks = std::max(nranks, resolved.variants[v].ranks);
+  }
   PoolNeed need;
   need.alignment = std::max(alignment, line_bytes);
   need.place_bytes = resolved.sizes.back();
@@ -114,8 +122,23 @@ PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const Cho
 
 }  // namespace
 
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment) {
-  return alignment <= line_bytes ? resolved.pool : need_of(plan, resolved, resolved.modes, alignment);
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment,
+                   const std::vector<std::uint32_t>& only) {
+  if (alignment <= line_bytes && only.empty()) return resolved.pool;
+  return need_of(plan, resolved, resolved.modes, alignment, only);
+}
+
+std::vector<std::uint32_t> own_variants(const Resolved& resolved) {
+  std::vector<std::uint32_t> own;
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    if (!launched(*resolved.variants[v].module)) own.push_back(v);
+  }
+  return own;
+}
+
+std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resolved, std::uint32_t variant) {
+  if (launched(*resolved.variants[variant].module)) return {variant};
+  return starts_on_hosts(plan) ? own_variants(resolved) : std::vector<std::uint32_t>{};
 }
 
 std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
@@ -209,7 +232,7 @@ Result<std::vector<ChosenPattern>> resolve_patterns(const Plan& plan) {
 Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
   const std::string pin = "pin " + pin_text(plan.pin);
   if (plan.pin.kind == Pinning::Kind::nearness) {
-    if (!plan.host.empty()) {
+    if (!plan.host.empty() || (starts_on_hosts(plan) && !own_variants(resolved).empty())) {
       return usage(pin + " selects two processors of one host; for two hosts name one on each");
     }
     for (const Variant& variant : resolved.variants) {
@@ -219,7 +242,8 @@ Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
       }
     }
   }
-  const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() &&
+  // Of hosts each rank takes the processor with its number on its own host.
+  const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() && plan.hosts.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (!too_few) return ok();
   const std::size_t named = plan.pin.cpus.size();
@@ -255,7 +279,8 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes) {
   // Two halves for each rank of this host. Ranks that a library's launcher starts may be elsewhere: each checks its
   // own.
-  const auto ranks = static_cast<std::uint64_t>(plan.host.empty() ? resolved.nranks : 1);
+  const bool here = plan.host.empty() && plan.hosts.empty();
+  const auto ranks = static_cast<std::uint64_t>(here ? resolved.nranks : 1);
   const auto per_rank = [](const PoolNeed& need) { return 2 * half_bytes(need); };
   if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
   const auto alone = [&](const ChosenPattern& mode) { return per_rank(need_of(plan, resolved, {&mode, 1})); };
@@ -269,11 +294,11 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
                " available; choose smaller messages, or fewer of them at once");
 }
 
-std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only) {
+std::string canonical_text(const Plan& plan, const Resolved& resolved, const std::vector<std::uint32_t>& only) {
   Plan full = plan;
   full.variants.clear();
-  for (std::size_t v = 0; v < resolved.variants.size(); ++v) {
-    if (!only || v == *only) full.variants.push_back(resolved.variants[v].full_name());
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    if (among(only, v)) full.variants.push_back(resolved.variants[v].full_name());
   }
   full.patterns.clear();
   for (const ChosenPattern& mode : resolved.modes) full.patterns.push_back(mode.full_name());

@@ -43,7 +43,8 @@ struct Plan {
   std::uint64_t seed = 1;
   Pinning pin;
   int ranks = default_ranks;       // of variants that do not choose their own
-  std::string bind = "127.0.0.1";  // the address that processes started by a library's launcher connect to
+  std::string hosts;               // with commas: where all ranks are started; "": netpipe's own layers run here
+  std::string bind = "127.0.0.1";  // the address that the processes of a job connect to
   double joining_s = 60;           // for the launcher of a library to start them
   std::string host, token_file;    // of a run between two hosts
   int port = default_port;
@@ -63,14 +64,18 @@ struct Resolved {
 // what needs how much.
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes);
 
+// Are the ranks of netpipe's own layers processes of a job, which ssh or srun starts on the hosts of the plan? Where it
+// names a host that serves, they are forked here and there.
+bool starts_on_hosts(const Plan& plan);
+
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it
 
 Result<Plan> parse_plan(std::string_view text);
 Result<Resolved> resolve(const Plan& plan, const Registry& registry);
 
 // What both ends of a measurement must agree on, a line for each value with every default written out; its SHA-256 is
-// the plan's hash. only: of this variant alone.
-std::string canonical_text(const Plan& plan, const Resolved& resolved, std::optional<std::size_t> only = std::nullopt);
+// the plan's hash. only: with these variants alone; none: with all.
+std::string canonical_text(const Plan& plan, const Resolved& resolved, const std::vector<std::uint32_t>& only = {});
 std::string plan_hash(const std::string& canonical);
 
 // The `plan` record (docs/reference/record.md). pin: the processor of each rank, -1 for one that is not pinned.
@@ -81,9 +86,16 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = default_ranks);
 std::string skip_reason(const ChosenPattern& pattern, const Variant& variant);
 
-// What the patterns need of a pool whose places begin at multiples of alignment: resolved.pool, unless that is more
-// than a line.
-PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment);
+// The variants of netpipe's own layers.
+std::vector<std::uint32_t> own_variants(const Resolved& resolved);
+
+// The variants that the processes of this one measure, and know of; none: all of the plan.
+std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resolved, std::uint32_t variant);
+
+// What the patterns need of a pool whose places begin at multiples of alignment, in processes that know these variants
+// alone (none: all).
+PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment,
+                   const std::vector<std::uint32_t>& only = {});
 
 // How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
 // own. The same on every host.

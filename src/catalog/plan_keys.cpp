@@ -191,11 +191,15 @@ const std::vector<PlanKey>& table() {
        .unit = "s",
        .help = "How long the launcher of a library may take to start its processes",
        .field = [](Plan& p) -> Field { return &p.joining_s; }},
+      {.name = "hosts",
+       .metavar = "A,B",
+       .help = "The hosts on which all ranks are started, those of netpipe's own layers by ssh or srun",
+       .field = [](Plan& p) -> Field { return &p.hosts; }},
       {.name = "bind",
        .option = "bind",
        .metavar = "ADDRESS",
-       .help = "The address of this host that processes started by a library's launcher connect to; with --hosts it is "
-               "found automatically",
+       .help = "The address of this host that processes started by ssh, srun or a library's launcher connect to; with "
+               "--hosts it is found automatically",
        .field = [](Plan& p) -> Field { return &p.bind; }},
       {.name = "host",
        .option = "host",

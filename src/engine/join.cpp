@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/text.h"
 #include "engine/engine.h"
 #include "engine/pinning.h"
@@ -23,7 +24,7 @@ std::string variable(const char* name) {
 }
 
 // Calls the conductor that requested this process.
-Result<Link> call_conductor(bool last_of_process) {
+Result<Link> call_conductor(bool last_of_process, const std::string& words) {
   const std::string where = variable("NETPIPE_JOIN");
   const std::string secret = variable("NETPIPE_JOIN_SECRET");
   const auto colon = where.rfind(':');
@@ -31,7 +32,7 @@ Result<Link> call_conductor(bool last_of_process) {
   if (!port || *port < 1 || *port > 65535 || secret.empty()) {
     return usage(
         "no run requested this process: NETPIPE_JOIN, NETPIPE_JOB and NETPIPE_JOIN_SECRET are not in its environment; "
-        "only netpipe gives 'netpipe-worker join' to the launcher of an MPI");
+        "only netpipe starts 'netpipe-worker join', through ssh, srun or the launcher of an MPI");
   }
   // The library's own children need not know it; a rank that follows in the same process does.
   if (last_of_process) unsetenv("NETPIPE_JOIN_SECRET");
@@ -40,10 +41,15 @@ Result<Link> call_conductor(bool last_of_process) {
   if (options.host.starts_with('[')) options.host = options.host.substr(1, options.host.size() - 2);
   options.port = static_cast<std::uint16_t>(*port);
   options.token = secret;
-  options.plan_text = "join " + variable("NETPIPE_JOB");
+  options.plan_text = "join " + variable("NETPIPE_JOB") + words;
   options.deadline_ns = now_ns() + joining_ns;
   options.abort = Watchdog::abort_flag();
-  return call(options);
+  options.remedy = "name an address of the host where netpipe was started that this host can reach with --bind";
+  Result<Link> link = call(options);
+  if (!link) {
+    return Failure{link.failure().exit, host_name() + " cannot connect back to the run: " + link.failure().sentence};
+  }
+  return link;
 }
 
 // What the conductor tells a process that has joined.
@@ -73,31 +79,38 @@ Result<Welcome> receive_welcome(int fd) {
 
 }  // namespace
 
-Result<Exit> join(const ModuleLoader& load, LaunchedProcess& process) {
-  if (Outcome watched = Watchdog::install(false); !watched) return watched.failure();
-  const Result<Link> link = call_conductor(process.in_process() == 1);
+Result<Joined> join_job(bool last_of_process, const std::string& words) {
+  const Result<Link> link = call_conductor(last_of_process, words);
   if (!link) return link.failure();
   const Result<Welcome> welcome = receive_welcome(link->fd);
   if (!welcome) return welcome.failure();
-  const Result<Plan> plan = parse_plan(welcome->plan_text);
+  Joined joined{welcome->job, welcome->module, welcome->plan_text, link->local_address, nullptr};
+  joined.group = make_socket_group(welcome->member, welcome->members, {link->fd}, Watchdog::abort_flag());
+  joined.group->rename(0, "the conductor");
+  return joined;
+}
+
+Result<Exit> join(const ModuleLoader& load, LaunchedProcess& process) {
+  if (Outcome watched = Watchdog::install(false); !watched) return watched.failure();
+  const Result<Joined> joined = join_job(process.in_process() == 1);
+  if (!joined) return joined.failure();
+  const Result<Plan> plan = parse_plan(joined->plan_text);
   if (!plan) return plan.failure();
   const Meter meter(process.in_process());
-  const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], welcome->module);
+  const Result<Registry> registry = load(plan->module_files.empty() ? "" : plan->module_files[0], joined->module);
   if (!registry) return registry.failure();
   process.prepare(plan->pin, meter.spent());
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return resolved.failure();
-  const Result<std::vector<int>> cpus = choose_cpus(plan->pin, welcome->members - 1);
+  const Result<std::vector<int>> cpus = choose_cpus(plan->pin, joined->group->size() - 1);
   if (!cpus) return cpus.failure();
-  const auto group = make_socket_group(welcome->member, welcome->members, {link->fd}, Watchdog::abort_flag());
-  group->rename(0, "the conductor");
   RankSetting setting;
-  setting.group = group.get();
+  setting.group = joined->group.get();
   setting.process = &process;
   setting.plan = &*plan;
   setting.resolved = &*resolved;
-  setting.job = welcome->job;
-  setting.local_address = link->local_address;
+  setting.job = joined->job;
+  setting.local_address = joined->local_address;
   setting.oversubscribed = ranks_share_a_cpu(*cpus);
   Engine engine(std::move(setting));
   const Outcome followed = engine.follow_commands();

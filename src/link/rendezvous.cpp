@@ -112,11 +112,10 @@ Result<Addresses> resolve(const CallOptions& options, const Patience& patience) 
   return std::move(lookup->found);
 }
 
-std::string connect_sentence(const std::string& where, int error) {
+std::string connect_sentence(const std::string& where, int error, const std::string& remedy) {
   const std::string end = where + " (" + std::strerror(error) + ")";
   if (error == ECONNREFUSED) {
-    return "no server listens at " + end +
-           "; start netpipe serve there, with --bind an address that this host can reach";
+    return "no server listens at " + end + "; " + remedy;
   }
   if (error == ETIMEDOUT) {
     return "nothing answers at " + end + "; is a firewall in between, or the host down?";
@@ -155,7 +154,7 @@ Result<Descriptor> connect_any(const CallOptions& options, const addrinfo* list,
     if (fd) return fd;
     if (patience.over()) break;
   }
-  return patience.end(connect_sentence(endpoint_text(options.host, options.port), error));
+  return patience.end(connect_sentence(endpoint_text(options.host, options.port), error, options.remedy));
 }
 
 // All of it, or why not.

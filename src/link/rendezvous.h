@@ -22,6 +22,8 @@ struct CallOptions {
   std::string plan_text;
   std::int64_t deadline_ns = 0;         // on the clock of now_ns(): when to give up
   const volatile int* abort = nullptr;  // not 0: give up within 100 ms
+  // What to do where nobody listens.
+  std::string remedy = "start netpipe serve there, with --bind an address that this host can reach";
 };
 
 // An agreed connection: what is written to fd from here on is the measurement's own.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.h"
 #include "engine/pinning.h"
 #include "link/secret.h"
 #include "machine/files.h"
@@ -31,9 +32,10 @@ std::vector<int> usable_cpus() {
   return usable;
 }
 
-// The processes of a library's launcher connect to an address that only this host has: so they run here.
+// Processes that connect to an address that only this host has run here.
 bool starts_here(const Plan& plan, const Variant& variant) {
-  return !launched(*variant.module) || plan.bind.starts_with("127.") || plan.bind == "::1" || plan.bind == "localhost";
+  return (!launched(*variant.module) && !starts_on_hosts(plan)) || plan.bind.starts_with("127.") ||
+         plan.bind == "::1" || plan.bind == "localhost";
 }
 
 Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
@@ -50,6 +52,26 @@ Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
   }
   const Result<std::string> token = read_token(plan.token_file);
   if (!token) return token.failure();
+  return ok();
+}
+
+// netpipe's own layers have one rank on each of two hosts. What a library does on the hosts is its own affair.
+Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
+  if (!starts_on_hosts(plan)) return ok();
+  const std::size_t hosts = split(plan.hosts, ',').size();
+  for (const Variant& variant : resolved.variants) {
+    if (launched(*variant.module)) continue;
+    const std::string name = variant.module->name;
+    if (variant.module->crosses_hosts == 0) {
+      return usage("module " + name + " does not cross hosts; leave it out of a run with --hosts");
+    }
+    if (hosts != 2 || variant.ranks != 2) {
+      return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
+                   (variant.ranks == 1 ? " rank" : " ranks") + " and --hosts names " + std::to_string(hosts) +
+                   (hosts == 1 ? " host" : " hosts") + "; module " + name +
+                   " is measured with one rank on each of two hosts: name two, or leave it out");
+    }
+  }
   return ok();
 }
 
@@ -101,6 +123,7 @@ Outcome processes_fit(const Plan& plan, const Resolved& resolved, std::size_t us
 
 Outcome can_run_here(const Plan& plan, const Resolved& resolved) {
   if (Outcome far = two_hosts(plan, resolved); !far) return far;
+  if (Outcome fit = hosts_fit(plan, resolved); !fit) return fit;
   const std::vector<int> usable = usable_cpus();
   if (Outcome fit = processes_fit(plan, resolved, usable.size()); !fit) return fit;
   for (const Variant& variant : resolved.variants) {

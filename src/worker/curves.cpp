@@ -7,13 +7,13 @@ namespace {
 // One pattern over one variant.
 class OneCurve {
  public:
-  OneCurve(const Plan& plan, const Resolved& resolved, const Opening& opening, const Mode& mode)
+  OneCurve(const Plan& plan, const Resolved& resolved, const Opening& opening, const Mode& mode, std::uint32_t variant)
       : plan_(plan),
         resolved_(resolved),
         limits_(opening.limits),
         nranks_(opening.nranks),
         mode_(mode),
-        pool_(pool_need(plan, resolved, opening.limits.alignment)) {}
+        pool_(pool_need(plan, resolved, opening.limits.alignment, measured_with(plan, resolved, variant))) {}
 
   // Why none of its sizes can be measured, or "".
   [[nodiscard]] std::string obstacle() const {
@@ -87,7 +87,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         skip(0, reason);
         continue;
       }
-      const OneCurve one(plan, resolved, *openings[v], mode);
+      const OneCurve one(plan, resolved, *openings[v], mode, v);
       if (const std::string reason = one.obstacle(); !reason.empty()) {
         skip(0, reason);
         continue;

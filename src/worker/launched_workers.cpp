@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -21,9 +23,6 @@ namespace {
 constexpr std::int64_t handshake_ns = 5'000'000'000;
 constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
 
-// Everybody in a job's group knows the variant by this number: the plan that it receives has no other.
-constexpr std::uint32_t only_variant = 0;
-
 }  // namespace
 
 // What is left of the job ends with its connection. The Python side ends its launcher, and a rank that is stuck in the
@@ -34,68 +33,92 @@ void LaunchedWorkers::abandon() {
   if (job_ >= 0) server_.event(Json().open('{').field("event", "stop").field("job", job_).close('}').take());
 }
 
-// What the processes of this job measure: the plan with this variant alone, and where its module is.
-std::string LaunchedWorkers::plan_of(std::uint32_t variant) const {
-  std::string text = canonical_text(plan_, resolved_, variant);
-  text += "module-file " + server_.registry->find(resolved_.variants[variant].module->name)->path + "\n";
+std::uint32_t LaunchedWorkers::number_there(std::uint32_t variant) const {
+  return static_cast<std::uint32_t>(std::find(variants_.begin(), variants_.end(), variant) - variants_.begin());
+}
+
+// What the processes of this job measure: the plan with their variants alone, and where the modules are.
+std::string LaunchedWorkers::plan_there() const {
+  std::string text = canonical_text(plan_, resolved_, variants_);
+  std::set<std::string> files;
+  for (const std::uint32_t v : variants_) {
+    files.insert(server_.registry->find(resolved_.variants[v].module->name)->path);
+  }
+  for (const std::string& file : files) text += "module-file " + file + "\n";
   text += "pin " + pin_text(plan_.pin) + "\n";
+  if (!plan_.hosts.empty()) text += "hosts " + plan_.hosts + "\n";
   return text;
 }
 
-void LaunchedWorkers::request(std::uint32_t variant, int ranks, const std::string& secret) {
-  const Variant& v = resolved_.variants[variant];
+std::pair<std::string, std::string> LaunchedWorkers::requested() const {
+  const Variant& v = resolved_.variants[variants_[0]];
+  return {v.name, v.module->name};
+}
+
+void LaunchedWorkers::request(int ranks, const std::string& secret) {
+  const auto [variant, module] = requested();
   Json json;
-  json.open('{').field("event", "launch").field("job", job_).field("variant", v.name).field("module", v.module->name);
+  json.open('{').field("event", "launch").field("job", job_).field("variant", variant).field("module", module);
   json.field("ranks", ranks).field("join", endpoint_text(server_.listener.host, server_.listener.port));
   json.field("secret", secret).close('}');
   server_.event(json.take());
 }
 
 // Requests the processes and waits until all have joined and proved that they belong to this job.
-Outcome LaunchedWorkers::gather(std::uint32_t variant, int ranks) {
+Outcome LaunchedWorkers::gather(int ranks) {
   if (Outcome room = room_for_connections(ranks); !room) return room;
   const Result<Nonce> secret_bytes = fresh_nonce();
   if (!secret_bytes) return secret_bytes.failure();
   const std::string secret = hex(*secret_bytes);
-  request(variant, ranks, secret);
+  request(ranks, secret);
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(plan_.joining_s * 1e9);
   while (static_cast<int>(joined_.size()) < ranks) {
-    if (const std::optional<std::string> why = server_.input->failed(job_, 0)) return failed(*why);
+    if (const std::optional<std::string> why = server_.input->failed(job_, 0)) return Failure{lack(), *why};
     if (Watchdog::interrupted()) return Failure{Exit::interrupted, "interrupted while its processes were started"};
     if (now_ns() > deadline) {
-      return failed(std::to_string(joined_.size()) + " of " + std::to_string(ranks) + " processes joined within " +
-                    std::to_string(static_cast<int>(plan_.joining_s)) +
-                    " s; try the launcher by hand: netpipe modules shows its command");
+      return Failure{lack(), std::to_string(joined_.size()) + " of " + std::to_string(ranks) +
+                                 " processes joined within " + std::to_string(static_cast<int>(plan_.joining_s)) +
+                                 " s; " + remedy()};
     }
     // The end of standard input is ready for ever, and would make this a loop without a pause.
     const int input = server_.input->closed() ? -1 : STDIN_FILENO;
     std::array<pollfd, 2> waits{{{server_.listener.socket.get(), POLLIN, 0}, {input, POLLIN, 0}}};
-    if (poll(waits.data(), waits.size(), 100) > 0 && waits[0].revents != 0) admit_one(secret);
+    if (poll(waits.data(), waits.size(), 100) <= 0 || waits[0].revents == 0) continue;
+    if (Outcome admitted = admit_one(secret); !admitted) return admitted;
   }
   return ok();
 }
 
-void LaunchedWorkers::admit_one(const std::string& secret) {
+Outcome LaunchedWorkers::admit_one(const std::string& secret) {
   Descriptor fd(accept4(server_.listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!fd) return;
+  if (!fd) return ok();
   tune_stream(fd.get());
   const std::optional<std::string> said =
       receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
   // Anything else is a stranger, or a process of a job that was given up: the next one may be ours.
-  if (said && *said == "join " + std::to_string(job_)) joined_.push_back(std::move(fd));
+  const std::string ours = "join " + std::to_string(job_);
+  if (!said || !said->starts_with(ours)) return ok();
+  const std::string words = said->substr(ours.size());
+  return words.empty() || words[0] == ' ' ? admit(words, std::move(fd)) : ok();
 }
 
-Outcome LaunchedWorkers::welcome(std::uint32_t variant) {
+Outcome LaunchedWorkers::admit(const std::string& words, Descriptor fd) {
+  if (words.empty()) joined_.emplace(static_cast<int>(joined_.size()), std::move(fd));
+  return ok();
+}
+
+Outcome LaunchedWorkers::welcome() {
   std::vector<int> fds = {-1};
-  for (Descriptor& fd : joined_) fds.push_back(fd.release());
+  for (auto& [order, fd] : joined_) fds.push_back(fd.release());
   joined_.clear();
   const auto members = static_cast<int>(fds.size());
   group_ = make_socket_group(0, members, std::move(fds), Watchdog::abort_flag());
-  const std::string plan = plan_of(variant);
+  const std::string plan = plan_there();
+  const std::string module = requested().second;
   for (int member = 1; member < members; ++member) {
     group_->rename(member, "process " + std::to_string(member) + " of the job");
     const std::string words = std::to_string(member) + " " + std::to_string(members) + " " + server_.job + "-" +
-                              std::to_string(job_) + " " + resolved_.variants[variant].module->name;
+                              std::to_string(job_) + " " + (module.empty() ? "-" : module);
     if (Outcome sent = group_->send_text(member, words); !sent) return sent;
     if (Outcome sent = group_->send_text(member, plan); !sent) return sent;
   }
@@ -115,15 +138,23 @@ Result<Opening> LaunchedWorkers::open(std::uint32_t variant) {
   return opening;
 }
 
-Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
+Outcome LaunchedWorkers::start(int ranks) {
   job_ = server_.jobs++;
+  if (Outcome here = gather(ranks); !here) return here;
+  if (Outcome told = welcome(); !told) return with_last_words(told.failure());
+  return ok();
+}
+
+Result<Opening> LaunchedWorkers::conduct(std::uint32_t variant) {
+  tell(*group_, {.verb = Verb::open, .variant = number_there(variant)});
+  return conduct_opening(*group_, plan_, resolved_, *resolved_.variants[variant].module, placement_);
+}
+
+Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
   const std::int64_t requested_ns = now_ns();
-  const Layer& module = *resolved_.variants[variant].module;
-  if (Outcome here = gather(variant, resolved_.variants[variant].ranks); !here) return here.failure();
+  if (Outcome started = start(resolved_.variants[variant].ranks); !started) return started.failure();
   const double launch_s = static_cast<double>(now_ns() - requested_ns) * 1e-9;
-  if (Outcome told = welcome(variant); !told) return with_last_words(told.failure());
-  tell(*group_, {.verb = Verb::open, .variant = only_variant});
-  Result<Opening> opening = conduct_opening(*group_, plan_, resolved_, module, placement_);
+  Result<Opening> opening = conduct(variant);
   if (!opening) return with_last_words(opening.failure());
   for (int rank = 0; rank < placement_.nranks(); ++rank) {
     group_->rename(placement_.member_of_rank[static_cast<std::size_t>(rank)], "rank " + std::to_string(rank));
@@ -134,7 +165,7 @@ Result<Opening> LaunchedWorkers::open_new(std::uint32_t variant) {
 
 Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered) {
   Command there = command;
-  there.variant = only_variant;
+  there.variant = number_there(command.variant);
   tell(*group_, there);
   // The members of a group begin a visit together, this one included.
   Watchdog::arm_talk(command.deadline_ns + 2 * Watchdog::grace_ns);
@@ -150,8 +181,8 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
   return report;
 }
 
-Result<std::vector<std::string>> LaunchedWorkers::close(std::uint32_t) {
-  tell(*group_, {.verb = Verb::close, .variant = only_variant});
+Result<std::vector<std::string>> LaunchedWorkers::close(std::uint32_t variant) {
+  tell(*group_, {.verb = Verb::close, .variant = number_there(variant)});
   Watchdog::arm_talk(static_cast<std::int64_t>(plan_.timeout_s * 1e9));
   const Result<std::vector<std::string>> texts = group_->gather_text({});
   Watchdog::disarm();

@@ -56,7 +56,8 @@ void LauncherInput::note(const std::string& line) {
   const std::vector<std::string> words = split(line, ' ');
   const Result<std::int64_t> job = parse_integer(words.size() > 2 ? words[1] : "");
   if (words[0] != "failed" || !job) return;
-  failures_[static_cast<int>(*job)] = line.substr(words[0].size() + words[1].size() + 2);
+  // The first is the cause: of a job with several launchers the others end because of it.
+  failures_.emplace(static_cast<int>(*job), line.substr(words[0].size() + words[1].size() + 2));
 }
 
 std::optional<std::string> LauncherInput::failed(int job, int wait_ms) {

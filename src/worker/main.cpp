@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // netpipe-worker: see docs/reference/worker.md.
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "machine/environment.h"
 #include "worker/checks.h"
 #include "worker/complain.h"
+#include "worker/hosted_rank.h"
 #include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
@@ -28,7 +30,7 @@ constexpr const char* help =
     "  keys          show what list knows without loading a module: the keys of a plan, exit codes\n"
     "  describe FILE [--as NAME]\n"
     "                show the table of one module as text\n"
-    "  join          join a job as one of its processes; a library's launcher starts it\n"
+    "  join          join a job as one of its processes; ssh, srun or a library's launcher starts it\n"
     "  environment   show the facts of this host, and what disturbs measurements on it\n"
     "  serve         wait for another host to measure with (serve --help)\n"
     "  version       show the version\n"
@@ -95,6 +97,7 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "run") return with_plan(true);
   if (command == "plan") return with_plan(false);
   if (command == "join") {
+    if (const char* rank = std::getenv(rank_variable); rank != nullptr) return hosted_rank(rank);
     LaunchedProcess process;
     const Result<Exit> joined = join(Registry::load_as, process);
     return joined ? static_cast<int>(*joined) : complain(joined.failure());

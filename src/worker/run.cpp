@@ -51,7 +51,7 @@ Result<JobServer> make_job_server(const Leader& leader, const std::string& job) 
   server.input = &leader.input;
   server.event = say;
   server.registry = &leader.registry;
-  if (!has_jobs(leader.resolved)) return server;
+  if (!has_jobs(leader.resolved) && !starts_on_hosts(leader.plan)) return server;
   Result<Listener> listener = listen_at(leader.plan.bind, 0);
   if (!listener) return listener.failure();
   server.listener = std::move(*listener);
@@ -68,6 +68,13 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   if (!file) return complain(file.failure());
   const Result<std::vector<std::string>> environments = group.gather_text(environment);
   if (!environments) return complain(environments.failure());
+  HostedWorkers hosted(*job_server, plan, resolved);
+  std::vector<HostedWorkers::Host> hosts;
+  if (starts_on_hosts(plan) && !own_variants(resolved).empty()) {
+    Result<std::vector<HostedWorkers::Host>> begun = hosted.begin();
+    if (!begun) return complain(begun.failure());
+    hosts = std::move(*begun);
+  }
   process.record_fd = file->descriptor();
   ForkedProcess own(process);
   setting.process = &own;
@@ -79,13 +86,22 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   session.plan = &plan;
   session.resolved = &resolved;
   session.forked = &forked;
+  if (!hosts.empty()) session.hosted = &hosted;
   session.job_server = &*job_server;
   session.file = &*file;
   session.hash = plan_hash(canonical_text(plan, resolved));
   session.pin = cpus;
   // The ranks of one host have one environment.
-  const auto hosts = process.one_host ? environments->begin() + 1 : environments->end();
-  session.environments.assign(environments->begin(), hosts);
+  const auto others = process.one_host ? environments->begin() + 1 : environments->end();
+  session.environments.assign(environments->begin(), others);
+  if (!hosts.empty()) {
+    session.pin.clear();
+    session.environments.clear();
+  }
+  for (const HostedWorkers::Host& host : hosts) {
+    session.pin.push_back(host.cpu);
+    session.environments.push_back(host.environment);
+  }
   session.event = say;
   session.wait_for_go = [this](const std::function<void()>& alive) { return input.wait_for_go(alive); };
   return static_cast<int>(Session(std::move(session)).run());

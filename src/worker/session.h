@@ -13,6 +13,7 @@
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"
 #include "worker/forked_workers.h"
+#include "worker/hosted_workers.h"
 #include "worker/launched_workers.h"
 #include "worker/records.h"
 
@@ -22,6 +23,7 @@ struct SessionSetting {
   const Plan* plan = nullptr;
   const Resolved* resolved = nullptr;
   ForkedWorkers* forked = nullptr;
+  HostedWorkers* hosted = nullptr;  // measure netpipe's own layers; nullptr: forked does, else only the yardsticks
   JobServer* job_server = nullptr;  // for the variants that are launched
   RunFile* file = nullptr;
   std::string hash;                               // of the plan

@@ -124,7 +124,7 @@ TEST(PlanKeys, AreAgreedOnByBothEndsUnlessOneSideAloneNeedsThem) {
     if (!one.agreed) own.insert(one.name);
   }
   EXPECT_EQ(own, (std::set<std::string>{"record", "module-file", "start", "end-size", "perturbation", "pin", "paced",
-                                        "joining", "bind", "host", "port", "token-file"}))
+                                        "joining", "hosts", "bind", "host", "port", "token-file"}))
       << "start, end-size and perturbation are in the sizes";
 }
 

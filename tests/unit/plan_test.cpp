@@ -247,6 +247,32 @@ TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
   EXPECT_EQ(verified_rounds(resolved->pool, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
 }
 
+TEST(PoolNeed, OfAJobIsWhatItsOwnVariantsNeed) {
+  // The processes of a job know no others: what they have room for does not grow with the ranks of another variant.
+  const Plan plan = parsed(head +
+                           "variant crowd:ranks=2\nvariant crowd:ranks=8\npattern incast\nverify yes\n"
+                           "schedule list\nsizes 8M\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved) << resolved.failure().sentence;
+  const std::string text = canonical_text(plan, *resolved, {0});
+  const Plan there = parsed(text);
+  const Result<Resolved> alone = resolve(there, registry());
+  ASSERT_TRUE(alone) << alone.failure().sentence;
+  EXPECT_LT(half_bytes(pool_need(plan, *resolved, line_bytes, {0})),
+            half_bytes(pool_need(plan, *resolved, line_bytes)));
+  EXPECT_EQ(half_bytes(pool_need(plan, *resolved, line_bytes, {0})), half_bytes(alone->pool));
+}
+
+TEST(Plan, MeasuresItsOwnLayersTogetherOnHosts) {
+  const auto together = [](const std::string& lines) {
+    const Plan plan = parsed(head + "variant crowd\nvariant silent\n" + lines);
+    return measured_with(plan, *resolve(plan, registry()), 1);
+  };
+  EXPECT_EQ(together(""), (std::vector<std::uint32_t>{}));
+  EXPECT_EQ(together("hosts a,b\n"), (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(together("hosts a,b\nhost far.example\n"), (std::vector<std::uint32_t>{})) << "a server is rank 1";
+}
+
 TEST(Plan, NeedsAProcessorPerRankOfThisHostOnly) {
   EXPECT_EQ(refusal(minimal + "pin 0,1\n"), "");
   EXPECT_EQ(refusal(minimal + "pin 0\nhost far.example\n"), "") << "the other rank is on the other host";
@@ -407,7 +433,7 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
                       R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"}})",
                       plan_record(plan, *resolved, "", {}));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4\n", canonical_text(plan, *resolved));
-  const std::string only = canonical_text(plan, *resolved, 0);
+  const std::string only = canonical_text(plan, *resolved, {0});
   EXPECT_EQ(only.find("silent"), std::string::npos);
   EXPECT_EQ(resolve(parsed(only), registry())->variants[0].ranks, 4);
 }

@@ -119,7 +119,7 @@ def dry_run(session: Session, as_json: bool) -> int:
     if as_json:
         import json
 
-        click.echo(json.dumps({**session.answer, "launches": launches}))
+        click.echo(json.dumps({**session.answer, **session.started, "launches": launches}))
         return DONE
     from netpipe.render.terminal.plan import print_plan
     from netpipe.render.terminal.summary import console
@@ -127,7 +127,7 @@ def dry_run(session: Session, as_json: bool) -> int:
 
     for note in session.notes:
         say(note)
-    print_plan(console(), session.plan, session.answer, launches)
+    print_plan(console(), session.plan, {**session.answer, **session.started}, launches)
     return DONE
 
 

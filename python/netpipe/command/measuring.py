@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two of a library on each  [this host]"),
     (
         "launcher",
         "NAME",
-        "Start processes with srun, or with ssh to the hosts, instead of the library's launcher.",
+        "Start processes with srun or ssh, not with the library's launcher  [our layers: ssh, in Slurm srun]",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),

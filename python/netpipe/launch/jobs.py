@@ -25,9 +25,11 @@ from netpipe import native
 from netpipe.events import Launch
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
+from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
-from netpipe.libraries.starting.hosts import Hosts, parse
+from netpipe.libraries.starting.hosts import Host, Hosts, parse
+from netpipe.libraries.starting.own import SSH, Ssh, own, wants_srun
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 
 LEAVE_S = 2.0  # launchers may take to end by themselves
@@ -45,15 +47,17 @@ class Settings:
     launcher: str | None = None  # instead of the library's own
     arguments: tuple[str, ...] = ()  # more of its arguments
     remote_shell: tuple[str, ...] = ()  # reaches other hosts; empty: the launcher's default
+    own_by: str = "ssh"  # or srun: what starts netpipe's own layers on the hosts
 
 
 def settings(hosts: Hosts, launcher: str | None, arguments: str | None, remote_shell: str | None) -> Settings:
     """From the texts of the command line. Raises Failure (2)."""
     check_choice(launcher)
     shell = _words("--remote-shell", remote_shell)
+    own_by = "srun" if wants_srun(launcher, shell) else "ssh"
     if launcher == "ssh" and not shell:
-        shell = ("ssh", "-o", "BatchMode=yes")  # nobody can type a password
-    return Settings(hosts, launcher, _words("--launcher-args", arguments), shell)
+        shell = SSH
+    return Settings(hosts, launcher, _words("--launcher-args", arguments), shell, own_by)
 
 
 def parse_hosts(text: str | None, ranks: str | None) -> Hosts:
@@ -113,8 +117,8 @@ class Launchers:
         description, launcher = self._of(module)
         launcher.check(description, self.program())
 
-    def command(self, event: Launch, given_up: Callable[[], bool]) -> Command:
-        """The command that starts this job; boots the daemons that it needs. Raises Failure."""
+    def commands(self, event: Launch, given_up: Callable[[], bool]) -> tuple[Command, ...]:
+        """The commands that start this job; boots the daemons that it needs. Raises Failure."""
         self.check(event.module)
         description, launcher = self._of(event.module)
         self._jobs += 1
@@ -131,21 +135,31 @@ class Launchers:
             description=description,
             program=self.program(),
             ranks=event.ranks,
-            hosts=self.settings.hosts.spread(event.ranks),
+            hosts=self._hosts(event),
             variables=variables,
-            extra=self.settings.arguments,
+            # For mpirun they mean nothing to the srun that starts our own layers.
+            extra=self.settings.arguments if event.module or self.settings.launcher == "srun" else (),
             remote_shell=self._remote_shell(),
             scratch=scratch,
         )
         if event.module not in self._booted:
             launcher.boot(job, given_up)
             self._booted.add(event.module)
-        return launcher.command(job)
+        return launcher.commands(job)
+
+    def _hosts(self, event: Launch) -> tuple[Host, ...]:
+        """netpipe's own layers have one rank on each, however many a library has there."""
+        hosts = self.settings.hosts
+        return hosts.spread(event.ranks) if event.module else tuple(Host(name, 1) for name in hosts.names)
 
     def _of(self, module: str) -> tuple[Description, Launcher]:
         if module not in self._launchers:
-            description = self._describe(module)
-            kind = find_launcher(description, self.settings.launcher)
+            description = self._describe(module) if module else own(Path(self.program()[0]))
+            kind: type[Launcher]
+            if module:
+                kind = find_launcher(description, self.settings.launcher)
+            else:
+                kind = Srun if self.settings.own_by == "srun" else Ssh
             same = next((one for _, one in self._launchers.values() if type(one) is kind), None)
             self._launchers[module] = (description, same if same and kind.shared else kind())
         return self._launchers[module]
@@ -170,12 +184,12 @@ class Launchers:
         return path
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Running:
-    """A launcher that runs."""
+    """A launcher that runs; of one job there may be one for each host."""
 
     job: int
-    module: str
+    name: str  # in sentences
     secret: str
     program: str  # that it starts
     process: subprocess.Popen[bytes]
@@ -201,7 +215,7 @@ class Jobs:
         self._launchers = launchers
         self._interrupts = interrupts
         self._selector = selectors.EpollSelector()
-        self._running: dict[int, _Running] = {}
+        self._running: list[_Running] = []
         self._closed = False
 
     def fileno(self) -> int:
@@ -209,26 +223,27 @@ class Jobs:
 
     def wait_s(self) -> float:
         """Seconds until `attend` must be called even if nothing becomes readable."""
-        ends = [one.kill_at for one in self._running.values() if one.kill_at is not None]
+        ends = [one.kill_at for one in self._running if one.kill_at is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else float("inf")
 
     def launch(self, event: Launch, report: Report) -> None:
         """Starts a job, or reports why it cannot."""
         try:
-            if event.job in self._running:
+            if any(one.job == event.job for one in self._running):
                 raise Failure(FAILED, f"job {event.job} is running already")
             if self._interrupts():
                 raise Failure(INTERRUPTED, "interrupted before it was launched")
-            command = self._launchers.command(event, lambda: self._interrupts() > 0)
-            process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
+            for command in self._launchers.commands(event, lambda: self._interrupts() > 0):
+                self._start(event, command)
         except Failure as failure:
             report(event.job, one_line(failure.sentence))
-            return
+
+    def _start(self, event: Launch, command: Command) -> None:
+        process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
         pidfd = os.pidfd_open(process.pid)
-        running = _Running(
-            event.job, event.module, event.secret, self._launchers.program()[0], process, pidfd
-        )
-        self._running[event.job] = running
+        name = command.name or f"{Path(command.argv[0]).name} of {event.module or 'netpipe'}"
+        running = _Running(event.job, name, event.secret, self._launchers.program()[0], process, pidfd)
+        self._running.append(running)
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._selector.register(process.stdout.fileno(), selectors.EVENT_READ, running)
@@ -240,24 +255,24 @@ class Jobs:
             running: _Running = key.data
             if key.fd != running.pidfd:
                 self._read(running)
-        for running in list(self._running.values()):
+        for running in list(self._running):
             if running.process.poll() is not None:
                 asked = running.kill_at is not None
                 self._forget(running)
                 if not asked:
                     report(running.job, ended(running))
             elif running.kill_at is None and (why := hopeless(running.output())):
-                report(running.job, one_line(f"{launcher_of(running)}: {why}"))
+                report(running.job, one_line(f"{running.name}: {why}"))
                 self._end(running)
             elif running.kill_at is not None and time.monotonic() >= running.kill_at:
                 self._kill(running)
                 self._forget(running)
 
     def stop(self, job: int) -> None:
-        """Tells the launcher of a job to end, without waiting for it."""
-        running = self._running.get(job)
-        if running is not None and running.kill_at is None:
-            self._end(running)
+        """Tells the launchers of a job to end, without waiting for them."""
+        for running in self._running:
+            if running.job == job and running.kill_at is None:
+                self._end(running)
 
     def close(self, leave_s: float = LEAVE_S) -> None:
         """Ends all that are left, after `leave_s` in which they may end by themselves. After one interrupt it waits
@@ -266,16 +281,16 @@ class Jobs:
         if self._closed:
             return
         self._closed = True
-        for running in self._running.values():
+        for running in self._running:
             running.memory |= shared_memory(running.secret)
         try:
             self._wait(min(leave_s, 0.2) if self._interrupts() else leave_s)
-            for running in self._running.values():
+            for running in self._running:
                 if running.kill_at is None:
                     self._end(running)
             self._wait(END_S)
         finally:
-            for running in list(self._running.values()):
+            for running in list(self._running):
                 self._kill(running)
                 self._forget(running)
             self._selector.close()
@@ -317,10 +332,12 @@ class Jobs:
             os.killpg(running.process.pid, signal.SIGKILL)
 
     def _forget(self, running: _Running) -> None:
-        """It has ended or was just killed: ends what is left of its job."""
+        """It has ended or was just killed: ends what is left of its job, once the last of its launchers has."""
         running.process.wait()
+        self._running.remove(running)
         running.memory |= shared_memory(running.secret)
-        end_all_with(running.secret)
+        if not any(other.job == running.job for other in self._running):
+            end_all_with(running.secret)
         remove_unused(running.memory)
         self._read(running)
         assert running.process.stdout is not None
@@ -329,7 +346,6 @@ class Jobs:
         self._selector.unregister(running.pidfd)
         os.close(running.pidfd)
         running.process.stdout.close()
-        del self._running[running.job]
 
 
 def ended(running: _Running) -> str:
@@ -343,15 +359,11 @@ def ended(running: _Running) -> str:
     else:
         how = f"ended with exit code {code}"
     words = condense(running.output())
-    sentence = f"{launcher_of(running)} {how}" + (f": {words}" if words else " and said nothing")
+    sentence = f"{running.name} {how}" + (f": {words}" if words else " and said nothing")
     # A launcher may end before it says so itself.
     if not Path(running.program).exists() and running.program not in words:
         sentence += f"; {running.program}, which it was to start, does not exist on this host"
     return one_line(sentence)
-
-
-def launcher_of(running: _Running) -> str:
-    return f"{Path(str(running.process.args[0])).name} of {running.module}"  # type: ignore[index]
 
 
 def one_line(sentence: str) -> str:

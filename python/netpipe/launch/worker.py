@@ -27,6 +27,7 @@ from netpipe.native import how_it_ended, said
 
 STOP_S = 5.0  # for an interrupted worker to write what it has, and for one that has announced its end to exit
 DRAIN_S = 0.5  # for the pipes to run empty after the worker has ended; a child of it may hold them open
+JOIN_S = 60.0  # that the worker waits for the processes of a job: `joining` of a plan
 LONGEST_LINE = 1 << 20
 KEPT_STDERR = 1 << 16
 
@@ -99,6 +100,8 @@ class Worker:
                     self._announced_exit = event.exit
                 if not self._interrupted:
                     wait_s = STOP_S if isinstance(event, Ended) else self._allowed_s
+                    if isinstance(event, Launch):  # it gives up by itself
+                        wait_s += JOIN_S
                     deadline = time.monotonic() + wait_s
                 if isinstance(event, Pass):
                     if not self._interrupted:

@@ -11,6 +11,7 @@ by name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pkgutil
@@ -58,6 +59,10 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     user: struct_passwd | None = None
     folder: Path | None = None  # to start in
+    name: str = ""  # in sentences; "": the program and the module
+    said: bytes = (
+        b""  # to its standard input, at most what a pipe holds; nothing: the input is as given to popen
+    )
 
     def whole_environment(self) -> dict[str, str]:
         """Our environment without what another launcher set for its ranks. netpipe itself may be such a rank in a batch
@@ -75,9 +80,9 @@ class Command:
             groups = os.getgrouplist(self.user.pw_name, self.user.pw_gid)
             identity = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": groups}
         try:
-            return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
                 self.argv,
-                stdin=stdin,
+                stdin=subprocess.PIPE if self.said else stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self.whole_environment(),
@@ -87,6 +92,11 @@ class Command:
             )
         except OSError as error:
             raise Failure(UNAVAILABLE, f"cannot start {self.argv[0]}: {error.strerror}") from None
+        if self.said and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is noticed elsewhere
+                process.stdin.write(self.said)
+                process.stdin.close()
+        return process
 
 
 # What launchers set for their ranks. Other OMPI_MCA_ variables are the user's settings and stay.
@@ -122,6 +132,10 @@ class Launcher:
     def command(self, job: Job) -> Command:
         """What starts the job. Raises Failure if it cannot."""
         raise NotImplementedError
+
+    def commands(self, job: Job) -> tuple[Command, ...]:
+        """The same, where that takes one for each host."""
+        return (self.command(job),)
 
     def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
         """Called before the first job of each module. Stops waiting when given_up() is true. Raises Failure."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.libraries import ANY_INTERFACE, Command, Job, Launcher, family_of, launcher
 from netpipe.libraries.starting.condense import condense
-from netpipe.libraries.starting.description import Description
+from netpipe.libraries.starting.description import OWN, Description
+from netpipe.libraries.starting.own import under_srun
 
 DEFAULT_INTERFACE = "pmi2"  # of a library of no known family
 ALLOCATE_S = 45  # to wait for nodes: the worker waits a minute for the processes
@@ -31,7 +32,7 @@ class Srun(Launcher):
     title = "Slurm"
     says = r"(?i)\bslurm"
     precedence = -1  # Hydra lists it among those that it can use
-    starts = ("pmi2", "pmix")
+    starts = ("pmi2", "pmix", "none")
     replaces_others = True
     shared = True
 
@@ -97,7 +98,8 @@ class Srun(Launcher):
         family = family_of(description)
         if family is not None:
             environment |= family.slurm()
-        return Command((*argv, *job.extra, *job.program), environment)
+        program = under_srun(job.program) if description.family == OWN else job.program
+        return Command((*argv, *job.extra, *program), environment)
 
 
 def waited_for(command: Command, log: Path, given_up: Callable[[], bool]) -> str:
@@ -120,7 +122,9 @@ def waited_for(command: Command, log: Path, given_up: Callable[[], bool]) -> str
 
 
 def interface(description: Description) -> str:
-    """The process management interface that the library uses; "" where it knows none."""
+    """The process management interface that the library uses; "" where it knows none. Our own layers use none."""
+    if description.family == OWN:
+        return "none"
     family = family_of(description)
     return DEFAULT_INTERFACE if family is None or family.interface == ANY_INTERFACE else family.interface
 

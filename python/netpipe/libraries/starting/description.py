@@ -17,6 +17,7 @@ from netpipe import native
 from netpipe.failure import UNAVAILABLE, Failure
 
 FORMAT = "1"
+OWN = "netpipe"  # the family of netpipe's own layers, which are no library
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def print_plan(out: Console, plan: Plan, answer: Mapping[str, Any], launches: int) -> None:
-    """`answer` is what `netpipe-worker plan` returned, and `plan` the part of it that a run file has too."""
+    """`answer` is what `netpipe-worker plan` returned, and what starts the processes where; `plan` is the part of it
+    that a run file has too.
+    """
     from rich.text import Text
 
     curves = {(curve["variant"], curve["pattern"]): curve for curve in answer.get("curves", [])}
@@ -71,6 +73,8 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     lines.append(("verify", "every byte" if plan.verify else "no"))
     pinned = " ".join("-" if cpu is None else str(cpu) for cpu in plan.pin or [])
     lines.append(("pin", pinned or "chosen automatically"))
+    if hosts := answer.get("hosts"):
+        lines.append(("hosts", f"{', '.join(hosts)}; started by {' and '.join(answer['started_by'])}"))
     seconds = answer.get("expected_s")
     if seconds is not None:
         several = f" in {launches} launches" if launches > 1 else ""
