@@ -79,18 +79,21 @@ void LaunchedWorkers::admit_one(const std::string& secret) {
   Descriptor fd(accept4(server_.listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd) return;
   tune_stream(fd.get());
-  const std::optional<std::string> said =
-      receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
+  const std::optional<Caller> caller = receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
   // Anything else is a stranger, or a process of a job that was given up: the next one may be ours.
-  if (said && *said == "join " + std::to_string(job_)) joined_.push_back(std::move(fd));
+  if (caller && caller->plan_text == "join " + std::to_string(job_)) joined_.push_back({std::move(fd), caller->keys});
 }
 
 Outcome LaunchedWorkers::welcome(std::uint32_t variant) {
   std::vector<int> fds = {-1};
-  for (Descriptor& fd : joined_) fds.push_back(fd.release());
+  std::vector<FrameKeys> keys = {{}};
+  for (Joined& one : joined_) {
+    fds.push_back(one.fd.release());
+    keys.push_back(one.keys);
+  }
   joined_.clear();
   const auto members = static_cast<int>(fds.size());
-  group_ = make_socket_group(0, members, std::move(fds), Watchdog::abort_flag());
+  group_ = make_socket_group(0, members, std::move(fds), Watchdog::abort_flag(), keys);
   const std::string plan = plan_of(variant);
   for (int member = 1; member < members; ++member) {
     group_->rename(member, "process " + std::to_string(member) + " of the job");
@@ -145,7 +148,8 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
   for (int rank = 0; rank < placement_.nranks(); ++rank) {
     rank_of[static_cast<std::size_t>(placement_.member_of_rank[static_cast<std::size_t>(rank)])] = rank;
   }
-  Result<Report> report = collect(*group_, there, resolved_.modes[command.pattern], rank_of, nullptr, gathered);
+  const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
+  Result<Report> report = collect(*group_, there, visited, rank_of, nullptr, gathered);
   if (!report) return with_last_words(report.failure());
   return report;
 }

@@ -48,8 +48,12 @@ class LaunchedWorkers final : public Workers {
   JobServer& server_;
   const Plan& plan_;
   const Resolved& resolved_;
-  int job_ = -1;                    // number of this job in the run
-  std::vector<Descriptor> joined_;  // connections, until the group has them
+  int job_ = -1;  // number of this job in the run
+  struct Joined {
+    Descriptor fd;
+    FrameKeys keys;
+  };
+  std::vector<Joined> joined_;  // connections, until the group has them
   std::unique_ptr<Group> group_;
   Placement placement_;
 };
