@@ -58,6 +58,7 @@ struct Sealed {
   std::vector<std::byte> frame;       // that is sent now
   std::vector<std::byte> arrived;     // payload and tag of the frame that came last
   std::span<const std::byte> unread;  // of its payload
+  bool forged = false;                // something that is not the peer's has arrived
 };
 
 class SocketGroup final : public Group {
@@ -185,12 +186,16 @@ class SocketGroup final : public Group {
 
   // Nothing that comes after it can be right either, so the conversation is over for both.
   Failure forged(int peer) {
+    sealed_[at(peer)].forged = true;
     ::shutdown(fd(peer), SHUT_RDWR);
-    return failed("what arrived from " + name(peer) +
-                  " does not carry the tag of this conversation: something between the hosts changed, repeated or "
-                  "left out what was sent");
+    return lost(peer);
   }
   [[nodiscard]] Failure lost(int peer) const {
+    if (!sealed_.empty() && sealed_[at(peer)].forged) {
+      return failed("what arrived from " + name(peer) +
+                    " does not carry the tag of this conversation: something between the hosts changed, repeated or "
+                    "left out what was sent");
+    }
     return failed(name(peer) + " has gone: its process ended or the connection to its host broke");
   }
   [[nodiscard]] Failure gave_up(int peer) const {

@@ -22,7 +22,7 @@ class Rank {
  public:
   explicit Rank(const std::string& more = "") : registry_(*Registry::load({NETPIPE_TEST_MODULES}, {})) {
     Result<Plan> plan = parse_plan(
-        "netpipe-plan 1\nvariant closed\nvariant short_put\nvariant troupe\npattern pingpong\npattern burst\npattern "
+        "netpipe-plan 1\nvariant crowd\nvariant short_put\nvariant troupe\npattern pingpong\npattern burst\npattern "
         "put\n"
         "schedule list\nsizes 8,1k\ntimeout 2\nbudget 1\n" +
         more);
@@ -101,10 +101,10 @@ TEST(CommandCheck, RefusesVariantsThatThePlanDoesNotHave) {
 
 TEST(CommandCheck, RefusesWhatIsNotOpenAndOpensNothingTwice) {
   Rank rank;
-  rank.expect_refused({.verb = Verb::open}, "variant closed is open already");
+  rank.expect_refused({.verb = Verb::open}, "variant crowd is open already");
   rank.is_open = false;
-  rank.expect_refused(visit(), "variant closed is not open");
-  rank.expect_refused({.verb = Verb::close}, "variant closed is not open");
+  rank.expect_refused(visit(), "variant crowd is not open");
+  rank.expect_refused({.verb = Verb::close}, "variant crowd is not open");
 }
 
 TEST(CommandCheck, RefusesVariantsInWhichThisRankTakesNoPart) {
@@ -154,7 +154,7 @@ TEST(CommandCheck, RefusesMoreSamplesAndRoundsThanTheSamplerAsksFor) {
   command.rounds = most_rounds_per_sample;
   EXPECT_EQ(rank.refusal(command), "");
   command.pattern = 1;  // a burst has a place and a request for each round
-  EXPECT_NE(rank.refusal(command).find("rounds in a sample of pattern burst"), std::string::npos);
+  EXPECT_NE(rank.refusal(command).find("rounds in a sample of pattern burst"), std::string::npos) << rank.refusal(command);
 }
 
 TEST(CommandCheck, RefusesMoreMessagesToVerifyThanThereIsRoomFor) {

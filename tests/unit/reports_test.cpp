@@ -118,7 +118,7 @@ TEST(Reports, OfAnotherProcessAreRefusedWhereTheyCannotBe) {
 TEST(Reports, OfAnotherProcessHaveASentenceWithAnEndAndWithoutControls) {
   Report report = bad(NP_FAILED, Cause::none, "");
   std::memset(report.sentence, 'x', sizeof report.sentence);
-  std::memcpy(report.sentence, "a\x1b[2J\nb", 8);
+  std::memcpy(report.sentence, "a\x1b[2J\nb", 7);
   ASSERT_TRUE(accept_report(report, 0, 1));
   EXPECT_EQ(std::string(report.sentence, 10), "a?[2J bxxx");
   EXPECT_EQ(std::strlen(report.sentence), sizeof report.sentence - 1);
