@@ -99,6 +99,24 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string(bytes) + suffix;
 }
 
+std::string without_controls(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool c1 = c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0U) == 0x80;
+    if (c == '\n' || c == '\t' || c == '\r') {
+      clean += ' ';
+    } else if (c < ' ' || c == 0x7f || c1) {
+      clean += '?';
+      if (c1) ++i;
+    } else {
+      clean += text[i];
+    }
+  }
+  return clean;
+}
+
 std::string_view trim(std::string_view text) {
   static constexpr std::string_view blank = " \t\r\n";
   const auto first = text.find_first_not_of(blank);

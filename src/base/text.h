@@ -21,6 +21,10 @@ Result<bool> parse_yes_no(std::string_view text);
 // Shortest text that parse_size reads back as the same number: 65536 is "64k".
 std::string size_text(std::uint64_t bytes);
 
+// Foreign text, fit for a line of a terminal: blanks of all kinds become a blank, other control characters (C0, DEL and
+// C1, ECMA-48) '?'.
+std::string without_controls(std::string_view text);
+
 std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 // The candidate that the user most likely meant, or "": edit distance at most 2.

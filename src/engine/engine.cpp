@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/command_check.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {
@@ -72,6 +73,15 @@ MemoryUse Engine::memory() const {
   return {most_resident_bytes() / static_cast<std::uint64_t>(set_.process->in_process()), most_buffer_bytes_};
 }
 
+Outcome Engine::check(const Command& command) const {
+  const bool open = command.variant < endpoints_.size() && endpoints_[command.variant] != nullptr;
+  OpenHere here;
+  if (open) here = {endpoints_[command.variant]->nranks(), endpoints_[command.variant]->limits()};
+  const Outcome fine = check_command(set_, open ? &here : nullptr, command);
+  if (fine) return fine;
+  return failed(whole().name(0) + " " + fine.failure().sentence + "; is the same netpipe installed there?");
+}
+
 Outcome Engine::carry_out(const Command& command) {
   switch (command.verb) {
     case Verb::abandon:
@@ -108,6 +118,7 @@ Outcome Engine::follow_commands() {
     Outcome got = whole().recv(0, &command, sizeof command);
     Watchdog::disarm();
     if (!got) return got;
+    if (Outcome fine = check(command); !fine) return fine;
     if (command.verb == Verb::finish) {
       const MemoryUse use = memory();
       return whole().send(0, &use, sizeof use);

@@ -46,10 +46,12 @@ class Engine {
   Yardstick yardstick();
   [[nodiscard]] MemoryUse memory() const;
 
-  // Carries out the commands of member 0 until finish. A failure: member 0 has gone, or was silent for too long.
+  // Carries out the commands of member 0 until finish. A failure: member 0 has gone, was silent for too long, or sent
+  // something that the plan does not have.
   Outcome follow_commands();
 
  private:
+  [[nodiscard]] Outcome check(const Command& command) const;
   Outcome carry_out(const Command& command);
   void note_buffers();
 

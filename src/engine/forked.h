@@ -20,7 +20,10 @@ class ForkedProcess final : public RankProcess {
   explicit ForkedProcess(Setting setting) : set_(setting) {}
 
   [[nodiscard]] Identity identity(const Variant& variant) const override;
-  [[nodiscard]] int members(const Variant& variant, int) const override { return identity(variant).nranks; }
+  // None in a variant whose ranks a launcher starts.
+  [[nodiscard]] int members(const Variant& variant, int) const override {
+    return launched(*variant.module) ? 0 : identity(variant).nranks;
+  }
   Result<std::string> address(Endpoint& endpoint) override;
   Outcome connect(Endpoint& endpoint, const std::vector<std::string>& addresses) override;
   [[nodiscard]] int cpu() const override { return set_.cpu; }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/join.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "base/clock.h"
@@ -58,18 +56,18 @@ struct Welcome {
   std::string job, module, plan_text;
 };
 
-Result<Welcome> receive_welcome(int fd) {
+Result<Welcome> receive_welcome(Group& conductor) {
   std::string words;
   Welcome welcome;
-  const auto group = make_socket_group(1, 2, {dup(fd)}, Watchdog::abort_flag());
-  group->rename(0, "the conductor");
   for (std::string* text : {&words, &welcome.plan_text}) {
-    if (Outcome got = group->recv_text(0, *text); !got) return got.failure();
+    if (Outcome got = conductor.recv_text(0, *text); !got) return got.failure();
   }
   const std::vector<std::string> told = split(words, ' ');
   const Result<std::int64_t> member = parse_integer(told[0]);
   const Result<std::int64_t> members = parse_integer(told.size() == 4 ? told[1] : "");
-  if (!member || !members) return failed("the conductor sent a malformed welcome: '" + words + "'");
+  if (!member || !members || *members < 2 || *members > most_ranks + 1 || *member < 1 || *member >= *members) {
+    return failed("the conductor sent a malformed welcome: '" + without_controls(words) + "'");
+  }
   welcome.member = static_cast<int>(*member);
   welcome.members = static_cast<int>(*members);
   welcome.job = told[2];
@@ -82,10 +80,17 @@ Result<Welcome> receive_welcome(int fd) {
 Result<Joined> join_job(bool last_of_process, const std::string& words) {
   const Result<Link> link = call_conductor(last_of_process, words);
   if (!link) return link.failure();
-  const Result<Welcome> welcome = receive_welcome(link->fd);
+  auto connection = make_socket_group(1, 2, {link->fd}, Watchdog::abort_flag(), {link->keys});
+  connection->rename(0, "the conductor");
+  const Result<Welcome> welcome = receive_welcome(*connection);
   if (!welcome) return welcome.failure();
-  Joined joined{welcome->job, welcome->module, welcome->plan_text, link->local_address, nullptr};
-  joined.group = make_socket_group(welcome->member, welcome->members, {link->fd}, Watchdog::abort_flag());
+  Joined joined{.job = welcome->job,
+                .module = welcome->module,
+                .plan_text = welcome->plan_text,
+                .local_address = link->local_address,
+                .connection = std::move(connection),
+                .group = nullptr};
+  joined.group = make_member(*joined.connection, welcome->member, welcome->members);
   joined.group->rename(0, "the conductor");
   return joined;
 }

@@ -21,8 +21,9 @@ struct Joined {
   std::string job;     // the same on all ranks, unguessable
   std::string module;  // what is measured; "-" where the plan says which
   std::string plan_text;
-  std::string local_address;     // numeric, of the connection to the conductor
-  std::unique_ptr<Group> group;  // its member 0 is the conductor
+  std::string local_address;  // numeric, of the connection to the conductor
+  std::unique_ptr<Group> connection;
+  std::unique_ptr<Group> group;  // over this connection; its member 0 is the conductor
 };
 // Calls the conductor that the environment names. words: what it is told beside the number of the job.
 // last_of_process: no other rank of this process will call it.

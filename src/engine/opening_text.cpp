@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/text.h"
 #include "catalog/pool_need.h"
+#include "record/foreign_json.h"
 
 namespace netpipe {
 namespace {
@@ -45,8 +47,10 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.lossy = static_cast<std::uint32_t>(numbers[3]);
   facts.limits.alignment = numbers[4];
   if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
-  facts.below = text.substr(first + 1, second - first - 1);
-  facts.settings = text.substr(second + 1);
+  facts.below = without_controls(text.substr(first + 1, second - first - 1));
+  std::optional<std::string> settings = rewritten_object(text.substr(second + 1));
+  if (!settings) return std::nullopt;
+  facts.settings = std::move(*settings);
   return facts;
 }
 

@@ -56,7 +56,16 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
-Result<Child> Child::start(const std::function<Ending()>& body, const Bounds& bounds, std::int64_t grace_ns,
+void Child::live(int words_fd, const std::function<Ending()>& body) {
+  const Ending ending = guarded(body);
+  const std::string words = (ending.measured ? "m" : "r") + ending.sentence.substr(0, max_words - 1);
+  // Nothing can be done about words that cannot be left: the exit code says the most important.
+  [[maybe_unused]] const ssize_t left = ::write(words_fd, words.data(), words.size());
+  std::fflush(nullptr);
+  ::_exit(ending.exit);
+}
+
+Result<Child> Child::start(const std::function<Ending(int words_fd)>& body, const Bounds& bounds, std::int64_t grace_ns,
                            const sigset_t& mask) {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
@@ -76,12 +85,7 @@ Result<Child> Child::start(const std::function<Ending()>& body, const Bounds& bo
     reading.reset();
     limit_memory(bounds.max_memory_bytes);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-    const Ending ending = guarded(body);
-    const std::string words = (ending.measured ? "m" : "r") + ending.sentence.substr(0, max_words - 1);
-    // Nothing can be done about words that cannot be left: the exit code says the most important.
-    [[maybe_unused]] const ssize_t left = ::write(writing.get(), words.data(), words.size());
-    std::fflush(nullptr);
-    ::_exit(ending.exit);
+    live(writing.get(), [&] { return body(writing.get()); });
   }
   ::setpgid(pid, pid);  // on both sides: whoever is first, a signal to the group finds it
   Child child;

@@ -32,9 +32,12 @@ class Child {
  public:
   // Runs body in a new process, as leader of its own process group, with signals as in mask and at most
   // max_memory_bytes of new address space. The new process dies with this one. Exit::unavailable: no process is to be
-  // had. grace_ns: how long the process may take to end once it has been asked to.
-  static Result<Child> start(const std::function<Ending()>& body, const Bounds& bounds, std::int64_t grace_ns,
-                             const sigset_t& mask);
+  // had. grace_ns: how long the process may take to end once it has been asked to. body: gets the descriptor that its
+  // ending is to be left in, in case it becomes another program, which then does so with live().
+  static Result<Child> start(const std::function<Ending(int words_fd)>& body, const Bounds& bounds,
+                             std::int64_t grace_ns, const sigset_t& mask);
+  // The rest of such a process: leaves the ending of body, and ends with it.
+  [[noreturn]] static void live(int words_fd, const std::function<Ending()>& body);
 
   Child(Child&&) = default;
   Child& operator=(Child&&) = default;

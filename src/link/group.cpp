@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "base/ready.h"
 #include "base/text.h"
+#include "link/frame.h"
 
 namespace netpipe {
 namespace {
@@ -33,8 +35,10 @@ std::optional<Failure> failure_in(const std::string& outcome) {
   if (!outcome.empty() && outcome[0] == succeeded) return std::nullopt;
   const auto blank = outcome.find(' ');
   const Result<std::int64_t> code = parse_integer(std::string_view(outcome).substr(outcome.empty() ? 0 : 1, blank - 1));
-  return Failure{code ? static_cast<Exit>(*code) : Exit::failed,
-                 blank == std::string::npos ? "no reason given" : outcome.substr(blank + 1)};
+  const auto known = [&](const ExitCode& one) { return code && static_cast<std::int64_t>(one.exit) == *code; };
+  const auto exit = std::find_if(exit_codes.begin(), exit_codes.end(), known);
+  return Failure{exit != exit_codes.end() && exit->exit != Exit::done ? exit->exit : Exit::failed,
+                 blank == std::string::npos ? "no reason given" : without_controls(outcome.substr(blank + 1))};
 }
 
 class SingleGroup final : public Group {
@@ -47,10 +51,22 @@ class SingleGroup final : public Group {
   [[nodiscard]] bool gone(int) const noexcept override { return false; }
 };
 
+// What one sealed connection keeps beside its descriptor.
+struct Sealed {
+  explicit Sealed(const FrameKeys& keys) : out(keys.sending), in(keys.receiving) {}
+  Seal out, in;
+  std::vector<std::byte> frame;       // that is sent now
+  std::vector<std::byte> arrived;     // payload and tag of the frame that came last
+  std::span<const std::byte> unread;  // of its payload
+  bool forged = false;                // something that is not the peer's has arrived
+};
+
 class SocketGroup final : public Group {
  public:
-  SocketGroup(int rank, int size, std::vector<int> fds, const volatile int* abort)
-      : rank_(rank), size_(size), fds_(std::move(fds)), abort_(abort) {}
+  SocketGroup(int rank, int size, std::vector<int> fds, const volatile int* abort, const std::vector<FrameKeys>& keys)
+      : rank_(rank), size_(size), fds_(std::move(fds)), abort_(abort) {
+    for (const FrameKeys& one : keys) sealed_.emplace_back(one);
+  }
   ~SocketGroup() override {
     for (const int fd : fds_) {
       if (fd >= 0) close(fd);
@@ -63,25 +79,74 @@ class SocketGroup final : public Group {
   [[nodiscard]] int size() const override { return size_; }
 
   Outcome send(int peer, const void* data, std::size_t bytes) override {
-    const char* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t n = ::send(fd(peer), at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    std::span<const std::byte> left(static_cast<const std::byte*>(data), bytes);
+    if (sealed_.empty()) return put(peer, left);
+    while (!left.empty()) {
+      const std::span<const std::byte> payload = left.first(std::min(left.size(), max_sealed_bytes));
+      if (Outcome sent = put(peer, sealed(sealed_[at(peer)], payload)); !sent) return sent;
+      left = left.subspan(payload.size());
+    }
+    return ok();
+  }
+
+  Outcome recv(int peer, void* data, std::size_t bytes) override {
+    std::span<std::byte> room(static_cast<std::byte*>(data), bytes);
+    if (sealed_.empty()) return get(peer, room);
+    std::span<const std::byte>& unread = sealed_[at(peer)].unread;
+    while (!room.empty()) {
+      if (unread.empty()) {
+        if (Outcome got = take_frame(peer, sealed_[at(peer)]); !got) return got;
+      }
+      const std::size_t some = std::min(room.size(), unread.size());
+      std::copy_n(unread.begin(), some, room.begin());
+      unread = unread.subspan(some);
+      room = room.subspan(some);
+    }
+    return ok();
+  }
+
+  bool arrives(int peer, int wait_ms) override {
+    return (!sealed_.empty() && !sealed_[at(peer)].unread.empty()) || ready(fd(peer), POLLIN, wait_ms, true);
+  }
+
+  // During a measurement nothing arrives here unasked but a report or a command, whose first word is not 0 where it
+  // means trouble (engine/commands.h), or the end of the connection. Of a frame the word is believed unproved: whoever
+  // can put a wrong one there can as well cut the connection.
+  [[nodiscard]] bool gone(int peer) const noexcept override {
+    if (at(peer) >= fds_.size() || fd(peer) < 0) return false;
+    std::array<std::byte, sealed_header_bytes + sizeof(std::int32_t)> front{};
+    const std::size_t header = sealed_.empty() ? 0 : sealed_header_bytes;
+    const std::size_t wanted = header + sizeof(std::int32_t);
+    const ssize_t n = ::recv(fd(peer), front.data(), wanted, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return true;
+    if (n != static_cast<ssize_t>(wanted)) return false;
+    if (header > 0 && read_big_endian(front) < sizeof(std::int32_t)) return false;  // the word would be the tag's
+    std::int32_t word = 0;
+    std::memcpy(&word, front.data() + header, sizeof word);
+    return word != 0;
+  }
+
+ private:
+  [[nodiscard]] static std::size_t at(int peer) { return static_cast<std::size_t>(peer); }
+  [[nodiscard]] int fd(int peer) const { return fds_[at(peer)]; }
+
+  Outcome put(int peer, std::span<const std::byte> left) {
+    while (!left.empty()) {
+      const ssize_t n = ::send(fd(peer), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (*abort_ != 0) return gave_up(peer);
         ready(fd(peer), POLLOUT, look_every_ms, false);
         continue;
       }
       if (n < 0) return lost(peer);
-      at += n;
-      bytes -= static_cast<std::size_t>(n);
+      left = left.subspan(static_cast<std::size_t>(n));
     }
     return ok();
   }
 
-  Outcome recv(int peer, void* data, std::size_t bytes) override {
-    char* at = static_cast<char*>(data);
-    for (bool fresh = true; bytes > 0;) {
-      const ssize_t n = ::recv(fd(peer), at, bytes, MSG_DONTWAIT);
+  Outcome get(int peer, std::span<std::byte> room) {
+    for (bool fresh = true; !room.empty();) {
+      const ssize_t n = ::recv(fd(peer), room.data(), room.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         ready(fd(peer), POLLIN, look_every_ms, fresh);
         fresh = false;
@@ -89,27 +154,48 @@ class SocketGroup final : public Group {
         continue;
       }
       if (n <= 0) return lost(peer);
-      at += n;
-      bytes -= static_cast<std::size_t>(n);
+      room = room.subspan(static_cast<std::size_t>(n));
     }
     return ok();
   }
 
-  bool arrives(int peer, int wait_ms) override { return ready(fd(peer), POLLIN, wait_ms, true); }
-
-  // During a measurement nothing arrives here unasked but a report or a command, whose first word is not 0 where it
-  // means trouble (engine/commands.h), or the end of the connection.
-  [[nodiscard]] bool gone(int peer) const noexcept override {
-    if (static_cast<std::size_t>(peer) >= fds_.size() || fd(peer) < 0) return false;
-    std::int32_t word = 0;
-    const ssize_t n = ::recv(fd(peer), &word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return true;
-    return n == sizeof word && word != 0;
+  // The next frame with this payload, in one piece: one system call sends it.
+  static std::span<const std::byte> sealed(Sealed& link, std::span<const std::byte> payload) {
+    const std::string header = big_endian(static_cast<std::uint32_t>(payload.size()));
+    const auto bytes = std::as_bytes(std::span(header));
+    const auto tag = link.out.next(payload);
+    link.frame.assign(bytes.begin(), bytes.end());
+    link.frame.insert(link.frame.end(), payload.begin(), payload.end());
+    link.frame.insert(link.frame.end(), tag.begin(), tag.end());
+    return link.frame;
   }
 
- private:
-  [[nodiscard]] int fd(int peer) const { return fds_[static_cast<std::size_t>(peer)]; }
+  // Nothing of a frame is given out before its tag was found right.
+  Outcome take_frame(int peer, Sealed& link) {
+    std::array<std::byte, sealed_header_bytes> header{};
+    if (Outcome got = get(peer, header); !got) return got;
+    const std::size_t length = read_big_endian(header);
+    if (length == 0 || length > max_sealed_bytes) return forged(peer);
+    link.arrived.resize(length + seal_bytes);
+    if (Outcome got = get(peer, link.arrived); !got) return got;
+    const std::span<const std::byte> payload = std::span(link.arrived).first(length);
+    if (!same(std::span(link.arrived).last<seal_bytes>(), link.in.next(payload))) return forged(peer);
+    link.unread = payload;
+    return ok();
+  }
+
+  // Nothing that comes after it can be right either, so the conversation is over for both.
+  Failure forged(int peer) {
+    sealed_[at(peer)].forged = true;
+    ::shutdown(fd(peer), SHUT_RDWR);
+    return lost(peer);
+  }
   [[nodiscard]] Failure lost(int peer) const {
+    if (!sealed_.empty() && sealed_[at(peer)].forged) {
+      return failed("what arrived from " + name(peer) +
+                    " does not carry the tag of this conversation: something between the hosts changed, repeated or "
+                    "left out what was sent");
+    }
     return failed(name(peer) + " has gone: its process ended or the connection to its host broke");
   }
   [[nodiscard]] Failure gave_up(int peer) const {
@@ -120,12 +206,13 @@ class SocketGroup final : public Group {
   int size_;
   std::vector<int> fds_;
   const volatile int* abort_;
+  std::vector<Sealed> sealed_;  // by peer; empty: the connections stay within this host and carry bytes as they are
 };
 
 class Subgroup final : public Group {
  public:
-  Subgroup(Group& whole, int size) : whole_(whole), size_(size) {}
-  [[nodiscard]] int rank() const override { return whole_.rank(); }
+  Subgroup(Group& whole, int rank, int size) : whole_(whole), rank_(rank), size_(size) {}
+  [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   Outcome send(int peer, const void* data, std::size_t bytes) override { return whole_.send(peer, data, bytes); }
   Outcome recv(int peer, void* data, std::size_t bytes) override { return whole_.recv(peer, data, bytes); }
@@ -134,7 +221,7 @@ class Subgroup final : public Group {
 
  private:
   Group& whole_;
-  int size_;
+  int rank_, size_;
 };
 
 }  // namespace
@@ -166,12 +253,17 @@ Outcome Group::bcast(void* data, std::size_t bytes) {
 
 Outcome Group::barrier() {
   char token = 0;
+  const auto take = [&](int peer) -> Outcome {
+    if (Outcome got = recv(peer, &token, 1); !got) return got;
+    if (token != 0) return failed(name(peer) + " said something else where all ranks meet");
+    return ok();
+  };
   if (rank() != 0) {
     if (Outcome sent = send(0, &token, 1); !sent) return sent;
-    return recv(0, &token, 1);
+    return take(0);
   }
   for (int peer = 1; peer < size(); ++peer) {
-    if (Outcome got = recv(peer, &token, 1); !got) return got;
+    if (Outcome got = take(peer); !got) return got;
   }
   return bcast(&token, 1);
 }
@@ -275,10 +367,17 @@ Result<std::vector<std::string>> Group::decoded(std::vector<std::string> outcome
 
 std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
 
-std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort) {
-  return std::make_unique<SocketGroup>(rank, size, std::move(fds), abort);
+std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort,
+                                         const std::vector<FrameKeys>& keys) {
+  return std::make_unique<SocketGroup>(rank, size, std::move(fds), abort, keys);
 }
 
-std::unique_ptr<Group> make_subgroup(Group& whole, int size) { return std::make_unique<Subgroup>(whole, size); }
+std::unique_ptr<Group> make_subgroup(Group& whole, int size) {
+  return std::make_unique<Subgroup>(whole, whole.rank(), size);
+}
+
+std::unique_ptr<Group> make_member(Group& connection, int rank, int size) {
+  return std::make_unique<Subgroup>(connection, rank, size);
+}
 
 }  // namespace netpipe

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "link/seal.h"
 
 namespace netpipe {
 
@@ -58,9 +59,14 @@ class Group {
 // One process, which has nobody to talk to.
 std::unique_ptr<Group> make_single_group();
 // A star of connected stream sockets (socket pairs, or TCP): rank 0 holds fds[1..size-1] (fds[0] is -1), every other
-// rank holds fds[0]. The group owns and closes them.
-std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort);
+// rank holds fds[0]. The group owns and closes them. keys: of each of fds, where they lead to other hosts; then every
+// message is sealed (link/seal.h), and one that is not ends the conversation with a failure. Empty: they are not.
+std::unique_ptr<Group> make_socket_group(int rank, int size, std::vector<int> fds, const volatile int* abort,
+                                         const std::vector<FrameKeys>& keys = {});
 // The first `size` ranks of a group, for what concerns no others; only these may use it. whole outlives it.
 std::unique_ptr<Group> make_subgroup(Group& whole, int size);
+// The same connection to rank 0, once this process has learned over it which rank of how many it is. connection
+// outlives it.
+std::unique_ptr<Group> make_member(Group& connection, int rank, int size);
 
 }  // namespace netpipe

@@ -12,6 +12,8 @@ constexpr std::string_view client_purpose = "netpipe client proof";
 constexpr std::string_view server_purpose = "netpipe server proof";
 constexpr std::string_view accept_purpose = "netpipe accept";
 constexpr std::string_view job_purpose = "netpipe job";
+constexpr std::string_view client_frames = "netpipe client frames";  // keys: of what the client sends after ACCEPT,
+constexpr std::string_view server_frames = "netpipe server frames";  // and of what the server sends
 
 constexpr std::size_t digest_bytes = std::tuple_size_v<Digest>;
 
@@ -44,11 +46,25 @@ std::string printable(std::string_view text) {
   return clean;
 }
 
+std::string refusal(const Failure& why) {
+  const std::string sentence = why.sentence.empty() ? "the server gave no reason" : why.sentence;
+  return make_frame(FrameType::refuse,
+                    big_endian(static_cast<std::uint32_t>(why.exit)) + sentence.substr(0, max_sentence_bytes));
+}
+
 Digest Transcript::tag(const Terms& terms, std::string_view purpose, std::string_view more) const {
   return HmacSha256(terms.token).update(purpose).update(digest_).update(more).finish();
 }
 
 std::string Transcript::job(const Terms& terms) const { return hex(tag(terms, job_purpose)).substr(0, 32); }
+
+FrameKeys Transcript::client_keys(const Terms& terms) const {
+  return {tag(terms, client_frames), tag(terms, server_frames)};
+}
+
+FrameKeys Transcript::server_keys(const Terms& terms) const {
+  return {tag(terms, server_frames), tag(terms, client_frames)};
+}
 
 // ---------------------------------------------------------------------------------------------- the server's side
 
@@ -126,8 +142,8 @@ void ServerHandshake::accept(std::string_view server_host) {
 
 void ServerHandshake::refuse(const Failure& why) {
   if (ended()) return;
-  reason_ = why.sentence.empty() ? "the server gave no reason" : why.sentence.substr(0, max_sentence_bytes);
-  output_ = make_frame(FrameType::refuse, big_endian(static_cast<std::uint32_t>(why.exit)) + reason_);
+  output_ = refusal(why);
+  reason_ = output_.substr(frame_header_bytes + 4);  // behind the exit code
   state_ = State::refused;
 }
 

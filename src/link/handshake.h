@@ -30,11 +30,12 @@
 #include "base/result.h"
 #include "base/sha256.h"
 #include "link/frame.h"
+#include "link/seal.h"
 #include "netpipe/module.h"
 
 namespace netpipe {
 
-inline constexpr std::uint32_t rendezvous_version = 1;
+inline constexpr std::uint32_t rendezvous_version = 2;
 
 using Nonce = std::array<std::byte, 32>;  // fresh from the system's random source for each conversation
 
@@ -53,6 +54,9 @@ class Transcript {
   [[nodiscard]] Digest tag(const Terms& terms, std::string_view purpose, std::string_view more = {}) const;
   // 32 hexadecimal digits that only these two sides can know.
   [[nodiscard]] std::string job(const Terms& terms) const;
+  // Of what follows the handshake.
+  [[nodiscard]] FrameKeys client_keys(const Terms& terms) const;
+  [[nodiscard]] FrameKeys server_keys(const Terms& terms) const;
 
  private:
   Sha256 said_;
@@ -92,9 +96,10 @@ class ServerHandshake {
   // Why it was refused or dropped, for the server's own log.
   [[nodiscard]] const std::string& reason() const { return reason_; }
   [[nodiscard]] bool wrong_token() const { return wrong_token_; }
-  [[nodiscard]] std::string plan_hash() const { return hex(plan_hash_); }    // from proved on
-  [[nodiscard]] std::string_view plan_text() const;                          // in complete and accepted
-  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }  // from proved on
+  [[nodiscard]] std::string plan_hash() const { return hex(plan_hash_); }           // from proved on
+  [[nodiscard]] std::string_view plan_text() const;                                 // in complete and accepted
+  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }         // from proved on
+  [[nodiscard]] FrameKeys keys() const { return transcript_.server_keys(terms_); }  // from proved on
 
  private:
   void take_hello();
@@ -132,9 +137,10 @@ class ClientHandshake {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ended() const { return state_ >= State::accepted; }
   std::string take_output() { return std::exchange(output_, {}); }
-  [[nodiscard]] const Failure& failure() const { return failure_; }              // in failed
-  [[nodiscard]] const std::string& server_host() const { return server_host_; }  // in accepted
-  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }      // in accepted
+  [[nodiscard]] const Failure& failure() const { return failure_; }                 // in failed
+  [[nodiscard]] const std::string& server_host() const { return server_host_; }     // in accepted
+  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }         // in accepted
+  [[nodiscard]] FrameKeys keys() const { return transcript_.client_keys(terms_); }  // in accepted
 
  private:
   void take_challenge();
@@ -155,6 +161,9 @@ class ClientHandshake {
   std::string server_host_;
   Failure failure_;
 };
+
+// The message REFUSE, which a server may send instead of any of its own.
+std::string refusal(const Failure& why);
 
 // Text from another host, fit for a terminal: whatever is not printable ASCII becomes '?'.
 std::string printable(std::string_view text);

@@ -228,22 +228,23 @@ Result<Link> call(const CallOptions& options) {
     return unavailable(where + " closed the connection right after the handshake");
   }
   set_blocking(fd->get(), true);
-  return Link{fd->release(), handshake.job(), handshake.server_host(), address_text(local), address_text(peer)};
+  return Link{fd->release(),           handshake.keys(),    handshake.job(),
+              handshake.server_host(), address_text(local), address_text(peer)};
 }
 
-std::optional<std::string> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
-                                        const volatile int* abort) {
+std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
+                                   const volatile int* abort) {
   using State = ServerHandshake::State;
   const Patience patience{deadline_ns, abort};
   const Result<Nonce> nonce = fresh_nonce();
   if (!nonce) return std::nullopt;
   ServerHandshake handshake({token}, *nonce, deadline_ns);
   std::array<std::byte, 4096> buffer;
-  std::string text;
+  Caller caller;
   for (;;) {
     if (handshake.state() == State::proved) handshake.admit();
     if (handshake.state() == State::complete) {
-      text = handshake.plan_text();
+      caller = {std::string(handshake.plan_text()), handshake.keys()};
       handshake.accept("conductor");
     }
     if (send_all(fd, handshake.take_output(), patience, "the caller")) return std::nullopt;
@@ -257,7 +258,7 @@ std::optional<std::string> receive_call(int fd, const std::string& token, std::i
     }
   }
   set_blocking(fd, true);
-  return text;
+  return caller;
 }
 
 Result<Listener> listen_at(const std::string& address, std::uint16_t port) {

@@ -12,6 +12,7 @@
 #include "base/descriptor.h"
 #include "base/port.h"
 #include "base/result.h"
+#include "link/seal.h"
 
 namespace netpipe {
 
@@ -26,9 +27,10 @@ struct CallOptions {
   std::string remedy = "start netpipe serve there, with --bind an address that this host can reach";
 };
 
-// An agreed connection: what is written to fd from here on is the measurement's own.
+// An agreed connection: what is written to fd from here on is the measurement's own, sealed with these keys.
 struct Link {
-  int fd = -1;                // blocking, no delay, keepalive; owned by whoever takes the link
+  int fd = -1;  // blocking, no delay, keepalive; owned by whoever takes the link
+  FrameKeys keys;
   std::string job;            // 32 hexadecimal digits, the same on both sides and known to nobody else
   std::string server_host;    // what the server calls itself
   std::string local_address;  // numeric, of this end of the connection: what a module may bind to
@@ -40,10 +42,16 @@ struct Link {
 // Exit::interrupted: abort was raised.
 Result<Link> call(const CallOptions& options);
 
-// The other side of call, for one connection that is expected: the caller's plan text once it has proved the token and
-// was accepted, or nothing when it is somebody else. fd becomes blocking; deadline_ns as above.
-std::optional<std::string> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
-                                        const volatile int* abort);
+// Somebody who called, proved the token and was accepted.
+struct Caller {
+  std::string plan_text;
+  FrameKeys keys;
+};
+
+// The other side of call, for one connection that is expected; nothing when it is somebody else. fd becomes blocking;
+// deadline_ns as above.
+std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
+                                   const volatile int* abort);
 
 struct Listener {
   Descriptor socket;  // does not block

@@ -109,7 +109,7 @@ class Server {
   void tick();
   void step(Place& place);
   void measure(Place& place);
-  Ending measure_here(Place& place, const std::string& peer_host);
+  Ending measure_here(Place& place, int words_fd);
   bool flush(Place& place) const;
   [[nodiscard]] bool paused(const Place& place) const;
   [[nodiscard]] Failure busy(const Running& running) const;
@@ -311,9 +311,8 @@ bool Server::flush(Place& place) const {
 }
 
 void Server::measure(Place& place) {
-  const std::string peer_host = address_text(place.peer);
-  Result<Child> child =
-      Child::start([&] { return measure_here(place, peer_host); }, options_.bounds, options_.grace_ns, mask_);
+  Result<Child> child = Child::start([&](int words_fd) { return measure_here(place, words_fd); }, options_.bounds,
+                                     options_.grace_ns, mask_);
   if (child) {
     running_ = Running{std::move(*child), place.who(), place.talk().plan_hash()};
   } else {
@@ -325,26 +324,31 @@ void Server::measure(Place& place) {
 }
 
 // In the child.
-Ending Server::measure_here(Place& place, const std::string& peer_host) {
+Ending Server::measure_here(Place& place, int words_fd) {
   listener_.socket.reset();
   signals_.reset();
   for (Place& other : places_) {
     if (&other != &place) other.leave();
   }
   set_blocking(place.fd.get(), true);
-  ServerHandshake& handshake = place.talk();
-  const std::string plan_text(handshake.plan_text());
-  if (const Outcome fine = options_.check(plan_text, options_.bounds); !fine) {
-    handshake.refuse(fine.failure());
-    flush(place);
-    return {static_cast<int>(fine.failure().exit), false, fine.failure().sentence};
-  }
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   if (::getsockname(place.fd.get(), reinterpret_cast<sockaddr*>(&local), &length) != 0) return {};
+  ServerHandshake& handshake = place.talk();
+  Admission admission;
+  admission.plan_text = handshake.plan_text();
+  admission.peer_host = address_text(place.peer);
+  admission.local_address = address_text(local);
+  admission.job = handshake.job();
+  admission.keys = handshake.keys();
+  admission.bounds = options_.bounds;
   handshake.accept(host_name());
-  if (!flush(place)) return {static_cast<int>(Exit::failed), true, "the client went away before it was accepted"};
-  return {options_.handler(place.fd.release(), plan_text, peer_host, address_text(local), handshake.job()), true, {}};
+  admission.accept = handshake.take_output();
+  if (!options_.become) return measure_admitted(std::move(place.fd), admission, options_.check, options_.handler);
+  const Failure why = options_.become(place.fd.get(), words_fd, admission);
+  const std::string refused = refusal(why);
+  ::send(place.fd.get(), refused.data(), refused.size(), MSG_NOSIGNAL);
+  return {static_cast<int>(why.exit), false, why.sentence};
 }
 
 Failure Server::busy(const Running& running) const {
@@ -353,8 +357,8 @@ Failure Server::busy(const Running& running) const {
 }
 
 void Server::report(const Running& running, const Ending& ending) const {
-  options_.log(running.who + ": plan " + running.plan_hash.substr(0, 12) + ": " + ending_text(ending) + ", " +
-               seconds_text(running.child.seconds(now_ns_)));
+  options_.log(printable(running.who + ": plan " + running.plan_hash.substr(0, 12) + ": " + ending_text(ending) + ", " +
+                         seconds_text(running.child.seconds(now_ns_))));
 }
 
 // About those that were not given a process. Strangers must not be able to fill somebody's disk with our lines.
@@ -367,7 +371,7 @@ void Server::note(const std::string& line) {
   const std::string more =
       unsaid_ == 0 ? "" : " (before it " + std::to_string(unsaid_) + " others that are not listed)";
   unsaid_ = 0;
-  options_.log(line + more);
+  options_.log(printable(line + more));
 }
 
 }  // namespace

@@ -8,25 +8,21 @@
 #include <string>
 
 #include "base/result.h"
+#include "link/admission.h"
 #include "link/child.h"
 #include "link/rendezvous.h"
 
 namespace netpipe {
 
-// May this plan be measured here, within these bounds? Called in the measurement's own process; a failure is what the
-// client is told.
-using Check = std::function<Outcome(const std::string& plan_text, const Bounds& bounds)>;
-
-// The server's side of a measurement, in a process of its own; what it returns is that process's exit code. control_fd
-// is a blocking stream to the client that the handler owns, the addresses are numeric, job is known to the two sides
-// alone. When the time is over, or the server is ended, the process gets SIGTERM and 2 s later SIGKILL.
-using Handler = std::function<int(int control_fd, const std::string& plan_text, const std::string& peer_host,
-                                  const std::string& local_address, const std::string& job)>;
+// Replaces the process that was forked for a measurement by a program of its own, which calls measure_admitted. It
+// returns only where that failed: why.
+using Become = std::function<Failure(int control_fd, int words_fd, const Admission& admission)>;
 
 struct ServeOptions {
   std::string token;
   Bounds bounds;
   bool once = false;  // end after one measurement
+  Become become;      // empty: the forked process goes on itself, with these two
   Check check;
   Handler handler;
   std::function<void(const std::string&)> log;  // one line without its end, for people; must not block

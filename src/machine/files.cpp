@@ -11,6 +11,7 @@
 #include <climits>
 #include <memory>
 
+#include "base/descriptor.h"
 #include "base/text.h"
 
 namespace netpipe {
@@ -18,7 +19,31 @@ namespace {
 
 std::string_view first_line(std::string_view text) { return trim(text.substr(0, text.find('\n'))); }
 
+struct Kept {
+  std::string path;
+  int fd;
+};
+// Never closed: as long as the process lives.
+std::vector<Kept>& kept_files() {
+  static std::vector<Kept> files;
+  return files;
+}
+
+int kept_open(std::string_view path) {
+  for (const Kept& one : kept_files()) {
+    if (one.path == path) return one.fd;
+  }
+  return -1;
+}
+
 }  // namespace
+
+void keep_open(std::initializer_list<const char*> paths) {
+  for (const char* const path : paths) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) kept_files().push_back({path, fd});
+  }
+}
 
 Files::Files(const Host& host) : root_(host.root) {
   while (!root_.empty() && root_.back() == '/') root_.pop_back();
@@ -27,9 +52,12 @@ Files::Files(const Host& host) : root_(host.root) {
 bool Files::exists(std::string_view of) const { return access(path(of).c_str(), F_OK) == 0; }
 
 std::optional<std::string> Files::read(std::string_view of, std::size_t limit_bytes) const {
+  const int kept = live() ? kept_open(of) : -1;
   // O_NONBLOCK: a named pipe in the place of a file must not hold us.
-  const int fd = open(path(of).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const Descriptor opened(kept >= 0 ? -1 : open(path(of).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const int fd = kept >= 0 ? kept : opened.get();
   if (fd < 0) return std::nullopt;
+  if (kept >= 0) lseek(kept, 0, SEEK_SET);  // the kernel makes it anew
   std::string text;
   std::array<char, 4096> part{};
   ssize_t got = 0;
@@ -38,7 +66,6 @@ std::optional<std::string> Files::read(std::string_view of, std::size_t limit_by
          (got = ::read(fd, part.data(), std::min(part.size(), limit_bytes - text.size()))) > 0) {
     text.append(part.data(), static_cast<std::size_t>(got));
   }
-  close(fd);
   if (got < 0 && text.empty()) return std::nullopt;
   return text;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "machine/environment.h"
 
 namespace netpipe {
+
+// For a process that will be able to open nothing: opens these files of the running machine now, and from then on
+// read() reads them through these descriptors. Once, before any other thread.
+void keep_open(std::initializer_list<const char*> paths);
 
 class Files {
  public:

@@ -44,6 +44,11 @@ void Json::quote(std::string_view text) {
       text_ += "\\u00";
       text_ += hex[static_cast<unsigned char>(c) >> 4];
       text_ += hex[c & 15];
+    } else if (length == 2 && c == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0) {
+      // The control characters of ECMA-48 beyond ASCII: a terminal may obey them.
+      text_ += "\\u00";
+      text_ += hex[static_cast<unsigned char>(text[1]) >> 4];
+      text_ += hex[text[1] & 15];
     } else {
       text_ += text.substr(0, length);
     }

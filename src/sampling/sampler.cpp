@@ -137,7 +137,8 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
     rounds =
         std::ceil((sleeps ? smallest_factor : batch_factor) * setting_.clock_cost_ns / std::max(point.fastest_ns, 0.1));
   }
-  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, 1e9)));
+  const auto most = static_cast<double>(most_rounds_per_sample);
+  return within_sample(curve, point, static_cast<std::uint64_t>(std::clamp(rounds, 1.0, most)));
 }
 
 // Speeds are found by a first visit of one round and, where that was short, a second one of many: the first message of

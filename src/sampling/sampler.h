@@ -20,6 +20,7 @@ namespace netpipe {
 // each other.
 inline constexpr int fewest_passes = 8;
 inline constexpr std::size_t most_samples_per_visit = 256;
+inline constexpr std::uint64_t most_rounds_per_sample = 1'000'000'000;
 inline constexpr std::size_t most_samples_per_point = 1U << 16;
 
 struct SamplerSetting {

@@ -14,7 +14,12 @@ void add_counters(const Layer& layer, std::span<const std::int64_t> counters, st
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (counters[i] == INT64_MIN) continue;
     const bool adds = layer.counters[i].kind == NP_COUNTS_UP && total[i] != INT64_MIN;
-    total[i] = adds ? total[i] + counters[i] : std::max(total[i], counters[i]);
+    // A count of another host may be anything: at the largest number it stays.
+    if (!adds) {
+      total[i] = std::max(total[i], counters[i]);
+    } else if (__builtin_add_overflow(total[i], counters[i], &total[i])) {
+      total[i] = INT64_MAX;
+    }
   }
 }
 

@@ -16,7 +16,8 @@ Result<Report> ForkedWorkers::visit(const Command& command, Gathered& gathered) 
   const Report own = engine_.visit(command);
   std::vector<int> rank_of(static_cast<std::size_t>(group.size()));
   std::iota(rank_of.begin(), rank_of.end(), 0);
-  Result<Report> report = collect(group, command, resolved_.modes[command.pattern], rank_of, &own, gathered);
+  const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
+  Result<Report> report = collect(group, command, visited, rank_of, &own, gathered);
   if (!report) {
     const std::string mine = own.status != NP_OK ? std::string(" (") + own.sentence + ")" : "";
     return Failure{report.failure().exit, report.failure().sentence + mine};

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/watchdog.h"
 #include "link/handshake.h"
+#include "record/foreign_json.h"
 #include "worker/records.h"
 
 namespace netpipe {
@@ -24,7 +25,7 @@ std::string HostedWorkers::remedy() const {
 }
 
 // " RANK VERSION HOST"
-Outcome HostedWorkers::admit(const std::string& words, Descriptor fd) {
+Outcome HostedWorkers::admit(const std::string& words, Connection process) {
   const std::vector<std::string> said = split(words, ' ');
   const Result<std::int64_t> rank = parse_integer(said.size() == 4 ? said[1] : "");
   const std::string version = said.size() == 4 ? printable(said[2]) : "older";
@@ -34,7 +35,7 @@ Outcome HostedWorkers::admit(const std::string& words, Descriptor fd) {
                        ", and here it is " NETPIPE_VERSION "; install the same version at the same path on both hosts");
   }
   if (!rank || *rank < 0 || *rank >= ranks) return ok();
-  if (!joined().emplace(static_cast<int>(*rank), std::move(fd)).second) {
+  if (!joined().emplace(static_cast<int>(*rank), std::move(process)).second) {
     return failed("two processes are rank " + std::to_string(*rank) +
                   ": ssh or srun did not start one on each host; see --launcher and --remote-shell");
   }
@@ -71,12 +72,13 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
     const std::string& text = (*all)[static_cast<std::size_t>(rank) + 1];
     const auto blank = text.find(' ');
     const Result<std::int64_t> cpu = parse_integer(text.substr(0, blank));
-    if (blank == std::string::npos || !cpu || text.find('\n') != std::string::npos) {
+    const auto facts = rewritten_object(blank == std::string::npos ? std::string_view() : std::string_view(text).substr(blank + 1));
+    if (!cpu || !facts) {
       return failed(group()->name(rank + 1) + " sent malformed facts about its host");
     }
     hosts.push_back(
         {static_cast<int>(*cpu),
-         environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], text.substr(blank + 1))});
+         environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], *facts)});
   }
   return hosts;
 }

@@ -93,26 +93,29 @@ Outcome LaunchedWorkers::admit_one(const std::string& secret) {
   Descriptor fd(accept4(server_.listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd) return ok();
   tune_stream(fd.get());
-  const std::optional<std::string> said =
-      receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
+  const std::optional<Caller> caller = receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
   // Anything else is a stranger, or a process of a job that was given up: the next one may be ours.
   const std::string ours = "join " + std::to_string(job_);
-  if (!said || !said->starts_with(ours)) return ok();
-  const std::string words = said->substr(ours.size());
-  return words.empty() || words[0] == ' ' ? admit(words, std::move(fd)) : ok();
+  if (!caller || !caller->plan_text.starts_with(ours)) return ok();
+  const std::string words = caller->plan_text.substr(ours.size());
+  return words.empty() || words[0] == ' ' ? admit(words, {std::move(fd), caller->keys}) : ok();
 }
 
-Outcome LaunchedWorkers::admit(const std::string& words, Descriptor fd) {
-  if (words.empty()) joined_.emplace(static_cast<int>(joined_.size()), std::move(fd));
+Outcome LaunchedWorkers::admit(const std::string& words, Connection process) {
+  if (words.empty()) joined_.emplace(static_cast<int>(joined_.size()), std::move(process));
   return ok();
 }
 
 Outcome LaunchedWorkers::welcome() {
   std::vector<int> fds = {-1};
-  for (auto& [order, fd] : joined_) fds.push_back(fd.release());
+  std::vector<FrameKeys> keys = {{}};
+  for (auto& [order, process] : joined_) {
+    fds.push_back(process.fd.release());
+    keys.push_back(process.keys);
+  }
   joined_.clear();
   const auto members = static_cast<int>(fds.size());
-  group_ = make_socket_group(0, members, std::move(fds), Watchdog::abort_flag());
+  group_ = make_socket_group(0, members, std::move(fds), Watchdog::abort_flag(), keys);
   const std::string plan = plan_there();
   const std::string module = requested().second;
   for (int member = 1; member < members; ++member) {
@@ -176,7 +179,8 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
   for (int rank = 0; rank < placement_.nranks(); ++rank) {
     rank_of[static_cast<std::size_t>(placement_.member_of_rank[static_cast<std::size_t>(rank)])] = rank;
   }
-  Result<Report> report = collect(*group_, there, resolved_.modes[command.pattern], rank_of, nullptr, gathered);
+  const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
+  Result<Report> report = collect(*group_, there, visited, rank_of, nullptr, gathered);
   if (!report) return with_last_words(report.failure());
   return report;
 }

@@ -44,8 +44,13 @@ class LaunchedWorkers : public Workers {
   Result<Opening> conduct(std::uint32_t variant);
   [[nodiscard]] Failure with_last_words(const Failure& failure) const;
 
-  // A process that has proved the secret, and what it says beside the number of its job. A failure ends the start.
-  virtual Outcome admit(const std::string& words, Descriptor fd);
+  // To a process that has proved the secret.
+  struct Connection {
+    Descriptor fd;
+    FrameKeys keys;
+  };
+  // words: what it says beside the number of its job. A failure ends the start.
+  virtual Outcome admit(const std::string& words, Connection process);
   // What a start that failed comes to, and what to do where processes do not come.
   [[nodiscard]] virtual Exit lack() const { return Exit::failed; }
   [[nodiscard]] virtual std::string remedy() const {
@@ -59,7 +64,7 @@ class LaunchedWorkers : public Workers {
   // nullptr: no process is there.
   [[nodiscard]] Group* group() const { return group_.get(); }
   // Connections, in the order of their members, until the group has them.
-  [[nodiscard]] std::map<int, Descriptor>& joined() { return joined_; }
+  [[nodiscard]] std::map<int, Connection>& joined() { return joined_; }
 
  private:
   Result<Opening> open_new(std::uint32_t variant);
@@ -76,7 +81,7 @@ class LaunchedWorkers : public Workers {
   const Resolved& resolved_;
   const std::vector<std::uint32_t> variants_;
   int job_ = -1;  // number of this job in the run
-  std::map<int, Descriptor> joined_;
+  std::map<int, Connection> joined_;
   std::unique_ptr<Group> group_;
   Placement placement_;
 };

@@ -17,6 +17,7 @@
 #include "worker/listing.h"
 #include "worker/run.h"
 #include "worker/serve.h"
+#include "worker/serve_child.h"
 
 namespace netpipe {
 namespace {
@@ -70,14 +71,6 @@ int describe(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-int serve(const std::vector<std::string>& arguments) {
-  return serve_main(
-      arguments,
-      [](int fd, const std::string& plan, const std::string&, const std::string& local_address,
-         const std::string& job) { return serve_rank(fd, plan, local_address, job); },
-      check_remote_plan);
-}
-
 int main_of(std::vector<std::string> arguments) {
   const std::vector<std::string> commands = {"run",  "plan",        "list",  "keys",   "describe",
                                              "join", "environment", "serve", "version"};
@@ -89,7 +82,8 @@ int main_of(std::vector<std::string> arguments) {
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "list") return list(arguments);
   if (command == "describe") return describe(arguments);
-  if (command == "serve") return serve(arguments);
+  if (command == "serve") return serve_main(arguments, become_serving);
+  if (command == serving_command) return serving_main(arguments);
   if (!arguments.empty()) {
     return complain(usage("'" + command + "' takes no arguments" +
                           (command == "run" || command == "plan" ? "; it reads the plan from standard input" : "")));

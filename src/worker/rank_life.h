@@ -3,20 +3,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "engine/forked.h"
+#include "base/result.h"
 #include "engine/rank_setting.h"
 
 namespace netpipe {
 
-// Pins the process, tells rank 0 about this host and carries out its commands. Returns the exit code. remote: rank 0 is
-// on another host, so what goes wrong has to be said here.
-int live_as_rank(RankSetting setting, bool remote);
-
-// The `environment` record of this host. cpus: that its ranks are pinned to. Before a process pins itself, which
-// narrows what it may use.
-std::string environment_here(const Plan& plan, int rank, const std::vector<int>& cpus);
+// Pins the process, tells rank 0 about this host and carries out its commands until the end. facts: of this host, a
+// JSON object; "" where it is rank 0's own.
+Outcome live_as_rank(RankSetting setting, const std::string& facts);
 
 // Does any variant of the plan need a job?
 bool has_jobs(const Resolved& resolved);

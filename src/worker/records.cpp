@@ -135,7 +135,10 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
   json.field("ops", record.operations);
   const auto list = [&](const char* name, std::size_t from, std::size_t to) {
     json.key(name).open('[');
-    for (std::size_t i = from; i < to; ++i) json.value(static_cast<std::int64_t>(samples.ns[i]));
+    constexpr double most_ns = 1ULL << 62U;  // of clocks on other hosts, which may say anything
+    for (std::size_t i = from; i < to; ++i) {
+      json.value(static_cast<std::int64_t>(std::clamp(samples.ns[i], -most_ns, most_ns)));
+    }
     json.close(']');
   };
   list("ns", record.dropped, samples.ns.size());

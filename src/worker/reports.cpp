@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 
+#include "base/text.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {
@@ -24,6 +27,24 @@ std::string laggard(const std::vector<std::uint64_t>& progress) {
 }
 
 }  // namespace
+
+Outcome accept_report(Report& report, std::size_t counters, std::uint64_t samples) {
+  const bool known = report.status == verification_failed || (report.status >= NP_OK && report.status <= NP_LOST);
+  if (!known) return failed("sent a report with the status " + std::to_string(report.status));
+  if (report.cause > static_cast<std::uint32_t>(Cause::peer_gone)) {
+    return failed("sent a report with the cause " + std::to_string(report.cause));
+  }
+  if (report.status == NP_OK && (report.counters != counters || (report.losses != 0 && report.losses != samples))) {
+    return failed("sent a report of " + std::to_string(report.counters) + " counters and " +
+                  std::to_string(report.losses) + " losses, and its layer has " + std::to_string(counters) +
+                  " counters and the visit " + std::to_string(samples) + " samples");
+  }
+  const std::string_view room(report.sentence, sizeof report.sentence - 1);
+  const std::string clean = without_controls(room.substr(0, room.find('\0')));
+  std::memset(report.sentence, 0, sizeof report.sentence);
+  std::memcpy(report.sentence, clean.data(), clean.size());  // no longer than it was
+  return ok();
+}
 
 void Reports::add(int rank, const Report& report) {
   statuses_.push_back(report.status);

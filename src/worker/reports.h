@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/result.h"
 #include "engine/commands.h"
 #include "netpipe/module.h"
 
 namespace netpipe {
+
+// Makes a report of another process fit to be used: a failure where it cannot be one, "" at the end of its sentence, no
+// control character in it. counters: how many the layer has; samples: of the visit.
+Outcome accept_report(Report& report, std::size_t counters, std::uint64_t samples);
 
 class Reports {
  public:

@@ -7,18 +7,25 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/sha256.h"
 #include "engine/engine.h"
+#include "engine/forked.h"
 #include "engine/pinning.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 #include "link/secret.h"
+#include "machine/environment.h"
+#include "record/foreign_json.h"
 #include "worker/checks.h"
 #include "worker/children.h"
 #include "worker/complain.h"
 #include "worker/rank_life.h"
+#include "worker/records.h"
 #include "worker/session.h"
 
 namespace netpipe {
@@ -38,8 +45,10 @@ struct Leader {
   const Resolved& resolved;
   LauncherInput& input;
 
-  // Rank 0's part once the group is there. cpus: by rank, -1 where it is not known here.
-  int lead(RankSetting setting, ForkedProcess::Setting process, const std::vector<int>& cpus) const;
+  // Rank 0's part once the group is there. cpus: by rank, -1 where it is not known here. far_host: of rank 1, where
+  // that is on another host.
+  int lead(RankSetting setting, ForkedProcess::Setting process, const std::vector<int>& cpus,
+           const std::string& far_host = {}) const;
   int run_with_server() const;
   int run_here() const;
 };
@@ -58,16 +67,24 @@ Result<JobServer> make_job_server(const Leader& leader, const std::string& job) 
   return server;
 }
 
-int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std::vector<int>& cpus) const {
+int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std::vector<int>& cpus,
+                 const std::string& far_host) const {
   Group& group = *setting.group;
   Result<JobServer> job_server = make_job_server(*this, setting.job);
   if (!job_server) return complain(job_server.failure());
-  const std::string environment = environment_here(plan, 0, process.one_host ? cpus : std::vector<int>{process.cpu});
+  const std::string facts = environment_json(process.one_host ? cpus : std::vector<int>{process.cpu});
   if (Outcome pinned = pin_to(process.cpu); !pinned) return complain(pinned.failure());
   Result<RunFile> file = RunFile::open(plan.record);
   if (!file) return complain(file.failure());
-  const Result<std::vector<std::string>> environments = group.gather_text(environment);
-  if (!environments) return complain(environments.failure());
+  // The ranks of one host have one environment.
+  std::vector<std::string> environments = {environment_record(plan.launch, 0, host_name(), facts)};
+  const Result<std::vector<std::string>> told = group.gather_text({});
+  if (!told) return complain(told.failure());
+  if (!process.one_host) {
+    const std::optional<std::string> theirs = rewritten_object((*told)[1]);
+    if (!theirs) return complain(failed(group.name(1) + " sent facts about its host that are not a JSON object"));
+    environments.push_back(environment_record(plan.launch, 1, far_host, *theirs));
+  }
   HostedWorkers hosted(*job_server, plan, resolved);
   std::vector<HostedWorkers::Host> hosts;
   if (starts_on_hosts(plan) && !own_variants(resolved).empty()) {
@@ -91,16 +108,14 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   session.file = &*file;
   session.hash = plan_hash(canonical_text(plan, resolved));
   session.pin = cpus;
-  // The ranks of one host have one environment.
-  const auto others = process.one_host ? environments->begin() + 1 : environments->end();
-  session.environments.assign(environments->begin(), others);
+  session.environments = std::move(environments);
   if (!hosts.empty()) {
     session.pin.clear();
     session.environments.clear();
   }
-  for (const HostedWorkers::Host& host : hosts) {
+  for (HostedWorkers::Host& host : hosts) {
     session.pin.push_back(host.cpu);
-    session.environments.push_back(host.environment);
+    session.environments.push_back(std::move(host.environment));
   }
   session.event = say;
   session.wait_for_go = [this](const std::function<void()>& alive) { return input.wait_for_go(alive); };
@@ -120,14 +135,16 @@ int Leader::run_with_server() const {
   options.abort = Watchdog::abort_flag();
   const Result<Link> link = call(options);
   if (!link) return complain(link.failure());
-  const auto group = make_socket_group(0, 2, {-1, link->fd}, Watchdog::abort_flag());
+  const auto group = make_socket_group(0, 2, {-1, link->fd}, Watchdog::abort_flag(), {{}, link->keys});
+  group->rename(1, "rank 1 on " + plan.host);
   const Result<std::vector<int>> cpus = choose_cpus(plan.pin, 1);
   if (!cpus) return complain(cpus.failure());
   RankSetting setting;
   setting.group = group.get();
   setting.job = link->job;
   setting.local_address = link->local_address;
-  return lead(std::move(setting), {.plan = &plan, .rank = 0, .cpu = (*cpus)[0], .one_host = false}, {(*cpus)[0], -1});
+  return lead(std::move(setting), {.plan = &plan, .rank = 0, .cpu = (*cpus)[0], .one_host = false}, {(*cpus)[0], -1},
+              link->server_host);
 }
 
 int Leader::run_here() const {
@@ -158,7 +175,8 @@ int Leader::run_here() const {
     RankSetting setting = common;
     setting.group = &own;
     setting.process = &process;
-    return live_as_rank(std::move(setting), false);
+    // What goes wrong is rank 0's to say, which also knows that this one has gone.
+    return static_cast<int>(live_as_rank(std::move(setting), {}) ? Exit::done : Exit::failed);
   });
   if (!group) return complain(group.failure());
   if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "link/secret.h"
 #include "record/json.h"
+#include "worker/confine.h"
 
 namespace netpipe {
 namespace {
@@ -162,7 +163,7 @@ std::string serve_help() {
   return text;
 }
 
-int serve_main(std::span<const std::string> arguments, Handler handler, Check check) {
+int serve_main(std::span<const std::string> arguments, Become become) {
   const Result<ServeArguments> given = parse_serve(arguments);
   if (!given) return fail(given.failure());
   if (given->help) return print(serve_help()) ? 0 : static_cast<int>(Exit::failed);
@@ -175,13 +176,13 @@ int serve_main(std::span<const std::string> arguments, Handler handler, Check ch
   options.token = *token;
   options.bounds = given->bounds;
   options.once = given->once;
-  options.check = std::move(check);
-  options.handler = std::move(handler);
+  options.become = std::move(become);
   options.log = say;
   Json event;
   event.open('{').field("event", "listening").field("host", listener->host).field("port", listener->port).close('}');
   if (!print(event.take() + "\n"))
     return fail(failed("standard output is closed, so nobody can learn where this server listens"));
+  if (const Outcome can = can_confine(); !can) say(can.failure().sentence);
   const Result<int> code = serve(std::move(*listener), options);
   return code ? *code : fail(code.failure());
 }

@@ -23,7 +23,7 @@ Result<ServeArguments> parse_serve(std::span<const std::string> arguments);
 std::string serve_help();
 
 // arguments: what follows `serve`. Prints one line of JSON when it listens, and one line for each client on standard
-// error. Returns the exit code.
-int serve_main(std::span<const std::string> arguments, Handler handler, Check check);
+// error. become: what a forked process becomes to measure. Returns the exit code.
+int serve_main(std::span<const std::string> arguments, Become become);
 
 }  // namespace netpipe

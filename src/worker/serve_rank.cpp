@@ -1,48 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server does for a client: checks the client's plan, and is rank 1 of it.
-#include "engine/pinning.h"
+#include "worker/serve_rank.h"
+
+#include <limits>
+
+#include "catalog/plan.h"
+#include "engine/forked.h"
 #include "engine/watchdog.h"
-#include "machine/environment.h"
-#include "worker/complain.h"
 #include "worker/rank_life.h"
-#include "worker/run.h"
 
 namespace netpipe {
 
-int serve_rank(int control_fd, const std::string& plan_text, const std::string& local_address, const std::string& job) {
-  const Result<Plan> plan = parse_plan(plan_text);
-  if (!plan) return complain(plan.failure());
-  const Result<Registry> registry = Registry::load(module_directories(), {});
-  if (!registry) return complain(registry.failure());
-  const Result<Resolved> resolved = resolve(*plan, *registry);
-  if (!resolved) return complain(resolved.failure());
-  const auto group = make_socket_group(1, 2, {control_fd}, Watchdog::abort_flag());
-  // A client on the same host has taken the first of the sensible processors; this is rank 1 wherever it runs.
-  const std::vector<int> cpus = sensible_cpus(2);
-  ForkedProcess process({.plan = &*plan, .rank = 1, .cpu = cpus.size() < 2 ? -1 : cpus[1], .one_host = false});
+Ending serve_rank(int control_fd, const Admission& admission, const ServingHost& host) {
+  const auto group = make_socket_group(1, 2, {control_fd}, Watchdog::abort_flag(), {admission.keys});
+  group->rename(0, "the client " + admission.peer_host);
+  const auto ended = [](const Failure& why) { return Ending{static_cast<int>(why.exit), true, why.sentence}; };
+  const Result<Plan> plan = parse_plan(admission.plan_text);
+  if (!plan) return ended(plan.failure());
+  const Result<Resolved> resolved = resolve(*plan, host.registry);
+  if (!resolved) return ended(resolved.failure());
+  ForkedProcess process({.plan = &*plan, .rank = 1, .cpu = host.cpu, .one_host = false});
   RankSetting setting;
   setting.group = group.get();
   setting.process = &process;
   setting.plan = &*plan;
   setting.resolved = &*resolved;
-  setting.job = job;
-  setting.local_address = local_address;
+  setting.job = admission.job;
+  setting.local_address = admission.local_address;
   // While a job comes to life (its launcher, then two deadlines to open the library) nobody speaks to this rank.
   const double job_s = has_jobs(*resolved) ? plan->joining_s + 3 * plan->timeout_s : 0;
   setting.silence_ns = static_cast<std::int64_t>((plan->timeout_s + job_s) * 1e9);
-  if (Outcome watched = Watchdog::install(true); !watched) return complain(watched.failure());
-  return live_as_rank(std::move(setting), true);
+  if (Outcome watched = Watchdog::install(true); !watched) return ended(watched.failure());
+  if (Outcome lived = live_as_rank(std::move(setting), host.facts); !lived) return ended(lived.failure());
+  return Ending{static_cast<int>(Exit::done), true, {}};
 }
 
-Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {
+Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds, const Registry& registry) {
   const Result<Plan> plan = parse_plan(plan_text);
   if (!plan) return plan.failure();
   if (!plan->module_files.empty() || plan->record != "-" || !plan->host.empty()) {
     return usage("the plan names files or another host; a server measures with its own modules and writes nothing");
   }
-  const Result<Registry> registry = Registry::load(module_directories(), {});
-  if (!registry) return registry.failure();
-  const Result<Resolved> resolved = resolve(*plan, *registry);
+  const Result<Resolved> resolved = resolve(*plan, registry);
   if (!resolved) return resolved.failure();
   for (const Variant& variant : resolved->variants) {
     if (variant.module->crosses_hosts != 0) continue;
@@ -59,7 +57,10 @@ Outcome check_remote_plan(const std::string& plan_text, const Bounds& bounds) {
                  std::to_string(bounds.max_message_bytes) +
                  "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t memory = 2 * half_bytes(resolved->pool) * resolved->variants.size();
+  const std::uint64_t half = half_bytes(resolved->pool);
+  const std::uint64_t halves = 2 * resolved->variants.size();
+  constexpr std::uint64_t no_end = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t memory = half > no_end / halves ? no_end : half * halves;
   if (bounds.max_memory_bytes != 0 && memory > bounds.max_memory_bytes) {
     return usage("the plan needs " + std::to_string(memory) + " bytes of buffers, above this server's limit of " +
                  std::to_string(bounds.max_memory_bytes) +

@@ -8,8 +8,10 @@
 
 #include "base/clock.h"
 #include "base/host_name.h"
+#include "engine/command_check.h"
 #include "engine/watchdog.h"
 #include "record/error_record.h"
+#include "record/foreign_json.h"
 #include "record/json.h"
 #include "worker/counts.h"
 #include "worker/curves.h"
@@ -143,9 +145,12 @@ void Session::close_variants() {
     if (variants_[v].workers == nullptr) continue;
     const Result<std::vector<std::string>> counters = variants_[v].workers->close(v);
     for (std::size_t rank = 0; counters && rank < counters->size(); ++rank) {
-      const std::string& values = (*counters)[rank];
-      if (values.empty()) continue;
-      write(counters_record(set_.plan->launch, set_.resolved->variants[v].name, rank, values));
+      if ((*counters)[rank].empty()) continue;
+      if (const std::optional<std::string> values = rewritten_object((*counters)[rank])) {
+        write(counters_record(set_.plan->launch, set_.resolved->variants[v].name, rank, *values));
+      } else {
+        write_error(v, nullptr, 0, failed("rank " + std::to_string(rank) + " sent malformed counters"));
+      }
     }
   }
 }
@@ -206,7 +211,8 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   command.samples = v.samples;
   command.rounds = v.rounds;
   command.visit = ++visits_;
-  command.deadline_ns = static_cast<std::int64_t>(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns);
+  const auto longest_ns = static_cast<double>(longest_deadline_ns(*set_.plan));
+  command.deadline_ns = static_cast<std::int64_t>(std::min(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns, longest_ns));
   const double began_s = at_s();
   Workers* const workers = variants_[command.variant].workers;
   const Result<Report> report = workers->visit(command, gathered_);

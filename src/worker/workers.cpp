@@ -9,7 +9,6 @@
 namespace netpipe {
 namespace {
 
-constexpr std::uint32_t most_counters = 4096;
 constexpr int look_every_ms = 100;  // whether the user has interrupted
 
 void make_room(Gathered& gathered, const Mode& mode, int nranks, const Command& command) {
@@ -24,18 +23,30 @@ void make_room(Gathered& gathered, const Mode& mode, int nranks, const Command& 
   }
 }
 
-// What follows the report of a good visit.
-Outcome receive_numbers(Group& group, int peer, int rank, const Command& command, const Report& report,
-                        Gathered& gathered) {
-  if (report.counters > most_counters || (report.losses != 0 && report.losses != command.samples)) {
-    return failed("rank " + std::to_string(rank) + " sent a malformed report");
-  }
+// Readings of a clock, counts and differences of both, such that a few of them can be added: 36 years in nanoseconds.
+constexpr std::int64_t largest_note = std::int64_t{1} << 60;
+// Messages of one sample: the samples of a visit can be added.
+constexpr std::int64_t most_lost = std::int64_t{1} << 48;
+
+bool within(const std::vector<std::int64_t>& numbers, std::int64_t least, std::int64_t most) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](std::int64_t one) { return one >= least && one <= most; });
+}
+
+// What follows the report of a good visit, as many numbers as are expected here.
+Outcome receive_numbers(Group& group, int peer, int rank, const Report& report, Gathered& gathered) {
   const auto r = static_cast<std::size_t>(rank);
   gathered.counters[r].resize(report.counters);
   gathered.lost[r].resize(report.losses);
   for (auto* numbers : {&gathered.notes[r], &gathered.counters[r], &gathered.lost[r]}) {
     if (numbers->empty()) continue;
     if (Outcome got = group.recv(peer, numbers->data(), numbers->size() * sizeof(std::int64_t)); !got) return got;
+  }
+  if (!within(gathered.notes[r], -largest_note, largest_note) || !within(gathered.lost[r], 0, most_lost)) {
+    return failed(group.name(peer) + " sent readings that no clock has, or lost more messages than there are");
+  }
+  // Of a layer that counts nonsense nothing else is wrong: it is not known.
+  for (std::int64_t& one : gathered.counters[r]) {
+    if (one < -largest_note || one > largest_note) one = INT64_MIN;
   }
   return ok();
 }
@@ -49,11 +60,11 @@ void tell(Group& group, const Command& command) {
   }
 }
 
-Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
+Result<Report> collect(Group& group, const Command& command, const Visited& visited, const std::vector<int>& rank_of,
                        const Report* own, Gathered& gathered) {
   const auto nranks =
       static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
-  make_room(gathered, mode, nranks, command);
+  make_room(gathered, visited.mode, nranks, command);
   Reports reports(nranks);
   if (own != nullptr) reports.add(rank_of[0], *own);
   // Members that have not reported yet wait for the one that has, and see nothing of its report.
@@ -78,9 +89,13 @@ Result<Report> collect(Group& group, const Command& command, const Mode& mode, c
     Report report;
     outcome = group.recv(peer, &report, sizeof report);
     if (!outcome) break;
+    if (Outcome fine = accept_report(report, visited.layer.ncounters, command.samples); !fine) {
+      outcome = failed(group.name(peer) + " " + fine.failure().sentence + "; is the same netpipe installed there?");
+      break;
+    }
     reports.add(rank, report);
     stop_the_others();
-    if (report.status == NP_OK) outcome = receive_numbers(group, peer, rank, command, report, gathered);
+    if (report.status == NP_OK) outcome = receive_numbers(group, peer, rank, report, gathered);
   }
   Watchdog::disarm();
   if (!outcome) return outcome.failure();

@@ -47,10 +47,15 @@ class Workers {
 
 // For both kinds of workers. group: its member 0 is this process.
 void tell(Group& group, const Command& command);
+// What is visited: a pattern over a layer.
+struct Visited {
+  const Mode& mode;
+  const Layer& layer;
+};
 // The reports of members 1.. of the group, and what each has to say. rank_of: by member, -1: this one is no rank. own:
 // the report of this process, where it is a rank; nullptr where it is not. gathered: on return by rank, without what
 // this process has to say itself.
-Result<Report> collect(Group& group, const Command& command, const Mode& mode, const std::vector<int>& rank_of,
+Result<Report> collect(Group& group, const Command& command, const Visited& visited, const std::vector<int>& rank_of,
                        const Report* own, Gathered& gathered);
 // Waits for the last words of members 1..: what one of them used at most.
 MemoryUse collect_memory_use(Group& group);

@@ -173,8 +173,9 @@ std::string damaged(std::string message, Input& input, const std::string& earlie
 void conversation(Input& input, std::uint8_t pieces) {
   const std::uint8_t mood = input.byte();
   const bool knows = mood % 16 != 9;
-  const netpipe::Terms server_terms{token, 1, mood % 16 == 10 ? NP_ABI + 1 : NP_ABI};
-  const netpipe::Terms client_terms{knows ? token : other_token, mood % 16 == 11 ? 2U : 1U, NP_ABI};
+  const netpipe::Terms server_terms{token, netpipe::rendezvous_version, mood % 16 == 10 ? NP_ABI + 1 : NP_ABI};
+  const netpipe::Terms client_terms{knows ? token : other_token,
+                                    netpipe::rendezvous_version + (mood % 16 == 11 ? 1U : 0U), NP_ABI};
   ServerHandshake server(server_terms, nonce_of(input.byte()), deadline_ns);
   const std::string plan(1 + input.below(mood % 64 == 63 ? netpipe::max_plan_bytes : 400), 'p');
   ClientHandshake client(client_terms, nonce_of(input.byte()), plan);
@@ -216,6 +217,9 @@ void conversation(Input& input, std::uint8_t pieces) {
     require(begun_untouched && server.state() == State::accepted,
             "a client was accepted in a conversation that was tampered with");
     require(client.job() == server.job(), "the two sides have different jobs");
+    require(client.keys().sending == server.keys().receiving && client.keys().receiving == server.keys().sending &&
+                client.keys().sending != client.keys().receiving,
+            "the two sides have different keys, or one for both directions");
   }
   if (untouched && knows && mood % 16 < 7) require(client_in, "an honest client was not accepted");
 }

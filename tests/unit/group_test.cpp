@@ -166,6 +166,27 @@ TEST(Group, MeetsAtABarrier) {
   });
 }
 
+TEST(Group, MeetsNobodyWhoSaysSomethingElseAtABarrier) {
+  auto groups = star(2);
+  const char wrong = 1;
+  ASSERT_TRUE(groups[1]->send(0, &wrong, 1));
+  const Outcome met = groups[0]->barrier();
+  ASSERT_FALSE(met);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 1 said something else where all ranks meet", met.failure().sentence);
+}
+
+TEST(Group, TakesNoExitCodeThatThereIsNotAndNoControlCharacters) {
+  for (const char* said :
+       {"-0 why\x1b[2J\n", "-99 why\x1b[2J\n", "-x why\x1b[2J\n", "-9223372036854775807 why\x1b[2J\n"}) {
+    auto groups = star(2);
+    ASSERT_TRUE(groups[1]->send_text(0, said));
+    const Result<std::vector<std::string>> all = groups[0]->agree(std::string("fine"));
+    ASSERT_FALSE(all) << said;
+    EXPECT_EQ(all.failure().exit, Exit::failed) << said;
+    EXPECT_EQ(all.failure().sentence, "rank 1: why?[2J ") << said;
+  }
+}
+
 TEST(Group, OfOneRankSaysNothingToAnybody) {
   const std::unique_ptr<Group> group = make_single_group();
   EXPECT_EQ(group->rank(), 0);

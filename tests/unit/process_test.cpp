@@ -54,6 +54,7 @@ TEST(ForkedProcess, LeavesOutTheRanksThatAModuleCannotTake) {
   EXPECT_EQ(process.members(variant("crowd", 5), 5), 5);
   EXPECT_EQ(process.members(variant("closed", 5), 5), 2);
   EXPECT_EQ(process.members(variant("short_put", 5), 5), 1);
+  EXPECT_EQ(process.members(variant("troupe", 5), 5), 0) << "a launcher starts its ranks";
 }
 
 TEST(ForkedProcess, LeavesAnErrorRecordAsItsLastWords) {

@@ -62,11 +62,10 @@ void write_text(int fd, std::string_view text) {
 Outcome take_all(const std::string&, const Bounds&) { return ok(); }
 
 // Says what it was given, and ends when the client hangs up.
-int tell(int fd, const std::string& plan_text, const std::string& peer, const std::string& local,
-         const std::string& job) {
-  write_text(fd, plan_text + "|" + peer + "|" + local + "|" + job + "\n");
+Ending tell(int fd, const Admission& a) {
+  write_text(fd, a.plan_text + "|" + a.peer_host + "|" + a.local_address + "|" + a.job + "\n");
   read_text(fd);
-  return 0;
+  return {0, true, {}};
 }
 
 class RunningServer {
@@ -355,11 +354,10 @@ TEST(Rendezvous, ServesWhileAFloodOfConnectionsStands) {
 
 TEST(Rendezvous, ServesOnAfterAMeasurementThatCrashes) {
   ServeOptions options;
-  options.handler = [](int fd, const std::string& text, const std::string& peer, const std::string& local,
-                       const std::string& job) {
-    if (text == plan) return tell(fd, text, peer, local, job);
+  options.handler = [](int fd, const Admission& admission) {
+    if (admission.plan_text == plan) return tell(fd, admission);
     std::raise(SIGKILL);
-    return 0;
+    return Ending{};
   };
   RunningServer server(options);
   CallOptions deadly = server.options();
@@ -393,11 +391,11 @@ TEST(Rendezvous, EndsAMeasurementWhoseTimeIsOver) {
     ServeOptions options;
     options.bounds.max_seconds = 0.2;
     options.grace_ns = 100'000'000;
-    options.handler = [&](int fd, const std::string&, const std::string&, const std::string&, const std::string&) {
+    options.handler = [&](int fd, const Admission&) {
       std::signal(SIGTERM, deaf ? SIG_IGN : SIG_DFL);
       write_text(fd, "begun\n");
       for (;;) ::poll(nullptr, 0, 1000);
-      return 0;
+      return Ending{};
     };
     RunningServer server(options);
     const Result<Link> link = server.call();
@@ -416,13 +414,13 @@ TEST(Rendezvous, BoundsTheMemoryOfAMeasurement) {
   constexpr std::size_t granted = std::size_t{256} << 20;
   ServeOptions options;
   options.bounds.max_memory_bytes = granted;
-  options.handler = [](int fd, const std::string&, const std::string&, const std::string&, const std::string&) {
+  options.handler = [](int fd, const Admission&) {
     const auto fits = [](std::size_t bytes, int flags) {
       return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
     };
     for (const int flags : {MAP_PRIVATE, MAP_SHARED}) write_text(fd, fits(2 * granted, flags) ? "yes " : "no ");
     write_text(fd, fits(granted / 4, MAP_PRIVATE) ? "yes" : "no");
-    return 0;
+    return Ending{0, true, {}};
   };
   RunningServer server(options);
   const Result<Link> link = server.call();
@@ -436,10 +434,10 @@ TEST(Rendezvous, BoundsTheMemoryOfAMeasurement) {
 TEST(Rendezvous, EndsWithItsMeasurementAtASignal) {
   for (const auto& [signal, code] : {std::pair{SIGTERM, 0}, std::pair{SIGINT, 130}}) {
     ServeOptions options;
-    options.handler = [](int fd, const std::string&, const std::string&, const std::string&, const std::string&) {
+    options.handler = [](int fd, const Admission&) {
       write_text(fd, std::to_string(::getpid()) + "\n");
       for (;;) ::poll(nullptr, 0, 1000);
-      return 0;
+      return Ending{};
     };
     RunningServer server(options);
     const Result<Link> link = server.call();
@@ -459,9 +457,7 @@ TEST(Rendezvous, EndsWithTheMeasurementsCodeWhenItServesOnce) {
   options.check = [](const std::string& text, const Bounds&) -> Outcome {
     return text == plan ? ok() : usage("not this plan");
   };
-  options.handler = [](int, const std::string&, const std::string&, const std::string&, const std::string&) {
-    return 4;
-  };
+  options.handler = [](int, const Admission&) { return Ending{4, true, {}}; };
   RunningServer server(options);
   CallOptions refused = server.options();
   refused.plan_text = "another";

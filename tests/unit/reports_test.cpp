@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "engine/watchdog.h"
@@ -79,6 +81,47 @@ TEST(Reports, NameNobodyWhereAllCameEquallyFarOrTimeWasNotTheCause) {
   const Report late = bad(NP_ABORTED, Cause::deadline, "too slow", 4);
   EXPECT_STREQ(joined({late, late}).sentence, "too slow");
   EXPECT_STREQ(joined({bad(NP_FAILED, Cause::none, "broken", 4), good(0, 2)}).sentence, "broken");
+}
+
+TEST(Reports, OfAnotherProcessAreTakenAsTheyShouldBe) {
+  Report report = good(5);
+  report.counters = 2;
+  report.losses = 3;
+  EXPECT_TRUE(accept_report(report, 2, 3));
+  report.losses = 0;
+  EXPECT_TRUE(accept_report(report, 2, 3));
+  Report trouble = bad(NP_FAILED, Cause::deadline, "rank 1: it failed");
+  trouble.counters = 77;  // nothing follows it
+  EXPECT_TRUE(accept_report(trouble, 2, 3));
+  EXPECT_STREQ(trouble.sentence, "rank 1: it failed");
+}
+
+TEST(Reports, OfAnotherProcessAreRefusedWhereTheyCannotBe) {
+  const auto refused = [](const std::function<void(Report&)>& change, const std::string& why) {
+    Report report = good(0);
+    report.counters = 2;
+    change(report);
+    const Outcome fine = accept_report(report, 2, 3);
+    ASSERT_FALSE(fine) << why;
+    EXPECT_NE(fine.failure().sentence.find(why), std::string::npos) << fine.failure().sentence;
+  };
+  refused([](Report& r) { r.status = 10; }, "the status 10");
+  refused([](Report& r) { r.status = -1; }, "the status -1");
+  refused([](Report& r) { r.status = verification_failed + 1; }, "the status 101");
+  refused([](Report& r) { r.cause = 4; }, "the cause 4");
+  refused([](Report& r) { r.counters = UINT32_MAX; }, "4294967295 counters");
+  refused([](Report& r) { r.counters = 0; }, "0 counters");
+  refused([](Report& r) { r.losses = 4; }, "4 losses");
+  refused([](Report& r) { r.losses = UINT32_MAX; }, "4294967295 losses");
+}
+
+TEST(Reports, OfAnotherProcessHaveASentenceWithAnEndAndWithoutControls) {
+  Report report = bad(NP_FAILED, Cause::none, "");
+  std::memset(report.sentence, 'x', sizeof report.sentence);
+  std::memcpy(report.sentence, "a\x1b[2J\nb", 7);
+  ASSERT_TRUE(accept_report(report, 0, 1));
+  EXPECT_EQ(std::string(report.sentence, 10), "a?[2J bxxx");
+  EXPECT_EQ(std::strlen(report.sentence), sizeof report.sentence - 1);
 }
 
 }  // namespace

@@ -94,11 +94,11 @@ Ran run_serve(const std::vector<std::string>& arguments, const char* token,
     ::unsetenv(token_variable);
     if (token != nullptr) ::setenv(token_variable, token, 1);
     ::alarm(60);  // the deadline of this test
-    const Handler handler = [](int fd, const std::string&, const std::string&, const std::string&, const std::string&) {
+    ::_exit(serve_main(arguments, [](int fd, int words_fd, const Admission& admission) -> Failure {
+      ::send(fd, admission.accept.data(), admission.accept.size(), MSG_NOSIGNAL);
       ::close(fd);
-      return 3;
-    };
-    ::_exit(serve_main(arguments, handler, [](const std::string&, const Bounds&) { return ok(); }));
+      Child::live(words_fd, [] { return Ending{3, true, {}}; });
+    }));
   }
   ::close(out[1]);
   Ran ran;

@@ -170,5 +170,15 @@ TEST(DidYouMean, SuggestsOrListsWhatThereIs) {
   EXPECT_EQ(did_you_mean("tcp", {}), "");
 }
 
+TEST(Text, OfOthersLosesItsControlCharacters) {
+  EXPECT_EQ(without_controls("plain, \u00e9 and \u20ac"), "plain, \u00e9 and \u20ac");
+  EXPECT_EQ(without_controls("a\x1b]0;x\x07"), "a?]0;x?");
+  EXPECT_EQ(without_controls("a\nb\rc\td"), "a b c d");
+  EXPECT_EQ(without_controls("\x7f\xc2\x9b"
+                             "31m\xc2\xa9"),
+            "??31m\xc2\xa9");
+  EXPECT_EQ(without_controls(std::string("\0\xc2", 2)), "?\xc2");
+}
+
 }  // namespace
 }  // namespace netpipe
