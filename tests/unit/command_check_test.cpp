@@ -154,7 +154,8 @@ TEST(CommandCheck, RefusesMoreSamplesAndRoundsThanTheSamplerAsksFor) {
   command.rounds = most_rounds_per_sample;
   EXPECT_EQ(rank.refusal(command), "");
   command.pattern = 1;  // a burst has a place and a request for each round
-  EXPECT_NE(rank.refusal(command).find("rounds in a sample of pattern burst"), std::string::npos) << rank.refusal(command);
+  EXPECT_NE(rank.refusal(command).find("rounds in a sample of pattern burst"), std::string::npos)
+      << rank.refusal(command);
 }
 
 TEST(CommandCheck, RefusesMoreMessagesToVerifyThanThereIsRoomFor) {
