@@ -12,8 +12,9 @@ namespace netpipe {
 int serve_rank(int control_fd, const std::string& plan_text, const std::string& local_address, const std::string& job) {
   const Result<Plan> plan = parse_plan(plan_text);
   if (!plan) return complain(plan.failure());
-  const Result<Registry> registry = Registry::load(module_directories(), {});
+  Result<Registry> registry = Registry::load(module_directories(), {});
   if (!registry) return complain(registry.failure());
+  if (Outcome bound = registry->bind(modules_of(*plan)); !bound) return complain(bound.failure());
   const Result<Resolved> resolved = resolve(*plan, *registry);
   if (!resolved) return complain(resolved.failure());
   const auto group = make_socket_group(1, 2, {control_fd}, Watchdog::abort_flag());

@@ -421,7 +421,7 @@ TEST(PlanRecord, SaysWhichLayerStandsOnWhichAlsoOfThoseThatAreNotMeasured) {
   const Result<Registry> modules = Registry::load({NETPIPE_TEST_MODULES, folder.string()}, {});
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(modules);
-  ASSERT_NE(modules->find("mpi@one"), nullptr) << modules->refused().front().reason;
+  ASSERT_NE(modules->find("mpi@one"), nullptr) << modules->refused().front().why.sentence;
   const Plan plan = parsed(head + "variant silent\n");
   const Result<Resolved> resolved = resolve(plan, *modules);
   ASSERT_TRUE(resolved);

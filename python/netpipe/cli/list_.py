@@ -12,7 +12,7 @@ import click
 
 from netpipe.cli._choices import complete_names
 from netpipe.cli._options import module_option
-from netpipe.failure import USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +39,9 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     chosen = list(dict.fromkeys(one for name in names for one in modules_of(stands_for.get(name, [name]))))
     for name in chosen:
         if name not in known:
+            for refused in listing["refused"]:
+                if Path(refused["path"]).stem == name:
+                    raise Failure(UNAVAILABLE, refused["reason"])
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
