@@ -11,10 +11,8 @@ import contextlib
 import os
 import selectors
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,9 +27,11 @@ from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
 from netpipe.libraries.starting.hosts import Hosts, parse
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
+from netpipe.libraries.starting.scratch import Scratch, noted, remove_dead
 
 LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
+FOLDERS = "netpipe-jobs-"  # how the scratch folders of runs begin
 KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # bytes kept of a launcher's output: its reason comes first or last
 
 Report = Callable[[int, str], None]  # the number of a job that failed, and why in one sentence
@@ -84,10 +84,11 @@ class Launchers:
         self._describe = describe
         self._launchers: dict[str, tuple[Description, Launcher]] = {}
         self._booted: set[str] = set()
-        self._folder: Path | None = None
-        self._jobs = 0
+        self._folder: Scratch | None = None
+        self._jobs: dict[str, Path] = {}  # the folder of each job, by its secret
 
     def __enter__(self) -> Launchers:
+        remove_dead(FOLDERS)
         return self
 
     def __exit__(
@@ -101,7 +102,7 @@ class Launchers:
         self._launchers.clear()
         self._booted.clear()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.close()
             self._folder = None
 
     def program(self) -> tuple[str, ...]:
@@ -117,14 +118,15 @@ class Launchers:
         """The command that starts this job; boots the daemons that it needs. Raises Failure."""
         self.check(event.module)
         description, launcher = self._of(event.module)
-        self._jobs += 1
+        scratch = self._scratch(f"job-{len(self._jobs) + 1}")
+        self._jobs[event.secret] = scratch
         variables = {
             **description.environment,
             "NETPIPE_JOIN": event.join,
             "NETPIPE_JOB": str(event.job),
             "NETPIPE_JOIN_SECRET": event.secret,
+            "NETPIPE_JOB_FOLDER": str(scratch),
         }
-        scratch = self._scratch(f"job-{self._jobs}")
         if not self.settings.hosts.given:  # what a killed launcher leaves there goes with the folder
             variables["TMPDIR"] = str(scratch)
         job = Job(
@@ -142,6 +144,12 @@ class Launchers:
             self._booted.add(event.module)
         return launcher.command(job)
 
+    def memory_of(self, secret: str) -> set[Path]:
+        """Shared memory of the job with this secret: what its ranks have mapped now, and what they said when they were
+        ready to measure, which is all that is known of dead ones.
+        """
+        return shared_memory(secret) | (noted(self._jobs[secret]) if secret in self._jobs else set())
+
     def _of(self, module: str) -> tuple[Description, Launcher]:
         if module not in self._launchers:
             description = self._describe(module)
@@ -152,9 +160,9 @@ class Launchers:
 
     def _scratch(self, name: str) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="netpipe-"))
-            self._folder.chmod(0o755)  # LAM runs as another user; no secret is ever written here
-        path = self._folder / name
+            self._folder = Scratch(FOLDERS)
+            self._folder.path.chmod(0o755)  # LAM runs as another user; no secret is ever written here
+        path = self._folder.path / name
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
         return path
@@ -267,7 +275,7 @@ class Jobs:
             return
         self._closed = True
         for running in self._running.values():
-            running.memory |= shared_memory(running.secret)
+            running.memory |= self._launchers.memory_of(running.secret)
         try:
             self._wait(min(leave_s, 0.2) if self._interrupts() else leave_s)
             for running in self._running.values():
@@ -309,7 +317,7 @@ class Jobs:
     def _end(self, running: _Running) -> None:
         """Asks the launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
-        running.memory |= shared_memory(running.secret)
+        running.memory |= self._launchers.memory_of(running.secret)
         running.process.terminate()
 
     def _kill(self, running: _Running) -> None:
@@ -319,7 +327,7 @@ class Jobs:
     def _forget(self, running: _Running) -> None:
         """It has ended or was just killed: ends what is left of its job."""
         running.process.wait()
-        running.memory |= shared_memory(running.secret)
+        running.memory |= self._launchers.memory_of(running.secret)
         end_all_with(running.secret)
         remove_unused(running.memory)
         self._read(running)
