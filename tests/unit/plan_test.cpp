@@ -425,7 +425,8 @@ TEST(PlanRecord, SaysWhichLayerStandsOnWhichAlsoOfThoseThatAreNotMeasured) {
   const Plan plan = parsed(head + "variant silent\n");
   const Result<Resolved> resolved = resolve(plan, *modules);
   ASSERT_TRUE(resolved);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"("stack":{"mpi@one":"tcp"})", plan_record(plan, *resolved, "", {}));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"("stack":{"idles":"memcpy","mpi@one":"tcp"})",
+                      plan_record(plan, *resolved, "", {}));
 }
 
 TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
