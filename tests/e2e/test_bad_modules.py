@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
 """A module that misbehaves before it is chosen is named and left out, and everything else goes on."""
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TEST_MODULES
+from conftest import TEST_MODULES, Runner
+from test_two_hosts import Serve, plan, serve, token  # noqa: F401
 
 WHAT = {
     "closes_output": "its probe closed or replaced standard output",
@@ -88,3 +90,14 @@ def test_a_run_of_everything_says_which_module_it_leaves_out(folder: Path) -> No
     assert (
         f"netpipe: left out: module {bad}: {WHAT['prints_probe']}; repair it, or remove it\n" in done.stderr
     )
+
+
+def test_a_server_serves_in_spite_of_bad_modules(
+    folder: Path, measure: Runner, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("closes_output", "crashes_loading", "exits_probe", "prints_probe"):
+        shutil.copy(TEST_MODULES / "bad" / f"{name}.so", folder)
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(folder))
+    done = measure(*plan(serve(), "variant tcp", "schedule list", "sizes 8", "budget 0.1"))
+    assert done.code == 0, done.said
+    assert done.of("point", variant="tcp")

@@ -11,6 +11,8 @@ What a layer may reach at most depends on who moves its bytes:
 * Any other layer: a network adapter or an accelerator may do it. The fastest memory of one device so far moves 8e12
   bytes a second (HBM3e of 2025), to read and to write; `OF_ANY` leaves room.
 
+The nearest of 19,600 points of 36 runs (shm, windows of 64 KiB) has 1.8 % of its limit.
+
 Slower than that says nothing: what arrived can be told by --verify alone.
 """
 
