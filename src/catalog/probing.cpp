@@ -48,7 +48,13 @@ struct Pipe {
 std::optional<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  // Not in the place of a standard stream that was closed here: the process apart puts others there.
+  for (Descriptor* end : {&pipe.reading, &pipe.writing}) {
+    if (end->get() <= STDERR_FILENO) end->reset(fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (!*end) return std::nullopt;
+  }
+  return pipe;
 }
 
 // ------------------------------------------------------------------------------------------- in the process apart

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,6 +158,18 @@ TEST(ProbeModules, BlamesNoModuleForTheThreadOfAnother) {
       ASSERT_PRED_FORMAT2(testing::IsSubstring, "name many_options", found[at]->description);
     }
   }
+}
+
+TEST(ProbeModules, NeedsNoStandardStreams) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (const int fd : {0, 1, 2}) close(fd);
+    const std::vector<Result<ProbedModule>> found = probe_modules({option_modules + "/many_options.so"});
+    _exit(found[0] ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(ProbeModules, LeavesNoProcessBehind) {

@@ -32,19 +32,19 @@ class Scratch:
         remove_dead(prefix, parent)
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(
-                    self._lock
-                )  # it was not locked yet, so somebody takes it for a dead one and removes it
-                continue
-            except OSError:
-                return  # there are no locks, so nobody will remove it
-            if self.path.exists():
-                return
-            os.close(self._lock)
+            # Until it is locked somebody may take it for a dead one, and remove it: then another one is made.
+            with contextlib.suppress(FileNotFoundError):
+                self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    ours = self.path.exists()
+                except BlockingIOError:
+                    ours = False
+                except OSError:
+                    ours = True  # there are no locks, so nobody removes it
+                if ours:
+                    return
+                os.close(self._lock)
 
     def __enter__(self) -> Path:
         return self.path
