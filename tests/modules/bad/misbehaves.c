@@ -41,7 +41,7 @@ static np_status probe(char* message, size_t message_bytes) {
     case exits_probe: exit(0);
     case prints_probe: printf("hello"); break; /* stays in the buffer, as output to a pipe does */
     case spins_probe:
-      for (volatile int i = 0;; ++i) {
+      for (volatile unsigned i = 0;; ++i) {
       }
     case leaves_children: {
       const pid_t child = fork();
