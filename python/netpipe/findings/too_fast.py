@@ -13,7 +13,7 @@ from netpipe.records import Run
 from netpipe.units import rate_text, size_text, time_text
 
 LIMITS = {
-    "memcpy": "far more than all its processes can copy, going by memcpy at the same size",
+    "copy": "far more than all its processes can copy, going by memcpy at the same size",
     "yardstick": "far more than all its processes can copy, going by the copy of the yardstick",
     "memory": "more than any memory can take",
 }

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.reading.layers import stack
+from netpipe.reading.layers import COPY_MODULE, stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +35,6 @@ OF_MEMCPY = 20
 OF_YARDSTICK = 200
 OF_ANY = 2e13  # bytes/s for each process
 
-MEMCPY = "memcpy"
-
 
 @dataclass(frozen=True, slots=True)
 class TooFast:
@@ -48,7 +46,7 @@ class TooFast:
     time_ns: Estimate
     rate_bytes_per_s: Estimate
     most_bytes_per_s: float
-    source: str  # of that limit: memcpy, yardstick or memory
+    source: str  # of that limit: copy (in the run), yardstick or memory
     sizes: int  # how many are too fast
 
 
@@ -56,7 +54,7 @@ def too_fast(run: Run, curves: Sequence[Curve], is_idle: Callable[[str], bool]) 
     limits = _Limits(run, curves)
     found = []
     for curve in curves:
-        if is_idle(curve.variant) or limits.module(curve.variant) == MEMCPY:
+        if is_idle(curve.variant) or limits.module(curve.variant) == COPY_MODULE:
             continue
         beyond = []
         for point in curve.points:
@@ -80,7 +78,7 @@ class _Limits:
         self._copied = {
             (curve.pattern, point.size_bytes, point.state): point.rate_bytes_per_s.high
             for curve in curves
-            if curve.variant == MEMCPY
+            if curve.variant == COPY_MODULE
             for point in curve.points
             if point.rate_bytes_per_s is not None
         }
@@ -100,7 +98,7 @@ class _Limits:
             and self._copies(opened.module)
         ):
             if copied := self._copied.get((curve.pattern, point.size_bytes, point.state)):
-                return min(OF_MEMCPY * copied, OF_ANY) * processes, "memcpy"
+                return min(OF_MEMCPY * copied, OF_ANY) * processes, "copy"
             if self._yardstick:
                 return min(OF_YARDSTICK * self._yardstick, OF_ANY) * processes, "yardstick"
         return OF_ANY * processes, "memory"
@@ -112,6 +110,6 @@ class _Limits:
         while below is not None and below not in seen:
             seen.add(below)
             below = self._under.get(below)
-            if below == MEMCPY:
+            if below == COPY_MODULE:
                 return True
         return False
