@@ -3,10 +3,11 @@
  * A correct layer that misbehaves before anybody has chosen it: a module for each FAULT, named as it
  * (tests/CMakeLists). netpipe looks at modules in a process apart, so that such a one is named and left out.
  */
-#include "../pair.h"
-
+#define _GNU_SOURCE /* pair.h */
 #include <pthread.h>
 #include <time.h>
+
+#include "../pair.h"
 
 enum fault {
   closes_output,
