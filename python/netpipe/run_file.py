@@ -13,6 +13,7 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import stat
 import tempfile
 import zlib
@@ -52,6 +53,7 @@ class Recording:
         if output is not None and not self._temporary:
             _check_is_run(output)
             with _named(output):
+                _remove_parts_of_dead_runs(output)
                 self.path, self.file = _create(
                     output.with_name(f"{output.name}.{os.getpid()}{more}.part") for more in _numbers()
                 )
@@ -313,6 +315,30 @@ def make_room(path: Path) -> Path | None:
         return None
     finally:
         os.close(file)
+
+
+def _remove_parts_of_dead_runs(output: Path) -> None:
+    """What runs left that were killed before their first result. The name has the number of the process that wrote it,
+    and it is locked until that and all its workers have ended; a file without a first line may not be locked yet. One
+    with a result stays.
+    """
+    pattern = re.compile(re.escape(output.name) + r"\.(\d+)(-\d+)?\.part")
+    for path in output.parent.iterdir():
+        match = pattern.fullmatch(path.name)
+        if match is None or Path("/proc", match[1]).exists():
+            continue
+        with contextlib.suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            status = os.fstat(file)
+            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_size > 0
+            if (
+                own
+                and _lock(file)
+                and _is(path, file)
+                and b'"sample"' not in b"".join(_blocks(file, 0, status.st_size))
+            ):
+                path.unlink()
+            os.close(file)
 
 
 def _names(path: Path, started: str | None) -> Iterator[Path]:

@@ -112,7 +112,7 @@ class Session:
     needs is not available here.
 
     `plan` is the plan as the worker understood it, `answer` all that the worker said about it, and `notes` are
-    sentences about libraries that were left out, and variants with another number of ranks.
+    sentences about modules and libraries that were left out, and variants with another number of ranks.
     """
 
     def __init__(self, request: Request) -> None:
@@ -228,7 +228,9 @@ class Session:
         """far: of a run between hosts."""
         variants = expand(self.request.variants)
         if not variants:
-            return _available(self.request.defaults, far)
+            listing = native.list_()
+            self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
+            return _available(self.request.defaults, listing, far)
         if wants_expansion(variants):
             variants, self.notes = expand_libraries(variants, native.list_())
         return variants
@@ -297,11 +299,10 @@ def has_results(run: Run) -> bool:
     return bool(run.samples or run.points or (run.launches and run.variants))
 
 
-def _available(variants: Sequence[str], far: bool) -> tuple[str, ...]:
+def _available(variants: Sequence[str], listing: Mapping[str, Any], far: bool) -> tuple[str, ...]:
     """The variants whose module can be used here, or between hosts, and the libraries that were added. Variants that
     the user names are not filtered: they fail with their reason.
     """
-    listing = native.list_()
     here = {
         module["name"]
         for module in listing["modules"]

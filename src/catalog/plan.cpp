@@ -188,6 +188,12 @@ std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
   return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
 }
 
+std::vector<std::string> modules_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const std::string& text : plan.variants) names.push_back(name_in(text));
+  return names;
+}
+
 namespace {
 
 Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& registry) {

@@ -71,6 +71,7 @@ bool starts_on_hosts(const Plan& plan);
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it
 
 Result<Plan> parse_plan(std::string_view text);
+std::vector<std::string> modules_of(const Plan& plan);  // the names of its variants' modules
 Result<Resolved> resolve(const Plan& plan, const Registry& registry);
 
 // What both ends of a measurement must agree on, a line for each value with every default written out; its SHA-256 is

@@ -28,6 +28,10 @@ std::uint64_t places_bytes(std::uint64_t places, std::uint64_t place_bytes, std:
   return places > beyond_all / stride ? beyond_all : places * stride;
 }
 
+std::uint64_t margin_bytes(const PoolNeed& need) {
+  return need.verify ? round_up(watched_bytes, std::max(page, need.alignment)) : 0;
+}
+
 std::uint64_t half_bytes(const PoolNeed& need) {
   const std::uint64_t stride = place_stride(need.place_bytes, need.alignment);
   std::uint64_t bytes = std::max(stride, need.at_once_bytes);
@@ -35,14 +39,15 @@ std::uint64_t half_bytes(const PoolNeed& need) {
   if (need.spreads) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
   // The shortest visit of any pattern has two messages in flight or at rest, and each needs a place to be looked at.
   if (need.verify) bytes = std::max({bytes, verify_bytes, 2 * stride});
-  return round_up(bytes + need.offset_bytes + token_room(need.alignment), std::max(page, need.alignment));
+  return round_up(bytes + need.offset_bytes + token_room(need.alignment), std::max(page, need.alignment)) +
+         2 * margin_bytes(need);
 }
 
 std::uint64_t verified_places(const PoolNeed& need, std::uint64_t place_bytes) {
   PoolNeed warm = need;
   warm.spreads = false;  // a pool of cold places is no smaller
   warm.verify = true;
-  return (half_bytes(warm) - need.offset_bytes - token_room(need.alignment)) /
+  return (half_bytes(warm) - 2 * margin_bytes(warm) - need.offset_bytes - token_room(need.alignment)) /
          place_stride(place_bytes, need.alignment);
 }
 

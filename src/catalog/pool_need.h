@@ -30,6 +30,9 @@ std::uint64_t place_stride(std::uint64_t place_bytes, std::uint64_t alignment = 
 // Of the line at the end of each half that no message uses (slots.h: token_bytes).
 std::uint64_t token_room(std::uint64_t alignment);
 
+// Before the first place of each half and behind the last, where messages are verified: what is written there is seen.
+std::uint64_t margin_bytes(const PoolNeed& need);
+
 // Bytes of each half of a pool: of the outgoing messages, and of the incoming ones.
 std::uint64_t half_bytes(const PoolNeed& need);
 

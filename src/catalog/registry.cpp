@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalog/registry.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,9 +8,12 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 
 #include "base/text.h"
 #include "catalog/description.h"
+#include "catalog/probing.h"
 
 namespace netpipe {
 namespace {
@@ -20,31 +22,20 @@ namespace fs = std::filesystem;
 
 constexpr const char* description_ending = ".module";
 
-// What a file is: its layer, until it is shared.
-Result<std::unique_ptr<Layer>> load_one(const std::string& path) {
-  // RTLD_LOCAL: two modules may bind two builds of one library.
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* why = dlerror();
-    return unavailable("module " + path + " cannot be loaded: " + (why != nullptr ? why : "unknown reason") +
-                       "; install what is missing, or remove the module");
-  }
-  using Entry = const np_module* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(library, NP_ENTRY));
-  if (entry == nullptr) {
-    dlclose(library);
-    return usage(path + " is not a netpipe module: it does not export " NP_ENTRY "(); see docs/writing-a-module.md");
-  }
-  Result<std::unique_ptr<Layer>> layer = Layer::of(entry(), path);
-  if (!layer) dlclose(library);  // the sentence has copied what it names of the library
-  return layer;
-}
-
 Result<LoadedModule> describe_one(const std::string& path) {
   Result<std::unique_ptr<DescribedModule>> module = DescribedModule::read(path);
   if (!module) return module.failure();
   const std::shared_ptr<const DescribedModule> shared = std::move(*module);
-  return LoadedModule{std::shared_ptr<const Layer>(shared, &shared->layer()), shared->file(), path};
+  return LoadedModule{std::shared_ptr<const Layer>(shared, &shared->layer()), shared->file(), path, {}};
+}
+
+// One that was looked at in a process apart.
+Result<LoadedModule> probed_one(const std::string& path, const Result<ProbedModule>& probed) {
+  if (!probed) return probed.failure();
+  Result<std::unique_ptr<DescribedModule>> module = DescribedModule::parse(probed->description, path);
+  if (!module) return module.failure();
+  const std::shared_ptr<const DescribedModule> shared = std::move(*module);
+  return LoadedModule{std::shared_ptr<const Layer>(shared, &shared->layer()), path, {}, probed->reason};
 }
 
 // One module alone, under this name ("": its own).
@@ -56,37 +47,24 @@ Result<LoadedModule> named(Result<std::unique_ptr<Layer>> layer, const std::stri
       return usage("module " + path + " is refused as '" + name + "': " + fault);
     }
   }
-  return LoadedModule{std::move(*layer), path, {}};
+  return LoadedModule{std::move(*layer), path, {}, {}};
 }
 
 }  // namespace
 
-std::string probe_reason(const Layer& layer) {
-  if (layer.probe == nullptr) return {};
-  std::array<char, 512> message{};
-  if (layer.probe(message.data(), message.size()) == NP_OK) return {};
-  return message[0] != '\0' ? message.data() : "the module does not say why";
-}
-
 Result<Registry> Registry::load(const std::vector<std::string>& directories, const std::vector<std::string>& files) {
   Registry registry;
-  const auto take = [&](const std::string& path) -> Outcome {
-    Result<LoadedModule> module =
-        fs::path(path).extension() == description_ending ? describe_one(path) : named(load_one(path), path, {});
-    if (!module) return module.failure();
-    if (registry.find(module->layer->name) == nullptr) registry.modules_.push_back(*module);
-    return ok();
-  };
+  std::vector<std::string> paths;
   for (const std::string& file : files) {
     std::error_code error;
     if (!fs::exists(file, error)) return usage("module file " + file + " does not exist");
     // dlopen takes a name without a slash for one to search in the library path.
-    if (const Outcome taken = take(fs::absolute(file).string()); !taken) return taken.failure();
+    paths.push_back(fs::absolute(file).string());
   }
   std::vector<AbsentModule> absent;
   for (const std::string& directory : directories) {
     std::error_code error;
-    std::vector<std::string> paths;
+    const auto first = static_cast<std::ptrdiff_t>(paths.size());
     for (const auto& entry : fs::directory_iterator(directory, error)) {
       const fs::path& path = entry.path();
       if (path.extension() == ".absent") {
@@ -95,9 +73,21 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
       const bool described = path.stem().string().find('@') != std::string::npos;
       if (path.extension() == (described ? description_ending : ".so")) paths.push_back(path.string());
     }
-    std::sort(paths.begin(), paths.end());
-    for (const std::string& path : paths) {
-      if (const Outcome taken = take(path); !taken) registry.refused_.push_back({path, taken.failure().sentence});
+    std::sort(paths.begin() + first, paths.end());
+  }
+  const auto is_description = [](const std::string& path) { return fs::path(path).extension() == description_ending; };
+  std::vector<std::string> libraries;
+  std::copy_if(paths.begin(), paths.end(), std::back_inserter(libraries), std::not_fn(is_description));
+  const std::vector<Result<ProbedModule>> probed = probe_modules(libraries);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    Result<LoadedModule> module =
+        is_description(paths[i]) ? describe_one(paths[i]) : probed_one(paths[i], probed[next++]);
+    if (!module) {
+      if (i < files.size()) return module.failure();
+      registry.refused_.push_back({paths[i], module.failure()});
+    } else if (registry.find(module->layer->name) == nullptr) {
+      registry.modules_.push_back(std::move(*module));
     }
   }
   for (AbsentModule& module : absent) {
@@ -106,11 +96,22 @@ Result<Registry> Registry::load(const std::vector<std::string>& directories, con
   return registry;
 }
 
+Outcome Registry::bind(const std::vector<std::string>& names) {
+  for (LoadedModule& module : modules_) {
+    const bool is_chosen = std::find(names.begin(), names.end(), module.layer->name) != names.end();
+    if (!is_chosen || !module.description.empty()) continue;
+    Result<LoadedModule> loaded = named(load_layer(module.path), module.path, {});
+    if (!loaded) return loaded.failure();
+    module.layer = std::move(loaded->layer);
+  }
+  return ok();
+}
+
 Result<Registry> Registry::load_as(const std::string& file, const std::string& name) {
   std::error_code error;
   if (!fs::exists(file, error)) return usage("module file " + file + " does not exist");
   const std::string path = fs::absolute(file).string();
-  return only(named(load_one(path), path, name));
+  return only(named(load_layer(path), path, name));
 }
 
 Result<Registry> Registry::of(const np_module* table, const std::string& file, const std::string& name) {
@@ -134,6 +135,11 @@ Result<const LoadedModule*> Registry::require(const std::string& name) const {
   if (const LoadedModule* module = find(name)) return module;
   for (const AbsentModule& module : absent_) {
     if (module.name == name) return unavailable("module " + name + " is not available: " + module.reason);
+  }
+  for (const RefusedModule& module : refused_) {
+    if (fs::path(module.path).stem() != name) continue;
+    const bool misbehaved = module.why.exit == Exit::failed;
+    return Failure{misbehaved ? Exit::failed : Exit::unavailable, module.why.sentence};
   }
   return usage("there is no module '" + name + "'" + did_you_mean(name, names()));
 }

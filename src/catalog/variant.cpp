@@ -129,9 +129,9 @@ constexpr std::array<np_option, 1> of_variants{{
      "number of processes that take part; by default what --ranks says, as near to that as the module can", 0},
 }};
 
-std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
-
 }  // namespace
+
+std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
 
 std::string ChosenSettings::full_name() const {
   std::string text = name.substr(0, name.find(':'));

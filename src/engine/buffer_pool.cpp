@@ -26,6 +26,7 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
   pool->alignment_ = need.alignment;
+  pool->margin_bytes_ = margin_bytes(need);
   pool->table_ = module.own_memory();
   pool->memory_ = Memory(pool->table_, endpoint);
   const std::string much =
@@ -73,9 +74,11 @@ BufferPool::~BufferPool() {
 Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
                         std::uint32_t many) {
   const std::uint64_t stride = place_stride(place_bytes, alignment_);
-  const std::uint64_t fit = std::max<std::uint64_t>((half_bytes_ - offset - token_room(alignment_)) / stride, 1);
+  const std::uint64_t room = half_bytes_ - 2 * margin_bytes_ - offset - token_room(alignment_);
+  const std::uint64_t fit = std::max<std::uint64_t>(room / stride, 1);
   const std::uint64_t wanted = policy.spreads() ? fit : std::clamp<std::uint64_t>(many, 1, fit);
-  Slots result(half + offset, stride, static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
+  Slots result(half + margin_bytes_ + offset, stride,
+               static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
   if (policy.spreads()) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
   return result;
 }

@@ -49,7 +49,7 @@ class BufferPool {
   const np_memory* table_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
   Memory memory_;
-  std::uint64_t half_bytes_ = 0, alignment_ = 1;
+  std::uint64_t half_bytes_ = 0, alignment_ = 1, margin_bytes_ = 0;
   char* outgoing_ = nullptr;
   char* incoming_ = nullptr;
   std::uint32_t turn_ = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/host_name.h"
+#include "catalog/probing.h"
 #include "engine/facts.h"
 #include "engine/watchdog.h"
 #include "patterns/kit/pattern.h"

@@ -1,12 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/launched.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "base/descriptor.h"
 #include "base/host_name.h"
 #include "engine/pinning.h"
 
 namespace netpipe {
+namespace {
+
+// A library that is killed leaves the files of its shared memory. Whoever cleans up after this job, maybe a later run,
+// has to know which ones it had (python/netpipe/libraries/starting/scratch.py). Where that cannot be written they stay.
+void note_shared_memory() {
+  const char* const folder = std::getenv("NETPIPE_JOB_FOLDER");
+  if (folder == nullptr) return;
+  static constexpr std::string_view place = "/dev/shm/", deleted = " (deleted)";
+  std::set<std::string> names;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const auto at = line.find(place);
+    if (at != std::string::npos && !line.ends_with(deleted)) names.insert(line.substr(at + place.size()));
+  }
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  if (text.empty()) return;
+  const std::string path = std::string(folder) + "/shared-memory";
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  [[maybe_unused]] const ssize_t wrote = write(file.get(), text.data(), text.size());
+}
+
+}  // namespace
 
 void LaunchedProcess::prepare(const Pinning& pin, const Cost& loading) {
   pin_ = pin;
@@ -19,6 +49,7 @@ Result<std::string> LaunchedProcess::address(Endpoint& endpoint) {
 }
 
 Outcome LaunchedProcess::connect(Endpoint& endpoint, const std::vector<std::string>& addresses) {
+  note_shared_memory();
   Result<Placement> placement = place_ranks(addresses, endpoint.module().name);
   if (!placement) return placement.failure();
   std::vector<bool> far;

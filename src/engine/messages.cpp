@@ -58,6 +58,38 @@ class HostCopy {
   std::vector<char> copy_;
 };
 
+struct Guard {
+  char* at;
+  std::size_t bytes;
+};
+
+// The places of one half that messages of the visit have.
+struct Guarded {
+  const char* name;
+  Slots slots;
+  std::uint64_t places;
+
+  // The bytes around place i that no message has and that no other place looks at: up to the next place, and at the
+  // ends of the row, or where places lie far apart, so many as are watched.
+  [[nodiscard]] std::array<Guard, 2> around(std::uint64_t i, std::uint64_t bytes) const {
+    const std::size_t gap = std::min<std::size_t>(slots.stride() - bytes, watched_bytes);
+    const bool whole_gap = i > 0 && slots.stride() - bytes <= watched_bytes;  // looked at from the place before
+    const std::size_t before = i == 0 ? watched_bytes : whole_gap ? 0 : gap;
+    char* const place = slots.at(i);
+    return {{{place - before, before}, {place + bytes, i + 1 < places ? gap : watched_bytes}}};
+  }
+};
+
+std::array<Guarded, 2> guarded(const VisitMessages& visit, const Stage& stage) {
+  const Pattern& pattern = *visit.mode->pattern;
+  const bool own = pattern.fill != nullptr;
+  const auto used = [&](const Slots& slots, std::uint64_t messages) {
+    return std::min<std::uint64_t>(own ? visit.rounds : visit.rounds * messages, slots.count());
+  };
+  return {{{"outgoing", stage.outgoing, used(stage.outgoing, pattern.departures(stage))},
+           {"incoming", stage.incoming, used(stage.incoming, pattern.arrivals(stage))}}};
+}
+
 void fill_places(const VisitMessages& visit, Stage& stage, std::uint64_t sent, std::uint64_t received) {
   const Pattern& pattern = *visit.mode->pattern;
   const std::uint64_t bytes = pattern.place_bytes(stage);
@@ -80,11 +112,32 @@ void fill_places(const VisitMessages& visit, Stage& stage, std::uint64_t sent, s
       in.write(stage.incoming.at(i), [&](char* to) { spoil(to, bytes, arrival_seed(visit, stage, i)); });
     }
   }
-  // The guard behind each message has to look the same afterwards.
-  const std::uint64_t landed = pattern.fill != nullptr ? visit.rounds : received;
-  for (std::uint64_t i = 0; i < std::min(landed, incoming); ++i) {
-    stage.memory.set(stage.incoming.at(i) + bytes, guard_byte, guard_bytes);
+  for (const Guarded& half : guarded(visit, stage)) {
+    for (std::uint64_t i = 0; i < half.places; ++i) {
+      for (const Guard& guard : half.around(i, bytes)) stage.memory.set(guard.at, guard_byte, guard.bytes);
+    }
   }
+}
+
+// What is wrong beside the messages of this rank, as the end of a sentence; "": nothing.
+std::string spilt(const VisitMessages& visit, Stage& stage) {
+  const std::uint64_t bytes = visit.mode->pattern->place_bytes(stage);
+  std::array<char, watched_bytes> clean{};
+  clean.fill(guard_byte);
+  for (const Guarded& half : guarded(visit, stage)) {
+    for (std::uint64_t i = 0; i < half.places; ++i) {
+      for (const Guard& guard : half.around(i, bytes)) {
+        const std::size_t right = stage.memory.equal(guard.at, clean.data(), guard.bytes);
+        if (right >= guard.bytes) continue;
+        const std::ptrdiff_t at = guard.at + right - half.slots.at(i);
+        const std::string where =
+            at < 0 ? std::to_string(-at) + " bytes before its beginning"
+                   : std::to_string(at - static_cast<std::ptrdiff_t>(bytes)) + " bytes behind its end";
+        return std::string("the layer wrote beside ") + half.name + " message " + std::to_string(i + 1) + ", " + where;
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -126,8 +179,6 @@ Checked check_messages(const VisitMessages& visit, Stage& stage) {
                     (own ? "operation " : "message ") + std::to_string(i + 1) + " " + what;
     return checked;
   };
-  std::array<char, guard_bytes> guard{};
-  guard.fill(guard_byte);
   HostCopy in(stage.memory, bytes);
   std::int64_t missing = 0;
   for (std::uint64_t i = 0; i < arrived; ++i) {
@@ -142,9 +193,11 @@ Checked check_messages(const VisitMessages& visit, Stage& stage) {
       return wrong(i, "of " + std::to_string(arrived) + " from rank " + std::to_string(pattern.origin(stage, i).rank) +
                           " differs from what was sent, first at byte " + std::to_string(*at));
     }
-    if (stage.memory.equal(place + bytes, guard.data(), guard_bytes) < guard_bytes)
-      return wrong(i, "is right but was written beyond its end, at byte " + std::to_string(bytes));
     checked.bytes += own ? stage.size_bytes : bytes;
+  }
+  if (const std::string what = spilt(visit, stage); !what.empty()) {
+    checked.fault = "verification failed on rank " + std::to_string(stage.rank) + ": " + what;
+    return checked;
   }
   const std::int64_t lost =
       stage.lost != nullptr ? std::accumulate(visit.lost.begin(), visit.lost.end(), stage.lost_beside) : 0;

@@ -48,6 +48,16 @@ Yardstick ForkedWorkers::yardstick() {
   return engine_.yardstick();
 }
 
+Outcome ForkedWorkers::all_here() const {
+  const Group& group = engine_.whole();
+  for (int peer = 1; peer < group.size(); ++peer) {
+    if (!group.gone(peer)) continue;
+    return failed(group.name(peer) +
+                  " has gone while it waited: its process ended or the connection to its host broke");
+  }
+  return ok();
+}
+
 void ForkedWorkers::keep_alive() { tell(engine_.whole(), {.verb = Verb::abandon}); }
 
 }  // namespace netpipe

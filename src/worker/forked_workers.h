@@ -16,6 +16,8 @@ class ForkedWorkers final : public Workers {
   MemoryUse finish() override;  // this process's own use included
   [[nodiscard]] bool replaceable() const override { return false; }
 
+  // Between visits, when the ranks wait: a failure names one that ended all the same. Waits for nothing.
+  [[nodiscard]] Outcome all_here() const;
   [[nodiscard]] MemoryUse memory() const { return engine_.memory(); }  // of this process
   Yardstick yardstick();
   // While a visit is not running: tells the ranks that this process lives, so that a server goes on waiting.

@@ -38,6 +38,7 @@ Outcome plan_here(const std::string& text, Ready& ready) {
     return Failure{registry.failure().exit,
                    registry.failure().sentence + "; modules have to be at the same paths on both hosts"};
   }
+  if (Outcome bound = registry->bind(modules_of(ready.plan)); !bound) return bound;
   ready.registry = std::make_unique<Registry>(std::move(*registry));
   Result<Resolved> resolved = resolve(ready.plan, *ready.registry);
   if (!resolved) return resolved.failure();

@@ -45,7 +45,6 @@ void add_options(Json& json, const char* name, const Options& options) {
 
 void add_module(Json& json, const LoadedModule& module) {
   const Layer& m = *module.layer;
-  const std::string reason = probe_reason(m);
   json.open('{')
       .field("name", m.name)
       .field("summary", m.summary)
@@ -53,8 +52,8 @@ void add_module(Json& json, const LoadedModule& module) {
       .field("path", module.path)
       .field("launched", launched(m));
   text_or_null(json, "description", module.description.empty() ? nullptr : module.description.c_str());
-  json.field("available", reason.empty()).key("reason");
-  reason.empty() ? json.null() : json.value(reason);
+  json.field("available", module.reason.empty());
+  text_or_null(json, "reason", module.reason.empty() ? nullptr : module.reason.c_str());
   text_or_null(json, "below", m.below);
   text_or_null(json, "adds", m.adds);
   json.field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks).field("crosses_hosts", m.crosses_hosts != 0);
@@ -182,7 +181,7 @@ std::string listing_json(const Registry& registry) {
   }
   json.close(']').key("refused").open('[');
   for (const RefusedModule& refused : registry.refused()) {
-    json.open('{').field("path", refused.path).field("reason", refused.reason).close('}');
+    json.open('{').field("path", refused.path).field("reason", refused.why.sentence).close('}');
   }
   json.close(']').close('}');
   return json.take();

@@ -187,8 +187,9 @@ int Leader::run_here() const {
 }  // namespace
 
 int run(const Plan& plan, LauncherInput& input) {
-  const Result<Registry> registry = Registry::load(module_directories(), plan.module_files);
+  Result<Registry> registry = Registry::load(module_directories(), plan.module_files);
   if (!registry) return complain(registry.failure());
+  if (Outcome bound = registry->bind(modules_of(plan)); !bound) return complain(bound.failure());
   const Result<Resolved> resolved = resolve(plan, *registry);
   if (!resolved) return complain(resolved.failure());
   if (Outcome can = can_run_here(plan, *resolved); !can) return complain(can.failure());

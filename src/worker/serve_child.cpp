@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "link/secret.h"
@@ -50,6 +51,13 @@ std::optional<Admission> read_admission(int fd) {
 Result<ServingHost> look_around() {
   Result<Registry> registry = Registry::load(module_directories(), {});
   if (!registry) return registry.failure();
+  // The code of all that a client can choose.
+  std::vector<std::string> choices;
+  for (const LoadedModule& module : registry->modules()) {
+    const bool own = module.description.empty() && module.reason.empty();
+    if (own && module.layer->crosses_hosts != 0) choices.emplace_back(module.layer->name);
+  }
+  if (Outcome bound = registry->bind(choices); !bound) return bound.failure();
   // A client on the same host has taken the first of the sensible processors; this is rank 1 wherever it runs.
   const std::vector<int> cpus = sensible_cpus(2);
   const int cpu = cpus.size() < 2 ? -1 : cpus[1];

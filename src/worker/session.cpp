@@ -76,6 +76,7 @@ void Session::write_done(Sampler& sampler) {
     const std::span<const Block> blocks = sampler.blocks_of(c, p);
     if (!blocks.empty()) {
       write(point_record(name_of(curve), curve.setting, variants_[curve.setting.variant].opening, point, blocks));
+      note_verified(c, curve, point);
     } else if (!point.losses.empty() && point.samples == 0) {
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
                     "messages were lost in every sample, so none has a time");
@@ -191,6 +192,7 @@ Outcome Session::measure(Sampler& sampler) {
     if (!file_state_) return file_state_;
     stopped = Watchdog::interrupted() || (now_ns() - progress_ns_ > progress_every_ns && !progress(sampler, true));
     if (stopped) break;
+    if (Outcome here = set_.forked->all_here(); !here) return lose_forked(sampler, here.failure());
     if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
     // A failure: a forked rank has gone, or the file takes no more. The samples are in the file; no point is made of a
     // curve that broke off, because the launcher measures the other variants again.
@@ -199,9 +201,29 @@ Outcome Session::measure(Sampler& sampler) {
   if (stopped || Watchdog::interrupted()) {
     sampler.interrupt();
     exit_ = Exit::interrupted;
+  } else if (Outcome here = set_.forked->all_here(); !here) {
+    return lose_forked(sampler, here.failure());
   }
   write_done(sampler);
   return file_state_;
+}
+
+// One that ended while it waited, as all do while the processes of a job measure. Where no variant of these ranks is
+// open they measure yardsticks alone, and the launcher has nothing else to measure again: what there is becomes points.
+Outcome Session::lose_forked(Sampler& sampler, const Failure& failure) {
+  in_step_ = false;
+  bool any = false;
+  for (std::uint32_t v = 0; v < variants_.size(); ++v) {
+    if (variants_[v].workers != set_.forked) continue;
+    write_error(v, nullptr, 0, failure);
+    any = true;
+  }
+  if (!any) {
+    std::fprintf(stderr, "netpipe-worker: %s\n", failure.sentence.c_str());
+    sampler.interrupt();
+  }
+  write_done(sampler);
+  return failure;
 }
 
 Outcome Session::visit(Sampler& sampler, const Visit& v) {
@@ -306,6 +328,24 @@ void Session::lose(Sampler& sampler, const Visit& v, const Failure& failure, boo
   give_up(sampler, v, again);
 }
 
+void Session::note_verified(std::size_t curve, const Curve& of, const Point& point) {
+  const Opening& opening = variants_[of.setting.variant].opening;
+  const Mode& mode = mode_of(of);
+  const bool moves = opening.limits.idle == 0 && point.size_bytes > 0 &&
+                     !mode.pattern->sizeless(mode.part(0, opening.nranks, point.size_bytes));
+  if (set_.plan->verify && moves && point.verified_bytes == 0) unverified_.try_emplace(curve, point.size_bytes);
+}
+
+void Session::say_what_was_not_verified(const Sampler& sampler) {
+  for (const auto& [c, size_bytes] : unverified_) {
+    const Curve& curve = sampler.curves()[c];
+    const bool delivers = variants_[curve.setting.variant].opening.limits.delivers != 0;
+    const char* const why = delivers ? "none of its bytes could be checked" : "its bytes arrive nowhere";
+    write_error(curve.setting.variant, &mode_of(curve), size_bytes,
+                unavailable("not verified: " + std::string(why) + " (" + mode_of(curve).name + ")"));
+  }
+}
+
 // A run that ends well has measured something.
 void Session::say_that_nothing_was_measured() {
   for (std::uint32_t v = 0; v < variants_.size(); ++v) {
@@ -337,6 +377,7 @@ Exit Session::run() {
   if (measured) {
     if (in_step_) take_yardstick(&sampler);
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();
+    say_what_was_not_verified(sampler);
     if (in_step_) close_variants();
     progress(sampler, false);
   } else if (file_state_) {

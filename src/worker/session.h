@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,9 @@ class Session {
   void give_up(Sampler& sampler, const Visit& visit, bool again);
   void lose(Sampler& sampler, const Visit& visit, const Failure& failure, bool again);
   void write_done(Sampler& sampler);
+  Outcome lose_forked(Sampler& sampler, const Failure& failure);
+  void note_verified(std::size_t curve, const Curve& of, const Point& point);
+  void say_what_was_not_verified(const Sampler& sampler);
   bool progress(const Sampler& sampler, bool wait);  // false: nobody wants it to go on
   void close_variants();
   MemoryUse finish(bool whole);
@@ -85,8 +89,9 @@ class Session {
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
   Gathered gathered_;
-  bool sampled_ = false;  // anything at all
-  bool in_step_ = true;   // the forked ranks wait for the next command; else nothing more is said to them
+  bool sampled_ = false;                             // anything at all
+  std::map<std::size_t, std::uint64_t> unverified_;  // curve -> its first size of which no byte could be checked
+  bool in_step_ = true;  // the forked ranks wait for the next command; else nothing more is said to them
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured
 };

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -121,6 +122,67 @@ def test_a_module_that_delivers_nothing_does_not_pass_verification(measure: Runn
     )
     assert done.code == 1
     assert not done.of("point")
+
+
+def test_a_layer_that_moves_nothing_fails_verification_and_its_points_are_not_reported(
+    measure: Runner,
+) -> None:
+    done = measure(
+        module("idles"),
+        "variant idles",
+        "variant pipe",
+        "schedule list",
+        "sizes 8,4096",
+        "verify yes",
+        "budget 0.2",
+    )
+    assert done.code == 1, done.said
+    assert not done.of("point", variant="idles")
+    errors = done.of("error", variant="idles", pattern="pingpong", code=1)
+    assert errors
+    assert all("differs from what was sent" in error["message"] for error in errors)
+    assert len(done.settled(variant="pipe")) == 2
+
+
+def test_what_could_not_be_verified_is_said(measure: Runner) -> None:
+    done = measure(
+        module("idles"), "variant idles:delivers=no", "variant null", "variant pipe", "schedule list",
+        "sizes 8,4096", "verify yes", "budget 0.1",
+    )  # fmt: skip
+    assert done.code == 3, done.said
+    (error,) = done.of("error")
+    assert (error["variant"], error["pattern"], error["size_bytes"]) == ("idles:delivers=no", "pingpong", 8)
+    assert error["message"] == "not verified: its bytes arrive nowhere (pingpong)"
+    assert "idles:delivers=no at 8 bytes: not verified: its bytes arrive nowhere (pingpong)" in done.said
+    assert len(done.settled(variant="idles:delivers=no")) == 2
+    assert [one["variant"] for one in done.of("skipped", size_bytes=None)] == ["null"], (
+        "it says that it is idle"
+    )
+
+
+@pytest.mark.parametrize("at", [0, 63, 100, 4095, -1, -100, -4096])
+def test_a_byte_beside_a_message_is_found(measure: Runner, at: int) -> None:
+    done = measure(
+        module("spills"), f"variant spills:at={at}", "variant pipe", "schedule list", "sizes 1,5000", "verify yes",
+        "budget 0.1",
+    )  # fmt: skip
+    assert done.code == 1, done.said
+    failed = {error["size_bytes"] for error in done.of("error", variant="spills:at=" + str(at))}
+    assert failed
+    assert not any(point["size_bytes"] in failed for point in done.of("point", variant=f"spills:at={at}"))
+    assert len(done.settled(variant="pipe")) == 2
+
+
+def test_a_byte_beside_a_large_message_is_found_where_it_is(measure: Runner) -> None:
+    lines = ("schedule list", "sizes 1M", "verify yes", "budget 0.1")
+    behind = measure(module("spills"), "variant spills:at=100", *lines)
+    (error,) = behind.of("error")
+    assert re.search(
+        r"the layer wrote beside incoming message \d+, 100 bytes behind its end", error["message"]
+    )
+    before = measure(module("spills"), "variant spills:at=-100", *lines)
+    (error,) = before.of("error")
+    assert "100 bytes before its beginning" in error["message"] or "differs" in error["message"]
 
 
 def test_a_receive_that_never_completes_is_stopped_and_the_others_are_measured(measure: Runner) -> None:

@@ -40,6 +40,8 @@ class Stage:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     launched: list[dict[str, Any]] = field(default_factory=list)
     strangers: list[bytes] = field(default_factory=list)  # what connects first
+    conductor: int = 0  # its process
+    on_event: Callable[[dict[str, Any]], None] = lambda _: None
 
     def launch(self, event: dict[str, Any]) -> None:
         self.launched.append(event)
@@ -81,6 +83,7 @@ class Stage:
             env={**os.environ, "NETPIPE_MODULE_PATH": str(self.folder)},
         )
         events = []
+        self.conductor = conductor.pid
         with conductor:
             assert conductor.stdin is not None
             assert conductor.stdout is not None
@@ -90,6 +93,7 @@ class Stage:
             for line in conductor.stdout:
                 event = json.loads(line)
                 events.append(event)
+                self.on_event(event)
                 if event["event"] == "launch" and event["job"] in self.refuse:
                     conductor.stdin.write(f"failed {event['job']} {self.refuse[event['job']]}\n")
                     conductor.stdin.flush()
@@ -98,6 +102,10 @@ class Stage:
             said = conductor.stderr.read()
             code = conductor.wait(LIMIT_S)
         return Outcome(code, said, events, parse(record.read_text()))
+
+
+def children_of(process: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 @pytest.fixture
@@ -202,6 +210,31 @@ def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) ->
     assert sizes(done, lost) == [1, 8, 64, 512], "a new job measures the sizes that are known to work"
     for other in ("unix", NAME):
         assert sizes(done, other) == [1, 8, 64, 512, 4097]
+
+
+@pytest.mark.parametrize("natives", [True, False])
+def test_a_native_rank_that_ends_while_a_job_is_measured_is_missed(stage: Stage, natives: bool) -> None:
+    others = ("variant unix",) if natives else ()
+    killed: list[int] = []
+
+    def kill_the_waiting_rank(event: dict[str, Any]) -> None:
+        if event["event"] == "pass" and not killed:
+            (rank,) = children_of(stage.conductor)
+            os.kill(rank, signal.SIGKILL)
+            killed.append(rank)
+
+    stage.on_event = kill_the_waiting_rank
+    done = stage.measure(
+        *others, f"variant {NAME}", "schedule list", "sizes 8,64,512", "budget 2", "target 0.0001"
+    )
+    assert done.code == 4, done.said
+    assert "rank 1 has gone while it waited" in done.said
+    assert done.of("sample", variant=NAME)
+    assert [error["variant"] for error in done.of("error")] == (["unix"] if natives else [])
+    if not natives:
+        assert sizes(done, NAME) == [8, 64, 512], "what was measured is kept"
+    passes = [event for event in done.events if event["event"] == "pass"]
+    assert len(passes) <= 3, "it is noticed at once: they come every 0.4 s, and there was time for ten"
 
 
 def test_a_rank_that_cannot_open_says_why(stage: Stage) -> None:

@@ -19,7 +19,7 @@ FAMILIES = {"openmpi", "mpich", "lam", "intel", "impi", "smpi", "simgrid"}
 LAYER_DEBTS = {
     "python/netpipe/cli/memory.py": "examples in its help",
     "python/netpipe/launch/variants.py": "which layer a transport of an MPI stands on",
-    "python/netpipe/reading/layers.py": "the idle layer and the stack of files from before they were recorded",
+    "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
     "python/netpipe/session.py": "what is measured by default: the worker's answer will have it",
 }
 FAMILY_DEBTS: dict[str, str] = {}

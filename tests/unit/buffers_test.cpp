@@ -50,19 +50,21 @@ struct Half {
   const char* begin;
   const char* end;
 };
-Half half_of(const Slots& slots, std::uint64_t offset, const BufferPool& pool) {
-  const char* begin = slots.base() - offset;
+Half half_of(const Slots& slots, std::uint64_t offset, const BufferPool& pool, std::uint64_t margin = 0) {
+  const char* begin = slots.base() - offset - margin;
   return {begin, begin + pool.bytes() / 2};
 }
 
 // Every place lies with its guard in its half, keeps the offset from a line, and ends before the next one begins.
-void expect_places(const Slots& slots, std::uint64_t size_bytes, std::uint64_t offset, const Half& half) {
+// margin: bytes before the first and behind the last that are watched.
+void expect_places(const Slots& slots, std::uint64_t size_bytes, std::uint64_t offset, const Half& half,
+                   std::uint64_t margin = 0) {
   ASSERT_GE(slots.count(), 1U);
   ASSERT_EQ(reinterpret_cast<std::uintptr_t>(half.begin) % 4096, 0U);
   for (std::uint32_t i = 0; i < slots.count(); ++i) {
     const char* place = slots.at(i);
-    ASSERT_GE(place, half.begin + offset);
-    ASSERT_LE(place + size_bytes + guard_bytes, half.end);
+    ASSERT_GE(place, half.begin + margin + offset);
+    ASSERT_LE(place + size_bytes + guard_bytes + margin, half.end);
     ASSERT_EQ(static_cast<std::uint64_t>(place - half.begin) % 64, offset % 64);
     if (i == 0) continue;
     ASSERT_GE(place, slots.at(i - 1) + size_bytes + guard_bytes);
@@ -83,12 +85,13 @@ TEST(Buffers, HavePlacesThatNeverOverlapAndKeepTheirOffset) {
       const std::uint32_t many = verify ? 5000 : 1 + static_cast<std::uint32_t>(random() % 20);
       const Slots out = pool->outgoing(policy, size, many);
       const Slots in = pool->incoming(policy, size, many);
-      const Half out_half = half_of(out, policy.send_offset_bytes, *pool);
-      const Half in_half = half_of(in, policy.recv_offset_bytes, *pool);
+      const std::uint64_t margin = verify ? watched_bytes : 0;
+      const Half out_half = half_of(out, policy.send_offset_bytes, *pool, margin);
+      const Half in_half = half_of(in, policy.recv_offset_bytes, *pool, margin);
       EXPECT_EQ(in_half.begin, pool->incoming_base());
       EXPECT_TRUE(out_half.end <= in_half.begin || in_half.end <= out_half.begin);
-      ASSERT_NO_FATAL_FAILURE(expect_places(out, size, policy.send_offset_bytes, out_half));
-      ASSERT_NO_FATAL_FAILURE(expect_places(in, size, policy.recv_offset_bytes, in_half));
+      ASSERT_NO_FATAL_FAILURE(expect_places(out, size, policy.send_offset_bytes, out_half, margin));
+      ASSERT_NO_FATAL_FAILURE(expect_places(in, size, policy.recv_offset_bytes, in_half, margin));
     }
   }
 }
@@ -308,7 +311,8 @@ TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
   EXPECT_GT(half_bytes(need_of(policy, 1ULL << 62, true)), 1ULL << 63);
   std::uint64_t last = 0;
   for (int bits = 0; bits <= 62; ++bits) {
-    const std::uint64_t half = half_bytes(need_of(policy, 1ULL << bits, bits % 2 == 0));
+    const PoolNeed need = need_of(policy, 1ULL << bits, bits % 2 == 0);
+    const std::uint64_t half = half_bytes(need) - 2 * margin_bytes(need);
     EXPECT_GE(half, last);
     last = half;
   }

@@ -447,11 +447,12 @@ TEST(PlanRecord, SaysWhichLayerStandsOnWhichAlsoOfThoseThatAreNotMeasured) {
   const Result<Registry> modules = Registry::load({NETPIPE_TEST_MODULES, folder.string()}, {});
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(modules);
-  ASSERT_NE(modules->find("mpi@one"), nullptr) << modules->refused().front().reason;
+  ASSERT_NE(modules->find("mpi@one"), nullptr) << modules->refused().front().why.sentence;
   const Plan plan = parsed(head + "variant silent\n");
   const Result<Resolved> resolved = resolve(plan, *modules);
   ASSERT_TRUE(resolved);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"("stack":{"mpi@one":"tcp"})", plan_record(plan, *resolved, "", {}));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"("stack":{"idles":"memcpy","mpi@one":"tcp"})",
+                      plan_record(plan, *resolved, "", {}));
 }
 
 TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {

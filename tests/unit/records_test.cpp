@@ -78,6 +78,9 @@ TEST(Curves, BoundTheRoundsOfAVerifiedVisitUnlessNothingArrives) {
   Planned planned("variant crowd\nverify yes\n" + sizes);
   EXPECT_GT(planned.curves().settings[0].most_rounds[0], 0U);
   planned.openings[0]->limits.delivers = 0;
+  EXPECT_EQ(planned.curves().settings[0].most_rounds[0], 0U);
+  EXPECT_TRUE(planned.curves().skipped.empty()) << "it is measured, and its points say that nothing was verified";
+  planned.openings[0]->limits.idle = 1;
   const Curves curves = planned.curves();
   EXPECT_EQ(curves.settings[0].most_rounds[0], 0U);
   ASSERT_EQ(curves.skipped.size(), 1U);

@@ -2,7 +2,9 @@
 // Which modules are taken and which are refused. The wrong ones are those of tests/modules.
 #include "catalog/registry.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,9 @@
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "base/clock.h"
+#include "catalog/probing.h"
 
 namespace netpipe {
 namespace {
@@ -30,7 +35,7 @@ TEST(ProbeReason, IsTheSentenceOfTheModule) {
   EXPECT_EQ(probe_reason(layer), "the module does not say why");
   const Result<Registry> registry = Registry::load({}, {fault("unavailable")});
   ASSERT_TRUE(registry) << registry.failure().sentence;
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "no teleporter", probe_reason(*registry->modules()[0].layer));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "no teleporter", registry->modules()[0].reason);
 }
 
 TEST(Registry, RefusesAWrongModuleThatWasNamedWithItsReason) {
@@ -71,7 +76,7 @@ TEST(Registry, ListsTheWrongModulesOfADirectoryAndTakesTheOthers) {
   std::vector<std::string> refused;
   for (const RefusedModule& one : registry->refused()) {
     refused.push_back(fs::path(one.path).stem().string());
-    EXPECT_GT(one.reason.size(), 20U);
+    EXPECT_GT(one.why.sentence.size(), 20U);
   }
   for (const std::string name :
        {"half", "missing_library", "no_entry", "old_abi", "short_table", "wrong_abi", "wrong_magic"}) {
@@ -85,6 +90,104 @@ TEST(Registry, ListsTheWrongModulesOfADirectoryAndTakesTheOthers) {
   }
   const std::vector<std::string> names = registry->names();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end())) << "the order is that of the file names";
+}
+
+// Each misbehaves where its name says.
+const std::string bad_modules = fault_modules + "/bad";
+struct Bad {
+  std::string name, what;
+};
+const std::vector<Bad> every_bad = {
+    {"closes_output", "its probe closed or replaced standard output"},
+    {"crashes_asked", "netpipe_module() was ended by signal 6"},
+    {"crashes_loading", "loading was ended by signal 6"},
+    {"exits_probe", "its probe ended the process with exit code 0"},
+    {"prints_probe", "its probe printed 'hello' to standard output"},
+    {"spins_probe", "its probe did not return within 2 s"},
+};
+
+bool is_loaded(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) dlclose(library);
+  return library != nullptr;
+}
+
+TEST(Registry, NamesEveryModuleThatMisbehavesWhileItIsLookedAtAndTakesTheOthers) {
+  const Result<Registry> registry = Registry::load({bad_modules, option_modules}, {});
+  ASSERT_TRUE(registry) << registry.failure().sentence;
+  ASSERT_EQ(registry->refused().size(), every_bad.size());
+  for (std::size_t i = 0; i < every_bad.size(); ++i) {
+    const RefusedModule& refused = registry->refused()[i];
+    EXPECT_EQ(refused.path, bad_modules + "/" + every_bad[i].name + ".so");
+    EXPECT_EQ(refused.why.exit, Exit::failed);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "module " + refused.path + ": " + every_bad[i].what,
+                        refused.why.sentence);
+    EXPECT_FALSE(is_loaded(refused.path));
+    const Result<const LoadedModule*> wanted = registry->require(every_bad[i].name);
+    ASSERT_FALSE(wanted);
+    EXPECT_EQ(wanted.failure().exit, Exit::failed);
+    EXPECT_EQ(wanted.failure().sentence, refused.why.sentence);
+  }
+  EXPECT_EQ(registry->names(), (std::vector<std::string>{"many_options"}));
+}
+
+TEST(Registry, LoadsTheCodeOfChosenModulesAlone) {
+  const std::string mine = option_modules + "/many_options.so";
+  Result<Registry> registry = Registry::load({fault_modules, option_modules}, {});
+  ASSERT_TRUE(registry);
+  ASSERT_NE(registry->find("many_options"), nullptr);
+  EXPECT_FALSE(is_loaded(mine));
+  const std::uint32_t options = registry->find("many_options")->layer->noptions;
+  ASSERT_TRUE(registry->bind({"many_options", "not_there"}));
+  EXPECT_TRUE(is_loaded(mine));
+  EXPECT_FALSE(is_loaded(fault("silent")));
+  EXPECT_EQ(registry->find("many_options")->layer->noptions, options);
+  EXPECT_EQ(registry->find("many_options")->path, mine);
+}
+
+TEST(ProbeModules, BlamesNoModuleForTheThreadOfAnother) {
+  const std::string late = bad_modules + "/threads/crashes_later.so";
+  const std::string good = option_modules + "/many_options.so";
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::string> paths(40, good);
+    paths.insert(paths.begin(), late);
+    const std::vector<Result<ProbedModule>> found = probe_modules(paths);
+    ASSERT_EQ(found.size(), paths.size());
+    for (std::size_t at = 1; at < found.size(); ++at) {
+      ASSERT_TRUE(found[at]) << at << ": " << found[at].failure().sentence;
+      ASSERT_PRED_FORMAT2(testing::IsSubstring, "name many_options", found[at]->description);
+    }
+  }
+}
+
+TEST(ProbeModules, NeedsNoStandardStreams) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (const int fd : {0, 1, 2}) close(fd);
+    const std::vector<Result<ProbedModule>> found = probe_modules({option_modules + "/many_options.so"});
+    _exit(found[0] ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(ProbeModules, LeavesNoProcessBehind) {
+  const std::string parent = bad_modules + "/threads/leaves_children.so";
+  const std::vector<Result<ProbedModule>> found = probe_modules({parent});
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_TRUE(found[0]) << found[0].failure().sentence;
+  // Its probe says which process it has started.
+  const pid_t child = std::stoi(found[0]->reason);
+  ASSERT_GT(child, 1);
+  const std::int64_t deadline_ns = now_ns() + 5'000'000'000;
+  const auto is_alive = [child] {
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::string pid, name, state;
+    return (stat >> pid >> name >> state) && state != "Z" && state != "X";
+  };
+  while (is_alive() && now_ns() < deadline_ns) usleep(1000);
+  EXPECT_FALSE(is_alive());
 }
 
 // A directory of this test's own, gone with it.
@@ -107,7 +210,7 @@ TEST_F(RegistryDirectory, RefusesAFileThatIsNoLibraryAndLooksAtNothingElse) {
   ASSERT_TRUE(registry);
   ASSERT_EQ(registry->refused().size(), 1U);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "text.so", registry->refused()[0].path);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "cannot be loaded", registry->refused()[0].reason);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "cannot be loaded", registry->refused()[0].why.sentence);
   EXPECT_EQ(registry->names(), (std::vector<std::string>{"many_options"}));
 }
 

@@ -12,7 +12,7 @@ import click
 
 from netpipe.command.choices import complete_names
 from netpipe.command.options import module_option
-from netpipe.failure import USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +36,15 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
     stands_for = libraries(names, listing)
-    chosen = list(dict.fromkeys(one for name in names for one in modules_of(stands_for.get(name, [name]))))
+    chosen = list(
+        dict.fromkeys(one.partition(":")[0] for name in names for one in stands_for.get(name, [name]))
+    )
     for name in chosen:
         if name not in known:
+            if (
+                why := {Path(one["path"]).stem: one["reason"] for one in listing["refused"]}.get(name)
+            ) is not None:
+                raise Failure(UNAVAILABLE, why)
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
@@ -75,10 +81,6 @@ def libraries(names: tuple[str, ...], listing: dict[str, Any]) -> dict[str, list
     from netpipe.launch.variants import expand, wants_expansion
 
     return {name: list(expand((name,), listing)[0]) for name in names if wants_expansion((name,))}
-
-
-def modules_of(variants: list[str]) -> list[str]:
-    return [variant.partition(":")[0] for variant in variants]
 
 
 def prose(out: Console, text: str | Text, style: str | None = None) -> None:

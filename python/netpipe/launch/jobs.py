@@ -11,10 +11,8 @@ import contextlib
 import os
 import selectors
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,9 +29,11 @@ from netpipe.libraries.starting.description import Description, find
 from netpipe.libraries.starting.hosts import Host, Hosts, parse
 from netpipe.libraries.starting.own import SSH, Ssh, own, wants_srun
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
+from netpipe.libraries.starting.scratch import Scratch, noted, remove_dead
 
 LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
+FOLDERS = "netpipe-jobs-"  # how the scratch folders of runs begin
 KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # bytes kept of a launcher's output: its reason comes first or last
 
 Report = Callable[[int, str], None]  # the number of a job that failed, and why in one sentence
@@ -88,10 +88,11 @@ class Launchers:
         self._describe = describe
         self._launchers: dict[str, tuple[Description, Launcher]] = {}
         self._booted: set[str] = set()
-        self._folder: Path | None = None
-        self._jobs = 0
+        self._folder: Scratch | None = None
+        self._jobs: dict[str, Path] = {}  # the folder of each job, by its secret
 
     def __enter__(self) -> Launchers:
+        remove_dead(FOLDERS)
         return self
 
     def __exit__(
@@ -105,7 +106,7 @@ class Launchers:
         self._launchers.clear()
         self._booted.clear()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.close()
             self._folder = None
 
     def program(self) -> tuple[str, ...]:
@@ -121,14 +122,15 @@ class Launchers:
         """The commands that start this job; boots the daemons that it needs. Raises Failure."""
         self.check(event.module)
         description, launcher = self._of(event.module)
-        self._jobs += 1
+        scratch = self._scratch(f"job-{len(self._jobs) + 1}")
+        self._jobs[event.secret] = scratch
         variables = {
             **description.environment,
             "NETPIPE_JOIN": event.join,
             "NETPIPE_JOB": str(event.job),
             "NETPIPE_JOIN_SECRET": event.secret,
+            "NETPIPE_JOB_FOLDER": str(scratch),
         }
-        scratch = self._scratch(f"job-{self._jobs}")
         if not self.settings.hosts.given:  # what a killed launcher leaves there goes with the folder
             variables["TMPDIR"] = str(scratch)
         job = Job(
@@ -152,6 +154,12 @@ class Launchers:
         hosts = self.settings.hosts
         return hosts.spread(event.ranks) if event.module else tuple(Host(name, 1) for name in hosts.names)
 
+    def memory_of(self, secret: str) -> set[Path]:
+        """Shared memory of the job with this secret: what its ranks have mapped now, and what they said when they were
+        ready to measure, which is all that is known of dead ones.
+        """
+        return shared_memory(secret) | (noted(self._jobs[secret]) if secret in self._jobs else set())
+
     def _of(self, module: str) -> tuple[Description, Launcher]:
         if module not in self._launchers:
             description = self._describe(module) if module else own(Path(self.program()[0]))
@@ -166,9 +174,9 @@ class Launchers:
 
     def _scratch(self, name: str) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="netpipe-"))
-            self._folder.chmod(0o755)  # LAM runs as another user; no secret is ever written here
-        path = self._folder / name
+            self._folder = Scratch(FOLDERS)
+            self._folder.path.chmod(0o755)  # LAM runs as another user; no secret is ever written here
+        path = self._folder.path / name
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
         return path
@@ -282,7 +290,7 @@ class Jobs:
             return
         self._closed = True
         for running in self._running:
-            running.memory |= shared_memory(running.secret)
+            running.memory |= self._launchers.memory_of(running.secret)
         try:
             self._wait(min(leave_s, 0.2) if self._interrupts() else leave_s)
             for running in self._running:
@@ -324,7 +332,7 @@ class Jobs:
     def _end(self, running: _Running) -> None:
         """Asks the launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
-        running.memory |= shared_memory(running.secret)
+        running.memory |= self._launchers.memory_of(running.secret)
         running.process.terminate()
 
     def _kill(self, running: _Running) -> None:
@@ -335,7 +343,7 @@ class Jobs:
         """It has ended or was just killed: ends what is left of its job, once the last of its launchers has."""
         running.process.wait()
         self._running.remove(running)
-        running.memory |= shared_memory(running.secret)
+        running.memory |= self._launchers.memory_of(running.secret)
         if not any(other.job == running.job for other in self._running):
             end_all_with(running.secret)
         remove_unused(running.memory)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netpipe.reading.measures import Measured
     from netpipe.reading.modes import Mode, SeveralModes
     from netpipe.reading.openings import Opening
+    from netpipe.reading.plausible import TooFast
     from netpipe.reading.states import States
     from netpipe.reading.summary import Summary
     from netpipe.reading.sweeps import PatternSettings
@@ -90,10 +91,22 @@ class Reading:
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
-        """What each layer loses of the one below."""
+        """What each layer loses of the one below. A curve that is too fast to be true says nothing about that."""
         from netpipe.reading.losses import losses
 
-        return losses(self.run, groups=self._groups)
+        wrong = {(one.variant, one.pattern) for one in self.too_fast}
+        return tuple(
+            loss
+            for loss in losses(self.run, groups=self._groups)
+            if wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
+        )
+
+    @cached_property
+    def too_fast(self) -> tuple[TooFast, ...]:
+        """Curves that are faster than their bytes can be moved."""
+        from netpipe.reading.plausible import too_fast
+
+        return too_fast(self.run, self.curves, self.is_idle)
 
     @cached_property
     def launch_spreads(self) -> tuple[LaunchSpread, ...]:

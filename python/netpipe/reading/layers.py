@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Files from before the record said which module is idle.
 IDLE_MODULE = "null"
+# One process that copies: what all layers stand on whose bytes are moved by processors.
+COPY_MODULE = "memcpy"
 # Files from before the plan recorded its stack: what stood below the modules of this repository (np_module.below).
 STACK: Mapping[str, str | None] = {"tcp": "unix", "unix": "pipe", "pipe": "shm", "shm": "memcpy"}
 

@@ -54,6 +54,7 @@ class Slots {
   [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] char* base() const noexcept { return base_; }
+  [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   [[nodiscard]] np_places places() const noexcept { return {base_, stride_, reuse_ == 0 ? count_ : 0, next_}; }
   void rewind(std::uint32_t to = 0) noexcept { next_ = count_ == 0 ? 0 : to % count_; }
   void reuse(std::uint32_t percent) noexcept { reuse_ = percent; }
@@ -68,8 +69,11 @@ class Slots {
   std::uint32_t credit_ = 0;
 };
 
-// Behind every message lie this many bytes of its place, to see a message that is longer than it says.
+// Behind every message lie at least this many bytes of its place that no message has.
 inline constexpr std::size_t guard_bytes = 64;
+// Where messages are verified, every byte this near to a message, on either side, is looked at afterwards: it belongs
+// to another message, or still has to be guard_byte.
+inline constexpr std::size_t watched_bytes = 4096;
 inline constexpr char guard_byte = 0x5a;
 
 // For what ranks tell each other, in a line of its own at the end of each half.

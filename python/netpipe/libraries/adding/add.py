@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Family, families, family_of_version
@@ -21,6 +20,7 @@ from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.adding.layers import Layer
 from netpipe.libraries.starting import description
+from netpipe.libraries.starting.scratch import Scratch
 
 # Where every loader looks by itself.
 SYSTEM = re.compile(r"/(usr/)?lib(32|64)?(/[a-z0-9_]+-linux-[a-z0-9]+)?")
@@ -69,8 +69,8 @@ def add(request: Request) -> Added:
     build = Build(request, layer, library, start, name, folder, environment)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".adding-", dir=folder) as scratch:
-            return make(build, Path(scratch))
+        with Scratch(".adding-", folder) as scratch:
+            return make(build, scratch)
     except OSError as error:
         raise Failure(FAILED, f"cannot write to {folder}: {error.strerror}") from None
 

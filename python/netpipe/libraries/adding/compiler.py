@@ -15,6 +15,7 @@ from pathlib import Path
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Family, Header, families
 from netpipe.libraries.adding.layers import Layer
+from netpipe.libraries.starting.scratch import Scratch
 
 LIMIT_S = 120.0  # for one call of a compiler: the first one over a network file system is slow
 
@@ -116,10 +117,8 @@ def identify(
         raise Failure(USAGE, f"{compiler} is not a program; name {what}")
     environment = {**whereabouts(compiler), **(environment or {})}
     # Not from standard input: LAM's wrapper passes only files to the compiler.
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="netpipe-compiler-") as folder:
-        source = Path(folder) / "probe.c"
+    with Scratch("netpipe-compiler-") as folder:
+        source = folder / "probe.c"
         source.write_text(probe(layer))
         done = run([compiler, "-E", source], environment, limit_s)
     # The preprocessor puts a macro of a system header on a line of its own, behind one that says where it is from.

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves that are too fast to be true: a message cannot take less time than its bytes need, by much.
+
+What a layer may reach at most depends on who moves its bytes:
+
+* A layer that stands on memcpy, on one host: its processes do. Each can be faster than memcpy in the same run, at the
+  same size, because its messages fit into a nearer cache: a step of at most 4 from one level to the next. Two
+  processes that share a copy double that. So `OF_MEMCPY` for each process is beyond all of them.
+* The same without memcpy in the run: the yardstick copies 4 MiB, often from main memory, and copies in the first level
+  are up to 40 times as fast. Hence `OF_YARDSTICK`.
+* Any other layer: a network adapter or an accelerator may do it. The fastest memory of one device so far moves 8e12
+  bytes a second (HBM3e of 2025), to read and to write; `OF_ANY` leaves room.
+
+The nearest of 19,600 points of 36 runs (shm, windows of 64 KiB) has 1.8 % of its limit.
+
+Slower than that says nothing: what arrived can be told by --verify alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netpipe.reading.layers import COPY_MODULE, stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from netpipe.reading.curves import Curve, CurvePoint
+    from netpipe.reading.estimate import Estimate
+    from netpipe.records import Run
+
+# Times the rate of one copy, for each process.
+OF_MEMCPY = 20
+OF_YARDSTICK = 200
+OF_ANY = 2e13  # bytes/s for each process
+
+
+@dataclass(frozen=True, slots=True)
+class TooFast:
+    """A curve with impossible points, and the one that exceeds its limit the most."""
+
+    variant: str
+    pattern: str
+    size_bytes: int
+    time_ns: Estimate
+    rate_bytes_per_s: Estimate
+    most_bytes_per_s: float
+    source: str  # of that limit: copy (in the run), yardstick or memory
+    sizes: int  # how many are too fast
+
+
+def too_fast(run: Run, curves: Sequence[Curve], is_idle: Callable[[str], bool]) -> tuple[TooFast, ...]:
+    limits = _Limits(run, curves)
+    found = []
+    for curve in curves:
+        if is_idle(curve.variant) or limits.module(curve.variant) == COPY_MODULE:
+            continue
+        beyond = []
+        for point in curve.points:
+            rate = point.rate_bytes_per_s
+            if rate is None:
+                continue
+            most, source = limits.of(curve, point)
+            if rate.low > most:
+                beyond.append((rate.value / most, point, rate, most, source))
+        if beyond:
+            _, point, rate, most, source = max(beyond, key=lambda one: one[0])
+            worst = (point.size_bytes, point.time_ns, rate, most, source)
+            found.append(TooFast(curve.variant, curve.pattern, *worst, len(beyond)))
+    return tuple(found)
+
+
+class _Limits:
+    def __init__(self, run: Run, curves: Sequence[Curve]) -> None:
+        self._opened = {one.variant: one for one in run.variants}
+        self._under = stack(run)
+        self._copied = {
+            (curve.pattern, point.size_bytes, point.state): point.rate_bytes_per_s.high
+            for curve in curves
+            if curve.variant == COPY_MODULE
+            for point in curve.points
+            if point.rate_bytes_per_s is not None
+        }
+        self._yardstick = max((one.copy_bytes_per_s or 0.0 for one in run.yardsticks), default=0.0)
+
+    def module(self, variant: str) -> str:
+        opened = self._opened.get(variant)
+        return opened.module if opened else variant.partition(":")[0]
+
+    def of(self, curve: Curve, point: CurvePoint) -> tuple[float, str]:
+        """Bytes per second, and where that is from."""
+        opened = self._opened.get(curve.variant)
+        processes = max(1, len(opened.ranks)) if opened else 2
+        if (
+            opened is not None
+            and len({rank.host for rank in opened.ranks}) <= 1
+            and self._copies(opened.module)
+        ):
+            if copied := self._copied.get((curve.pattern, point.size_bytes, point.state)):
+                return min(OF_MEMCPY * copied, OF_ANY) * processes, "copy"
+            if self._yardstick:
+                return min(OF_YARDSTICK * self._yardstick, OF_ANY) * processes, "yardstick"
+        return OF_ANY * processes, "memory"
+
+    def _copies(self, module: str) -> bool:
+        """Whether it stands on memcpy, however far above."""
+        seen = set()
+        below: str | None = module
+        while below is not None and below not in seen:
+            seen.add(below)
+            below = self._under.get(below)
+            if below == COPY_MODULE:
+                return True
+        return False
