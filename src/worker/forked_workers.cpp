@@ -18,6 +18,7 @@ Result<Report> ForkedWorkers::visit(const Command& command, Gathered& gathered) 
   std::iota(rank_of.begin(), rank_of.end(), 0);
   Result<Report> report = collect(group, command, resolved_.modes[command.pattern], rank_of, &own, gathered);
   if (!report) {
+    lost_ = true;
     const std::string mine = own.status != NP_OK ? std::string(" (") + own.sentence + ")" : "";
     return Failure{report.failure().exit, report.failure().sentence + mine};
   }

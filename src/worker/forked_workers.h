@@ -17,6 +17,8 @@ class ForkedWorkers final : public Workers {
   [[nodiscard]] bool replaceable() const override { return false; }
 
   [[nodiscard]] MemoryUse memory() const { return engine_.memory(); }  // of this process
+  // The ranks wait for the next command; else nothing more is said to them.
+  [[nodiscard]] bool in_step() const { return engine_.in_step() && !lost_; }
   Yardstick yardstick();
   // While a visit is not running: tells the ranks that this process lives, so that a server goes on waiting.
   void keep_alive();
@@ -24,6 +26,7 @@ class ForkedWorkers final : public Workers {
  private:
   Engine& engine_;
   const Resolved& resolved_;
+  bool lost_ = false;  // a report did not come
 };
 
 }  // namespace netpipe

@@ -6,6 +6,7 @@
 #include "base/host_name.h"
 #include "engine/engine.h"
 #include "engine/pinning.h"
+#include "engine/watchdog.h"
 #include "machine/environment.h"
 #include "worker/complain.h"
 #include "worker/records.h"
@@ -16,12 +17,23 @@ std::string environment_here(const Plan& plan, int rank, const std::vector<int>&
   return environment_record(plan.launch, rank, host_name(), environment_json(cpus));
 }
 
+Result<std::vector<std::string>> gather_environments(Group& group, const Plan& plan, const std::string& mine) {
+  Watchdog::arm(static_cast<std::int64_t>(plan.timeout_s * 1e9), nullptr, {}, -1);
+  Result<std::vector<std::string>> all = group.gather_text(mine);
+  const Cause cause = Watchdog::disarm();
+  if (!all && cause == Cause::interrupted)
+    return Failure{Exit::interrupted, "interrupted before anything was measured"};
+  return all;
+}
+
 int live_as_rank(RankSetting setting, bool remote) {
   Group& group = *setting.group;
   const int cpu = setting.process->cpu();
-  const std::string environment = environment_here(*setting.plan, group.rank(), {cpu});
+  const Plan& plan = *setting.plan;
+  // Rank 0 knows the environment of its own host.
+  const std::string environment = remote ? environment_here(plan, group.rank(), {cpu}) : "";
   if (Outcome pinned = pin_to(cpu); !pinned) return complain(pinned.failure());
-  if (const auto sent = group.gather_text(environment); !sent) return complain(sent.failure());
+  if (const auto sent = gather_environments(group, plan, environment); !sent) return complain(sent.failure());
   Engine engine(std::move(setting));
   const Outcome followed = engine.follow_commands();
   if (followed) return 0;

@@ -66,7 +66,7 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   if (Outcome pinned = pin_to(process.cpu); !pinned) return complain(pinned.failure());
   Result<RunFile> file = RunFile::open(plan.record);
   if (!file) return complain(file.failure());
-  const Result<std::vector<std::string>> environments = group.gather_text(environment);
+  const Result<std::vector<std::string>> environments = gather_environments(group, plan, environment);
   if (!environments) return complain(environments.failure());
   process.record_fd = file->descriptor();
   ForkedProcess own(process);

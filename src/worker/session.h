@@ -84,7 +84,6 @@ class Session {
   std::uint64_t visits_ = 0;
   Gathered gathered_;
   bool sampled_ = false;  // anything at all
-  bool in_step_ = true;   // the forked ranks wait for the next command; else nothing more is said to them
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured
 };
