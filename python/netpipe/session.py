@@ -121,7 +121,8 @@ class Session:
         settings = dict(request.settings)
         if "sizes" in settings:
             settings.setdefault("schedule", "list")
-        check_name("--host", settings.get("host", ""))
+        for name in ("host", "bind"):
+            check_name(f"--{name}", settings.get(name, ""))
         hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
         if "ranks" not in settings and (ranks := hosts.ranks()) is not None:
             settings["ranks"] = str(ranks)
