@@ -11,9 +11,9 @@
 namespace netpipe {
 
 // One IPv4 address, or one IPv6 network of 64 bits: within it a host chooses its address itself (RFC 4291, 2.5.1). Of
-// link-local addresses, which all share one network, each is a caller.
-using Caller = std::array<std::byte, 16>;
-Caller caller_of(const sockaddr_storage& address);
+// link-local addresses, which all share one network, each is one.
+using Origin = std::array<std::byte, 16>;
+Origin origin_of(const sockaddr_storage& address);
 
 // Counts what happens within a second. The first after its end begins the next one.
 class Second {
@@ -34,11 +34,11 @@ class Callers {
   static constexpr std::uint32_t most_calls = 100;
 
   // Counts a call. false: this address has called too often, it is to be sent away.
-  bool may_call(const Caller& caller, std::int64_t now_ns);
+  bool may_call(const Origin& origin, std::int64_t now_ns);
 
  private:
   struct Known {
-    Caller caller{};
+    Origin origin{};
     Second calls;
   };
   // Those that call most often are known; the one that calls least is forgotten for a new one (Metwally et al.,

@@ -36,7 +36,7 @@ constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 struct Place {
   Descriptor fd;
   sockaddr_storage peer{};
-  Caller caller{};
+  Origin origin{};
   std::optional<ServerHandshake> handshake;  // there when it is taken; talk() is the way to it
   // When a client whose plan is here is told that the server is busy; 0: not waiting for that.
   std::int64_t refuse_ns = 0;
@@ -208,8 +208,8 @@ void Server::welcome() {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return;
     }
-    const Caller caller = caller_of(peer);
-    if (!callers_.may_call(caller, now_ns_)) {
+    const Origin origin = origin_of(peer);
+    if (!callers_.may_call(origin, now_ns_)) {
       note(address_text(peer) + ": sent away, it calls too often");
       continue;
     }
@@ -218,7 +218,7 @@ void Server::welcome() {
     Place& place = free_place();
     place.fd = std::move(fd);
     place.peer = peer;
-    place.caller = caller;
+    place.origin = origin;
     place.handshake.emplace(Terms{options_.token}, *nonce, now_ns_ + options_.handshake_ns);
   }
 }
@@ -230,7 +230,7 @@ Place& Server::free_place() {
   if (free != places_.end()) return *free;
   const auto rank = [this](const Place& place) {
     const auto held =
-        std::count_if(places_.begin(), places_.end(), [&](const Place& other) { return other.caller == place.caller; });
+        std::count_if(places_.begin(), places_.end(), [&](const Place& other) { return other.origin == place.origin; });
     const bool proved = place.talk().state() >= ServerHandshake::State::proved;
     return std::tuple{proved, -held, place.talk().deadline_ns()};
   };

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from machines import wait_until
 from mpi import Mpis, mpis, with_mpis  # noqa: F401  (fixtures)
-from serving import serve, token  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))

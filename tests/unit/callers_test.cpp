@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is one caller, and how often it may call, on a clock that the tests hold.
+// Which addresses are one origin, and how often it may call, on a clock that the tests hold.
 #include "link/callers.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t second = 1'000'000'000;
 constexpr std::int64_t start = 77 * second;
 
-Caller at(const char* text) {
+Origin at(const char* text) {
   sockaddr_storage address{};
   sockaddr_in four{};
   sockaddr_in6 six{};
@@ -27,13 +27,13 @@ Caller at(const char* text) {
     EXPECT_EQ(::inet_pton(AF_INET6, text, &six.sin6_addr), 1) << text;
     std::memcpy(&address, &six, sizeof six);
   }
-  return caller_of(address);
+  return origin_of(address);
 }
 
 // How many of so many calls are taken, all at this moment.
-std::uint32_t taken(Callers& callers, const Caller& caller, int calls, std::int64_t now_ns) {
+std::uint32_t taken(Callers& callers, const Origin& origin, int calls, std::int64_t now_ns) {
   std::uint32_t count = 0;
-  for (int i = 0; i < calls; ++i) count += callers.may_call(caller, now_ns) ? 1 : 0;
+  for (int i = 0; i < calls; ++i) count += callers.may_call(origin, now_ns) ? 1 : 0;
   return count;
 }
 
@@ -62,7 +62,7 @@ TEST(Callers, DoNotPayForEachOther) {
 // The one that calls most stays known however many others call in between.
 TEST(Callers, AreKnownInAFloodFromManyAddresses) {
   Callers callers;
-  Caller other{};
+  Origin other{};
   std::uint32_t of_one = 0;
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     std::memcpy(other.data(), &i, sizeof i);
