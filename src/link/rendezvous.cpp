@@ -244,7 +244,6 @@ std::optional<std::string> receive_call(int fd, const std::string& token, std::i
   std::array<std::byte, 4096> buffer;
   std::string text;
   for (;;) {
-    if (handshake.state() == State::proved) handshake.admit();
     if (handshake.state() == State::complete) {
       text = handshake.plan_text();
       handshake.accept("conductor");

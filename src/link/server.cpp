@@ -231,7 +231,7 @@ Place& Server::free_place() {
   const auto rank = [this](const Place& place) {
     const auto held =
         std::count_if(places_.begin(), places_.end(), [&](const Place& other) { return other.origin == place.origin; });
-    const bool proved = place.talk().state() >= ServerHandshake::State::proved;
+    const bool proved = place.talk().state() >= ServerHandshake::State::plan;
     return std::tuple{proved, -held, place.talk().deadline_ns()};
   };
   Place& place = *std::min_element(places_.begin(), places_.end(),
@@ -266,7 +266,6 @@ void Server::tick() {
 void Server::step(Place& place) {
   ServerHandshake& handshake = place.talk();
   using State = ServerHandshake::State;
-  if (handshake.state() == State::proved) handshake.admit();
   if (handshake.state() == State::complete) {
     if (!running_) return measure(place);
     if (place.refuse_ns == 0) place.refuse_ns = now_ns_ + second_look_ns;
