@@ -61,6 +61,8 @@ def how_it_ended(returncode: int, stderr: str) -> str:
     if returncode < 0:
         try:
             ended = f"was killed by {signal.Signals(-returncode).name}"
+            if returncode == -signal.SIGKILL:
+                ended += " (out of memory, or by the watchdog of a module that blocks signals)"
         except ValueError:
             ended = f"was killed by signal {-returncode}"
     else:

@@ -125,7 +125,8 @@ class Session:
                 f"sizes are for the schedule list, and the schedule is {settings['schedule']}; give --sizes or "
                 "--schedule, not both",
             )
-        check_name("--host", settings.get("host", ""))
+        for name in ("host", "bind"):
+            check_name(f"--{name}", settings.get(name, ""))
         hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
         if "ranks" not in settings and (ranks := hosts.ranks()) is not None:
             settings["ranks"] = str(ranks)

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
+#include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "catalog/plan_keys.h"
@@ -65,6 +67,9 @@ Result<Plan> parse_plan(std::string_view text) {
   for (const PlanKey& key : keys) {
     if (key.if_absent == nullptr || !values_of(key, plan).empty()) continue;
     if (Outcome set = set_value(key, plan, key.if_absent); !set) return set.failure();
+  }
+  for (const auto& [key, name] : {std::pair{"host", &plan.host}, std::pair{"bind", &plan.bind}}) {
+    if (const Outcome fits = check_host_name(*name); !fits) return usage(key + (": " + fits.failure().sentence));
   }
   if (plan.variants.empty()) return usage("the plan names no variant; name at least one module, such as tcp");
   return plan;

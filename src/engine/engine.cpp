@@ -15,7 +15,12 @@ void MemoryUse::include(const MemoryUse& other) {
 
 Engine::Engine(RankSetting setting) : set_(std::move(setting)), endpoints_(set_.resolved->variants.size()) {}
 
-Engine::~Engine() = default;
+// What was not closed after a failure. Its module may hang here as well.
+Engine::~Engine() {
+  for (std::uint32_t variant = 0; variant < endpoints_.size(); ++variant) {
+    if (endpoints_[variant]) close(variant);
+  }
+}
 
 Group& Engine::group(std::uint32_t variant) {
   const int members = set_.process->members(set_.resolved->variants[variant], whole().size());
@@ -26,7 +31,7 @@ Group& Engine::group(std::uint32_t variant) {
 }
 
 Result<Opening> Engine::open(std::uint32_t variant) {
-  Result<Opening> opening = open_variant(set_, group(variant), variant, endpoints_[variant], common_pool_);
+  Result<Opening> opening = open_variant(set_, group(variant), variant, endpoints_[variant], common_pool_, in_step_);
   note_buffers();
   return opening;
 }
@@ -44,8 +49,12 @@ Report Engine::visit(const Command& command) {
 }
 
 Result<std::vector<std::string>> Engine::counters(std::uint32_t variant) {
+  Watchdog::arm_talk(set_.timeout_ns());
   const std::string mine = endpoints_[variant] ? endpoints_[variant]->counters() : "";
-  return group(variant).gather_text(mine);
+  Result<std::vector<std::string>> all = group(variant).gather_text(mine);
+  Watchdog::disarm();
+  if (!all) in_step_ = false;
+  return all;
 }
 
 void Engine::close(std::uint32_t variant) { close_variant(set_, endpoints_[variant]); }
@@ -90,6 +99,7 @@ Outcome Engine::carry_out(const Command& command) {
     case Verb::open:
       // A failure is member 0's to report: all ranks came to the same one.
       (void)static_cast<bool>(open(command.variant));
+      if (!in_step_) return failed("rank 0 was silent while a variant was opened");
       break;
     case Verb::close: {
       const Result<std::vector<std::string>> sent = counters(command.variant);

@@ -32,6 +32,9 @@ class Engine {
   // The members of the group that take part in the variant; only they are told about it.
   Group& group(std::uint32_t variant);
   [[nodiscard]] Group& whole() const { return *set_.group; }
+  // false: a talk with the other ranks was left in the middle, because one was silent or the user interrupted. What
+  // comes from them now may belong to that one, so nothing more can be said to them.
+  [[nodiscard]] bool in_step() const { return in_step_; }
 
   // Collective, and so are the next three: the endpoint of a variant.
   Result<Opening> open(std::uint32_t variant);
@@ -62,6 +65,7 @@ class Engine {
   VisitMemory visit_memory_;
   std::vector<char> yardstick_memory_;
   std::uint64_t most_buffer_bytes_ = 0;
+  bool in_step_ = true;
 };
 
 }  // namespace netpipe

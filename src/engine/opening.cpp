@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/clock.h"
 #include "engine/watchdog.h"
 #include "patterns/kit/pattern.h"
 
@@ -17,14 +18,14 @@ bool one_sided(const Resolved& resolved, const Layer& module) {
                                                  [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
 }
 
-// Exchanges the outcomes of one step within the deadline. The watchdogs of the others end before this one. An interrupt
-// ends it for rank 0, and with that the measurement: the others may be waiting in their module, and see that it has
-// gone.
+// Exchanges the outcomes of one step that began then and has this deadline. The watchdogs of the others end before this
+// one. An interrupt ends it for rank 0, and with that the measurement: the others may be waiting in their module, and
+// see that it has gone. in_step: becomes false when the exchange was left in the middle.
 Result<std::vector<std::string>> agree(Group& group, const Result<std::string>& mine, bool for_root,
-                                       std::int64_t deadline_ns) {
-  Watchdog::arm(deadline_ns + 2 * Watchdog::grace_ns, nullptr, {}, -1);
+                                       std::int64_t began_ns, std::int64_t deadline_ns, bool& in_step) {
+  Watchdog::arm(began_ns + deadline_ns + 2 * Watchdog::grace_ns - now_ns(), nullptr, {}, -1);
   Result<std::vector<std::string>> all = for_root ? group.agree_for_root(mine) : group.agree(mine);
-  Watchdog::disarm();
+  if (Watchdog::disarm() != Cause::none && !all) in_step = false;
   return all;
 }
 
@@ -32,13 +33,14 @@ Result<std::vector<std::string>> agree(Group& group, const Result<std::string>& 
 class Steps {
  public:
   Steps(const RankSetting& setting, Group& group, std::uint32_t index, std::unique_ptr<Endpoint>& endpoint,
-        std::shared_ptr<BufferPool>& common)
+        std::shared_ptr<BufferPool>& common, bool& in_step)
       : set_(setting),
         group_(group),
         index_(index),
         variant_(setting.resolved->variants[index]),
         endpoint_(endpoint),
         common_(common),
+        in_step_(in_step),
         // A rank alone puts to itself, so its memory is opened in any case.
         one_sided_(one_sided(*setting.resolved, *variant_.module) ||
                    (group.size() == 1 && variant_.module->put != nullptr)) {}
@@ -74,6 +76,7 @@ class Steps {
   Result<std::vector<std::string>> step(bool for_root, const Do& here) {
     const StuckIn where{.variant = variant_.name,
                         .rank = endpoint_ ? endpoint_->rank() : set_.process->identity(variant_).rank};
+    const std::int64_t began_ns = now_ns();
     // Rank 0 says nothing before all have answered it: to the others, what comes from there is the end. Answers come to
     // rank 0 from others that are faster, so it watches nobody.
     Watchdog::arm(set_.timeout_ns(), group_.rank() != 0 ? &group_ : nullptr,
@@ -81,7 +84,7 @@ class Steps {
                   set_.process->last_words_fd());
     const Result<std::string> mine = here();
     Watchdog::disarm();
-    return agree(group_, mine, for_root, set_.timeout_ns());
+    return agree(group_, mine, for_root, began_ns, set_.timeout_ns(), in_step_);
   }
 
   Result<std::string> open() {
@@ -126,6 +129,7 @@ class Steps {
   const Variant& variant_;
   std::unique_ptr<Endpoint>& endpoint_;
   std::shared_ptr<BufferPool>& common_;
+  bool& in_step_;
   bool one_sided_;  // memory has to be opened to peers
 };
 
@@ -147,8 +151,8 @@ Result<Opening> opening_of(const std::vector<std::string>& texts, const std::vec
 }
 
 Result<Opening> open_variant(const RankSetting& setting, Group& group, std::uint32_t variant,
-                             std::unique_ptr<Endpoint>& endpoint, std::shared_ptr<BufferPool>& common) {
-  return Steps(setting, group, variant, endpoint, common).run();
+                             std::unique_ptr<Endpoint>& endpoint, std::shared_ptr<BufferPool>& common, bool& in_step) {
+  return Steps(setting, group, variant, endpoint, common, in_step).run();
 }
 
 void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoint) {
@@ -160,7 +164,10 @@ void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoi
 Result<Opening> conduct_opening(Group& group, const Plan& plan, const Resolved& resolved, const Layer& module,
                                 Placement& placement) {
   const auto deadline_ns = static_cast<std::int64_t>(plan.timeout_s * 1e9);
-  const auto step = [&](bool for_root) { return agree(group, std::string(), for_root, deadline_ns); };
+  bool in_step = true;  // a job that fails to open is given up in any case
+  const auto step = [&](bool for_root) {
+    return agree(group, std::string(), for_root, now_ns(), deadline_ns, in_step);
+  };
   const Result<std::vector<std::string>> texts = step(false);
   if (!texts) return texts.failure();
   Result<Placement> placed = place_ranks(*texts, module.name);

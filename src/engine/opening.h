@@ -27,9 +27,9 @@ struct Opening {
 Result<Opening> opening_of(const std::vector<std::string>& texts, const std::vector<int>& member_of_rank);
 
 // Collective over group, the members that take part: opens the variant on this rank. On failure endpoint is empty.
-// common: see Endpoint::make_buffers.
+// common: see Endpoint::make_buffers. in_step: becomes false when the ranks stopped talking in the middle.
 Result<Opening> open_variant(const RankSetting& setting, Group& group, std::uint32_t variant,
-                             std::unique_ptr<Endpoint>& endpoint, std::shared_ptr<BufferPool>& common);
+                             std::unique_ptr<Endpoint>& endpoint, std::shared_ptr<BufferPool>& common, bool& in_step);
 
 // Closes it. The library may wait for its peers here, and they may have gone, so this has a deadline.
 void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoint);

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -30,10 +31,13 @@ struct State {
   int last_fd = -1;
   timer_t timer{};
   bool ticking = false;
+  timer_t last_resort{};
 };
 State state;
 
 constexpr long tick_ns = 100'000'000;
+constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr std::int64_t deaf_ns = Watchdog::grace_ns + second_ns;  // after the deadline the handler has had its turn
 
 void on_tick(int);
 
@@ -46,6 +50,14 @@ bool tick(bool on) {
   state.ticking = on;
   return true;
 }
+
+// The kernel itself ends a process whose module has blocked or ignored the signal of the ticks. 0: it does not.
+void end_by_force(std::int64_t after_ns) {
+  const itimerspec once{{0, 0}, {after_ns / second_ns, after_ns % second_ns}};
+  timer_settime(state.last_resort, 0, &once, nullptr);
+}
+
+bool make_timer(sigevent event, timer_t& timer) { return timer_create(CLOCK_MONOTONIC, &event, &timer) == 0; }
 
 // While nothing is wrong, interrupted system calls resume by themselves; once the flag is up they have to return.
 void install_tick(bool restart) {
@@ -114,7 +126,10 @@ Outcome Watchdog::install(bool interruptible) {
   event.sigev_signo = SIGALRM;
   event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
   state.ticking = false;  // a fork has not inherited the timer
-  if (timer_create(CLOCK_MONOTONIC, &event, &state.timer) != 0) {
+  sigevent kill{};
+  kill.sigev_notify = SIGEV_SIGNAL;
+  kill.sigev_signo = SIGKILL;
+  if (!make_timer(event, state.timer) || !make_timer(kill, state.last_resort)) {
     return failed(std::string("the watchdog's timer cannot be made: ") + std::strerror(errno));
   }
   return ok();
@@ -132,6 +147,7 @@ void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string las
   state.last_fd = last_fd;
   state.armed.store(true, std::memory_order_release);
   tick(true);
+  end_by_force(std::max<std::int64_t>(deadline_ns, 0) + deaf_ns);
 }
 
 void Watchdog::heed_interrupts() { state.heeds_interrupts = true; }
@@ -139,6 +155,7 @@ void Watchdog::heed_interrupts() { state.heeds_interrupts = true; }
 Cause Watchdog::disarm() {
   state.armed.store(false, std::memory_order_release);
   tick(false);
+  end_by_force(0);
   const Cause cause = state.abort != 0 ? state.cause : Cause::none;
   if (state.abort != 0) {
     state.abort = 0;

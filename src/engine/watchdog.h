@@ -3,7 +3,7 @@
 // handler checks whether the deadline has passed, the user has interrupted, or a peer has gone, and then raises the
 // abort flag that every module and every wait of ours looks at. No thread is there that could disturb a measurement. If
 // a module does not return within the grace period, the handler writes the last words that were prepared and ends the
-// process.
+// process. If the module has blocked or ignores the timer's signal, the kernel kills the process a second later.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ void ServerHandshake::tick(std::int64_t now_ns) {
 void ServerHandshake::feed(std::span<const std::byte> bytes, std::int64_t now_ns) {
   tick(now_ns);
   if (ended() || bytes.empty()) return;
-  if (state_ == State::proved || state_ == State::complete) return drop("it spoke before it was answered");
+  if (state_ == State::complete) return drop("it spoke before it was answered");
   switch (reader_.take(bytes)) {
     case FrameReader::Progress::incomplete: return;
     case FrameReader::Progress::wrong: return drop(reader_.complaint());
@@ -111,15 +111,9 @@ void ServerHandshake::take_proof() {
   std::copy_n(payload.begin(), digest_bytes, plan_hash_.begin());
   transcript_.add(plan_hash_);
   transcript_.seal();
-  if (!same(payload.last<digest_bytes>(), transcript_.tag(terms_, client_purpose))) {
-    wrong_token_ = true;
+  if (!same(payload.last<digest_bytes>(), transcript_.tag(terms_, client_purpose)))
     return refuse(usage("the token is not the one that the server was started with"));
-  }
-  state_ = State::proved;
-}
-
-void ServerHandshake::admit() {
-  if (state_ != State::proved) return;
+  // The first allocation for this client, of a fixed size.
   plan_room_ = std::make_unique_for_overwrite<std::array<std::byte, max_plan_bytes>>();
   reader_.expect({FrameType::plan}, *plan_room_);
   output_ = make_frame(FrameType::server_proof, text_of(transcript_.tag(terms_, server_purpose)));

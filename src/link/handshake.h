@@ -68,8 +68,7 @@ class ServerHandshake {
   enum class State {
     hello,     // waits for HELLO
     proof,     // waits for CLIENT_PROOF
-    proved,    // the client knows the token: the owner calls admit, or refuse
-    plan,      // waits for PLAN
+    plan,      // waits for PLAN; the client knows the token
     complete,  // the plan is here: the owner calls accept, or refuse
     accepted,  // ACCEPT is in the output; the stream belongs to the measurement from then on
     refused,   // REFUSE is in the output; to be closed after it
@@ -84,9 +83,8 @@ class ServerHandshake {
 
   void feed(std::span<const std::byte> bytes, std::int64_t now_ns);
   void tick(std::int64_t now_ns);
-  void admit();                               // in proved; the first allocation for this client, of a fixed size
   void accept(std::string_view server_host);  // in complete
-  void refuse(const Failure& why);            // in proved or complete
+  void refuse(const Failure& why);            // in complete
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ended() const { return state_ >= State::accepted; }
@@ -95,11 +93,10 @@ class ServerHandshake {
   std::string take_output() { return std::exchange(output_, {}); }
   // Why it was refused or dropped, for the server's own log.
   [[nodiscard]] const std::string& reason() const { return reason_; }
-  [[nodiscard]] bool wrong_token() const { return wrong_token_; }
-  [[nodiscard]] std::string plan_hash() const { return hex(plan_hash_); }           // from proved on
+  [[nodiscard]] std::string plan_hash() const { return hex(plan_hash_); }           // from plan on
   [[nodiscard]] std::string_view plan_text() const;                                 // in complete and accepted
-  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }         // from proved on
-  [[nodiscard]] FrameKeys keys() const { return transcript_.server_keys(terms_); }  // from proved on
+  [[nodiscard]] std::string job() const { return transcript_.job(terms_); }         // from plan on
+  [[nodiscard]] FrameKeys keys() const { return transcript_.server_keys(terms_); }  // from plan on
 
  private:
   void take_hello();
@@ -118,7 +115,6 @@ class ServerHandshake {
   Digest plan_hash_{};
   std::string output_;
   std::string reason_;
-  bool wrong_token_ = false;
 };
 
 class ClientHandshake {

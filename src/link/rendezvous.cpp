@@ -12,10 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "link/handshake.h"
 #include "link/secret.h"
 
@@ -30,6 +30,7 @@ namespace netpipe {
 namespace {
 
 constexpr std::int64_t slice_ms = 50;  // how often a wait looks at the abort flag
+constexpr int call_again_ms = 50;      // after a server has closed the connection without a word
 constexpr int keepalive_s = 1;
 constexpr int keepalive_probes = 3;
 constexpr unsigned user_timeout_ms = 4000;  // how long sent data may stay unacknowledged
@@ -64,52 +65,42 @@ struct Patience {
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 struct Lookup {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
   int error = 0;
   Addresses found{nullptr, &::freeaddrinfo};
 };
 
-int look_up(const std::string& host, std::uint16_t port, int flags, Addresses& found) {
+Lookup look_up(const std::string& host, std::uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error == 0) found.reset(list);
-  return error;
+  Lookup done;
+  done.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (done.error == 0) done.found.reset(list);
+  return done;
 }
 
 // getaddrinfo cannot be told when to stop, and a name server that is away costs it tens of seconds: so it runs in a
 // thread of its own that is left behind when nobody waits for it any more. A numeric address needs neither.
 Result<Addresses> resolve(const CallOptions& options, const Patience& patience) {
-  Addresses numeric{nullptr, &::freeaddrinfo};
-  if (look_up(options.host, options.port, AI_NUMERICHOST, numeric) == 0) return numeric;
-  const auto lookup = std::make_shared<Lookup>();
-  const auto work = [lookup, host = options.host, port = options.port] {
-    Addresses found{nullptr, &::freeaddrinfo};
-    const int error = look_up(host, port, 0, found);
-    const std::lock_guard lock(lookup->mutex);
-    lookup->found = std::move(found);
-    lookup->error = error;
-    lookup->done = true;
-    lookup->changed.notify_all();
-  };
+  Lookup numeric = look_up(options.host, options.port, AI_NUMERICHOST);
+  if (numeric.error == 0) return std::move(numeric.found);
+  std::packaged_task<Lookup()> work([host = options.host, port = options.port] { return look_up(host, port, 0); });
+  std::future<Lookup> answer = work.get_future();
   try {
-    std::thread(work).detach();
-  } catch (const std::system_error&) {  // no thread to be had: then it takes as long as it takes
-    work();
+    std::thread(std::move(work)).detach();
+  } catch (const std::system_error& error) {
+    return unavailable("no thread can be had to resolve the name of host " + options.host + " (" + error.what() +
+                       "); give its address instead");
   }
-  std::unique_lock lock(lookup->mutex);
-  while (!lookup->done && !patience.over()) lookup->changed.wait_for(lock, std::chrono::milliseconds(patience.slice()));
-  if (!lookup->done)
-    return patience.end("the name of host " + options.host + " was not resolved in time; give its address instead");
-  if (lookup->error != 0) {
-    return unavailable("host " + options.host + " is unknown (" + ::gai_strerror(lookup->error) +
-                       "); check its name, or give its address");
+  while (answer.wait_for(std::chrono::milliseconds(patience.slice())) != std::future_status::ready) {
+    if (patience.over())
+      return patience.end("the name of host " + options.host + " was not resolved in time; give its address instead");
   }
-  return std::move(lookup->found);
+  Lookup done = answer.get();
+  if (done.error == 0) return std::move(done.found);
+  return unavailable("host " + options.host + " is unknown (" + ::gai_strerror(done.error) +
+                     "); check its name, or give its address");
 }
 
 std::string connect_sentence(const std::string& where, int error, const std::string& remedy) {
@@ -197,6 +188,24 @@ std::optional<Failure> converse(int fd, ClientHandshake& handshake, const Patien
   }
 }
 
+// The end of a handshake.
+Result<Link> agreed(Descriptor fd, const ClientHandshake& handshake, const std::string& where) {
+  if (handshake.state() == ClientHandshake::State::failed) {
+    return Failure{handshake.failure().exit, where + ": " + handshake.failure().sentence};
+  }
+  sockaddr_storage local{};
+  sockaddr_storage peer{};
+  socklen_t local_bytes = sizeof local;
+  socklen_t peer_bytes = sizeof peer;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &local_bytes) != 0 ||
+      ::getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0) {
+    return unavailable(where + " closed the connection right after the handshake");
+  }
+  set_blocking(fd.get(), true);
+  return Link{fd.release(),           handshake.keys(),    handshake.job(),
+              handshake.server_host(), address_text(local), address_text(peer)};
+}
+
 }  // namespace
 
 Result<Link> call(const CallOptions& options) {
@@ -206,30 +215,23 @@ Result<Link> call(const CallOptions& options) {
     return usage("the plan has " + std::to_string(options.plan_text.size()) + " bytes and a server takes 1 to " +
                  std::to_string(max_plan_bytes) + "; measure fewer variants or sizes at a time");
   }
-  const Result<Nonce> nonce = fresh_nonce();
-  if (!nonce) return nonce.failure();
+  if (const Outcome fits = check_host_name(options.host); !fits) return fits.failure();
   const Result<Addresses> addresses = resolve(options, patience);
   if (!addresses) return addresses.failure();
-  Result<Descriptor> fd = connect_any(options, addresses->get(), patience);
-  if (!fd) return fd.failure();
-  tune_stream(fd->get());
-
-  ClientHandshake handshake({options.token}, *nonce, options.plan_text);
-  if (const std::optional<Failure> broken = converse(fd->get(), handshake, patience, where)) return *broken;
-  if (handshake.state() == ClientHandshake::State::failed) {
-    return Failure{handshake.failure().exit, where + ": " + handshake.failure().sentence};
+  for (;;) {
+    const Result<Nonce> nonce = fresh_nonce();
+    if (!nonce) return nonce.failure();
+    Result<Descriptor> fd = connect_any(options, addresses->get(), patience);
+    if (!fd) return fd.failure();
+    tune_stream(fd->get());
+    ClientHandshake handshake({options.token}, *nonce, options.plan_text);
+    const std::optional<Failure> broken = converse(fd->get(), handshake, patience, where);
+    if (!broken) return agreed(std::move(*fd), handshake, where);
+    // A server sends callers away without a word when too many call from one address, or at once: the next call may
+    // get through. One that has answered the proof does not do that.
+    ::poll(nullptr, 0, call_again_ms);
+    if (handshake.state() == ClientHandshake::State::verdict || patience.over()) return patience.end(broken->sentence);
   }
-  sockaddr_storage local{};
-  sockaddr_storage peer{};
-  socklen_t local_bytes = sizeof local;
-  socklen_t peer_bytes = sizeof peer;
-  if (::getsockname(fd->get(), reinterpret_cast<sockaddr*>(&local), &local_bytes) != 0 ||
-      ::getpeername(fd->get(), reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0) {
-    return unavailable(where + " closed the connection right after the handshake");
-  }
-  set_blocking(fd->get(), true);
-  return Link{fd->release(),           handshake.keys(),    handshake.job(),
-              handshake.server_host(), address_text(local), address_text(peer)};
 }
 
 std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
@@ -242,7 +244,6 @@ std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_
   std::array<std::byte, 4096> buffer;
   Caller caller;
   for (;;) {
-    if (handshake.state() == State::proved) handshake.admit();
     if (handshake.state() == State::complete) {
       caller = {std::string(handshake.plan_text()), handshake.keys()};
       handshake.accept("conductor");
@@ -262,11 +263,15 @@ std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_
 }
 
 Result<Listener> listen_at(const std::string& address, std::uint16_t port) {
-  Addresses list{nullptr, &::freeaddrinfo};
-  if (const int error = address.empty() ? EAI_NONAME : look_up(address, port, AI_PASSIVE, list); error != 0) {
-    return usage("'" + address + "' is not an address to listen on (" + ::gai_strerror(error) +
+  if (const Outcome fits = check_host_name(address); !fits) return fits.failure();
+  // No name server is asked about 999.1.1.1.
+  const bool numeric = address.find_first_not_of("0123456789.") == std::string::npos;
+  const Lookup local = look_up(address, port, AI_PASSIVE | (numeric ? AI_NUMERICHOST : 0));
+  if (local.error != 0) {
+    return usage("'" + address + "' is not an address to listen on (" + ::gai_strerror(local.error) +
                  "); give a numeric address of this host, or 0.0.0.0 for all of them");
   }
+  const addrinfo* const list = local.found.get();
   Descriptor fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return unavailable("this host gives no socket for " + address + ": " + std::strerror(errno));
   const int yes = 1;

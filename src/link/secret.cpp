@@ -6,19 +6,21 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/text.h"
 
 namespace netpipe {
 namespace {
 
-constexpr int pipe_patience_ms = 10'000;  // for what writes the token, a password manager perhaps
+constexpr std::int64_t patience_ns = 10'000'000'000;  // for what writes the token into a pipe, all of it
 
 Result<std::string> read_token_file(const std::string& file) {
   // O_NONBLOCK, and a time limit below: a pipe that nobody writes to must not stop us here.
@@ -33,13 +35,15 @@ Result<std::string> read_token_file(const std::string& file) {
     return usage("the token file " + file + " can be read by others than its owner (mode " + mode.data() +
                  "); run: chmod 600 " + file + ", and choose a new token if others may have seen this one");
   }
+  const std::int64_t deadline_ns = now_ns() + patience_ns;
   std::string text(max_token_bytes + 64, '\0');  // room for blanks around it; anything longer is too long below
   std::size_t filled = 0;
   while (filled < text.size()) {
     const ssize_t got = ::read(descriptor.get(), text.data() + filled, text.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     pollfd waiting{descriptor.get(), POLLIN, 0};
-    if (got < 0 && errno == EAGAIN && ::poll(&waiting, 1, pipe_patience_ms) > 0) continue;
+    const auto left_ms = static_cast<int>(std::max<std::int64_t>(deadline_ns - now_ns(), 0) / 1'000'000);
+    if (got < 0 && errno == EAGAIN && ::poll(&waiting, 1, left_ms) > 0) continue;
     if (got < 0) return usage("the token file " + file + " cannot be read: " + std::strerror(errno));
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
@@ -76,16 +80,11 @@ Result<std::string> read_token(const std::string& file) {
   return token;
 }
 
+// Up to 256 bytes come whole (getrandom(2)).
 Result<Nonce> fresh_nonce() {
   Nonce nonce;
-  std::size_t filled = 0;
-  while (filled < nonce.size()) {
-    const ssize_t got = ::getrandom(nonce.data() + filled, nonce.size() - filled, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed(std::string("the system gives no random numbers: ") + std::strerror(errno));
-    filled += static_cast<std::size_t>(got);
-  }
-  return nonce;
+  if (::getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size())) return nonce;
+  return failed(std::string("the system gives no random numbers: ") + std::strerror(errno));
 }
 
 }  // namespace netpipe

@@ -11,47 +11,34 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/host_name.h"
+#include "link/callers.h"
 #include "link/handshake.h"
 #include "link/secret.h"
 
 namespace netpipe {
 namespace {
 
-constexpr std::size_t max_pending = 16;  // strangers and clients that have not been given a process yet
-constexpr int max_accepts = 64;          // at a time, so that a flood does not keep the loop from its deadlines
-constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr int max_accepts = 16;  // at a time: those whom a flood drives out of their places were heard before
 constexpr std::int64_t breather_ns = 100'000'000;  // when the system has no descriptor left
+constexpr std::uint32_t most_notes = 5;            // in a second
 // A client that measures several times in a row calls again while the process of its last measurement is still ending;
 // so the server looks twice before it says that it is busy.
 constexpr std::int64_t second_look_ns = 500'000'000;
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-// At most five of something in any second.
-class Rate {
- public:
-  [[nodiscard]] bool full(std::int64_t now_ns) const { return now_ns < free_ns(); }
-  [[nodiscard]] std::int64_t free_ns() const { return times_[oldest_] + second_ns; }
-  void count(std::int64_t now_ns) {
-    times_[oldest_] = now_ns;
-    oldest_ = (oldest_ + 1) % times_.size();
-  }
-
- private:
-  std::array<std::int64_t, 5> times_ = {-second_ns, -second_ns, -second_ns, -second_ns, -second_ns};
-  std::size_t oldest_ = 0;
-};
-
 // A place for one that has connected. All places exist from the start: nothing is allocated for a stranger.
 struct Place {
   Descriptor fd;
   sockaddr_storage peer{};
+  Origin origin{};
   std::optional<ServerHandshake> handshake;  // there when it is taken; talk() is the way to it
-  // When one that has proved the token is told that the server is busy; 0: not waiting for that.
+  // When a client whose plan is here is told that the server is busy; 0: not waiting for that.
   std::int64_t refuse_ns = 0;
 
   [[nodiscard]] bool taken() const { return static_cast<bool>(fd); }
@@ -111,7 +98,6 @@ class Server {
   void measure(Place& place);
   Ending measure_here(Place& place, int words_fd);
   bool flush(Place& place) const;
-  [[nodiscard]] bool paused(const Place& place) const;
   [[nodiscard]] Failure busy(const Running& running) const;
   void report(const Running& running, const Ending& ending) const;
   void note(const std::string& line);
@@ -126,7 +112,8 @@ class Server {
   std::array<pollfd, 2 + max_pending> polled_{};
   std::int64_t now_ns_ = 0;
   std::int64_t accept_ns_ = 0;  // no accept before
-  Rate wrong_tokens_, notes_;
+  Callers callers_;
+  Second notes_;
   std::uint64_t unsaid_ = 0;  // notes that were not written
 };
 
@@ -166,10 +153,9 @@ void Server::wait() {
   if (!accepting) next = accept_ns_;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    polled_[2 + i] = {place.taken() && !paused(place) ? place.fd.get() : -1, POLLIN, 0};
+    polled_[2 + i] = {place.fd.get(), POLLIN, 0};
     if (!place.taken()) continue;
     next = std::min(next, place.talk().deadline_ns());
-    if (paused(place)) next = std::min(next, wrong_tokens_.free_ns());
     if (place.refuse_ns != 0) next = std::min(next, place.refuse_ns);
   }
   if (running_) next = std::min(next, running_->child.next_ns());
@@ -177,6 +163,8 @@ void Server::wait() {
       next == never ? -1 : std::clamp<std::int64_t>((next - now_ns_) / 1'000'000 + 1, 0, 3'600'000);
   if (::poll(polled_.data(), polled_.size(), static_cast<int>(left_ms)) < 0) {
     for (pollfd& one : polled_) one.revents = 0;
+    // Somebody has taken descriptors from this process (prlimit): without the pause this would be a loop without one.
+    if (errno != EINTR) ::poll(nullptr, 0, static_cast<int>(breather_ns / 1'000'000));
   }
   now_ns_ = now_ns();
 }
@@ -220,40 +208,41 @@ void Server::welcome() {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return;
     }
+    const Origin origin = origin_of(peer);
+    if (!callers_.may_call(origin, now_ns_)) {
+      note(address_text(peer) + ": sent away, it calls too often");
+      continue;
+    }
     const Result<Nonce> nonce = fresh_nonce();
     if (!nonce) return note(nonce.failure().sentence);
-    tune_stream(fd.get());
     Place& place = free_place();
     place.fd = std::move(fd);
     place.peer = peer;
+    place.origin = origin;
     place.handshake.emplace(Terms{options_.token}, *nonce, now_ns_ + options_.handshake_ns);
   }
 }
 
-// When all are taken, one of those that have come the least far must go, the oldest of them: so nobody keeps the others
-// out by opening connections and saying nothing.
+// When all are taken, one of those that have not proved the token must go: of the address that has most of them, the
+// oldest. So nobody keeps others out by opening connections, whatever is said on them.
 Place& Server::free_place() {
-  const auto rank = [](const Place& place) {
-    if (!place.taken()) return std::pair{-1, std::int64_t{0}};
-    return std::pair{static_cast<int>(place.talk().state()), place.talk().deadline_ns()};
+  const auto free = std::find_if(places_.begin(), places_.end(), [](const Place& place) { return !place.taken(); });
+  if (free != places_.end()) return *free;
+  const auto rank = [this](const Place& place) {
+    const auto held =
+        std::count_if(places_.begin(), places_.end(), [&](const Place& other) { return other.origin == place.origin; });
+    const bool proved = place.talk().state() >= ServerHandshake::State::plan;
+    return std::tuple{proved, -held, place.talk().deadline_ns()};
   };
   Place& place = *std::min_element(places_.begin(), places_.end(),
                                    [&](const Place& a, const Place& b) { return rank(a) < rank(b); });
-  if (place.taken()) {
-    note(place.who() + ": dropped for a newer one, too many have connected and not proved the token");
-    place.leave();
-  }
+  note(place.who() + ": dropped for a newer one, too many have connected and not proved the token");
+  place.leave();
   return place;
 }
 
-// While too many wrong tokens have come within a second, further proofs are left unread. Whoever knows the token waits
-// a moment.
-bool Server::paused(const Place& place) const {
-  return place.talk().state() == ServerHandshake::State::proof && wrong_tokens_.full(now_ns_);
-}
-
 void Server::hear(Place& place) {
-  if (!place.taken() || paused(place)) return;
+  if (!place.taken()) return;
   std::array<std::byte, 4096> buffer;
   const ssize_t got = ::recv(place.fd.get(), buffer.data(), buffer.size(), 0);
   if (got > 0) {
@@ -277,22 +266,12 @@ void Server::tick() {
 void Server::step(Place& place) {
   ServerHandshake& handshake = place.talk();
   using State = ServerHandshake::State;
-  if (handshake.state() == State::proved) {
-    if (!running_) {
-      handshake.admit();
-      place.refuse_ns = 0;
-    } else if (place.refuse_ns == 0) {
-      place.refuse_ns = now_ns_ + second_look_ns;
-    } else if (now_ns_ >= place.refuse_ns) {
-      handshake.refuse(busy(*running_));
-    }
-  }
   if (handshake.state() == State::complete) {
     if (!running_) return measure(place);
-    handshake.refuse(busy(*running_));
+    if (place.refuse_ns == 0) place.refuse_ns = now_ns_ + second_look_ns;
+    if (now_ns_ >= place.refuse_ns) handshake.refuse(busy(*running_));
   }
   const bool heard = flush(place);
-  if (handshake.wrong_token()) wrong_tokens_.count(now_ns_);
   if (handshake.ended()) {
     note(place.who() + ": " + (handshake.state() == State::refused ? "refused: " : "dropped: ") + handshake.reason());
     place.leave();
@@ -331,6 +310,7 @@ Ending Server::measure_here(Place& place, int words_fd) {
     if (&other != &place) other.leave();
   }
   set_blocking(place.fd.get(), true);
+  tune_stream(place.fd.get());
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   if (::getsockname(place.fd.get(), reinterpret_cast<sockaddr*>(&local), &length) != 0) return {};
@@ -363,11 +343,10 @@ void Server::report(const Running& running, const Ending& ending) const {
 
 // About those that were not given a process. Strangers must not be able to fill somebody's disk with our lines.
 void Server::note(const std::string& line) {
-  if (notes_.full(now_ns_)) {
+  if (!notes_.one_more(now_ns_, most_notes)) {
     ++unsaid_;
     return;
   }
-  notes_.count(now_ns_);
   const std::string more =
       unsaid_ == 0 ? "" : " (before it " + std::to_string(unsaid_) + " others that are not listed)";
   unsaid_ = 0;

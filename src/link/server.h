@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop of `netpipe serve`: it listens, lets those in who know the token, and gives one of them at a time a process
-// to measure in. Nothing that a stranger or a client does ends it.
+// to measure in. Nothing that a stranger or a client does ends it, and what a stranger costs, its own address pays: one
+// that calls more than callers.h allows is sent away for the rest of the second, and when all places are taken the
+// oldest connection of the address that has most of them goes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +16,10 @@
 #include "link/rendezvous.h"
 
 namespace netpipe {
+
+inline constexpr std::size_t max_pending = 64;  // connections of strangers, and of clients without a process yet
+// What the server needs, and the process of a measurement after it, which keeps one of them.
+inline constexpr std::size_t descriptors_to_serve = max_pending + 64;
 
 // Replaces the process that was forked for a measurement by a program of its own, which calls measure_admitted. It
 // returns only where that failed: why.

@@ -77,16 +77,20 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
 
 }  // namespace
 
-Outcome room_for_connections(int connections) {
-  constexpr rlim_t ours = 64;
+Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, const std::string& otherwise) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-  if (static_cast<rlim_t>(connections) + ours <= limit.rlim_max) return ok();
-  return unavailable(std::to_string(connections) + " processes need more open files than the " +
-                     std::to_string(limit.rlim_max) +
-                     " that this system gives a program; raise the limit (ulimit -n), or use fewer ranks");
+  if (needed <= limit.rlim_max) return ok();
+  return unavailable(for_what + " more open files than the " + std::to_string(limit.rlim_max) +
+                     " that this system gives a program; raise the limit (ulimit -n)" + otherwise);
+}
+
+Outcome room_for_connections(int connections) {
+  constexpr std::size_t ours = 64;
+  return room_for_descriptors(static_cast<std::size_t>(connections) + ours,
+                              std::to_string(connections) + " processes need", ", or use fewer ranks");
 }
 
 Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::vector<int>& usable) {

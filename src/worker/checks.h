@@ -3,6 +3,8 @@
 // `netpipe-worker plan` (a dry run) refuses the same.
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "catalog/plan.h"
@@ -13,7 +15,9 @@ namespace netpipe {
 // Exit::unavailable for what this host lacks.
 Outcome can_run_here(const Plan& plan, const Resolved& resolved);
 
-// Raises the limit of open files as far as the system allows. Fails when that is too few for so many connections.
+// Raises the limit of open files as far as the system allows. Fails when that is too few; the sentence begins with
+// for_what ("a server needs") and ends with otherwise.
+Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, const std::string& otherwise = {});
 Outcome room_for_connections(int connections);
 
 // The parts that can be tested without the limits of a real host. usable: the processors that this process may use.

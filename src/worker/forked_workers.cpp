@@ -19,6 +19,7 @@ Result<Report> ForkedWorkers::visit(const Command& command, Gathered& gathered) 
   const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
   Result<Report> report = collect(group, command, visited, rank_of, &own, gathered);
   if (!report) {
+    lost_ = true;
     const std::string mine = own.status != NP_OK ? std::string(" (") + own.sentence + ")" : "";
     return Failure{report.failure().exit, report.failure().sentence + mine};
   }

@@ -19,6 +19,9 @@ class ForkedWorkers final : public Workers {
   // Between visits, when the ranks wait: a failure names one that ended all the same. Waits for nothing.
   [[nodiscard]] Outcome all_here() const;
   [[nodiscard]] MemoryUse memory() const { return engine_.memory(); }  // of this process
+  // The ranks wait for the next command; else nothing more is said to them.
+  [[nodiscard]] bool in_step() const { return engine_.in_step() && !lost_; }
+  void lose() { lost_ = true; }
   Yardstick yardstick();
   // While a visit is not running: tells the ranks that this process lives, so that a server goes on waiting.
   void keep_alive();
@@ -26,6 +29,7 @@ class ForkedWorkers final : public Workers {
  private:
   Engine& engine_;
   const Resolved& resolved_;
+  bool lost_ = false;  // a report did not come, or a rank has gone
 };
 
 }  // namespace netpipe

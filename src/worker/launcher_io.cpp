@@ -15,6 +15,11 @@
 #include "engine/watchdog.h"
 
 namespace netpipe {
+namespace {
+
+constexpr std::size_t longest_plan = 1U << 20;  // and nobody sends a longer line
+
+}  // namespace
 
 bool LauncherInput::take_line(std::string& line) {
   const auto end = pending_.find('\n');
@@ -32,7 +37,7 @@ bool LauncherInput::read_more() {
   std::array<char, 4096> room{};
   const ssize_t n = read(STDIN_FILENO, room.data(), room.size());
   if (n > 0) pending_.append(room.data(), static_cast<std::size_t>(n));
-  if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) closed_ = true;
+  if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) || pending_.size() > longest_plan) closed_ = true;
   return !closed_;
 }
 
@@ -74,13 +79,12 @@ std::optional<std::string> LauncherInput::failed(int job, int wait_ms) {
 }
 
 Result<std::string> LauncherInput::read_plan() {
-  constexpr std::size_t most = 1U << 20;
   std::string plan;
   std::string line;
   while (next_line(line, nullptr)) {
     if (line == "end" || line == "end\r") return plan;
     plan += line + "\n";
-    if (plan.size() > most) return usage("the plan on standard input is longer than 1 MiB");
+    if (plan.size() > longest_plan) return usage("the plan on standard input is longer than 1 MiB");
   }
   return plan;
 }

@@ -78,7 +78,7 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   if (!file) return complain(file.failure());
   // The ranks of one host have one environment.
   std::vector<std::string> environments = {environment_record(plan.launch, 0, host_name(), facts)};
-  const Result<std::vector<std::string>> told = group.gather_text({});
+  const Result<std::vector<std::string>> told = gather_facts(group, plan, {});
   if (!told) return complain(told.failure());
   if (!process.one_host) {
     const std::optional<std::string> theirs = rewritten_object((*told)[1]);

@@ -12,9 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_name.h"
 #include "base/text.h"
 #include "link/secret.h"
 #include "record/json.h"
+#include "worker/checks.h"
+#include "worker/complain.h"
 #include "worker/confine.h"
 
 namespace netpipe {
@@ -22,23 +25,12 @@ namespace {
 
 constexpr double longest_seconds = 7 * 24 * 3600.0;  // more than a week is a typing error
 
-Outcome read_bind(const std::string& text, ServeArguments& into) {
-  into.bind = text;
-  return ok();
-}
-
 Outcome read_port(const std::string& text, ServeArguments& into) {
   const Result<std::int64_t> port = parse_integer(text);
   if (!port || *port < 0 || *port > std::numeric_limits<std::uint16_t>::max()) {
     return usage("'" + text + "' is not a port; ports are 1 to 65535, and 0 takes any that is free");
   }
   into.port = static_cast<std::uint16_t>(*port);
-  return ok();
-}
-
-Outcome read_token_file_name(const std::string& text, ServeArguments& into) {
-  if (text.empty()) return usage("the name of a file is missing");
-  into.token_file = text;
   return ok();
 }
 
@@ -50,13 +42,6 @@ Outcome read_bytes(const std::string& text, std::uint64_t& into) {
   return ok();
 }
 
-Outcome read_max_size(const std::string& text, ServeArguments& into) {
-  return read_bytes(text, into.bounds.max_message_bytes);
-}
-Outcome read_max_memory(const std::string& text, ServeArguments& into) {
-  return read_bytes(text, into.bounds.max_memory_bytes);
-}
-
 Outcome read_max_seconds(const std::string& text, ServeArguments& into) {
   const Result<double> seconds = parse_real(text);
   if (!seconds) return seconds.failure();
@@ -66,13 +51,8 @@ Outcome read_max_seconds(const std::string& text, ServeArguments& into) {
   return ok();
 }
 
-Outcome read_once(const std::string&, ServeArguments& into) {
-  into.once = true;
-  return ok();
-}
-
-Outcome read_help(const std::string&, ServeArguments& into) {
-  into.help = true;
+Outcome raise(bool& flag) {
+  flag = true;
   return ok();
 }
 
@@ -84,18 +64,30 @@ struct ServeOption {
 };
 
 // The one list of the options; the help and the parser follow it.
-constexpr std::array<ServeOption, 8> serve_options = {{
+constexpr std::array<ServeOption, 9> serve_options = {{
     {"--bind", "ADDRESS",
-     "address to listen on; default 127.0.0.1, which only this host reaches; 0.0.0.0 for all of IPv4", read_bind},
+     "address to listen on; default 127.0.0.1, which only this host reaches; 0.0.0.0 for all of IPv4",
+     [](const std::string& text, ServeArguments& into) {
+       into.bind = text;
+       return check_host_name(text);
+     }},
     {"--port", "PORT", "port to listen on; default 5002; 0 takes any free port", read_port},
     {"--token-file", "FILE",
      "file with the token that clients must know, 16 characters or more; default: NETPIPE_TOKEN in the environment",
-     read_token_file_name},
-    {"--max-size", "SIZE", "largest message that a client may measure; default 64M", read_max_size},
-    {"--max-memory", "SIZE", "memory that a measurement may take; default 1G", read_max_memory},
+     [](const std::string& text, ServeArguments& into) {
+       into.token_file = text;
+       return text.empty() ? Outcome(usage("the name of a file is missing")) : ok();
+     }},
+    {"--max-size", "SIZE", "largest message that a client may measure; default 64M",
+     [](const std::string& text, ServeArguments& into) { return read_bytes(text, into.bounds.max_message_bytes); }},
+    {"--max-memory", "SIZE", "memory that a measurement may take; default 1G",
+     [](const std::string& text, ServeArguments& into) { return read_bytes(text, into.bounds.max_memory_bytes); }},
     {"--max-seconds", "SECONDS", "time that a measurement may take; default 600", read_max_seconds},
-    {"--once", "", "exit after one measurement, with its exit code", read_once},
-    {"--help", "", "print this text", read_help},
+    {"--once", "", "exit after one measurement, with its exit code",
+     [](const std::string&, ServeArguments& into) { return raise(into.once); }},
+    {"--check", "", "print where it would listen, and exit",
+     [](const std::string&, ServeArguments& into) { return raise(into.check); }},
+    {"--help", "", "print this text", [](const std::string&, ServeArguments& into) { return raise(into.help); }},
 }};
 
 const ServeOption* find(std::string_view name) {
@@ -111,11 +103,6 @@ void say(const std::string& sentence) {
   pollfd one{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&one, 1, 0) <= 0) return;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
-int fail(const Failure& failure) {
-  say(failure.sentence);
-  return static_cast<int>(failure.exit);
 }
 
 bool print(const std::string& text) {
@@ -165,12 +152,18 @@ std::string serve_help() {
 
 int serve_main(std::span<const std::string> arguments, Become become) {
   const Result<ServeArguments> given = parse_serve(arguments);
-  if (!given) return fail(given.failure());
+  if (!given) return complain(given.failure());
   if (given->help) return print(serve_help()) ? 0 : static_cast<int>(Exit::failed);
-  const Result<std::string> token = read_token(given->token_file);
-  if (!token) return fail(token.failure());
+  if (Outcome room = room_for_descriptors(descriptors_to_serve, "a server needs"); !room)
+    return complain(room.failure());
   Result<Listener> listener = listen_at(given->bind, given->port);
-  if (!listener) return fail(listener.failure());
+  if (!listener) return complain(listener.failure());
+  Json event;
+  event.open('{').field("event", "listening").field("host", listener->host).field("port", listener->port).close('}');
+  const std::string listening = event.take() + "\n";
+  if (given->check) return print(listening) ? 0 : static_cast<int>(Exit::failed);
+  const Result<std::string> token = read_token(given->token_file);
+  if (!token) return complain(token.failure());
 
   ServeOptions options;
   options.token = *token;
@@ -178,13 +171,11 @@ int serve_main(std::span<const std::string> arguments, Become become) {
   options.once = given->once;
   options.become = std::move(become);
   options.log = say;
-  Json event;
-  event.open('{').field("event", "listening").field("host", listener->host).field("port", listener->port).close('}');
-  if (!print(event.take() + "\n"))
-    return fail(failed("standard output is closed, so nobody can learn where this server listens"));
+  if (!print(listening))
+    return complain(failed("standard output is closed, so nobody can learn where this server listens"));
   if (const Outcome can = can_confine(); !can) say(can.failure().sentence);
   const Result<int> code = serve(std::move(*listener), options);
-  return code ? *code : fail(code.failure());
+  return code ? *code : complain(code.failure());
 }
 
 }  // namespace netpipe

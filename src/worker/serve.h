@@ -17,6 +17,7 @@ struct ServeArguments {
   std::string token_file;
   Bounds bounds;
   bool once = false;
+  bool check = false;  // only whether it could serve
   bool help = false;
 };
 Result<ServeArguments> parse_serve(std::span<const std::string> arguments);

@@ -110,11 +110,7 @@ bool Session::open(std::uint32_t v) {
   }
   Result<Opening> opening = workers->open(v);
   if (!opening) {
-    if (workers->replaceable()) {
-      jobs_.pop_back();
-    } else if (Watchdog::interrupted()) {
-      in_step_ = false;
-    }
+    if (workers->replaceable()) jobs_.pop_back();
     if (opening.failure().exit != Exit::interrupted) write_error(v, nullptr, 0, opening.failure());
     return false;
   }
@@ -124,7 +120,7 @@ bool Session::open(std::uint32_t v) {
 }
 
 void Session::open_variants() {
-  for (std::uint32_t v = 0; v < variants_.size() && !Watchdog::interrupted(); ++v) {
+  for (std::uint32_t v = 0; v < variants_.size() && !Watchdog::interrupted() && set_.forked->in_step(); ++v) {
     if (open(v)) write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
   }
 }
@@ -142,7 +138,7 @@ std::vector<CurveSetting> Session::curve_settings() {
 }
 
 void Session::close_variants() {
-  for (std::uint32_t v = 0; v < variants_.size(); ++v) {
+  for (std::uint32_t v = 0; v < variants_.size() && set_.forked->in_step(); ++v) {
     if (variants_[v].workers == nullptr) continue;
     const Result<std::vector<std::string>> counters = variants_[v].workers->close(v);
     for (std::size_t rank = 0; counters && rank < counters->size(); ++rank) {
@@ -193,6 +189,7 @@ Outcome Session::measure(Sampler& sampler) {
     stopped = Watchdog::interrupted() || (now_ns() - progress_ns_ > progress_every_ns && !progress(sampler, true));
     if (stopped) break;
     if (Outcome here = set_.forked->all_here(); !here) return lose_forked(sampler, here.failure());
+    if (!set_.forked->in_step()) return failed("a rank fell silent while a variant was closed");
     if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
     // A failure: a forked rank has gone, or the file takes no more. The samples are in the file; no point is made of a
     // curve that broke off, because the launcher measures the other variants again.
@@ -211,7 +208,7 @@ Outcome Session::measure(Sampler& sampler) {
 // One that ended while it waited, as all do while the processes of a job measure. Where no variant of these ranks is
 // open they measure yardsticks alone, and the launcher has nothing else to measure again: what there is becomes points.
 Outcome Session::lose_forked(Sampler& sampler, const Failure& failure) {
-  in_step_ = false;
+  set_.forked->lose();
   bool any = false;
   for (std::uint32_t v = 0; v < variants_.size(); ++v) {
     if (variants_[v].workers != set_.forked) continue;
@@ -242,7 +239,6 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   if (!report) {
     workers->abandon();
     variants_[command.variant].workers = nullptr;
-    in_step_ = workers->replaceable() && in_step_;
     if (Watchdog::interrupted()) return ok();
     lose(sampler, v, report.failure(), workers->replaceable());
     // Without one of the forked ranks nothing more can be measured here.
@@ -360,7 +356,7 @@ Exit Session::run() {
   write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin));
   for (const std::string& environment : set_.environments) write(environment);
   open_variants();
-  if (in_step_) take_yardstick(nullptr);
+  if (set_.forked->in_step()) take_yardstick(nullptr);
   SamplerSetting setting;
   setting.target = set_.plan->target;
   setting.budget_s = set_.plan->budget_s;
@@ -375,16 +371,16 @@ Exit Session::run() {
   progress_ns_ = now_ns();
   const Outcome measured = measure(sampler);
   if (measured) {
-    if (in_step_) take_yardstick(&sampler);
+    if (set_.forked->in_step()) take_yardstick(&sampler);
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();
     say_what_was_not_verified(sampler);
-    if (in_step_) close_variants();
+    close_variants();
     progress(sampler, false);
   } else if (file_state_) {
     // Without its ranks the measurement is over, whatever was planned.
     exit_ = worse(exit_, measured.failure().exit);
   }
-  return end(sampler, finish(in_step_ && static_cast<bool>(measured)));
+  return end(sampler, finish(set_.forked->in_step() && static_cast<bool>(measured)));
 }
 
 Exit Session::end(const Sampler& sampler, const MemoryUse& memory) {

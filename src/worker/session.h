@@ -91,7 +91,6 @@ class Session {
   Gathered gathered_;
   bool sampled_ = false;                             // anything at all
   std::map<std::size_t, std::uint64_t> unverified_;  // curve -> its first size of which no byte could be checked
-  bool in_step_ = true;  // the forked ranks wait for the next command; else nothing more is said to them
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured
 };

@@ -8,6 +8,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -215,6 +217,33 @@ def test_a_module_that_ignores_everything_is_ended_with_its_last_words_in_the_fi
         "did not return within" in error["message"]
         for error in done.of("error", variant=f"hung:how={how}") + done.of("error", variant="hung")
     )
+
+
+# It waited for the end of time: the watchdog's own signal did not reach it.
+@pytest.mark.parametrize("how", ["blocks", pytest.param("ignores", marks=pytest.mark.deep)])
+def test_a_module_that_keeps_signals_away_is_ended_all_the_same(measure: Runner, how: str) -> None:
+    done = measure(
+        module("hung"), f"variant hung:how={how}", "schedule list", "sizes 8", "timeout 0.5", limit_s=40
+    )
+    assert done.code in (4, -signal.SIGKILL)
+
+
+@pytest.mark.deep
+def test_a_module_that_keeps_signals_away_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    words = f"--module {TEST_MODULES / 'hung.so'} --sizes 8 --timeout 0.5 --budget 0.1 -o run.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "netpipe", "run", "hung:how=blocks", "pipe", *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=False,
+    )
+    assert done.returncode == 4
+    records = parse((tmp_path / "run.jsonl").read_text())
+    assert "hung:how=blocks" in {one["variant"] for one in records if one["type"] == "error"}
+    assert "pipe" in {one["variant"] for one in records if one["type"] == "point"}
+    assert "blocks signals" in done.stderr
 
 
 @pytest.mark.parametrize("when", ["open", "connect", "send", "recv", "close"])

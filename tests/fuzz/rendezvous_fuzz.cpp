@@ -104,10 +104,6 @@ void in_pieces(std::span<const std::byte> bytes, std::uint8_t pieces, const Feed
 }
 
 void own(ServerHandshake& server, std::uint8_t mood) {
-  if (server.state() == State::proved) {
-    ++reached.proved;
-    mood == 7 ? server.refuse(netpipe::unavailable("busy")) : server.admit();
-  }
   if (server.state() == State::complete) {
     ++reached.planned;
     require(server.plan_text().size() <= netpipe::max_plan_bytes, "a plan is longer than a plan may be");
@@ -128,7 +124,7 @@ void raw_server(Input& input, std::uint8_t pieces) {
     own(server, 0);
     check_output(server, server.take_output());
   });
-  require(server.state() < State::proved || server.ended(), "somebody was let in without a proof");
+  require(server.state() < State::plan || server.ended(), "somebody was let in without a proof");
   require(server.state() != State::accepted, "somebody was accepted without a proof");
   server.tick(deadline_ns);
   require(server.ended(), "a stranger outlived its deadline");
@@ -199,6 +195,7 @@ void conversation(Input& input, std::uint8_t pieces) {
                 own(server, mood % 16);
               });
     if (server.state() == State::proof) ++reached.challenged;
+    if (server.state() == State::plan) ++reached.proved;
     std::string answer = server.take_output();
     check_output(server, answer);
     answer = pass(std::move(answer));

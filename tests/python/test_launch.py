@@ -134,9 +134,8 @@ def test_the_others_are_measured_when_one_variant_kills_the_worker(measure: Meas
     assert measured(run) == ["pipe", "tcp"]
     assert [(error.variant, error.code) for error in run.errors] == [(None, FAILED), ("shm", FAILED)]
     assert "netpipe-worker was killed by SIGKILL" in run.errors[1].message
-    assert notes[0] == (
-        "netpipe-worker was killed by SIGKILL; now measuring the 3 variants one by one to see which it was"
-    )
+    assert notes[0].startswith("netpipe-worker was killed by SIGKILL (out of memory, or by")
+    assert notes[0].endswith("; now measuring the 3 variants one by one to see which it was")
 
 
 def test_the_one_that_the_worker_blames_is_left_out(measure: Measure) -> None:

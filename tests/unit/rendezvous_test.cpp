@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "link/callers.h"
 #include "link/frame.h"
 #include "link/handshake.h"
 #include "link/server.h"
@@ -271,19 +272,44 @@ TEST(Rendezvous, RefusesAWrongTokenAndServesOn) {
   server.expect_serves();
 }
 
-// The limit itself is what is tested: however slow the machine, six wrong tokens cannot be answered within a second.
-TEST(Rendezvous, AnswersAtMostFiveWrongTokensASecondAndThenServesOn) {
+// Also from the address that is sent away: its clients call again.
+TEST(Rendezvous, SendsAnAddressAwayThatCallsTooOftenAndServesItsClients) {
   RunningServer server;
   CallOptions options = server.options();
   options.token = "a token that is wrong";
-  const std::int64_t begin = now_ns();
-  for (int i = 0; i < 6; ++i) {
-    const Result<Link> link = call(options);
-    ASSERT_FALSE(link);
-    EXPECT_EQ(link.failure().exit, Exit::usage) << link.failure().sentence;
+  const std::string hello = ClientHandshake({token}, {}, plan).take_output();
+  int heard = 0;
+  std::string answer = "not asked yet";
+  for (const std::int64_t end = now_ns() + patience_ns; !answer.empty() && now_ns() < end; ++heard) {
+    const Descriptor fd = server.stranger();
+    // It may be gone already.
+    [[maybe_unused]] const ssize_t sent = ::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+    answer = read_text(fd.get(), "NPR");
   }
-  EXPECT_GE(now_ns() - begin, 1'000'000'000);
+  EXPECT_EQ(answer, "") << "all of " << heard << " calls were heard";
+  EXPECT_GT(heard, static_cast<int>(Callers::most_calls));
+  const Result<Link> link = call(options);
+  ASSERT_FALSE(link);
+  EXPECT_EQ(link.failure().exit, Exit::usage) << link.failure().sentence;
   server.expect_serves();
+}
+
+TEST(Rendezvous, CallsAgainWhenItIsSentAwayWithoutAWord) {
+  const Result<Listener> server = listen_at("127.0.0.1", 0);
+  ASSERT_TRUE(server);
+  std::thread answerer([&] {
+    for (const bool stays : {false, false, true}) {
+      wait_for(server->socket.get(), POLLIN);
+      const Descriptor fd(::accept(server->socket.get(), nullptr, nullptr));
+      if (stays) {
+        EXPECT_EQ(receive_call(fd.get(), token, now_ns() + patience_ns, nullptr).value_or(Caller{}).plan_text, plan);
+      }
+    }
+  });
+  const Result<Link> link = call({"127.0.0.1", server->port, token, plan, now_ns() + patience_ns, nullptr});
+  answerer.join();
+  ASSERT_TRUE(link) << link.failure().sentence;
+  ::close(link->fd);
 }
 
 TEST(Rendezvous, DropsTheSilentTheSlowAndTheHalfSaid) {
@@ -345,7 +371,7 @@ TEST(Rendezvous, ServesWhileAFloodOfConnectionsStands) {
     if (got > 0) got = ::recv(one.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);  // after its CHALLENGE
     if (got < 0 && errno == EAGAIN) ++standing;
   }
-  EXPECT_LE(standing, 16) << "handshakes that the server keeps open";
+  EXPECT_LE(standing, static_cast<int>(max_pending)) << "handshakes that the server keeps open";
   EXPECT_GT(standing, 0) << "the flood did not stand while the server was asked to serve";
 }
 
@@ -510,6 +536,18 @@ TEST(Rendezvous, SaysThatAHostIsUnknown) {
   EXPECT_NE(link.failure().sentence.find("host no-such-host.invalid"), std::string::npos) << link.failure().sentence;
 }
 
+TEST(Rendezvous, RefusesANameThatIsLongerThanAnyHostsOwn) {
+  const std::string name(5'000'000, 'x');
+  const Result<Link> link = call({name, 1, token, plan, now_ns() + patience_ns, nullptr});
+  ASSERT_FALSE(link);
+  const Result<Listener> listener = listen_at(name, 0);
+  ASSERT_FALSE(listener);
+  for (const Failure& failure : {link.failure(), listener.failure()}) {
+    EXPECT_EQ(failure.exit, Exit::usage);
+    EXPECT_EQ(failure.sentence, "a host name has at most 253 characters, this one 5000000");
+  }
+}
+
 TEST(Rendezvous, DoesNotWaitForAMuteServerBeyondItsDeadline) {
   const Result<Listener> mute = listen_at("127.0.0.1", 0);  // the system takes the connection, nobody ever reads it
   ASSERT_TRUE(mute);
@@ -543,7 +581,9 @@ TEST(Rendezvous, SaysThatSomethingElseAnswers) {
       const Descriptor fd(::accept(other->socket.get(), nullptr, nullptr));
       write_text(fd.get(), words);
     });
-    const Result<Link> link = call({"127.0.0.1", other->port, token, plan, now_ns() + patience_ns, nullptr});
+    // Who is silent is called again until the deadline.
+    const std::int64_t deadline_ns = now_ns() + (words.empty() ? 300'000'000 : patience_ns);
+    const Result<Link> link = call({"127.0.0.1", other->port, token, plan, deadline_ns, nullptr});
     answerer.join();
     ASSERT_FALSE(link);
     EXPECT_EQ(link.failure().exit, Exit::unavailable);

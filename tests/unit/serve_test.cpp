@@ -59,6 +59,7 @@ TEST(ServeOptions, AreRefusedWithASentenceThatNamesThem) {
       {{"--max-seconds", "0"}, "--max-seconds: '0' is not a number of seconds"},
       {{"--max-seconds", "1e9"}, "--max-seconds: '1e9' is not a number of seconds"},
       {{"--max-seconds", "soon"}, "--max-seconds: 'soon' is not a number"},
+      {{"--bind", std::string(254, 'x')}, "--bind: a host name has at most 253 characters, this one 254"},
       {{"--once=yes"}, "--once takes no value"},
       {{"--token-file="}, "--token-file: the name of a file is missing"},
   };
@@ -132,6 +133,9 @@ TEST(Serve, EndsAtOnceWithTheRightCode) {
   EXPECT_EQ(run_serve({"--port", "0"}, nullptr, nothing).code, 2) << "no token";
   EXPECT_EQ(run_serve({"--port", "0"}, "short", nothing).code, 2) << "a short token";
   EXPECT_EQ(run_serve({"--bind", "192.0.2.77"}, "a token of some length", nothing).code, 2) << "not this host";
+  const Ran checked = run_serve({"--port", "0", "--check"}, nullptr, nothing);
+  EXPECT_EQ(checked.code, 0) << "nothing but a check";
+  EXPECT_NE(checked.output.find(R"("event":"listening")"), std::string::npos) << checked.output;
   EXPECT_EQ(run_serve({"--nonsense"}, "a token of some length", nothing).code, 2) << "an unknown option";
   const Result<Listener> other = listen_at("127.0.0.1", 0);
   ASSERT_TRUE(other);

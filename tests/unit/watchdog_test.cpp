@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,6 +179,44 @@ TEST(Watchdog, EndsTheProcessThatDoesNotComeBackWithItsLastWordsAndItsCode) {
   std::array<char, 64> room{};
   const ssize_t n = read(ends[0], room.data(), room.size());
   EXPECT_EQ(std::string(room.data(), n > 0 ? static_cast<std::size_t>(n) : 0), "{\"type\":\"error\"}\n");
+}
+
+// A module that keeps the watchdog's signal away: the kernel ends its process.
+TEST(Watchdog, EndsAProcessByForceThatHearsNoSignal) {
+  const auto ended_by_force = [](const std::function<void()>& become_deaf) {
+    return [become_deaf] {
+      const pid_t deaf = fork();
+      if (deaf == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (!Watchdog::install(true)) _exit(10);
+        become_deaf();
+        Watchdog::arm(50 * ms, nullptr, {}, -1);
+        while (now_ns() > 0) {
+        }
+      }
+      int status = 0;
+      waitpid(deaf, &status, 0);
+      return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : 11;
+    };
+  };
+  const auto blocks = [] {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, nullptr);
+  };
+  EXPECT_EQ(codes_of({ended_by_force(blocks), ended_by_force([] { std::signal(SIGALRM, SIG_IGN); })}),
+            (std::vector<int>{0, 0}));
+}
+
+TEST(Watchdog, LeavesADeafProcessAloneThatWasDisarmedInTime) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(50 * ms, nullptr, {}, -1);
+              Watchdog::disarm();
+              pause_ms(3500);
+              return 0;
+            }),
+            0);
 }
 
 #ifndef __SANITIZE_THREAD__  // see above

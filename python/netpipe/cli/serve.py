@@ -6,18 +6,18 @@ says what to run on the other host.
 from __future__ import annotations
 
 import os
-import re
 import socket
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.launch import token as tokens
+from netpipe.libraries.starting.hosts import check_name
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-ANY = ("0.0.0.0", "::", "*")  # noqa: S104  (compared with, not bound to)
+ANY = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 # (name, metavar, help); the worker checks the values and knows the defaults.
 PASSED_ON = (
     (
@@ -49,8 +49,10 @@ def command(once: bool, **given: str | None) -> NoReturn:
     from netpipe.streams import say
 
     worker = native.worker()
-    check_address(given["bind"])
     settings = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
+    check_name("--bind", settings.get("bind", ""))
+    # Before a token is made for a server that cannot start.
+    native.ask(["serve", "--check", *arguments_of(settings)])
     if "token-file" not in settings and tokens.VARIABLE not in os.environ:
         path = tokens.default_path()
         if tokens.make(path):
@@ -58,10 +60,9 @@ def command(once: bool, **given: str | None) -> NoReturn:
         settings["token-file"] = str(path)
     for line in instructions(settings):
         say(line)
-    arguments = [f"--{name}={settings[name]}" for name, _, _ in PASSED_ON if name in settings]
     try:
         # The worker replaces this process: signals and the exit code are its own.
-        os.execv(worker, [str(worker), "serve", *arguments, *(["--once"] if once else [])])  # noqa: S606
+        os.execv(worker, [str(worker), "serve", *arguments_of(settings), *(["--once"] if once else [])])  # noqa: S606
     except OSError as error:
         raise Failure(UNAVAILABLE, f"{worker} cannot be started: {error.strerror}") from None
 
@@ -70,23 +71,8 @@ for name, metavar, text in reversed(PASSED_ON):
     command = click.option(f"--{name}", metavar=metavar, help=text)(command)
 
 
-def check_address(bind: str | None) -> None:
-    """Raises Failure (2) for an address that this host does not have, before a token is made for it."""
-    if bind is None or bind in ANY:
-        return
-    numeric = re.fullmatch(r"[0-9.]+|.*:.*", bind) is not None  # no name server is asked about 999.1.1.1
-    try:
-        flags = socket.AI_NUMERICHOST if numeric else 0
-        kind, _, _, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_STREAM, flags=flags)[0]
-        with socket.socket(kind, socket.SOCK_STREAM) as probe:
-            probe.bind(address)
-    except (OSError, UnicodeError) as error:  # a part of the name with more than 63 characters
-        why = error.strerror if isinstance(error, OSError) else "it is not a valid name"
-        raise Failure(
-            USAGE,
-            f"--bind {bind}: cannot listen there ({why}); give an address of this host, as "
-            "'ip address' shows them, or 0.0.0.0",
-        ) from None
+def arguments_of(settings: dict[str, str]) -> list[str]:
+    return [f"--{name}={settings[name]}" for name, _, _ in PASSED_ON if name in settings]
 
 
 def instructions(settings: dict[str, str]) -> list[str]:
