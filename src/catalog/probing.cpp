@@ -180,12 +180,9 @@ class Probing {
     std::optional<Pipe> output = make_pipe();
     std::fflush(nullptr);  // or the other process would write what is buffered here
     const pid_t parent = getpid();
-    const pid_t pid = report && output ? fork() : -1;
-    if (pid < 0) {
-      const std::string why = std::strerror(errno);
-      while (!over()) blame("no process can be started to look at it: " + why);
-      return;
-    }
+    if (!report || !output) return start_nothing();
+    const pid_t pid = fork();
+    if (pid < 0) return start_nothing();
     if (pid == 0) {
       settle_in(parent, *output);
       Inspector inspector(report->writing.get(), *output);
@@ -206,6 +203,10 @@ class Probing {
 
  private:
   [[nodiscard]] bool over() const { return found_.size() == paths_.size(); }
+  void start_nothing() {
+    const std::string why = std::strerror(errno);
+    while (!over()) blame("no process can be started to look at it: " + why);
+  }
   void blame(const std::string& what) { add(failed("module " + paths_[found_.size()] + ": " + what)); }
   void add(Result<ProbedModule> result) {
     found_.push_back(std::move(result));
