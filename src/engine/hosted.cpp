@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "base/host_name.h"
 #include "engine/placement.h"
 
 namespace netpipe {
@@ -21,7 +20,8 @@ std::string address_in(const std::string& text) {
 Result<std::string> HostedProcess::address(Endpoint& endpoint) {
   Result<std::string> address = endpoint.address();
   if (!address) return address;
-  return process_text(endpoint.rank(), endpoint.nranks(), host_name()) + " " + *address;
+  // Its host is known already, and a name may have blanks in it.
+  return process_text(endpoint.rank(), endpoint.nranks(), "-") + " " + *address;
 }
 
 Outcome HostedProcess::connect(Endpoint& endpoint, const std::vector<std::string>& addresses) {

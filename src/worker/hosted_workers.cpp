@@ -27,10 +27,12 @@ std::string HostedWorkers::remedy() const {
 // " RANK VERSION HOST"
 Outcome HostedWorkers::admit(const std::string& words, Connection process) {
   const std::vector<std::string> said = split(words, ' ');
-  const Result<std::int64_t> rank = parse_integer(said.size() == 4 ? said[1] : "");
-  const std::string version = said.size() == 4 ? printable(said[2]) : "older";
+  // A host may be called anything, also with blanks: the first word of it is enough.
+  const bool whole = said.size() >= 4;
+  const Result<std::int64_t> rank = parse_integer(whole ? said[1] : "");
+  const std::string version = whole ? printable(said[2]) : "older";
   if (version != NETPIPE_VERSION) {
-    const std::string where = said.size() == 4 ? printable(said[3]) : "one of the hosts";
+    const std::string where = whole ? printable(said[3]) : "one of the hosts";
     return unavailable("netpipe on " + where + " is version " + version +
                        ", and here it is " NETPIPE_VERSION "; install the same version at the same path on both hosts");
   }

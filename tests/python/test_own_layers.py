@@ -277,8 +277,7 @@ def test_without_a_variant_only_layers_that_cross_hosts_are_measured(netpipe: Ne
 
 def test_nothing_with_a_secret_in_it_is_left_in_the_scratch_folder(bench: Callable[..., Bench]) -> None:
     one = bench("#!/bin/sh\nsleep 60\n")
-    folder = one.site._folder
-    assert folder is not None
+    folder = one.site._scratch("bin").parent
     files = [path for path in folder.rglob("*") if stat.S_ISREG(path.stat().st_mode)]
     assert files, "the remote shell is a file"
     assert not any(one.secret in path.read_text() for path in files)
