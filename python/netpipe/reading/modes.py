@@ -22,8 +22,13 @@ from netpipe.reading.measures import typical_sizes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from netpipe.reading.curves import Curve
     from netpipe.records import Histogram, Point
+
+    Array = npt.NDArray[np.float64]
 
 LEAST_SAMPLES = 200
 LEAST_SHARE = 0.05
@@ -134,21 +139,20 @@ def _density(counts: Sequence[int], width: float) -> list[float]:
 
 
 def _smoothed(counts: Sequence[int], widths: Sequence[float]) -> list[float]:
-    smooth = [0.0] * len(counts)
-    kernels: dict[float, list[float]] = {}  # by width, which most cells have in common
+    import numpy as np
+
+    smooth = np.zeros(len(counts))
+    kernels: dict[float, Array] = {}  # by width, which most cells have in common
     for place, (count, width) in enumerate(zip(counts, widths, strict=True)):
         if not count:
             continue
         reach = math.ceil(3 * width)
         if width not in kernels:
-            half = [math.exp(-((away / width) ** 2) / 2) for away in range(reach + 1)]
-            kernels[width] = half[:0:-1] + half
-        weight, first, last = count / width, max(0, place - reach), min(len(smooth), place + reach + 1)
-        here = kernels[width][first - place + reach : last - place + reach]
-        smooth[first:last] = [
-            so_far + weight * of for so_far, of in zip(smooth[first:last], here, strict=True)
-        ]
-    return smooth
+            kernels[width] = np.exp(-((np.arange(-reach, reach + 1) / width) ** 2) / 2)
+        first, last = max(0, place - reach), min(len(counts), place + reach + 1)
+        smooth[first:last] += count / width * kernels[width][first - place + reach : last - place + reach]
+    found: list[float] = smooth.tolist()
+    return found
 
 
 def _valleys(density: Sequence[float]) -> list[int]:
