@@ -3,6 +3,7 @@
  * A receive that never returns and does not look at abort: the module that breaks the law. Only the end of its process
  * ends it, so the watchdog must end the process, and the kernel where the module keeps the watchdog's signal away.
  */
+#define _GNU_SOURCE
 #include <signal.h>
 
 #include "pair.h"
