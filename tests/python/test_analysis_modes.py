@@ -116,3 +116,9 @@ def test_the_curves_with_several_modes_are_named() -> None:
     assert one.other_sizes == (1 << 10, 64 << 10, 1 << 20)
     assert one.modes[1].at_ns / one.modes[0].at_ns == pytest.approx(2.2, rel=0.05)
     assert one.modes[1].share == pytest.approx(0.3, abs=0.06)
+
+
+def test_a_kernel_is_never_wider_than_the_distribution() -> None:
+    """A damaged file may have a resolution at which the clock's step would be 10^10 cells."""
+    (mode,) = modes(Histogram(resolution=1e-12, low_ns=[500.0], count=[1000]), clock_ns=10.0)
+    assert mode.share == 1

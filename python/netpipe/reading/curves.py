@@ -7,7 +7,9 @@ own points; `curves` merges them by the rule of `estimate.across`, never across 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -100,24 +102,23 @@ def grouped(points: Iterable[Point]) -> Groups:
     """(variant, pattern) -> size -> points by launch; variants in the order of their first point. A point that was
     measured again in the same launch (the machine had changed state) replaces the earlier one.
     """
-    latest: dict[tuple[str, str], dict[int, dict[int, Point]]] = {}
+    found: Groups = {}
     for point in points:
         key = (point.variant, point.pattern)
-        curve = latest.get(key)
+        curve = found.get(key)
         if curve is None:
-            curve = latest[key] = {}
-        by_launch = curve.get(point.size_bytes)
-        if by_launch is None:
-            curve[point.size_bytes] = {point.launch: point}
-        else:
-            by_launch[point.launch] = point
-    return {
-        key: {
-            size: [by_launch[launch] for launch in sorted(by_launch)]
-            for size, by_launch in sorted(curve.items())
-        }
-        for key, curve in latest.items()
-    }
+            curve = found[key] = {}
+        here = curve.get(point.size_bytes)
+        if here is None:
+            curve[point.size_bytes] = [point]
+            continue
+        place = bisect_left(here, point.launch, key=_LAUNCH)
+        again = place < len(here) and here[place].launch == point.launch
+        here[place : place + again] = [point]
+    return {key: dict(sorted(curve.items())) for key, curve in found.items()}
+
+
+_LAUNCH = attrgetter("launch")
 
 
 def curves(run: Run, states: States, groups: Groups) -> tuple[Curve, ...]:

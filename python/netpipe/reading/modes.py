@@ -146,7 +146,7 @@ def _smoothed(counts: Sequence[int], widths: Sequence[float]) -> list[float]:
     for place, (count, width) in enumerate(zip(counts, widths, strict=True)):
         if not count:
             continue
-        reach = math.ceil(3 * width)
+        reach = min(math.ceil(3 * width), len(counts))  # a damaged file may have any width
         if width not in kernels:
             kernels[width] = np.exp(-((np.arange(-reach, reach + 1) / width) ** 2) / 2)
         first, last = max(0, place - reach), min(len(counts), place + reach + 1)
