@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, ClassVar, Union, get_args
+from typing import Annotated, Any, ClassVar, Union, get_args
 
 import msgspec
 
@@ -427,11 +427,13 @@ def _decoded_blocks(path: str | os.PathLike[str], decoder: Any) -> Iterator[list
         raise NotARun(f"{name} is not a netpipe run file: it is empty")
 
 
-def _blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
+def _blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
     """The file in pieces of whole lines, the last of which may lack its newline."""
-    left = None if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else LONGEST_STREAM
+    regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    left = None if regular else LONGEST_STREAM
+    read = file.read if regular else file.read1  # of a stream what it has now: its end may never come
     number = 1
-    while block := file.read(BLOCK):
+    while block := read(BLOCK):
         if not block.endswith(b"\n"):
             block += file.readline(LONGEST_LINE + 1)
         last = block.rfind(b"\n", 0, -1) + 1

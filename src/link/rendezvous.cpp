@@ -202,8 +202,8 @@ Result<Link> agreed(Descriptor fd, const ClientHandshake& handshake, const std::
     return unavailable(where + " closed the connection right after the handshake");
   }
   set_blocking(fd.get(), true);
-  return Link{fd.release(),           handshake.keys(),    handshake.job(),
-              handshake.server_host(), address_text(local), address_text(peer)};
+  return Link{fd.release(),        handshake.keys(),  handshake.job(), handshake.server_host(),
+              address_text(local), address_text(peer)};
 }
 
 }  // namespace
@@ -232,34 +232,6 @@ Result<Link> call(const CallOptions& options) {
     ::poll(nullptr, 0, call_again_ms);
     if (handshake.state() == ClientHandshake::State::verdict || patience.over()) return patience.end(broken->sentence);
   }
-}
-
-std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
-                                   const volatile int* abort) {
-  using State = ServerHandshake::State;
-  const Patience patience{deadline_ns, abort};
-  const Result<Nonce> nonce = fresh_nonce();
-  if (!nonce) return std::nullopt;
-  ServerHandshake handshake({token}, *nonce, deadline_ns);
-  std::array<std::byte, 4096> buffer;
-  Caller caller;
-  for (;;) {
-    if (handshake.state() == State::complete) {
-      caller = {std::string(handshake.plan_text()), handshake.keys()};
-      handshake.accept("conductor");
-    }
-    if (send_all(fd, handshake.take_output(), patience, "the caller")) return std::nullopt;
-    if (handshake.state() == State::accepted) break;
-    if (handshake.ended() || !patience.wait(fd, POLLIN)) return std::nullopt;
-    const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)), now_ns());
-    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-      return std::nullopt;
-    }
-  }
-  set_blocking(fd, true);
-  return caller;
 }
 
 Result<Listener> listen_at(const std::string& address, std::uint16_t port) {

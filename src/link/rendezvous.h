@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/descriptor.h"
@@ -41,17 +40,6 @@ struct Link {
 // the token is wrong; Exit::unavailable: nobody there, busy, another version; otherwise what the server's refusal says;
 // Exit::interrupted: abort was raised.
 Result<Link> call(const CallOptions& options);
-
-// Somebody who called, proved the token and was accepted.
-struct Caller {
-  std::string plan_text;
-  FrameKeys keys;
-};
-
-// The other side of call, for one connection that is expected; nothing when it is somebody else. fd becomes blocking;
-// deadline_ns as above.
-std::optional<Caller> receive_call(int fd, const std::string& token, std::int64_t deadline_ns,
-                                   const volatile int* abort);
 
 struct Listener {
   Descriptor socket;  // does not block

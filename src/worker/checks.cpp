@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "engine/pinning.h"
+#include "link/reception.h"
 #include "link/secret.h"
 #include "machine/files.h"
 #include "machine/memory.h"
@@ -88,7 +89,7 @@ Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, co
 }
 
 Outcome room_for_connections(int connections) {
-  constexpr std::size_t ours = 64;
+  constexpr std::size_t ours = 64 + Reception::strangers;
   return room_for_descriptors(static_cast<std::size_t>(connections) + ours,
                               std::to_string(connections) + " processes need", ", or use fewer ranks");
 }

@@ -25,7 +25,7 @@ std::string HostedWorkers::remedy() const {
 }
 
 // " RANK VERSION HOST"
-Outcome HostedWorkers::admit(const std::string& words, Connection process) {
+Outcome HostedWorkers::admit(const std::string& words, Caller process) {
   const std::vector<std::string> said = split(words, ' ');
   // A host may be called anything, also with blanks: the first word of it is enough.
   const bool whole = said.size() >= 4;
@@ -74,13 +74,13 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
     const std::string& text = (*all)[static_cast<std::size_t>(rank) + 1];
     const auto blank = text.find(' ');
     const Result<std::int64_t> cpu = parse_integer(text.substr(0, blank));
-    const auto facts = rewritten_object(blank == std::string::npos ? std::string_view() : std::string_view(text).substr(blank + 1));
+    const auto facts =
+        rewritten_object(blank == std::string::npos ? std::string_view() : std::string_view(text).substr(blank + 1));
     if (!cpu || !facts) {
       return failed(group()->name(rank + 1) + " sent malformed facts about its host");
     }
-    hosts.push_back(
-        {static_cast<int>(*cpu),
-         environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], *facts)});
+    hosts.push_back({static_cast<int>(*cpu),
+                     environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], *facts)});
   }
   return hosts;
 }

@@ -29,7 +29,7 @@ class HostedWorkers final : public LaunchedWorkers {
   [[nodiscard]] bool replaceable() const override { return false; }
 
  protected:
-  Outcome admit(const std::string& words, Connection process) override;
+  Outcome admit(const std::string& words, Caller process) override;
   [[nodiscard]] Exit lack() const override { return Exit::unavailable; }
   [[nodiscard]] std::string remedy() const override;
   [[nodiscard]] std::pair<std::string, std::string> requested() const override { return {}; }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/launched_workers.h"
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -20,7 +17,6 @@
 namespace netpipe {
 namespace {
 
-constexpr std::int64_t handshake_ns = 5'000'000'000;
 constexpr int last_words_ms = 1500;  // a launcher notices later than we do that a rank has died
 
 }  // namespace
@@ -70,6 +66,7 @@ Outcome LaunchedWorkers::gather(int ranks) {
   const Result<Nonce> secret_bytes = fresh_nonce();
   if (!secret_bytes) return secret_bytes.failure();
   const std::string secret = hex(*secret_bytes);
+  Reception reception(secret, static_cast<std::size_t>(ranks));
   request(ranks, secret);
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(plan_.joining_s * 1e9);
   while (static_cast<int>(joined_.size()) < ranks) {
@@ -82,26 +79,22 @@ Outcome LaunchedWorkers::gather(int ranks) {
     }
     // The end of standard input is ready for ever, and would make this a loop without a pause.
     const int input = server_.input->closed() ? -1 : STDIN_FILENO;
-    std::array<pollfd, 2> waits{{{server_.listener.socket.get(), POLLIN, 0}, {input, POLLIN, 0}}};
-    if (poll(waits.data(), waits.size(), 100) <= 0 || waits[0].revents == 0) continue;
-    if (Outcome admitted = admit_one(secret); !admitted) return admitted;
+    for (Caller& caller : reception.attend(server_.listener.socket.get(), input, 100)) {
+      if (Outcome admitted = admit_one(std::move(caller)); !admitted) return admitted;
+    }
   }
   return ok();
 }
 
-Outcome LaunchedWorkers::admit_one(const std::string& secret) {
-  Descriptor fd(accept4(server_.listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!fd) return ok();
-  tune_stream(fd.get());
-  const std::optional<Caller> caller = receive_call(fd.get(), secret, now_ns() + handshake_ns, Watchdog::abort_flag());
-  // Anything else is a stranger, or a process of a job that was given up: the next one may be ours.
+Outcome LaunchedWorkers::admit_one(Caller caller) {
+  // Anything else is a process of a job that was given up: the next one may be ours.
   const std::string ours = "join " + std::to_string(job_);
-  if (!caller || !caller->plan_text.starts_with(ours)) return ok();
-  const std::string words = caller->plan_text.substr(ours.size());
-  return words.empty() || words[0] == ' ' ? admit(words, {std::move(fd), caller->keys}) : ok();
+  if (!caller.plan_text.starts_with(ours)) return ok();
+  const std::string words = caller.plan_text.substr(ours.size());
+  return words.empty() || words[0] == ' ' ? admit(words, std::move(caller)) : ok();
 }
 
-Outcome LaunchedWorkers::admit(const std::string& words, Connection process) {
+Outcome LaunchedWorkers::admit(const std::string& words, Caller process) {
   if (words.empty()) joined_.emplace(static_cast<int>(joined_.size()), std::move(process));
   return ok();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catalog/plan.h"
+#include "link/reception.h"
 #include "link/rendezvous.h"
 #include "worker/launcher_io.h"
 #include "worker/workers.h"
@@ -44,13 +45,8 @@ class LaunchedWorkers : public Workers {
   Result<Opening> conduct(std::uint32_t variant);
   [[nodiscard]] Failure with_last_words(const Failure& failure) const;
 
-  // To a process that has proved the secret.
-  struct Connection {
-    Descriptor fd;
-    FrameKeys keys;
-  };
-  // words: what it says beside the number of its job. A failure ends the start.
-  virtual Outcome admit(const std::string& words, Connection process);
+  // A process that has proved the secret. words: what it says beside the number of its job. A failure ends the start.
+  virtual Outcome admit(const std::string& words, Caller process);
   // What a start that failed comes to, and what to do where processes do not come.
   [[nodiscard]] virtual Exit lack() const { return Exit::failed; }
   [[nodiscard]] virtual std::string remedy() const {
@@ -64,13 +60,13 @@ class LaunchedWorkers : public Workers {
   // nullptr: no process is there.
   [[nodiscard]] Group* group() const { return group_.get(); }
   // Connections, in the order of their members, until the group has them.
-  [[nodiscard]] std::map<int, Connection>& joined() { return joined_; }
+  [[nodiscard]] std::map<int, Caller>& joined() { return joined_; }
 
  private:
   Result<Opening> open_new(std::uint32_t variant);
   void request(int ranks, const std::string& secret);
   Outcome gather(int ranks);
-  Outcome admit_one(const std::string& secret);
+  Outcome admit_one(Caller caller);
   Outcome welcome();
   [[nodiscard]] std::string plan_there() const;
   // What the processes know the variant by: its number in the plan that they receive.
@@ -81,7 +77,7 @@ class LaunchedWorkers : public Workers {
   const Resolved& resolved_;
   const std::vector<std::uint32_t> variants_;
   int job_ = -1;  // number of this job in the run
-  std::map<int, Connection> joined_;
+  std::map<int, Caller> joined_;
   std::unique_ptr<Group> group_;
   Placement placement_;
 };

@@ -40,6 +40,8 @@ class Stage:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     launched: list[dict[str, Any]] = field(default_factory=list)
     strangers: list[bytes] = field(default_factory=list)  # what connects first
+    silent: int = 0  # how many connect before the ranks and say nothing
+    held: list[socket.socket] = field(default_factory=list)  # their connections
     conductor: int = 0  # its process
     on_event: Callable[[dict[str, Any]], None] = lambda _: None
 
@@ -47,6 +49,7 @@ class Stage:
         self.launched.append(event)
         time.sleep(self.delay_s)
         host, port = event["join"].rsplit(":", 1)
+        self.held += [socket.create_connection((host, int(port)), timeout=5) for _ in range(self.silent)]
         for words in self.strangers:
             with socket.create_connection((host, int(port)), timeout=5) as stranger:
                 stranger.sendall(words)
@@ -121,6 +124,8 @@ def stage(worker: Path, tmp_path: Path) -> Iterator[Stage]:
     (tmp_path / f"{NAME}.module").write_text(described.stdout + extra)
     it = Stage(worker, tmp_path)
     yield it
+    for connection in it.held:
+        connection.close()
     for process in it.processes:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL)
@@ -279,6 +284,13 @@ def test_a_process_that_does_not_know_the_secret_is_not_taken(stage: Stage) -> N
 def test_strangers_at_the_door_do_no_harm(stage: Stage) -> None:
     stage.strangers = [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 4096]
     done = stage.measure(f"variant {NAME}", "schedule list", "sizes 8", "budget 0.1")
+    assert done.code == 0, done.said
+    assert sizes(done, NAME) == [8]
+
+
+def test_strangers_that_say_nothing_keep_no_rank_out(stage: Stage) -> None:
+    stage.silent = 40  # each is listened to for 5 s
+    done = stage.measure(f"variant {NAME}", "schedule list", "sizes 8", "budget 0.1", "joining 30")
     assert done.code == 0, done.said
     assert sizes(done, NAME) == [8]
 
