@@ -233,7 +233,8 @@ def test_a_native_rank_that_ends_while_a_job_is_measured_is_missed(stage: Stage,
         *others, f"variant {NAME}", "schedule list", "sizes 8,64,512", "budget 2", "target 0.0001"
     )
     assert done.code == 4, done.said
-    assert "rank 1 has gone while it waited" in done.said
+    # Of a layer of its own it may also have been in the middle of a visit.
+    assert ("rank 1 has gone" if natives else "rank 1 has gone while it waited") in done.said
     assert done.of("sample", variant=NAME)
     assert [error["variant"] for error in done.of("error")] == (["unix"] if natives else [])
     if not natives:

@@ -89,7 +89,10 @@ def test_without_ssh_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monk
     assert refused.value.exit_code == UNAVAILABLE
 
 
-@pytest.mark.parametrize("login_shell", ["sh", "bash", "csh", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "login_shell",
+    ["sh", "bash", *(pytest.param(other, marks=pytest.mark.deep) for other in ("csh", "zsh", "fish"))],
+)
 def test_the_process_gets_what_it_needs_whatever_the_login_shell(tmp_path: Path, login_shell: str) -> None:
     if not any((Path(place) / login_shell).exists() for place in os.environ["PATH"].split(":")):
         pytest.skip(f"{login_shell} is not here")
