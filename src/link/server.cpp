@@ -358,6 +358,8 @@ void Server::note(const std::string& line) {
 Result<int> serve(Listener listener, const ServeOptions& options) {
   Server server(std::move(listener), options);
   if (const Outcome prepared = server.prepare(); !prepared) return prepared.failure();
+  if (options.ready && !options.ready())
+    return failed("standard output is closed, so nobody can learn where this server listens");
   return server.run();
 }
 

@@ -28,8 +28,9 @@ using Become = std::function<Failure(int control_fd, int words_fd, const Admissi
 struct ServeOptions {
   std::string token;
   Bounds bounds;
-  bool once = false;  // end after one measurement
-  Become become;      // empty: the forked process goes on itself, with these two
+  bool once = false;            // end after one measurement
+  std::function<bool()> ready;  // called once it can serve; false: nobody learns of that, so it ends
+  Become become;                // empty: the forked process goes on itself, with these two
   Check check;
   Handler handler;
   std::function<void(const std::string&)> log;  // one line without its end, for people; must not block

@@ -171,8 +171,7 @@ int serve_main(std::span<const std::string> arguments, Become become) {
   options.once = given->once;
   options.become = std::move(become);
   options.log = say;
-  if (!print(listening))
-    return complain(failed("standard output is closed, so nobody can learn where this server listens"));
+  options.ready = [&] { return print(listening); };
   if (const Outcome can = can_confine(); !can) say(can.failure().sentence);
   const Result<int> code = serve(std::move(*listener), options);
   return code ? *code : complain(code.failure());

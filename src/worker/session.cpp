@@ -329,7 +329,9 @@ void Session::note_verified(std::size_t curve, const Curve& of, const Point& poi
   const Mode& mode = mode_of(of);
   const bool moves = opening.limits.idle == 0 && point.size_bytes > 0 &&
                      !mode.pattern->sizeless(mode.part(0, opening.nranks, point.size_bytes));
-  if (set_.plan->verify && moves && point.verified_bytes == 0) unverified_.try_emplace(curve, point.size_bytes);
+  if (!set_.plan->verify || !moves || point.verified_bytes != 0) return;
+  std::uint64_t& smallest = unverified_.try_emplace(curve, point.size_bytes).first->second;
+  smallest = std::min(smallest, point.size_bytes);
 }
 
 void Session::say_what_was_not_verified(const Sampler& sampler) {

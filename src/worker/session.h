@@ -90,7 +90,7 @@ class Session {
   std::uint64_t visits_ = 0;
   Gathered gathered_;
   bool sampled_ = false;                             // anything at all
-  std::map<std::size_t, std::uint64_t> unverified_;  // curve -> its first size of which no byte could be checked
+  std::map<std::size_t, std::uint64_t> unverified_;  // curve -> its smallest size of which no byte could be checked
   Exit exit_ = Exit::done;
   Outcome file_state_ = ok();  // after a failure nothing more is written, and nothing more measured
 };
