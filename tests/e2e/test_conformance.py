@@ -167,8 +167,9 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(("buffers cold",), marks=pytest.mark.deep),  # the third has more in it
-        ("send-offset 1", "recv-offset 3"),
+        # The third has more in it.
+        pytest.param(("buffers cold",), marks=pytest.mark.deep),
+        pytest.param(("send-offset 1", "recv-offset 3"), marks=pytest.mark.deep),
         ("buffers cold", "send-offset 5", "recv-offset 2"),
         ("pattern pingpong:reuse=50,recv_offset=1",),
     ],

@@ -205,7 +205,7 @@ def test_a_receive_that_never_completes_is_stopped_and_the_others_are_measured(m
     assert len(done.settled(variant="pipe")) == 3
 
 
-@pytest.mark.parametrize("how", ["sleep", "spin"])
+@pytest.mark.parametrize("how", [pytest.param("sleep", marks=pytest.mark.deep), "spin"])
 def test_a_module_that_ignores_everything_is_ended_with_its_last_words_in_the_file(
     measure: Runner, how: str
 ) -> None:
@@ -286,6 +286,7 @@ def test_a_peer_that_is_killed_while_measuring_is_named(started: Starter, varian
     assert sum(r["type"] == "sample" for r in records) >= 20
 
 
+@pytest.mark.deep
 def test_a_peer_that_is_stopped_is_given_up_after_the_deadline(started: Starter) -> None:
     process, path = started("variant tcp", "budget 30", "timeout 1")
     wait_for_samples(path, 5)

@@ -140,6 +140,7 @@ def test_two_hosts_are_measured_and_every_byte_is_checked(site: Site) -> None:
     site.sees_nothing_left()
 
 
+@pytest.mark.deep
 def test_both_hosts_may_be_others_than_this_one(site: Site) -> None:
     done = site.run("tcp", *QUICK, "--bind", NEAR, "--pin", "1", hosts="node1,node2")
     assert done.code == 0, done.said

@@ -200,7 +200,7 @@ def test_more_than_two_ranks_are_refused_by_a_pattern_of_pairs(stage: Stage) -> 
     assert sizes(done, NAME) == [8], "the module has no fewer than two"
 
 
-@pytest.mark.parametrize("fault", ["hang", "die"])
+@pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.deep), "die"])
 def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) -> None:
     done = stage.measure(
         f"variant {NAME}:fault={fault},at=4097", "variant unix", f"variant {NAME}", "schedule list",

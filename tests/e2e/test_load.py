@@ -76,6 +76,7 @@ def test_a_rate_far_below_what_the_layer_can_do_is_reached(measure: Runner, arri
     assert min(abs(rate / 2000 - 1) for rate in reached) < 0.03, reached
 
 
+@pytest.mark.deep
 def test_percentiles_come_with_as_many_messages_as_support_them(measure: Runner) -> None:
     done = finished(
         measure,

@@ -85,7 +85,7 @@ def test_every_byte_among_many_ranks_arrives(measure: Runner, ranks: int, buffer
     check_all_of(done, possible(ranks), {int(size) for size in SIZES.split(",")})
 
 
-@pytest.mark.parametrize("together", ["yes", "no"])
+@pytest.mark.parametrize("together", [pytest.param("yes", marks=pytest.mark.deep), "no"])
 def test_a_slow_pair_is_named(measure: Runner, together: str) -> None:
     """Rank 3 sends three milliseconds late, many times what a message takes here."""
     done = crowd(

@@ -35,7 +35,8 @@ def settings_of(module: dict[str, Any]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
+@pytest.mark.deep
+@pytest.mark.parametrize("library", SIX)
 def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     netpipe: Netpipe, with_mpis: Mpis, library: str
 ) -> None:

@@ -18,7 +18,7 @@ def module(name: str) -> str:
     return f"module-file {path}"
 
 
-@pytest.mark.parametrize("buffers", ["warm", "cold"])
+@pytest.mark.parametrize("buffers", ["warm", pytest.param("cold", marks=pytest.mark.deep)])
 def test_every_byte_is_where_it_was_put(measure: Runner, buffers: str) -> None:
     sizes = "1,8,4097,300001"
     done = measure(

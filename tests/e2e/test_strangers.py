@@ -290,9 +290,8 @@ def test_a_server_that_falls_silent_in_the_handshake_costs_the_timeout(
     assert "said nothing" in done.said
 
 
-@pytest.mark.parametrize(
-    "cut", [True, False]
-)  # before it has told its environment, and while it opens the variants
+# Before it has told its environment, and while it opens the variants.
+@pytest.mark.parametrize("cut", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_server_that_falls_silent_after_it_has_accepted_is_given_up(
     serve: Serve,
     measure: Runner,

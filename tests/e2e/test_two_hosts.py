@@ -208,6 +208,7 @@ def test_what_a_client_may_ask_for_is_bounded(serve: Serve, measure: Runner) -> 
     assert quick(server, measure).code == 0
 
 
+@pytest.mark.deep
 def test_a_measurement_that_takes_too_long_is_ended_by_the_server(serve: Serve, measure: Runner) -> None:
     server = serve("--max-seconds", "2")
     done = measure(*plan(server, "variant tcp", "budget 60", "timeout 2"))

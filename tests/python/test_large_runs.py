@@ -261,6 +261,7 @@ def test_of_very_many_sizes_some_are_drawn_and_the_peak_is_among_them() -> None:
     assert scope.left_out == f"{len(first)} of 16000 sizes"
 
 
+@pytest.mark.deep
 def test_tables_of_points_leave_out_sizes_and_then_launches() -> None:
     said, kept = thinned(Reading(many(100, sizes=8, launches=9)).curves)
     assert "of each the launch whose median is in the middle" in said
