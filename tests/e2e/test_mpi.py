@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, SIX_WITH_ONE_EVERYDAY, Mpis
+from mpi import SIX, Mpis
 
 from netpipe import native
 from netpipe.launch.variants import refusal
