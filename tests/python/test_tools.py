@@ -84,7 +84,8 @@ def test_the_tiers_are_added_up(
     monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
 
     def ended(tier: str, *failures: str, **counts: int) -> None:
-        (tmp_path / f"{tier}.json").write_text(json.dumps({"counts": counts, "failures": failures}))
+        summary = {"counts": counts, "failures": failures, "unsteady": []}
+        (tmp_path / f"{tier}.json").write_text(json.dumps(summary))
 
     ended("test", passed=7, skipped=1)
     assert run_tests.main(["total", "test", "deep"]) == 1
@@ -97,7 +98,29 @@ def test_the_tiers_are_added_up(
     ended("test", "lint: ruff ended with exit code 1", passed=6, failed=1)
     assert run_tests.main(["total", "test", "deep"]) == 1
     said = capsys.readouterr().out
-    assert said == "failed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
+    assert said == "\nfailed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
+
+
+def test_what_fails_is_run_again_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    (tmp_path / "test_some.py").write_text(
+        "from pathlib import Path\n"
+        "def test_fine(): pass\n"
+        "def test_once():\n"
+        "    seen = Path('seen').exists()\n"
+        "    Path('seen').touch()\n"
+        "    assert seen\n"
+        "def test_always(): assert False\n"
+    )
+    step = run_tests.Step("some", (run_tests.pytest("-p", "no:randomly", "test_some.py"),))
+    assert run_tests.run_tier("check", [step]) == 1
+    said = capsys.readouterr().out
+    assert "unsteady (failed, and passed when run again):\n  some: test_some test_once\n" in said
+    assert "failed:\n  some: test_some test_always: assert False\n" in said
+    assert "\n2 passed, 1 failed, 0 skipped in " in said
 
 
 def test_a_module_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
