@@ -318,8 +318,11 @@ def test_a_server_that_falls_silent_at_any_moment_is_given_up(
     for answers in points:
         wait_until_it_serves(server, measure)
         done, heard = relayed(server, measure, answers, *lines)
-        # What is silent at the very end has said all that was asked for.
-        assert done.code == 4 or (done.code == 0 and heard >= most - 3), (answers, done.said)
+        # What is silent at the very end has said all that was asked for; and a run may need fewer answers than another.
+        assert done.code == 4 or (done.code == 0 and (heard < answers or heard >= most - 3)), (
+            answers,
+            done.said,
+        )
 
 
 @pytest.mark.deep
