@@ -86,7 +86,7 @@ Outcome Engine::check(const Command& command) const {
   const bool open = command.variant < endpoints_.size() && endpoints_[command.variant] != nullptr;
   OpenHere here;
   if (open) here = {endpoints_[command.variant]->nranks(), endpoints_[command.variant]->limits()};
-  const Outcome fine = check_command(set_, open ? &here : nullptr, command);
+  Outcome fine = check_command(set_, open ? &here : nullptr, command);
   if (fine) return fine;
   return failed(whole().name(0) + " " + fine.failure().sentence + "; is the same netpipe installed there?");
 }

@@ -3,7 +3,6 @@
 
 #include <sys/socket.h>
 
-#include <cstring>
 #include <initializer_list>
 
 #include "link/handshake.h"
@@ -23,7 +22,7 @@ void append(std::string& text, const T& plain) {
 template <typename T>
 bool take(std::string_view& text, T& plain) {
   if (text.size() < sizeof plain) return false;
-  std::memcpy(&plain, text.data(), sizeof plain);
+  text.copy(reinterpret_cast<char*>(&plain), sizeof plain);
   text.remove_prefix(sizeof plain);
   return true;
 }

@@ -77,7 +77,8 @@ class OneCurve {
 Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector<std::optional<Opening>>& openings) {
   Curves curves;
   for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
-    if (!openings[v]) continue;
+    const std::optional<Opening>& opening = openings[v];
+    if (!opening) continue;
     for (std::uint32_t p = 0; p < resolved.modes.size(); ++p) {
       const Mode& mode = resolved.modes[p];
       const auto skip = [&](std::uint64_t size_bytes, const std::string& reason) {
@@ -87,7 +88,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         skip(0, reason);
         continue;
       }
-      const OneCurve one(plan, resolved, *openings[v], mode, v);
+      const OneCurve one(plan, resolved, *opening, mode, v);
       if (const std::string reason = one.obstacle(); !reason.empty()) {
         skip(0, reason);
         continue;
@@ -98,7 +99,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         if (reason && reason->empty()) one.add_size(curve, size);
         if (reason && !reason->empty()) skip(size, *reason);
       }
-      if (plan.verify && openings[v]->limits.idle != 0) {
+      if (plan.verify && opening->limits.idle != 0) {
         skip(0, "it moves no bytes, so there is nothing to verify; it is measured without");
       }
       if (!curve.sizes.empty()) curves.settings.push_back(std::move(curve));
