@@ -206,6 +206,7 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
     pattern: str
     size_bytes: Int
     pass_: Int = 0
+    block: Int | None = None
     state: Int | None = None
     at_s: Real | None = None
     ops: Int
@@ -225,6 +226,23 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
         for batch_ns, dropped in [(ns, True) for ns in self.dropped_ns] + [(ns, False) for ns in self.ns]:
             op_ns = batch_ns / self.ops if self.ops else None
             yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
+
+
+class Visits(msgspec.Struct, kw_only=True):
+    """The visits of a point, one entry each in every list, by time."""
+
+    block: list[Int]  # all curves at one size, measured back to back; numbered within the launch
+    at_s: list[Real]
+    state: list[Int]  # of the machine
+    samples: list[Int]  # kept
+    median_ns: list[Ns]  # per operation
+
+    def __post_init__(self) -> None:
+        if (
+            len({len(self.block), len(self.at_s), len(self.state), len(self.samples), len(self.median_ns)})
+            > 1
+        ):
+            raise ValueError("the lists of visits differ in length")
 
 
 class Point(Record, kw_only=True, tag="point"):
@@ -259,18 +277,21 @@ class Point(Record, kw_only=True, tag="point"):
     other_states: Int | None = None
     verified_bytes: Int | None = None
     histogram: Histogram | None = None
+    visits: Visits | None = None
     measures: list[Measure] = []
     counters: dict[
         str, int
     ] = {}  # what the layer counted in all visits and ranks; of gauges the largest value
     cells: list[Cell] = []
 
-    exploded: ClassVar[dict[str, Any]] = {"measures": None, "cells": list[Cell]}
+    exploded: ClassVar[dict[str, Any]] = {"measures": None, "visits": None, "cells": list[Cell]}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each measure becomes three columns (`measure_columns`); `cells` stays a list of objects."""
+        """Each measure becomes three columns (`measure_columns`); `cells` stays a list of objects, and the visits are
+        left out.
+        """
         whole = self.fields()
-        del whole["measures"]
+        del whole["measures"], whole["visits"]
         cells = whole.pop("cells") or None
         whole = flat(whole) | {"cells": cells}
         for measure in self.measures:

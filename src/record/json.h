@@ -47,6 +47,7 @@ class Json {
   }
   // A double that is not finite is not known: null. Printed shortest, so that it reads back as the same double.
   Json& value(double number) { return std::isfinite(number) ? digits(number) : null(); }
+  Json& value(float number) { return std::isfinite(number) ? digits(number) : null(); }
   template <typename T>
   Json& value(const std::optional<T>& maybe) {
     return maybe ? value(*maybe) : null();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -61,20 +62,6 @@ void Point::note_speed(double ns, double lasts_ns) {
   slowest_whole_ns = std::max(slowest_whole_ns, whole_ns);
 }
 
-int Point::state() const {
-  int best = -1;
-  std::size_t most = 0;
-  for (const auto& [state, blocks] : states) {
-    std::size_t count = 0;
-    for (const Block& block : blocks) count += block.values.size();
-    if (count > most) {
-      most = count;
-      best = state;
-    }
-  }
-  return best;
-}
-
 Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     : setting_(setting),
       visit_ns_(curves.size(), shortest_visit_ns),
@@ -94,7 +81,7 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
   // The speeds are found out from the smallest size on: a size at which a layer hangs is met when all below it are
   // known to work.
   std::stable_sort(order_.begin(), order_.end(), [&](const auto& a, const auto& b) {
-    return curves_[a.first].points[a.second].size_bytes < curves_[b.first].points[b.second].size_bytes;
+    return curves_[a.curve].points[a.point].size_bytes < curves_[b.curve].points[b.point].size_bytes;
   });
 }
 
@@ -145,7 +132,7 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
 // a size pays for page tables and windows. Both count as warm-up.
 std::optional<Visit> Sampler::calibrate() {
   while (next_in_order_ < order_.size()) {
-    const auto [c, p] = order_[next_in_order_];
+    const auto [c, p, block] = order_[next_in_order_];
     Curve& curve = curves_[c];
     Point& point = curve.points[p];
     const bool known = point.rounds != 0;
@@ -153,14 +140,14 @@ std::optional<Visit> Sampler::calibrate() {
       ++next_in_order_;
       continue;
     }
-    if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0};
+    if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0, block};
     const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
     const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
     const auto rounds = within_sample(
         curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
     const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
-    return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds))};
+    return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds)), block};
   }
   return std::nullopt;
 }
@@ -168,12 +155,22 @@ std::optional<Visit> Sampler::calibrate() {
 void Sampler::begin_pass() {
   order_.clear();
   next_in_order_ = 0;
+  std::map<std::uint64_t, std::vector<Turn>> by_size;
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     for (std::size_t p = 0; p < curves_[c].points.size(); ++p) {
-      if (!curves_[c].over && curves_[c].points[p].stop == Stop::none) order_.emplace_back(c, p);
+      const Point& point = curves_[c].points[p];
+      if (!curves_[c].over && point.stop == Stop::none) by_size[point.size_bytes].push_back({c, p, 0});
     }
   }
-  std::shuffle(order_.begin(), order_.end(), random_);
+  std::vector<std::vector<Turn>*> blocks;
+  for (auto& [size, turns] : by_size) blocks.push_back(&turns);
+  std::shuffle(blocks.begin(), blocks.end(), random_);
+  for (std::vector<Turn>* const turns : blocks) {
+    std::shuffle(turns->begin(), turns->end(), random_);
+    for (Turn& turn : *turns) turn.block = blocks_;
+    order_.insert(order_.end(), turns->begin(), turns->end());
+    ++blocks_;
+  }
 }
 
 // Lays what is left of a curve's budget out over this many passes: a visit of a short operation lasts visit_ns, one of
@@ -214,7 +211,7 @@ std::optional<Visit> Sampler::next() {
   }
   for (;;) {
     while (next_in_order_ < order_.size()) {
-      const auto [c, p] = order_[next_in_order_++];
+      const auto [c, p, block] = order_[next_in_order_++];
       Curve& curve = curves_[c];
       Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
@@ -230,7 +227,7 @@ std::optional<Visit> Sampler::next() {
       samples = std::min(samples, static_cast<std::uint64_t>(bearable));
       const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
       if (most != 0) samples = std::clamp<std::uint64_t>((most > 1 ? most - 1 : 1) / point.rounds, 1, samples);
-      return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns};
+      return Visit{c, p, samples, point.rounds, pass_, static_cast<double>(samples) * sample_ns, block};
     }
     if (order_.empty()) return std::nullopt;
     end_pass();
@@ -283,7 +280,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
       point.dropped += values.size() + point.samples;  // samples of another length are no longer part of this point
       point.samples = 0;
       point.passes = 0;
-      point.states.clear();
+      point.blocks.clear();
       return values.size();
     }
   }
@@ -293,29 +290,15 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   point.samples += values.size() - warm;
   const auto drop = static_cast<std::ptrdiff_t>(warm);
   for (std::vector<float>& measure : beside.measures) measure.erase(measure.begin(), measure.begin() + drop);
-  point.states[state].push_back({at_s, {values.begin() + drop, values.end()}, std::move(beside)});
+  point.blocks.push_back({at_s, {values.begin() + drop, values.end()}, std::move(beside), visit.block, state});
   return warm;
 }
 
-void Sampler::suspect_since(double at_s) {
-  for (Curve& curve : curves_) {
-    for (Point& point : curve.points) {
-      if (point.stop != Stop::none) continue;
-      for (auto& [state, blocks] : point.states) {
-        while (!blocks.empty() && blocks.back().at_s >= at_s) {
-          point.suspect += blocks.back().values.size();
-          blocks.pop_back();
-        }
-      }
-    }
-  }
-}
-
 // Every point gets samples whatever the budget says: a number that is marked as uncertain tells more than a gap. Visits
-// that were taken back or only corrected the calibration are made up for, but not without end.
+// that lost their messages or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {
   constexpr int most_late_tries = 3;
-  return curve.used_s >= setting_.budget_s && (point.state() >= 0 || point.late_tries >= most_late_tries);
+  return curve.used_s >= setting_.budget_s && (!point.blocks.empty() || point.late_tries >= most_late_tries);
 }
 
 void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
@@ -330,10 +313,8 @@ void Sampler::end_pass() {
     for (std::size_t p = 0; p < curve.points.size(); ++p) {
       const Point& point = curve.points[p];
       if (curve.over || point.stop != Stop::none) continue;
-      const auto blocks = point.states.find(point.state());
-      const bool believed =
-          blocks != point.states.end() && blocks->second.size() >= static_cast<std::size_t>(fewest_passes);
-      if (believed && estimate_point(blocks->second).half_width() <= setting_.target) {
+      const bool believed = point.blocks.size() >= static_cast<std::size_t>(fewest_passes);
+      if (believed && estimate_point(point.blocks).half_width() <= setting_.target) {
         finish(c, p, Stop::precision);
       } else if (point.samples >= most_samples_per_point) {
         finish(c, p, Stop::limit);
@@ -363,10 +344,6 @@ void Sampler::interrupt() {
 
 std::vector<std::pair<std::size_t, std::size_t>> Sampler::take_done() { return std::exchange(newly_done_, {}); }
 
-std::span<const Block> Sampler::blocks_of(std::size_t c, std::size_t p) const {
-  const Point& point = curves_[c].points[p];
-  const auto blocks = point.states.find(point.state());
-  return blocks == point.states.end() ? std::span<const Block>{} : std::span<const Block>(blocks->second);
-}
+std::span<const Block> Sampler::blocks_of(std::size_t c, std::size_t p) const { return curves_[c].points[p].blocks; }
 
 }  // namespace netpipe

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <random>
 #include <span>
@@ -45,6 +44,8 @@ struct CurveSetting {
   std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
 };
 
+// Visits come in blocks: all curves at one size, back to back in random order, so that what the machine does to one of
+// them it does to all that are compared. The blocks of a pass come in random order too.
 struct Visit {
   std::size_t curve = 0;
   std::size_t point = 0;
@@ -52,6 +53,7 @@ struct Visit {
   std::uint64_t rounds = 1;  // of one sample
   int pass = 0;              // -1 while the point's speed is being found out
   double expected_ns = 0;    // of the whole visit, 0 when nothing is known yet
+  std::uint64_t block = 0;   // rises from block to block
 };
 
 enum class Stop { none, precision, budget, limit, interrupted, error };
@@ -69,12 +71,11 @@ struct Point {
   double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
   double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit
   double slowest_whole_ns = 0;
-  int corrections = 0;                       // how often a first visit proved the calibration wrong
-  std::uint64_t rounds = 0;                  // of one sample; fixed after calibration, so that all samples are alike
-  std::map<int, std::vector<Block>> states;  // kept samples by state of the machine, ns per operation
-  std::size_t samples = 0;                   // over all states
-  std::size_t suspect = 0;                   // samples taken while the state changed: in no state, in no number
-  std::size_t dropped = 0;                   // warm-up
+  int corrections = 0;        // how often a first visit proved the calibration wrong
+  std::uint64_t rounds = 0;   // of one sample; fixed after calibration, so that all samples are alike
+  std::vector<Block> blocks;  // kept samples by visit, ns per operation
+  std::size_t samples = 0;    // kept
+  std::size_t dropped = 0;    // warm-up
   std::uint64_t verified_bytes = 0;
   std::vector<std::int64_t> counters;  // what the layer counted in all visits (worker/counts.h); empty: nothing
   std::vector<Losses> losses;          // of each visit, of a lossy layer
@@ -86,8 +87,6 @@ struct Point {
   void note_speed(double ns, double lasts_ns);
   // What so many rounds take altogether.
   [[nodiscard]] double cost_ns(double many) const { return many * whole_ns; }
-  // The state that most samples were taken in, or -1.
-  [[nodiscard]] int state() const;
 };
 
 struct Curve {
@@ -103,23 +102,21 @@ class Sampler {
  public:
   Sampler(SamplerSetting setting, std::vector<CurveSetting> curves);
 
-  // What to do next: first every point's speed is found out, then passes over all points that are not done, in random
-  // order over sizes and curves. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
+  // What to do next: first every point's speed is found out, then passes over all points that are not done, block by
+  // block. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
   std::optional<Visit> next();
 
   // The raw duration of each sample's operations, in ns, and how long the visit took altogether. No sample: each lost a
-  // message, so the visit took its time and says no more. beside: of all samples. span_ns: how long taking one sample
-  // lasts, where that is not what its operations took. Returns how many leading samples were dropped as warm-up.
+  // message, so the visit took its time and says no more. state: of the machine. beside: of all samples. span_ns: how
+  // long taking one sample lasts, where that is not what its operations took. Returns how many leading samples were
+  // dropped as warm-up.
   std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
                      Beside beside = {}, double span_ns = 0);
   // The point of a visit, for what the sampler does not decide by: verified bytes, counters, losses.
   Point& at(const Visit& visit) { return curves_[visit.curve].points[visit.point]; }
 
-  // The machine changed its state since at_s: what was measured since then belongs to no state.
-  void suspect_since(double at_s);
-
   // This size failed: nothing that was measured of it may be reported.
-  void forget(const Visit& visit) { at(visit).states.clear(); }
+  void forget(const Visit& visit) { at(visit).blocks.clear(); }
 
   // What is left of this curve, from this size on, will not be measured.
   void give_up(std::size_t curve, Stop why, std::uint64_t from_size_bytes = 0);
@@ -134,7 +131,6 @@ class Sampler {
   [[nodiscard]] int pass() const { return pass_; }
   // Seconds that are left at most: what the budgets still allow the points that are not done.
   [[nodiscard]] double left_s() const;
-  // The visits of a point in its state.
   [[nodiscard]] std::span<const Block> blocks_of(std::size_t curve, std::size_t point) const;
 
  private:
@@ -152,8 +148,13 @@ class Sampler {
   std::vector<double> visit_ns_;       // per curve: how long a visit of a short operation lasts
   std::vector<std::uint64_t> fewest_;  // per curve: samples of a visit of a long one
   std::mt19937_64 random_;
-  std::vector<std::pair<std::size_t, std::size_t>> order_;
+  struct Turn {
+    std::size_t curve, point;
+    std::uint64_t block;
+  };
+  std::vector<Turn> order_;  // of this pass
   std::size_t next_in_order_ = 0;
+  std::uint64_t blocks_ = 0;
   bool calibrated_ = false;
   int pass_ = -1;
   std::size_t done_ = 0;

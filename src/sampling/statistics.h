@@ -22,11 +22,14 @@ struct Beside {
   Histogram events;                          // operations that were timed one by one
 };
 
-// The kept samples of one visit of a size, in ns per operation, and when the visit was made, in seconds.
+// What a block (sampler.h) says of one point: the kept samples of its visit, in ns per operation, and when the visit
+// was made, in seconds.
 struct Block {
   double at_s = 0;
   std::vector<float> values;
   Beside beside = {};  // NOLINT(readability-redundant-member-init)
+  std::uint64_t number = 0;
+  int state = -1;  // of the machine, by the yardstick before it
 };
 
 struct Estimate {

@@ -2,6 +2,7 @@
 #include "worker/records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "record/json.h"
@@ -83,6 +84,26 @@ void add_histogram(Json& json, const Histogram& histogram) {
   json.close(']').close('}');
 }
 
+// Each visit in few numbers: what comparisons within a block and between launches are made of.
+void add_visits(Json& json, std::span<const Block> blocks, std::size_t leading) {
+  const auto list = [&](const char* name, auto&& value) {
+    json.key(name).open('[');
+    for (const Block& block : blocks) json.value(value(block));
+    json.close(']');
+  };
+  json.key("visits").open('{');
+  list("block", [](const Block& block) { return block.number; });
+  list("at_s", [](const Block& block) { return std::round(block.at_s * 1e6) / 1e6; });
+  list("state", [](const Block& block) { return block.state; });
+  list("samples", [&](const Block& block) { return block.values.size() - leading; });
+  list("median_ns", [&](const Block& block) {
+    std::vector<float> values(block.values.begin() + static_cast<std::ptrdiff_t>(leading), block.values.end());
+    std::sort(values.begin(), values.end());
+    return static_cast<float>(quantile(values, 0.5));
+  });
+  json.close('}');
+}
+
 }  // namespace
 
 std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts) {
@@ -131,7 +152,7 @@ std::string counters_record(int launch, const std::string& variant, std::size_t 
 
 std::string sample_record(const CurveName& curve, const SampleRecord& record, const Samples& samples) {
   Json json = begin("sample", curve, record.size_bytes);
-  json.field("pass", record.pass).field("state", record.state).field("at_s", record.at_s);
+  json.field("pass", record.pass).field("block", record.block).field("state", record.state).field("at_s", record.at_s);
   json.field("ops", record.operations);
   const auto list = [&](const char* name, std::size_t from, std::size_t to) {
     json.key(name).open('[');
@@ -178,7 +199,7 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
     return single ? supported_quantile(values, q) : std::nullopt;
   };
   Json json = begin("point", name, point.size_bytes);
-  json.field("state", point.state()).field("samples", e.samples);
+  json.field("samples", e.samples);
   json.field("ops", point.rounds * setting.operations_per_round).field("single", single);
   json.field("median_ns", e.median).field("low_ns", e.low).field("high_ns", e.high);
   json.field("half_width", e.half_width());  // infinite, and so null, where there are too few samples for an interval
@@ -191,9 +212,9 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("correlation", e.correlation).field("converged", point.stop == Stop::precision);
   json.field("stop", stop_name(point.stop)).field("passes", point.passes);
   json.field("dropped", point.dropped + e.leading * e.blocks).field("leading", e.leading);
-  json.field("other_states", point.samples - e.samples - e.leading * e.blocks);
   json.field("verified_bytes", point.verified_bytes);
   add_histogram(json, histogram);
+  add_visits(json, blocks, e.leading);
   add_measures(json, pattern, blocks, e.leading, point.losses);
   json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;

@@ -35,6 +35,7 @@ struct SampleRecord {
   std::uint64_t size_bytes = 0;
   std::uint64_t operations = 0;  // of each sample
   int pass = 0;
+  std::uint64_t block = 0;
   int state = -1;  // of the machine
   double at_s = 0;
   std::size_t dropped = 0;  // leading samples, as warm-up
@@ -43,7 +44,7 @@ struct SampleRecord {
 };
 std::string sample_record(const CurveName& curve, const SampleRecord& record, const Samples& samples);
 
-// blocks: the visits of the point in its state, at least one.
+// blocks: the visits of the point, at least one.
 std::string point_record(const CurveName& name, const CurveSetting& setting, const Opening& opening, const Point& point,
                          std::span<const Block> blocks);
 

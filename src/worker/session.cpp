@@ -82,7 +82,7 @@ void Session::write_done(Sampler& sampler) {
                     "messages were lost in every sample, so none has a time");
     } else if (point.stop == Stop::budget) {  // else the error or the interruption says why there is nothing
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
-                    "the machine changed its state under each of its visits; measure again, with more --budget");
+                    "none of its visits could be used within its budget; measure again, with more --budget");
     }
   }
 }
@@ -165,8 +165,7 @@ MemoryUse Session::finish(bool whole) {
 
 // -------------------------------------------------------------------------------------------------------- measuring
 
-void Session::take_yardstick(Sampler* sampler) {
-  const double before_s = yardstick_at_s_;
+void Session::take_yardstick() {
   Yardstick y = set_.forked->yardstick();
   int state = states_.classify(y);
   if (state_ >= 0 && state != state_) {
@@ -174,7 +173,6 @@ void Session::take_yardstick(Sampler* sampler) {
     y = set_.forked->yardstick();
     state = states_.classify(y);
   }
-  if (state_ >= 0 && state != state_ && sampler != nullptr) sampler->suspect_since(before_s);
   state_ = state;
   clock_cost_ns_ = y.clock.cost_ns;
   yardstick_at_s_ = at_s();
@@ -190,7 +188,9 @@ Outcome Session::measure(Sampler& sampler) {
     if (stopped) break;
     if (Outcome here = set_.forked->all_here(); !here) return lose_forked(sampler, here.failure());
     if (!set_.forked->in_step()) return failed("a rank fell silent while a variant was closed");
-    if (at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(&sampler);
+    // Never within a block, whose visits are compared.
+    if (block_ != next->block && at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick();
+    block_ = next->block;
     // A failure: a forked rank has gone, or the file takes no more. The samples are in the file; no point is made of a
     // curve that broke off, because the launcher measures the other variants again.
     if (Outcome done = visit(sampler, *next); !done) return done;
@@ -289,6 +289,7 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
                       {.size_bytes = size_bytes,
                        .operations = v.rounds * curve.setting.operations_per_round,
                        .pass = v.pass,
+                       .block = v.block,
                        .state = state_,
                        .at_s = at_s(),
                        .dropped = dropped,
@@ -358,7 +359,7 @@ Exit Session::run() {
   write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin));
   for (const std::string& environment : set_.environments) write(environment);
   open_variants();
-  if (set_.forked->in_step()) take_yardstick(nullptr);
+  if (set_.forked->in_step()) take_yardstick();
   SamplerSetting setting;
   setting.target = set_.plan->target;
   setting.budget_s = set_.plan->budget_s;
@@ -373,7 +374,7 @@ Exit Session::run() {
   progress_ns_ = now_ns();
   const Outcome measured = measure(sampler);
   if (measured) {
-    if (set_.forked->in_step()) take_yardstick(&sampler);
+    if (set_.forked->in_step()) take_yardstick();
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();
     say_what_was_not_verified(sampler);
     close_variants();

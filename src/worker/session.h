@@ -59,7 +59,7 @@ class Session {
   bool open(std::uint32_t variant);
   void open_variants();
   std::vector<CurveSetting> curve_settings();
-  void take_yardstick(Sampler* sampler);
+  void take_yardstick();
   Outcome measure(Sampler& sampler);
   Outcome visit(Sampler& sampler, const Visit& visit);
   void take(Sampler& sampler, const Visit& visit, const Report& report, double began_s);
@@ -84,6 +84,7 @@ class Session {
   MachineStates states_;
   int state_ = -1;
   double yardstick_at_s_ = -1;
+  std::optional<std::uint64_t> block_;  // the one that is being measured
   double clock_cost_ns_ = 25;
   std::int64_t started_ns_;
   std::int64_t progress_ns_ = 0;

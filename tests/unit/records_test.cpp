@@ -155,6 +155,23 @@ TEST(Records, OfAPointHaveARateUnlessTheLayerIsIdle) {
   EXPECT_TRUE(has(point_record(name, setting, opening, point, blocks), R"("bytes_per_s":null)"));
 }
 
+TEST(Records, OfAPointHaveEachOfItsVisits) {
+  const Planned planned("variant crowd\npattern pingpong\n" + sizes);
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Point point;
+  point.size_bytes = 1000;
+  point.rounds = 1;
+  // Each visit of so few samples begins with one that is warm-up.
+  const std::vector<Block> blocks = {{0.5, {900, 10, 20, 30}, {}, 3, 0},
+                                     {1.25, {900, 10, 20, 31}, {}, 4, 0},
+                                     {2, {900, 10, 20, 30}, {}, 9, 1},
+                                     {3, {900, 10, 20.5, 30}, {}, 11, 0}};
+  const std::string record = point_record(name, {}, *planned.openings[0], point, blocks);
+  EXPECT_TRUE(has(record, R"("visits":{"block":[3,4,9,11],"at_s":[0.5,1.25,2,3],"state":[0,0,1,0],)"
+                          R"("samples":[3,3,3,3],"median_ns":[20,20,20,20.5]})"))
+      << record;
+}
+
 TEST(Records, OfALaunchHaveItsMemory) {
   EXPECT_EQ(launch_record({.launch = 1, .seconds = 2.5, .passes = 8, .memory = {100, 200}, .states = 1}),
             R"({"type":"launch","launch":1,"seconds":2.5,"passes":8,"rss_bytes":100,"buffer_bytes":200,"states":1})");

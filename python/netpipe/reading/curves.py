@@ -2,7 +2,8 @@
 """The points of a run as curves, and each point as an estimate. All other analyses and all figures start here.
 
 A curve is the points of one variant under one pattern, by rising size. In a run of several launches each launch has its
-own points; `curves` merges them by the rule of `estimate.across`, never across states of the machine.
+own points, and their visits are estimated together (visits.py). Points of older runs, which did not record visits, are
+merged by the rule of `estimate.across`, never across states of the machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from netpipe.reading.estimate import Estimate, across, unsure
+from netpipe.reading.visits import NEXT_RUN, estimates, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,11 +67,13 @@ def time_of(point: Point) -> Estimate:
 
 
 def rate_of(point: Point, time: Estimate | None = None) -> Estimate | None:
-    """Bytes per second. The pattern decides which bytes count (`bytes_per_s`); the interval is that of the time."""
+    """Bytes per second at this time of an operation, else at the point's own. The pattern decides which bytes count
+    (`bytes_per_s`).
+    """
     time = time or time_of(point)
     if not point.bytes_per_s or time.low <= 0:
         return None
-    moved = point.bytes_per_s * time.value
+    moved = point.bytes_per_s * point.median_ns
     return Estimate(moved / time.value, moved / time.high, moved / time.low, time.known)
 
 
@@ -79,12 +83,15 @@ def all_converged(points: Iterable[Point]) -> bool | None:
     return None if any(word is None for word in known) and False not in known else all(known)
 
 
-def curve_point(points: Sequence[Point], state: int | None) -> CurvePoint:
-    """Merges the points of one size, one for each launch, all in one state of the machine (its run-wide number)."""
-    if len(points) == 1:
-        (point,) = points
-        time = time_of(point)
-        return CurvePoint(point.size_bytes, time, rate_of(point, time), point.converged, state, (point,))
+def curve_point(points: Sequence[Point], state: int | None, time: Estimate | None = None) -> CurvePoint:
+    """Merges the points of one size, one for each launch, all in one state of the machine (its run-wide number). `time`
+    is what their visits say; None: they recorded none.
+    """
+    if len(points) == 1 or time is not None:
+        point = points[0]
+        time = time or time_of(point)
+        rate = rate_of(point, time)
+        return CurvePoint(point.size_bytes, time, rate, all_converged(points), state, tuple(points))
     times = [time_of(point) for point in points]
     both = zip(points, times, strict=True)
     rates = [rate for point, time in both if (rate := rate_of(point, time)) is not None]
@@ -133,7 +140,12 @@ def curves(run: Run, states: States, groups: Groups) -> tuple[Curve, ...]:
     for (variant, pattern), sizes in groups.items():
         merged = []
         left_out = 0
-        for points in sizes.values():
+        visits = {size: found for size, points in sizes.items() if (found := seen(points))}
+        times = estimates(visits, NEXT_RUN)
+        for size, points in sizes.items():
+            if size in times:
+                merged.append(curve_point(points, None, times[size]))
+                continue
             if len(points) == 1:
                 merged.append(curve_point(points, number_of(points[0].launch, points[0].state)))
                 continue

@@ -3,9 +3,13 @@
 
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
-throughput it keeps. Points are paired within one launch and one state of the machine only; a size whose two points are
-in different states is left out and counted. Intervals are those of `estimate.ratio` and `estimate.difference`, one
-size at a time: of many sizes without any difference, one in twenty shows one by chance.
+throughput it keeps. The two are compared within each block, where they were measured back to back (METHOD rule 19), so
+that what the machine does to both cancels (visits.py). Intervals are for one size at a time: of many sizes without any
+difference, one in twenty shows one by chance.
+
+Older runs recorded no blocks. Their points are paired within one launch and one state of the machine only; a size whose
+two points are in different states is left out and counted, and intervals are those of `estimate.ratio` and
+`estimate.difference`.
 
 Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that was
 measured with the same waiting (option `wait`). If there is none, it is the nearest layer, and `waits` says how the two
@@ -16,8 +20,10 @@ A layer between two hosts is never compared with one inside a host: that would b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -26,6 +32,7 @@ from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_o
 from netpipe.reading.estimate import Estimate, across, difference, ratio
 from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
+from netpipe.reading.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -194,10 +201,16 @@ def _loss(
     curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
 ) -> Loss:
     upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
+    common = sorted(upper.keys() & lower.keys())
+    in_blocks = {size: (seen(upper[size]), seen(lower[size])) for size in common}
+    ratios = estimates({size: paired(a, b) for size, (a, b) in in_blocks.items() if a and b}, TRUTH)
     sizes, other_state = [], 0
     by_launch: dict[int, list[_Pair]] = {}
-    for size in sorted(upper.keys() & lower.keys()):
+    for size in common:
         over, under = upper[size], lower[size]
+        if size in ratios:
+            sizes.append(_paired_loss(over, under, in_blocks[size][1] or [], ratios[size]))
+            continue
         if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
             (a,), (b,) = over, under
             if a.state != b.state:
@@ -225,9 +238,21 @@ def _loss(
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
         small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
-        peak=_peak_loss(list(by_launch.values())),
+        peak=_paired_peak(upper, lower, ratios) if ratios else _peak_loss(list(by_launch.values())),
         other_state_sizes=other_state,
     )
+
+
+def _paired_loss(
+    over: Sequence[Point], under: Sequence[Point], visits: Sequence[Seen], times: Estimate
+) -> SizeLoss:
+    """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes, whose
+    visits these are.
+    """
+    base = math.exp(median(one.log for one in visits))
+    value, low, high = (base * (limit - 1) for limit in (times.value, times.low, times.high))
+    added = Estimate(value, low, high, times.known)
+    return SizeLoss(over[0].size_bytes, times, added, all_converged((*over, *under)))
 
 
 def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
@@ -243,6 +268,25 @@ def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
         added_ns=across([difference(pair.time, pair.time_below) for pair in pairs]),
         converged=all_converged(point for pair in pairs for point in (pair.upper, pair.lower)),
     )
+
+
+def _paired_peak(
+    upper: Mapping[int, Sequence[Point]],
+    lower: Mapping[int, Sequence[Point]],
+    ratios: Mapping[int, Estimate],
+) -> PeakLoss | None:
+    """Within the blocks where both are fastest at the same size; else each against the other with its own interval."""
+    fast, fast_below = (_best_rate({size: curve[size] for size in ratios}) for curve in (upper, lower))
+    if fast is None or fast_below is None:
+        return None
+    (over, size), (under, below_size) = fast, fast_below
+    return PeakLoss(ratios[size].inverse() if size == below_size else ratio(over, under), size, below_size)
+
+
+def _best_rate(curve: Mapping[int, Sequence[Point]]) -> tuple[Estimate, int] | None:
+    visits = {size: found for size, points in curve.items() if (found := seen(points))}
+    rates = {size: rate_of(curve[size][0], time) for size, time in estimates(visits, NEXT_RUN).items()}
+    return fastest((rate.value, rate.known, (rate, size)) for size, rate in rates.items() if rate)
 
 
 def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
