@@ -43,6 +43,7 @@ class PlannedVariant(msgspec.Struct, kw_only=True):
     variant: str
     module: str
     options: dict[str, str] = {}  # defaults included
+    copy_of: str | None = None  # the variant that this one is measured beside, as a control
 
 
 class PlannedMode(msgspec.Struct, kw_only=True):
@@ -77,9 +78,7 @@ class Rank(msgspec.Struct, kw_only=True):
 
 
 class Histogram(msgspec.Struct, kw_only=True):
-    resolution: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = (
-        None  # width of a bucket over its lower edge
-    )
+    resolution: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # bucket width over its lower edge
     low_ns: list[Ns] = []  # lower edges, per operation
     count: list[Int] = []
 
@@ -141,16 +140,15 @@ class Plan(Record, kw_only=True, tag="plan"):
     buffers: Buffers | None = None
     target: Real | None = None
     confidence: Real | None = None
-    budget_s: Real | None = None
+    budget_s: Real | None = None  # of one curve, shared by the launches; in older files of each
+    launches: Int | None = None
     verify: bool | None = None
     timeout_s: Real | None = None
     seed: int | None = None  # up to 2^64
     placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
     pin: list[Int | None] | None = None
     stack: dict[str, str] = {}  # by module, the one whose layer it stands on; of all that the worker knows
-    state_tolerances: dict[
-        str, float
-    ] = {}  # factors within which two yardsticks show one state: bounce, copy
+    state_tolerances: dict[str, float] = {}  # bounce, copy: within these factors two yardsticks are one state
 
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()

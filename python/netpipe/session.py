@@ -42,7 +42,7 @@ from netpipe.events import Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
 from netpipe.launch.interrupt import Interrupt
-from netpipe.launch.lists import expand
+from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
@@ -83,7 +83,10 @@ class Request:
         default_factory=dict
     )  # of the plan; `sizes` alone implies `schedule` list
     modules: Sequence[str | os.PathLike[str]] = ()  # files of modules outside the installation
-    launches: int = 1
+    launches: int = 1  # share the budget
+    beside_itself: bool = (
+        False  # every variant twice, as tcp and tcp#2: shows what a comparison can tell apart
+    )
     process_counts: Sequence[int] = ()  # each launch measures with each of these numbers of ranks
     hosts: str | None = None  # "A,B" or "A:2,B:2", where all processes are started
     launcher: str | None = None  # srun or ssh; none: the library's own
@@ -141,6 +144,8 @@ class Session:
         )
         far = bool(hosts.given or settings.get("host"))
         variants, settings = self._with_ranks(self._variants(far), settings)
+        if request.beside_itself:
+            variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
         self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
         self.answers = [
@@ -227,7 +232,7 @@ class Session:
 
     def _variants(self, far: bool) -> tuple[str, ...]:
         """far: of a run between hosts."""
-        variants = expand(self.request.variants)
+        variants = copies(self.request.variants)
         if not variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
@@ -254,8 +259,9 @@ class Session:
         for variant in variants:
             least, most = limits.get(name_of(variant), (1, 0))
             if least <= counts[0] and counts[-1] <= most:
-                between = "," if ":" in variant else ":"
-                found += [f"{variant}{between}ranks={count}" for count in counts]
+                bare, copy = apart(variant)
+                between = "," if ":" in bare else ":"
+                found += [f"{bare}{between}ranks={count}{copy}" for count in counts]
             else:
                 found.append(variant)
                 own.append(variant)
@@ -317,6 +323,8 @@ def _plan(request: Request, variants: Sequence[str], settings: Mapping[str, str]
     lines += [("pattern", pattern) for pattern in expand(request.patterns)]
     lines += [("module-file", os.fspath(Path(file).absolute())) for file in request.modules]
     lines += [(key, str(value)) for key, value in settings.items()]
+    if request.launches > 1:
+        lines.append(("launches", str(request.launches)))
     own_token = token.default_path()
     unset = "token-file" not in settings and token.VARIABLE not in os.environ
     if settings.get("host") and unset and own_token.is_file():

@@ -207,7 +207,10 @@ Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& 
     Result<Variant> variant = parse_variant(text, registry, plan.ranks);
     if (!variant) return variant.failure();
     for (const Variant& other : variants) {
-      if (other.name == variant->name) return usage("variant " + variant->name + " is named twice; name it once");
+      if (other.name == variant->name) {
+        return usage("variant " + variant->name + " is named twice; name it once, or " + variant->name +
+                     "#2 to measure it beside itself");
+      }
     }
     variants.push_back(std::move(*variant));
   }
@@ -333,7 +336,9 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   for (const Variant& variant : resolved.variants) {
     json.open('{').field("variant", variant.name).field("module", variant.module->name).key("options").open('{');
     for (std::size_t i = 0; i < variant.options.size(); ++i) json.field(variant.options[i].name, variant.texts[i]);
-    json.close('}').close('}');
+    json.close('}');
+    variant.copy.empty() ? json.field_null("copy_of") : json.field("copy_of", variant.original());
+    json.close('}');
   }
   json.close(']').key("patterns").open('[');
   for (const ChosenPattern& mode : resolved.modes) json.value(mode.name);
@@ -358,6 +363,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
       .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
   json.field("pool_bytes", 2 * pool).close('}');
   json.field("target", plan.target).field("confidence", confidence).field("budget_s", plan.budget_s);
+  json.field("launches", plan.launches);
   json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed);
   json.field("placement", pin_text(plan.pin)).key("pin").open('[');
   for (const int cpu : pin) {

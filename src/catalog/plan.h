@@ -30,13 +30,14 @@ struct Pinning {
 struct Plan {
   std::string record = "-";
   int launch = 0;
+  int launches = 1;  // that share the budget
   std::vector<std::string> variants;
   std::vector<std::string> patterns;
   std::vector<std::string> module_files;
   Schedule schedule;
   BufferPolicy buffers;   // of patterns that do not choose their own
   double target = 0.01;   // half width of the interval over the median
-  double budget_s = 3;    // for one curve
+  double budget_s = 3;    // for one curve, in all launches
   double timeout_s = 10;  // for any wait
   bool verify = false;
   bool paced = false;
@@ -69,6 +70,9 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
 bool starts_on_hosts(const Plan& plan);
 
 std::string pin_text(const Pinning& pin);  // as parse_plan reads it
+
+// For one curve in this launch.
+inline double launch_budget_s(const Plan& plan) { return plan.budget_s / plan.launches; }
 
 Result<Plan> parse_plan(std::string_view text);
 std::vector<std::string> modules_of(const Plan& plan);  // the names of its variants' modules

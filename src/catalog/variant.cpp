@@ -112,6 +112,15 @@ Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, 
   return ok();
 }
 
+// "#2" at the end of a variant, or "". A value may have a # of its own, so only a number from 2 on counts.
+std::string_view copy_in(std::string_view text) {
+  const auto mark = text.rfind('#');
+  if (mark == std::string_view::npos || mark + 1 == text.size() || text.size() - mark > 5) return {};
+  const std::string_view number = text.substr(mark + 1);
+  const bool digits = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits && number[0] != '0' && number != "1" ? text.substr(mark) : std::string_view{};
+}
+
 // Defaults of the common options are the plan's: these are only in force until then.
 enum CommonOfPattern { common_buffers, common_reuse, common_send_offset, common_recv_offset };
 constexpr std::array<np_option, 4> of_patterns{{
@@ -131,10 +140,10 @@ constexpr std::array<np_option, 1> of_variants{{
 
 }  // namespace
 
-std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find(':')))); }
+std::string name_in(std::string_view text) { return std::string(trim(text.substr(0, text.find_first_of(":#")))); }
 
 std::string ChosenSettings::full_name() const {
-  std::string text = name.substr(0, name.find(':'));
+  std::string text = name_in(name);
   for (std::size_t i = 0; i < texts.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::string(options[i].name) + "=" + texts[i];
   return text;
@@ -142,7 +151,11 @@ std::string ChosenSettings::full_name() const {
 
 int possible_ranks(const Layer& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
 
-Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks) {
+std::string Variant::full_name() const { return ChosenSettings::full_name() + copy; }
+
+Result<Variant> parse_variant(std::string_view whole, const Registry& registry, int ranks) {
+  const std::string_view copy = copy_in(whole);
+  const std::string_view text = whole.substr(0, whole.size() - copy.size());
   const std::string name = name_in(text);
   const Result<const LoadedModule*> loaded = registry.require(name);
   if (!loaded) return loaded.failure();
@@ -167,6 +180,8 @@ Result<Variant> parse_variant(std::string_view text, const Registry& registry, i
     variant.options.back().default_value = of_variants[0].default_value;
     variant.ranks = static_cast<int>(variant.values.back().number);
   }
+  variant.copy = copy;
+  variant.name += copy;
   return variant;
 }
 

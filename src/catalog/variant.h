@@ -41,6 +41,11 @@ struct ChosenSettings {
 struct Variant : ChosenSettings {
   const Layer* module = nullptr;
   int ranks = default_ranks;  // processes that take part: within what the module can
+  std::string copy;           // "#2" of tcp#2, which is tcp once more, to be measured beside itself; ""
+
+  [[nodiscard]] std::string full_name() const;
+  // What it is a copy of: tcp of tcp#2.
+  [[nodiscard]] std::string original() const { return name.substr(0, name.size() - copy.size()); }
 };
 
 struct ChosenPattern : ChosenSettings {
@@ -53,7 +58,7 @@ struct ChosenPattern : ChosenSettings {
 };
 using Mode = ChosenPattern;  // its name in the run file, and before
 
-// The name of the module in the text of a variant, and of the pattern in that of a pattern.
+// The name of a module in the text of a variant, and of the pattern in that of a pattern.
 std::string name_in(std::string_view text);
 
 // ranks: of a variant that does not choose any itself; a module that takes fewer, or needs more, gets what it can.

@@ -198,7 +198,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
     for (const ChosenPattern& mode : resolved.modes) {
       const std::string reason = skip_reason(mode, variant);
       const std::size_t points = reason.empty() ? points_of(resolved, mode, variant.ranks) : 0;
-      seconds += reason.empty() ? plan.budget_s : 0;
+      seconds += reason.empty() ? launch_budget_s(plan) : 0;
       json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
       json.field("points", points).key("reason");
       reason.empty() ? json.null() : json.value(reason);

@@ -201,7 +201,8 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   Json json = begin("point", name, point.size_bytes);
   json.field("samples", e.samples);
   json.field("ops", point.rounds * setting.operations_per_round).field("single", single);
-  json.field("median_ns", e.median).field("low_ns", e.low).field("high_ns", e.high);
+  json.field("median_ns", e.median);
+  e.bounded ? json.field("low_ns", e.low).field("high_ns", e.high) : json.field_null("low_ns").field_null("high_ns");
   json.field("half_width", e.half_width());  // infinite, and so null, where there are too few samples for an interval
   json.field("min_ns", histogram.min_ns()).field("max_ns", histogram.max_ns()).field("mean_ns", histogram.mean_ns());
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));

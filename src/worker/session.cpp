@@ -362,7 +362,7 @@ Exit Session::run() {
   if (set_.forked->in_step()) take_yardstick();
   SamplerSetting setting;
   setting.target = set_.plan->target;
-  setting.budget_s = set_.plan->budget_s;
+  setting.budget_s = launch_budget_s(*set_.plan);
   setting.clock_cost_ns = clock_cost_ns_;
   setting.seed = set_.plan->seed + static_cast<std::uint64_t>(set_.plan->launch);
   Sampler sampler(setting, curve_settings());

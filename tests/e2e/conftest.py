@@ -126,7 +126,7 @@ Netpipe = Callable[..., Outcome]
 
 @pytest.fixture
 def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:  # noqa: F811
-    """netpipe("mpi@mpich", "--sizes", "8"): one run with these modules, to its end; `inside` a namespace."""
+    """netpipe("mpi@mpich", "--sizes", "8"): one launch of these modules, to its end; `inside` a namespace."""
     assert with_mpis.folder.is_dir()
 
     def call(
@@ -137,7 +137,7 @@ def netpipe(with_mpis: Mpis, tmp_path: Path) -> Netpipe:  # noqa: F811
         record = tmp_path / "run.jsonl"
         record.unlink(missing_ok=True)
         done = subprocess.run(
-            inside(sys.executable, "-m", "netpipe", "run", *arguments, "-o", str(record)),
+            inside(sys.executable, "-m", "netpipe", "run", "--launches", "1", *arguments, "-o", str(record)),
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "160"},
             capture_output=True,

@@ -397,6 +397,20 @@ TEST(Shm, ASleepingReceiverIsWokenAndAPollingOneNeverSleeps) {
   EXPECT_EQ("sleeps 1", sleeps_of("shm:wait=block"));
 }
 
+// Both sides sleep for every message, whatever its size: two processes that look for a while keep each other awake, and
+// then what is called blocking has two speeds.
+TEST(Shm, WhatBlocksSleepsForEveryMessage) {
+  constexpr int kRounds = 200;
+  for (const std::size_t size : {8U, 61U, 2051U}) {
+    const auto body = [size](Rank& rank) -> std::string {
+      if (std::string wrong = bounce(rank, std::vector<std::size_t>(kRounds, size)); !wrong.empty()) return wrong;
+      const int sleeps = std::stoi(told(rank, "sleeps"));
+      return sleeps >= kRounds / 2 ? "" : "slept " + std::to_string(sleeps) + " times";
+    };
+    for (const std::string& said : run_connected("shm:wait=block", body).said) EXPECT_EQ("", said) << size;
+  }
+}
+
 TEST(Shm, MemoryComesAndGoes) {
   const auto body = [](Rank& rank) -> std::string {
     for (uint64_t i = 0; i < 20; ++i) {  // the same slots for other memory: the peer must not keep the old

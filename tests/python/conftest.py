@@ -13,6 +13,7 @@ import pytest
 from fake_mpi import modules  # noqa: F401  (fixture)
 
 from netpipe import cli
+from netpipe.cli.run import PRESETS
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 
@@ -56,7 +57,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def netpipe(fake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Netpipe:
-    """netpipe("run", "tcp", fake="die=tcp") is one command line, with the worker behaving so."""
+    """netpipe("run", "tcp", fake="die=tcp") is one command line, with the worker behaving so. One launch, unless the
+    command line asks for more.
+    """
+    monkeypatch.setitem(PRESETS["default"], "launches", "1")
 
     def call(*arguments: str, fake: str = "") -> Said:
         monkeypatch.setenv("FAKE_WORKER", fake)

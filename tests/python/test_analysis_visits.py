@@ -12,8 +12,8 @@ import pytest
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
+from netpipe.reading.blocks.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen, student_t
 from netpipe.reading.curves import curve_point
-from netpipe.reading.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen, student_t975
 from netpipe.records import Point, Run, Visits
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -118,9 +118,10 @@ def test_a_size_with_one_visit_takes_the_spread_of_its_neighbours_and_alone_has_
 
 def test_the_quantile_of_student() -> None:
     # Abramowitz and Stegun, table 26.10.
-    assert student_t975(10) == pytest.approx(2.228, abs=5e-4)
-    assert student_t975(13) == pytest.approx(2.160, abs=5e-4)
-    assert student_t975(30) == pytest.approx(2.042, abs=5e-4)
+    assert student_t(10) == pytest.approx(2.228, abs=5e-4)
+    assert student_t(13) == pytest.approx(2.160, abs=5e-4)
+    assert student_t(30) == pytest.approx(2.042, abs=5e-4)
+    assert student_t(10, tests=50) == pytest.approx(4.587, rel=0.01)  # one-sided 0.9995 of the same table
 
 
 # ------------------------------------------------------------------------------------------------ of a run

@@ -92,7 +92,7 @@ def test_a_pattern_with_many_settings_is_one_table(monkeypatch: pytest.MonkeyPat
 def test_patterns_without_a_rate_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = summary(patterned(), monkeypatch).splitlines()
     header = next(place for place, line in enumerate(lines) if line.startswith("overhead"))
-    assert lines[header + 1].split()[-4:] == ["\u2013", "\u2013", "\u2013", "4/4"]
+    assert lines[header + 1].split()[-5:] == ["\u2013", "\u2013", "\u2013", "0.5", "%"]
 
 
 def test_launches_become_one_measure() -> None:

@@ -345,7 +345,7 @@ def test_a_run_that_cannot_be_copied_is_said_to_be_lost(
 def test_the_command_says_what_happened_and_exits_with_4(fake: Path) -> None:
     environment = {**os.environ, "FAKE_WORKER": "pass_s=0.2"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "netpipe", "run", "tcp", "--sizes", "8,64k"],
+        [sys.executable, "-m", "netpipe", "run", "tcp", "--sizes", "8,64k", "--launches", "1"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

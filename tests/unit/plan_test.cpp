@@ -180,6 +180,7 @@ TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
       {head + "variant\n", "there is no module ''"},
       {head + "variant tcpx\n", "there is no module 'tcpx'"},
       {minimal + "variant many_options:buffer=64k\n", "variant many_options is named twice"},
+      {minimal + "variant many_options#2\nvariant many_options#2\n", "variant many_options#2 is named twice"},
       {minimal + "start 64k\nend-size 8\n", "ends at 8 bytes, below its start at 64k"},
       {minimal + "schedule list\n", "the list is empty"},
   };
@@ -282,6 +283,7 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
   EXPECT_EQ(canonical_of(minimal + "schedule powers\nend-size 4\n"),
             "netpipe-plan 1\n"
             "launch 0\n"
+            "launches 1\n"
             "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=,ranks=2\n"
             "pattern pingpong:buffers=warm,reuse=100,send_offset=0,recv_offset=0\n"
             "schedule list\n"
@@ -370,11 +372,11 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
   for (
       const std::string part :
       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
-       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2"}}],"patterns":["pingpong"],)",
+       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2"},"copy_of":null}],"patterns":["pingpong"],)",
        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
-       R"("target":0.01,"confidence":0.95,"budget_s":3,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null],)",
+       R"("target":0.01,"confidence":0.95,"budget_s":3,"launches":1,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null],)",
        R"("stack":{)", R"("state_tolerances":{"bounce":1.4,"copy":1.8}})"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, record);
   }
@@ -429,9 +431,10 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved) << resolved.failure().sentence;
   EXPECT_EQ(resolved->nranks, 4);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring,
-                      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"}})",
-                      plan_record(plan, *resolved, "", {}));
+  EXPECT_PRED_FORMAT2(
+      testing::IsSubstring,
+      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"},"copy_of":null})",
+      plan_record(plan, *resolved, "", {}));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4\n", canonical_text(plan, *resolved));
   const std::string only = canonical_text(plan, *resolved, {0});
   EXPECT_EQ(only.find("silent"), std::string::npos);

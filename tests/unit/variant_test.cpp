@@ -190,5 +190,23 @@ TEST(Variant, KeepsItsTextsWhenItMoves) {
   }
 }
 
+TEST(Variant, MayBeNamedOnceMoreToBeMeasuredBesideItself) {
+  const Result<Variant> copy = parse_variant("many_options:depth=7#2", registry());
+  ASSERT_TRUE(copy) << copy.failure().sentence;
+  EXPECT_EQ(copy->name, "many_options:depth=7#2");
+  EXPECT_EQ(copy->copy, "#2");
+  EXPECT_EQ(copy->original(), "many_options:depth=7");
+  const Result<Variant> again = parse_variant(copy->full_name(), registry());
+  ASSERT_TRUE(again) << again.failure().sentence;
+  EXPECT_EQ(again->name, copy->name);
+  EXPECT_EQ(name_in("tcp#12"), "tcp");
+  for (const char* const none : {"many_options:device=eth#1", "many_options:device=a#", "many_options:device=a#0"}) {
+    const Result<Variant> variant = parse_variant(none, registry());
+    ASSERT_TRUE(variant) << variant.failure().sentence;
+    EXPECT_EQ(variant->name, none) << "a value may have this character";
+    EXPECT_EQ(variant->copy, "");
+  }
+}
+
 }  // namespace
 }  // namespace netpipe

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 # Defaults for options that are not given; docs/reference/cli.md has the same table.
 PRESETS: dict[str, dict[str, str]] = {
-    "quick": {"schedule": "powers", "target": "2%", "budget": "1"},
-    "default": {},
-    "thorough": {"target": "0.5%", "budget": "20", "launches": "3"},
+    "quick": {"schedule": "powers", "target": "2%", "budget": "1", "launches": "3"},
+    "default": {"launches": "4"},
+    "thorough": {"target": "0.5%", "budget": "60", "launches": "6"},
 }
 
 
@@ -47,6 +47,11 @@ def preset_text(name: str) -> str:
             help="Defaults for options that are not given. "
             + "; ".join(f"{name}: {preset_text(name)}" for name in PRESETS if PRESETS[name])
             + "  [default]",
+        ),
+        click.option(
+            "--aa",
+            is_flag=True,
+            help="Measure every variant beside itself as well: shows which differences a comparison can tell.",
         ),
         click.option("--report", metavar="FILE", help="Also write the report, one HTML page."),
         click.option(
@@ -101,17 +106,26 @@ def planned(given: Mapping[str, Any]) -> Session:
     if given.get("sizes"):
         preset.pop("schedule", None)
     launches = given["launches"] or int(preset.pop("launches", 1))
-    return Session(measuring.request(given, preset, patterns=given["pattern"], launches=launches))
+    return Session(
+        measuring.request(
+            given, preset, patterns=given["pattern"], launches=launches, beside_itself=given["aa"]
+        )
+    )
 
 
 def points_text(result: Result) -> str:
-    """30 points, 28 of them settled, are in run.jsonl"""
+    """30 points in each of 4 launches, 28 of them settled in all, are in run.jsonl"""
+    from netpipe.reading import Reading
     from netpipe.units import counted
 
-    points = len(result.run.points)
-    settled = sum(point.converged is True for point in result.run.points)
-    which = "" if settled == points else f", {settled} of them settled,"
-    return f"{counted(points, 'point')}{which} {'is' if points == 1 else 'are'} in {result.path}"
+    points = [point for curve in Reading(result.run).curves for point in curve.points]
+    settled = sum(point.converged is True for point in points)
+    launches = len({point.launch for point in result.run.points})
+    each = f" in each of {launches} launches" if launches > 1 else ""
+    which = "" if settled == len(points) else f", {settled} of them settled{' in all' if each else ''},"
+    return (
+        f"{counted(len(points), 'point')}{each}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
+    )
 
 
 def dry_run(session: Session, as_json: bool) -> int:

@@ -80,6 +80,8 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
         "findings": judgement.findings,
         "skipped_rules": judgement.skipped,
         "states": reading.states,
+        "beside_themselves": reading.beside,
+        "verdicts": [one for one in reading.verdicts if (one.variant, one.pattern) in names],
         "skipped": run.skipped,
         "errors": run.errors,
     }

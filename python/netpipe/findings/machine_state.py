@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
-from netpipe.findings import WARNING, Finding, Quantity, again, examples, rule
+from netpipe.findings import NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
 from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
@@ -19,6 +20,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires if the yardsticks tell more than one state; the worker's tolerances decide."""
     states = reading.states
     if len(states.states) < 2:
+        return
+    if not states.split:
+        yield from _wandered(reading, states)
         return
     said = state_sentences(states)
     shown = said if not states.changes else said[: min(len(states.changes), MOST_CHANGES)]
@@ -55,6 +59,29 @@ def judge(reading: Reading) -> Iterator[Finding]:
         remedy="compare points of one state only, or measure on a quieter machine",
         experiment=again(reading),
     )
+
+
+def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
+    """Of a run in which every sample counts, whatever the state: how far the yardsticks went."""
+    bounces = sorted(y.bounce_ns for y in reading.run.yardsticks if y.bounce_ns is not None)
+    copies = sorted(y.copy_bytes_per_s for y in reading.run.yardsticks if y.copy_bytes_per_s is not None)
+    said, evidence = [], {"changes": Quantity(len(states.changes), "changes")}
+    if bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce):
+        said.append(f"a cache-line bounce took {time_text(bounces[0])} to {time_text(bounces[-1])}")
+        evidence["cache_line_bounce"] = Quantity(median(bounces), "ns", bounces[0], bounces[-1])
+    if copies and not alike(copies[0], copies[-1], states.tolerances.copy):
+        said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
+        evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
+    if said:
+        yield Finding(
+            severity=NOTE,
+            what=f"The machine was not steady: {' and '.join(said)}.",
+            evidence=evidence,
+            certainty="The extremes of all yardsticks. Every sample counts, and intervals include the change.",
+            cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
+            remedy="compare layers by their losses, which are measured back to back, or use a quieter machine",
+            experiment=again(reading, "--aa"),
+        )
 
 
 def state_sentences(states: States) -> tuple[str, ...]:

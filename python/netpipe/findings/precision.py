@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from statistics import median
 
 from netpipe.findings import AS_RECORDED, NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.units import counted, listed, percent_text, size_text, width_text
 
-MANY = 0.1  # of the points: a larger share is a warning, a smaller one a note
+WIDE = 0.2  # intervals that are usually wider than this are a warning
 
 
 @rule("target-missed", "Target missed", needs=("points",))
@@ -32,7 +33,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
         by_variant[summary.variant] += number
     which = listed(f"{variant} {number}" for variant, number in by_variant.items())
     goal = f" of ±{percent_text(target)}" if target else ""
-    what = f"{count} of {counted(points, 'point')} did not reach the target{goal} ({which})."
+    what = f"{count} of {counted(points, 'size')} did not reach the target{goal} in each launch ({which})."
+    widths = [summary.typical_half_width for summary in summaries if summary.typical_half_width is not None]
+    if widths:
+        what += f" Half of the intervals are within {width_text(median(widths))}."
     few = sum(summary.unsure for summary, _ in loose)
     if few:
         what += f" {few} of them had too few samples for an interval."
@@ -49,7 +53,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what += f" The widest interval is {width_text(worst.worst_half_width)}, that of {place}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
     yield Finding(
-        severity=WARNING if count > MANY * points else NOTE,
+        severity=NOTE if not widths or median(widths) <= WIDE else WARNING,
         variant=worst.variant,
         pattern=worst.pattern,
         size_bytes=worst.worst_size_bytes,

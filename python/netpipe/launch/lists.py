@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from netpipe.failure import USAGE, Failure
@@ -17,12 +18,30 @@ BETWEEN = "|"
 MOST = 1000  # values of one text: nobody means more
 UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # the worker's
 _NUMBER = r"(\d{1,18})([kMG]?)"  # what is longer, the worker refuses
+_COPY = re.compile(r"#([2-9]|[1-9]\d{1,3})$")  # the worker's
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
 
 
 def expand(texts: Iterable[str]) -> tuple[str, ...]:
     """Every variant or pattern that the texts stand for, each once, in their order. Raises Failure (2)."""
     return tuple(dict.fromkeys(one for text in texts for one in _expanded(text)))
+
+
+def copies(texts: Iterable[str]) -> tuple[str, ...]:
+    """`expand` of variants, where a text that is given twice is measured beside itself: tcp tcp is tcp and tcp#2."""
+    seen: Counter[str] = Counter()
+    found: dict[str, None] = {}
+    for text in texts:
+        seen[text] += 1
+        mark = f"#{seen[text]}" if seen[text] > 1 else ""
+        found |= dict.fromkeys(f"{one}{mark}" for one in _expanded(text))
+    return tuple(found)
+
+
+def apart(variant: str) -> tuple[str, str]:
+    """A variant and the mark of its copy: tcp#2 is tcp and #2."""
+    found = _COPY.search(variant)
+    return (variant[: found.start()], found.group()) if found else (variant, "")
 
 
 def _expanded(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch.lists import apart
 from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
@@ -26,7 +27,8 @@ def wants_expansion(variants: Sequence[str]) -> bool:
 
 
 def name_of(variant: str) -> str:
-    return variant.partition(":")[0]
+    """The module of a variant: tcp of tcp:wait=poll and of tcp#2."""
+    return variant.partition(":")[0].partition("#")[0]
 
 
 def expand(
@@ -41,7 +43,8 @@ def expand(
     found: list[str] = []
     notes: list[str] = []
     for variant in variants:
-        name, _, settings = variant.partition(":")
+        bare, copy = apart(variant)
+        name, _, settings = bare.partition(":")
         if name not in per_library:
             found.append(variant)
             continue
@@ -59,7 +62,7 @@ def expand(
             )
         if not settings:
             found += [
-                variant for other, module in modules.items() for variant in each_transport(other, module)
+                one + copy for other, module in modules.items() for one in each_transport(other, module)
             ]
             continue
         wanted = [one.partition("=")[0] for one in settings.split(",") if one]
@@ -70,11 +73,11 @@ def expand(
             unknown = [option for option in wanted if option not in options]
             why = f"it has no option '{unknown[0]}'" if unknown else refused(f"{other}:{settings}")
             if why:
-                notes.append(f"{other} is left out of {variant}: {why}")
+                notes.append(f"{other} is left out of {bare}: {why}")
             else:
-                fitting.append(f"{other}:{settings}")
+                fitting.append(f"{other}:{settings}{copy}")
         if not fitting:
-            raise Failure(USAGE, f"{variant}: no library that was added can take this; {notes[-1]}")
+            raise Failure(USAGE, f"{bare}: no library that was added can take this; {notes[-1]}")
         found += fitting
     return tuple(dict.fromkeys(found)), notes
 

@@ -15,6 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from netpipe.reading.blocks.beside import Beside
+    from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.cells import Slowest
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.launches import LaunchSpread
@@ -98,8 +100,30 @@ class Reading:
         return tuple(
             loss
             for loss in losses(self.run, groups=self._groups)
-            if wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
+            if loss.variant not in self.copies
+            and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
+
+    @cached_property
+    def beside(self) -> tuple[Beside, ...]:
+        """How far variants lie from themselves, where they were measured beside themselves."""
+        from netpipe.reading.blocks.beside import beside
+
+        return beside(self.run, self._groups)
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Which variant of a layer is faster, and where."""
+        from netpipe.reading.blocks.verdicts import verdicts
+
+        return verdicts(self.run, self._groups)
+
+    @cached_property
+    def copies(self) -> dict[str, str]:
+        """Variants that are measured beside the one that they are a copy of."""
+        from netpipe.reading.blocks.beside import copies
+
+        return copies(self.run)
 
     @cached_property
     def too_fast(self) -> tuple[TooFast, ...]:

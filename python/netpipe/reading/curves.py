@@ -2,8 +2,8 @@
 """The points of a run as curves, and each point as an estimate. All other analyses and all figures start here.
 
 A curve is the points of one variant under one pattern, by rising size. In a run of several launches each launch has its
-own points, and their visits are estimated together (visits.py). Points of older runs, which did not record visits, are
-merged by the rule of `estimate.across`, never across states of the machine.
+own points, and their visits are estimated together (blocks/visits.py). Points of older runs, which did not record
+visits, are merged by the rule of `estimate.across`, never across states of the machine.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from netpipe.reading.blocks.visits import NEXT_RUN, estimates, seen
 from netpipe.reading.estimate import Estimate, across, unsure
-from netpipe.reading.visits import NEXT_RUN, estimates, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

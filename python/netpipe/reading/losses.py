@@ -4,8 +4,8 @@
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
 throughput it keeps. The two are compared within each block, where they were measured back to back (METHOD rule 19), so
-that what the machine does to both cancels (visits.py). Intervals are for one size at a time: of many sizes without any
-difference, one in twenty shows one by chance.
+that what the machine does to both cancels (blocks/visits.py). Intervals are for one size at a time: of many sizes
+without any difference, one in twenty shows one by chance.
 
 Older runs recorded no blocks. Their points are paired within one launch and one state of the machine only; a size whose
 two points are in different states is left out and counted, and intervals are those of `estimate.ratio` and
@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from netpipe.reading.blocks.beside import copies
+from netpipe.reading.blocks.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen
 from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
 from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
-from netpipe.reading.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -115,8 +116,9 @@ def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
     curves = grouped(run.points) if groups is None else groups
     launches = {name: frozenset(_launches(curve)) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
+    beside = copies(run)
     for variant, pattern in curves:
-        if variant in layers:
+        if variant in layers and variant not in beside:
             by_module.setdefault((pattern, layers[variant].module), []).append(layers[variant])
 
     @cache  # hundreds of variants of one module ask the same

@@ -80,7 +80,11 @@ def _moved(record: Record, label: str, first: int) -> Record:
         changes["variant"] = f"{variant}{MARK}{label}"
     if isinstance(record, Plan):
         changes["variants"] = [
-            msgspec.structs.replace(planned, variant=f"{planned.variant}{MARK}{label}")
+            msgspec.structs.replace(
+                planned,
+                variant=f"{planned.variant}{MARK}{label}",
+                copy_of=planned.copy_of and f"{planned.copy_of}{MARK}{label}",
+            )
             for planned in record.variants
         ]
     return msgspec.structs.replace(record, **changes)

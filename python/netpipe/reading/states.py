@@ -62,6 +62,7 @@ class States:
     changes: tuple[Change, ...]  # in the order of time
     mixed_points: int  # points that had samples in more than one state
     left_out_samples: int  # samples of those points that were taken in another state and left out
+    split: bool  # older runs: each point is of one state
     tolerances: Tolerances
 
     @cached_property
@@ -117,7 +118,8 @@ def states(run: Run) -> States:
         if before.launch == after.launch and old is not new:
             changes.append(Change(after.launch, after.at_s, old, new))
     mixed = [point.other_states for point in run.points if point.other_states]
-    return States(found, tuple(changes), len(mixed), sum(mixed), tolerances)
+    split = any(point.state is not None for point in run.points)
+    return States(found, tuple(changes), len(mixed), sum(mixed), split, tolerances)
 
 
 class _Group:

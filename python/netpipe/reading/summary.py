@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _RATE = itemgetter(0)
 
 LATENCY_BYTES = 8  # the size of the 2003 paper
 LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
+OCTAVE = 2.1  # sizes this near are neighbours: an octave, and the few bytes of a perturbation
 KNEE = 0.9  # of the peak: from here on larger messages win little
 
 
@@ -44,6 +46,9 @@ class Summary:
     converged: int | None  # points that reached the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
     unsure: int  # sizes with too few samples for an interval, or imported without one
+    typical_half_width: (
+        float | None
+    )  # relative, the median over the sizes; None where no size has an interval
     worst_half_width: float | None  # relative, over the points; None where no point has an interval
     worst_size_bytes: int | None
 
@@ -76,7 +81,7 @@ def peak_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
 def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | None:
     """The smallest size that reaches this rate, in bytes; between two sizes the rate is taken as linear in log size.
 
-    A curve that starts above the rate gives its first size: the true one is at most that.
+    None where the sizes do not say: the first one reaches it already, or its neighbours lie more than an octave apart.
     """
     rated = [
         (point.size_bytes, point.rate_bytes_per_s.value)
@@ -84,9 +89,11 @@ def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | N
         if point.rate_bytes_per_s is not None and point.size_bytes > 0
     ]
     if rated and rated[0][1] >= bytes_per_s:
-        return float(rated[0][0])
+        return None
     for (size, rate), (next_size, next_rate) in pairwise(rated):
         if next_rate >= bytes_per_s:
+            if next_size > OCTAVE * size:
+                return None
             part = (bytes_per_s - rate) / (next_rate - rate)
             return math.exp(math.log(size) + part * (math.log(next_size) - math.log(size)))
     return None
@@ -102,7 +109,7 @@ def summarise(curve: Curve) -> Summary:
         None,
     )
     records = [p for at in points for p in at.by_launch]
-    widths = [(p.half_width, p.size_bytes) for p in records if p.half_width is not None]
+    widths = [(p.time_ns.half_width, p.size_bytes) for p in points if p.time_ns.known and p.time_ns.value]
     checked = any(p.verified_bytes for p in records)
     converged = [point.converged for point in points]
     worst = max(widths, default=None)
@@ -119,6 +126,7 @@ def summarise(curve: Curve) -> Summary:
         converged=sum(map(bool, converged)) if None not in converged else None,
         verified=sum(all(p.verified_bytes for p in at.by_launch) for at in points) if checked else 0,
         unsure=sum(not point.time_ns.known for point in points),
+        typical_half_width=median(width for width, _ in widths) if widths else None,
         worst_half_width=worst[0] if worst else None,
         worst_size_bytes=worst[1] if worst else None,
     )

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
 from netpipe.units import limits_text, percent_text, share_text, size_text, time_text, times_text
 
@@ -17,7 +19,7 @@ def loss_sentence(loss: Loss) -> str:
         what = (
             f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
             if loss.small.seen
-            else "no difference seen"
+            else f"no difference above {percent_text(_excluded(loss.small.times))}"
             if loss.small.times.known
             else "too few samples to compare"
         )
@@ -25,20 +27,39 @@ def loss_sentence(loss: Loss) -> str:
     if loss.peak is not None and len(loss.sizes) > 1:  # a single size has no peak
         kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
         if loss.peak.kept.known:
-            parts.append(kept if loss.peak.seen else "no difference seen between the peaks")
+            same = f"no difference above {percent_text(_excluded(loss.peak.kept))} between the peaks"
+            parts.append(kept if loss.peak.seen else same)
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
     if loss.waits is not None:
         text += f" (it waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
     return text + "."
 
 
+def _excluded(ratio: Estimate) -> float:
+    """The largest difference that the interval of a ratio leaves possible."""
+    return max(ratio.high, 1 / ratio.low) - 1 if ratio.low > 0 else math.inf
+
+
+def _apart(smaller: Estimate, larger: Estimate) -> bool:
+    """Is one certainly smaller than the other? Without intervals nothing is certain, and the values decide."""
+    return smaller.high < larger.low if smaller.known and larger.known else smaller.value < larger.value
+
+
 def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
-    """Which layer costs most, in latency and in throughput; empty if nothing is lost."""
+    """Which layer costs most, in latency and in throughput; nothing where the data do not tell the first apart from
+    the second.
+    """
     sentences = []
     several = len({loss.pattern for loss in losses}) > 1
     slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
     added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
-    if slowest is not None and added > 0 and slowest.small is not None:
+    rivals = [loss.small.added_ns for loss in losses if loss.small and loss is not slowest]
+    if (
+        slowest is not None
+        and added > 0
+        and slowest.small is not None
+        and all(_apart(other, slowest.small.added_ns) for other in rivals)
+    ):
         what = f" ({slowest.adds})" if slowest.adds else ""
         limits = limits_text(slowest.small.added_ns.low, slowest.small.added_ns.high, time_text)
         sentences.append(
@@ -51,7 +72,15 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
         if loss.peak and loss.peak.seen and len(loss.sizes) > 1
     ]
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
-    if narrowest is not None and kept < 1 and narrowest.peak is not None:
+    rivals = [
+        loss.peak.kept for loss in losses if loss.peak and len(loss.sizes) > 1 and loss is not narrowest
+    ]
+    if (
+        narrowest is not None
+        and kept < 1
+        and narrowest.peak is not None
+        and all(_apart(narrowest.peak.kept, other) for other in rivals)
+    ):
         limits = limits_text(narrowest.peak.kept.low, narrowest.peak.kept.high, share_text)
         sentences.append(
             f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of the peak of "

@@ -32,6 +32,7 @@ from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.palette import style
+from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, when, where
 from netpipe.units import counted, listed, span_text
 
@@ -137,7 +138,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "alarms": [finding.what for finding in judgement.findings if finding.rule == "incomplete-run"],
         "when": when(run),
         "left_out": shown.sentence(),
-        "largest": largest_losses(lost),
+        "largest": (*largest_losses(lost), *verdict_sentences(reading.verdicts)),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
         "loggp": loggp.table(reading.loggp),

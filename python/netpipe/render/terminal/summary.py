@@ -18,6 +18,7 @@ from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import largest_losses
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph
 from netpipe.render.terminal.rows import Rows, console, interval_text, spark
+from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import measured
 from netpipe.units import (
     UNKNOWN,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from netpipe.reading import Reading
+    from netpipe.reading.blocks.beside import Beside
     from netpipe.reading.curves import Curve
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.losses import Loss, SizeLoss
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 
-SAME = "≈ same"  # no difference was seen
+UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
+SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
+UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked
 ROUGHLY = "~"  # before a value without an interval
 WIDEST = 10_000  # columns, to ask for the natural width of a table
 
@@ -70,6 +74,9 @@ def print_summary(out: Console, reading: Reading) -> None:
         if measures:
             out.print()
             out.print(measure_table(measures, settings))
+    if reading.beside:
+        out.print()
+        out.print(beside_table(reading.beside))
     if reading.loggp:
         from netpipe.render.terminal import loggp
 
@@ -81,7 +88,7 @@ def print_summary(out: Console, reading: Reading) -> None:
         openings.print_openings(out, reading.openings)
     elif not reading.curves:
         out.print(measured(reading))
-    answers = largest_losses(reading.losses)
+    answers = (*largest_losses(reading.losses), *verdict_sentences(reading.verdicts))
     found = judge(reading).findings
     if answers or found:
         out.print()
@@ -120,7 +127,7 @@ def curve_table(
     reading: Reading,
     settings: PatternSettings | None = None,
 ) -> Rows:
-    """Latency, peak, n½ and how many points reached the target, a row for each curve."""
+    """Latency, peak, n½ and how wide intervals usually are, a row for each curve."""
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
     named = _Named(settings)
@@ -130,21 +137,18 @@ def curve_table(
         ("peak", "right"),
         ("at", "right"),
         ("n½", "right"),
-        ("settled", "right"),
+        ("typical ±", "right"),
     )
     for curve, summary in rows:
         rated = not reading.is_idle(curve.variant)
-        loose = summary.converged is not None and summary.converged < summary.points
+        width = summary.typical_half_width
         made.add_row(
             *named.cells(curve.variant, curve.pattern),
             interval_text(summary.latency_ns),
             rate_text(summary.peak_bytes_per_s.value) if rated and summary.peak_bytes_per_s else UNKNOWN,
             size_text(summary.peak_size_bytes) if rated else UNKNOWN,
             size_text(summary.half_size_bytes) if rated else UNKNOWN,
-            Text(
-                f"{summary.points if summary.converged is None else summary.converged}/{summary.points}",
-                style="yellow" if loose else "",
-            ),
+            Text(_width(width), style="yellow" if width is None or width > UNSETTLED else ""),
         )
     return made
 
@@ -212,6 +216,22 @@ def measure_table(rows: Sequence[Measured], settings: PatternSettings | None = N
     return made
 
 
+def beside_table(rows: Sequence[Beside]) -> Rows:
+    """How far each variant lies from itself: differences that are smaller were not to be seen in this run."""
+    several = len({row.pattern for row in rows}) > 1
+    made = Rows(
+        ("beside itself", "name"),
+        *([("pattern", "name")] if several else []),
+        ("half of the sizes within", "right"),
+        ("90 %", "right"),
+        ("intervals that hold 1", "right"),
+    )
+    for row in rows:
+        cells = [row.variant, *([row.pattern] if several else [])]
+        made.add_row(*cells, percent_text(row.typical), percent_text(row.most), percent_text(row.holds))
+    return made
+
+
 def _measured(value: Estimate | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
@@ -231,8 +251,17 @@ def _added(small: SizeLoss | None) -> str:
     return ("" if small.times.known else ROUGHLY) + time_text(small.added_ns.value)
 
 
+def _width(half_width: float | None) -> str:
+    return UNKNOWN if half_width is None else percent_text(half_width) if half_width <= 1 else "> 100 %"
+
+
 def _compared(ratio: Estimate, text: str) -> str:
-    """`text` if a difference was seen; the value with a mark if there are too few samples to tell."""
+    """`text` if a difference was seen; the value with a mark if there are too few samples to tell; else how large a
+    difference is excluded.
+    """
     if not ratio.known:
         return ROUGHLY + text.partition(" [")[0]
-    return SAME if ratio.covers(1) else text
+    if not ratio.covers(1):
+        return text
+    most = max(ratio.high, 1 / ratio.low) - 1
+    return f"same ±{percent_text(most)}" if most <= SAME_WITHIN else UNDECIDED

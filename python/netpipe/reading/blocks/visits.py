@@ -9,8 +9,8 @@ fewer than three launches, six stretches of time. Call that spread s, over k lau
   finds is t * s * sqrt(2 / k).
 * The true ratio of two curves is asked for as such: t * s / sqrt(k), with the spread of the ratios within the blocks.
 
-A handful of launches says little of s at one size, and one visit says nothing; but the sizes around it wander alike. So
-the variance is the mean of a size's own and of the usual one around it, which counts as much as eight degrees of freedom
+A handful of launches says little of s at one size, and one visit says nothing; but the sizes around it wander alike.
+So the variance is the mean of a size's own and of the usual one around it, which counts as eight degrees of freedom
 (the moderated t of G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
 microarray experiments", Statistical Applications in Genetics and Molecular Biology 3 (2004), section 4).
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import NormalDist, fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from netpipe.reading.estimate import Estimate, unsure
@@ -73,10 +73,10 @@ def paired(upper: Iterable[Seen], lower: Iterable[Seen]) -> list[Seen]:
     ]
 
 
-def estimates(by_size: Mapping[int, Sequence[Seen]], spans: float) -> dict[int, Estimate]:
+def estimates(by_size: Mapping[int, Sequence[Seen]], spans: float, tests: int = 1) -> dict[int, Estimate]:
     """The number of each size (a time in ns, or a ratio) with its interval; without one where there are too few visits.
 
-    `spans` is NEXT_RUN or TRUTH.
+    `spans` is NEXT_RUN or TRUTH. Of `tests` such intervals all together hold with 95 % (Bonferroni).
     """
     sizes = sorted(size for size, visits in by_size.items() if visits)
     groups = {size: _groups(by_size[size]) for size in sizes}
@@ -98,7 +98,7 @@ def estimates(by_size: Mapping[int, Sequence[Seen]], spans: float) -> dict[int, 
         prior, own = median(variance for _, variance in near), spreads[size]
         degrees = 0 if own is None else len(groups[size]) - 1
         variance = (PRIOR_DEGREES * prior + degrees * (own or 0)) / (PRIOR_DEGREES + degrees)
-        reach = student_t975(PRIOR_DEGREES + degrees) * math.sqrt(spans * variance / len(groups[size]))
+        reach = student_t(PRIOR_DEGREES + degrees, tests) * math.sqrt(spans * variance / len(groups[size]))
         made[size] = Estimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
     return made
 
@@ -132,9 +132,11 @@ def _median_of_variance(degrees: int) -> float:
     return (1 - 2 / (9 * degrees)) ** 3
 
 
-def student_t975(degrees: float) -> float:
-    """The 0.975 quantile of Student's t, within 1e-4 from ten degrees of freedom on (Cornish and Fisher)."""
-    z, v = 1.959963985, degrees
+def student_t(degrees: float, tests: int = 1) -> float:
+    """The two-sided 95 % quantile of Student's t, for one of so many tests, from ten degrees of freedom on: within 1e-4
+    for one test, and within 1 % for fifty (Cornish and Fisher).
+    """
+    z, v = NormalDist().inv_cdf(1 - 0.025 / tests), degrees
     return (
         z
         + (z**3 + z) / (4 * v)

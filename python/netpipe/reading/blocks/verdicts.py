@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of two variants of a layer is faster, and where (METHOD rules 14 and 19).
+
+Compared are the variants of one module, and the libraries of one kind (mpi@mpich and mpi@openmpi), under one pattern:
+each with the plain one (named as its module), else with the first. The ratio of a size is that of the times within its
+blocks. The intervals of all sizes hold together with 95 %, so that among many sizes without a difference none shows one
+by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from netpipe.reading.blocks.beside import copies
+from netpipe.reading.blocks.visits import TRUTH, estimates, paired, seen
+from netpipe.reading.curves import place_in_plan
+
+if TYPE_CHECKING:
+    from netpipe.reading.curves import Groups
+    from netpipe.reading.estimate import Estimate
+    from netpipe.records import Run
+
+ALIKE = 0.05  # a difference that is excluded is worth a word up to here
+
+
+class Word(Enum):
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "no difference"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeVerdict:
+    size_bytes: int
+    times: Estimate  # time of the variant over that of the other: 2 is twice as long
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One variant against another."""
+
+    variant: str
+    against: str
+    pattern: str
+    sizes: tuple[SizeVerdict, ...]  # by rising size
+
+    def of(self, word: Word) -> tuple[SizeVerdict, ...]:
+        return tuple(size for size in self.sizes if size.word is word)
+
+
+def verdicts(run: Run, groups: Groups) -> tuple[Verdict, ...]:
+    """In the order of the plan. Runs without blocks have none."""
+    modules = {one.variant: one.module for plan in run.plans for one in plan.variants}
+    control = copies(run)
+    place = place_in_plan(run)
+    kinds: dict[tuple[str, str], list[str]] = {}  # (pattern, module without its library) -> variants
+    for variant, pattern in sorted(groups, key=lambda name: place(*name)):
+        if variant in modules and variant not in control:
+            kinds.setdefault((pattern, modules[variant].partition("@")[0]), []).append(variant)
+    found = []
+    for (pattern, _), variants in kinds.items():
+        against = next((one for one in variants if one == modules[one]), variants[0])
+        for variant in variants:
+            sizes = () if variant == against else _sizes(groups, variant, against, pattern)
+            if sizes:
+                found.append(Verdict(variant, against, pattern, sizes))
+    return tuple(found)
+
+
+def _sizes(groups: Groups, variant: str, against: str, pattern: str) -> tuple[SizeVerdict, ...]:
+    ours, theirs = groups[variant, pattern], groups[against, pattern]
+    pairs = {}
+    for size in sorted(ours.keys() & theirs.keys()):
+        upper, lower = seen(ours[size]), seen(theirs[size])
+        if upper and lower and (both := paired(upper, lower)):
+            pairs[size] = both
+    made = estimates(pairs, TRUTH, tests=len(pairs))
+    return tuple(SizeVerdict(size, times, _word(times)) for size, times in made.items())
+
+
+def _word(times: Estimate) -> Word:
+    if not times.known:
+        return Word.UNDECIDED
+    if not times.covers(1):
+        return Word.FASTER if times.high < 1 else Word.SLOWER
+    return Word.SAME if excluded(times) <= ALIKE else Word.UNDECIDED
+
+
+def excluded(times: Estimate) -> float:
+    """The largest difference that the interval leaves possible, as a fraction."""
+    return max(times.high, 1 / times.low) - 1
+
+
+def largest(sizes: Sequence[SizeVerdict]) -> SizeVerdict:
+    """The one whose difference is largest even at the near end of its interval."""
+    return max(sizes, key=lambda size: max(size.times.low, 1 / size.times.high))

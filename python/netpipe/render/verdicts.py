@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts in sentences: which variant is faster, where, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netpipe.reading.blocks.verdicts import SizeVerdict, Verdict, Word, excluded, largest
+from netpipe.units import digits, percent_text, size_text
+
+MOST = 6  # said; `netpipe show --json` has all
+
+
+def verdict_sentences(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """One for each verdict. Where there are many, the rest is counted."""
+    several = len({one.pattern for one in verdicts}) > 1
+    said = [
+        verdict_sentence(one) + (f" ({one.pattern})" if several else "")
+        for one in verdicts[: MOST if len(verdicts) > MOST + 1 else len(verdicts)]
+    ]
+    more = len(verdicts) - len(said)
+    return (*said, *([f"{more} more verdicts: netpipe show --json."] if more else []))
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """tcp:sndbuf=16k against tcp: slower from 64 KiB on, most at 1 MiB: 3.1 (3.0 to 3.2) times as long; no difference
+    above 2.1 % up to 4 KiB; undecided at 3 of 124 sizes.
+    """
+    parts = []
+    for word in (Word.SLOWER, Word.FASTER):
+        if there := verdict.of(word):
+            one = largest(there)
+            times = one.times if word is Word.SLOWER else one.times.inverse()
+            how = "times as long" if word is Word.SLOWER else "times as fast"
+            by = f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) {how}"
+            where = _where(there, verdict.sizes)
+            most = f", most at {size_text(one.size_bytes)}: {by}" if len(there) > 1 else f": {by}"
+            parts.append(f"{word.value} {where}{most}")
+    if there := verdict.of(Word.SAME):
+        most_excluded = percent_text(max(excluded(one.times) for one in there))
+        parts.append(f"no difference above {most_excluded} {_where(there, verdict.sizes)}")
+    if there := verdict.of(Word.UNDECIDED):
+        parts.append(f"undecided {_where(there, verdict.sizes)}")
+    return f"{verdict.variant} against {verdict.against}: {'; '.join(parts)}."
+
+
+def _where(some: Sequence[SizeVerdict], sizes: Sequence[SizeVerdict]) -> str:
+    """In words: some of all sizes."""
+    first, last = some[0].size_bytes, some[-1].size_bytes
+    together = sum(first <= one.size_bytes <= last for one in sizes) == len(some)
+    if len(sizes) == 1 or (together and first == last):
+        return f"at {size_text(first)}"
+    if len(some) == len(sizes):
+        return "at all sizes"
+    if not together:
+        return f"at {len(some)} of {len(sizes)} sizes"
+    if some[0] is sizes[0]:
+        return f"up to {size_text(last)}"
+    if some[-1] is sizes[-1]:
+        return f"from {size_text(first)} on"
+    return f"from {size_text(first)} to {size_text(last)}"
