@@ -108,7 +108,7 @@ def through_the_command(*arguments: str) -> list[dict[str, Any]]:
     """
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "run.jsonl"
-        words = ["run", "--quiet", "--pin", "0,1", "-o", str(record), *arguments]
+        words = ["run", "--quiet", "--launches", "1", "--pin", "0,1", "-o", str(record), *arguments]
         done = subprocess.run(
             [sys.executable, "-m", "netpipe", *words],
             check=False,

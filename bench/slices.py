@@ -184,7 +184,18 @@ def netpipe(variant: str, size: int, pattern: str = "pingpong", speed: Speed = u
     """One size of one variant, for as long as it is let."""
 
     def program(output: Path) -> Program:
-        words = ["run", variant, "--pattern", pattern, "--sizes", str(size), "--target", "0.001%"]
+        words = [
+            "run",
+            variant,
+            "--launches",
+            "1",
+            "--pattern",
+            pattern,
+            "--sizes",
+            str(size),
+            "--target",
+            "0.001%",
+        ]
         words += ["--budget", str(MEASURE_S), "--quiet", "--pin", "0,1", "-o", str(output)]
         return Program([sys.executable, "-m", "netpipe", *words], output, from_records, speed=speed)
 

@@ -62,8 +62,9 @@ const std::vector<PlanKey>& table() {
        .option = "schedule",
        .metavar = "KIND",
        .type = PlanType::choice,
-       .choices = {"classic", "powers", "list"},
-       .help = "Message sizes: classic (those of NetPIPE), powers of two, or the list of sizes",
+       .choices = {"classic", "powers", "list", "adaptive"},
+       .help = "Message sizes: classic (those of NetPIPE), powers of two, the list of sizes, or adaptive: powers of "
+               "two, and more where the curve bends or steps",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.schedule.kind; }},
       {.name = "sizes",

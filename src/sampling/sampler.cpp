@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -23,6 +24,12 @@ constexpr double shortest_visit_ns = 50'000;
 constexpr int most_corrections = 2;
 constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
+// When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
+constexpr std::size_t visits_to_bend = 3;
+constexpr double budget_to_bend = 0.6;
+constexpr int most_added = 48;
+constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
+constexpr double bend_errors = 4;
 
 std::uint64_t limit_of(const std::vector<std::uint64_t>& limits, const Curve& curve, const Point& point) {
   return limits.empty() ? 0 : limits[static_cast<std::size_t>(&point - curve.points.data())];
@@ -72,6 +79,7 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     for (const std::uint64_t size : one.sizes) {
       Point point;
       point.size_bytes = size;
+      point.wanted = one.coarse.empty() || one.coarse[curve.points.size()];
       curve.points.push_back(std::move(point));
     }
     curve.setting = std::move(one);
@@ -87,7 +95,9 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
 
 std::size_t Sampler::points() const {
   std::size_t count = 0;
-  for (const Curve& curve : curves_) count += curve.points.size();
+  for (const Curve& curve : curves_) {
+    count += static_cast<std::size_t>(std::count_if(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.wanted; }));
+  }
   return count;
 }
 
@@ -95,7 +105,7 @@ double Sampler::left_s() const {
   double seconds = 0;
   for (const Curve& curve : curves_) {
     const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(),
-                                                 [](const Point& p) { return p.stop == Stop::none; });
+                                                 [](const Point& p) { return p.wanted && p.stop == Stop::none; });
     if (open) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
   }
   return seconds;
@@ -159,7 +169,7 @@ void Sampler::begin_pass() {
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     for (std::size_t p = 0; p < curves_[c].points.size(); ++p) {
       const Point& point = curves_[c].points[p];
-      if (!curves_[c].over && point.stop == Stop::none) by_size[point.size_bytes].push_back({c, p, 0});
+      if (!curves_[c].over && point.wanted && point.stop == Stop::none) by_size[point.size_bytes].push_back({c, p, 0});
     }
   }
   std::vector<std::vector<Turn>*> blocks;
@@ -183,7 +193,7 @@ void Sampler::choose_visit_lengths(double passes) {
     const auto pass_ns = [&](double visit_ns, std::uint64_t fewest) {
       double sum = 0;
       for (const Point& p : curve.points) {
-        if (p.stop != Stop::none) continue;
+        if (!p.wanted || p.stop != Stop::none) continue;
         sum += around_ns +
                std::max(visit_ns, p.cost_ns(static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1))));
       }
@@ -307,12 +317,60 @@ void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
   newly_done_.emplace_back(curve, point);
 }
 
+// A size between two others, of which nothing more is to be learnt where their line predicts it.
+void Sampler::want(Curve& curve, std::size_t before, std::size_t after) {
+  const Point& low = curve.points[before];
+  const Point& high = curve.points[after];
+  const double middle = std::sqrt(static_cast<double>(low.size_bytes) * static_cast<double>(high.size_bytes));
+  Point* nearest = nullptr;
+  for (std::size_t p = before + 1; p < after; ++p) {
+    Point& point = curve.points[p];
+    const auto off = [&](const Point& one) { return std::abs(std::log(static_cast<double>(one.size_bytes) / middle)); };
+    if (nearest == nullptr || off(point) < off(*nearest)) nearest = &point;
+  }
+  if (nearest == nullptr || curve.added >= most_added) return;
+  ++curve.added;
+  nearest->wanted = true;
+  nearest->note_speed(std::max(low.round_ns, high.round_ns), std::max(low.whole_ns, high.whole_ns));
+  nearest->rounds = rounds_for(curve, *nearest);
+}
+
+// METHOD rule 21: where the line between its neighbours does not predict a size, more is to be learnt on both sides of
+// it. Latency and rate make a line over the bytes, so a curve that has nothing else is left at its octaves.
+void Sampler::refine(Curve& curve) {
+  if (curve.over || curve.setting.coarse.empty() || curve.used_s > budget_to_bend * setting_.budget_s) return;
+  struct Known {
+    std::size_t point;
+    double bytes, ns, error;  // error: of ns
+  };
+  std::vector<Known> known;
+  for (std::size_t p = 0; p < curve.points.size(); ++p) {
+    const Point& point = curve.points[p];
+    if (!point.wanted || (point.stop != Stop::none && point.blocks.empty())) continue;
+    if (point.blocks.size() < visits_to_bend) return;  // one of them is still new
+    const Spread spread = spread_of_visits(point.blocks);
+    known.push_back({p, static_cast<double>(point.size_bytes), spread.median, spread.error});
+  }
+  std::set<std::pair<std::size_t, std::size_t>> gaps;
+  for (std::size_t i = 1; i + 1 < known.size(); ++i) {
+    const Known &a = known[i - 1], &m = known[i], &b = known[i + 1];
+    const double part = (m.bytes - a.bytes) / (b.bytes - a.bytes);
+    const double line = a.ns + part * (b.ns - a.ns);
+    const double error = std::hypot(m.error, std::hypot((1 - part) * a.error, part * b.error));
+    if (std::abs(m.ns - line) <= std::max(bend * std::min(m.ns, line), bend_errors * error)) continue;
+    gaps.insert({a.point, m.point});
+    gaps.insert({m.point, b.point});
+  }
+  for (const auto& [before, after] : gaps) want(curve, before, after);
+}
+
 void Sampler::end_pass() {
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     Curve& curve = curves_[c];
+    refine(curve);
     for (std::size_t p = 0; p < curve.points.size(); ++p) {
       const Point& point = curve.points[p];
-      if (curve.over || point.stop != Stop::none) continue;
+      if (curve.over || !point.wanted || point.stop != Stop::none) continue;
       const bool believed = point.blocks.size() >= static_cast<std::size_t>(fewest_passes);
       if (believed && estimate_point(point.blocks).half_width() <= setting_.target) {
         finish(c, p, Stop::precision);
@@ -329,7 +387,7 @@ void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {
   Curve& curve = curves_[c];
   curve.over = true;
   for (std::size_t p = 0; p < curve.points.size(); ++p) {
-    if (curve.points[p].stop != Stop::none) continue;
+    if (!curve.points[p].wanted || curve.points[p].stop != Stop::none) continue;
     if (curve.points[p].size_bytes >= from_size_bytes) {
       finish(c, p, why);
     } else {

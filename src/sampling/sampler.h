@@ -42,6 +42,8 @@ struct CurveSetting {
   std::vector<std::uint64_t> most_rounds;            // of one visit
   std::vector<std::uint64_t> most_rounds_of_sample;  // of one sample
   std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
+  // Per size: visited in any case? The others are visited where the curve bends or steps. An empty list: all are.
+  std::vector<bool> coarse;
 };
 
 // Visits come in blocks: all curves at one size, back to back in random order, so that what the machine does to one of
@@ -67,6 +69,7 @@ struct Losses {
 // What is known of one size of one curve.
 struct Point {
   std::uint64_t size_bytes = 0;
+  bool wanted = true;                     // false: between sizes whose line predicts it
   double round_ns = 0;                    // the latest idea of one round's time
   double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
   double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit
@@ -95,6 +98,7 @@ struct Curve {
   double used_s = 0;
   double around_s = 0;  // of used_s: everything but the samples (commands, warm buffers, verification)
   int visits = 0;
+  int added = 0;      // points that became wanted
   bool over = false;  // failed or skipped: no further visit
 };
 
@@ -138,6 +142,8 @@ class Sampler {
   void end_pass();
   void begin_pass();
   void choose_visit_lengths(double passes);
+  void refine(Curve& curve);
+  void want(Curve& curve, std::size_t before, std::size_t after);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   void finish(std::size_t curve, std::size_t point, Stop why);
   [[nodiscard]] double long_sample_ns(const Curve& curve) const;

@@ -2,6 +2,8 @@
 #include "sampling/schedule.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -37,7 +39,23 @@ std::vector<std::uint64_t> powers(const Schedule& s) {
   return sizes;
 }
 
+std::vector<std::uint64_t> adaptive(const Schedule& s) {
+  constexpr int steps = 16;
+  std::vector<std::uint64_t> sizes = {s.start_bytes, s.end_bytes};
+  for (std::uint64_t octave = 1; octave <= s.end_bytes; octave *= 2) {
+    for (int step = 0; step < steps; ++step) {
+      const auto size = static_cast<std::uint64_t>(std::llround(static_cast<double>(octave) * std::exp2(step / 16.0)));
+      if (size >= s.start_bytes && size <= s.end_bytes) sizes.push_back(size);
+    }
+  }
+  return sizes;
+}
+
 }  // namespace
+
+bool is_octave(const Schedule& schedule, std::uint64_t size_bytes) {
+  return std::has_single_bit(size_bytes) || size_bytes == schedule.start_bytes || size_bytes == schedule.end_bytes;
+}
 
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
   std::vector<std::uint64_t> sizes = s.list;
@@ -49,7 +67,7 @@ Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
     }
     if (s.end_bytes > largest) return usage("the schedule ends above 4 EiB");
     if (s.perturbation_bytes > largest) return usage("the perturbation is above 4 EiB");
-    sizes = s.kind == Schedule::Kind::classic ? classic(s) : powers(s);
+    sizes = s.kind == Schedule::Kind::classic ? classic(s) : s.kind == Schedule::Kind::powers ? powers(s) : adaptive(s);
   }
   if (sizes.empty()) {
     return usage("the schedule has no sizes: the list is empty, or there is no power of two from " +

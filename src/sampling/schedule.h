@@ -10,7 +10,7 @@
 namespace netpipe {
 
 struct Schedule {
-  enum class Kind { classic, powers, list } kind = Kind::classic;
+  enum class Kind { classic, powers, list, adaptive } kind = Kind::classic;
   std::uint64_t start_bytes = 1;
   std::uint64_t end_bytes = 8ULL << 20;
   std::uint64_t perturbation_bytes = 3;  // classic: also length - p and length + p
@@ -21,6 +21,12 @@ struct Schedule {
 // own (which is how bench/ shows that the intervals are honest). Classic is the schedule of NetPIPE 3.7.2 and 5.x
 // exactly: an increment from 1 (from half of the start, where that is above 1), doubled at every other step from the
 // third on; bounds apply to the base length only.
+//
+// Adaptive is every size that may be visited: sixteen to an octave, where there are so many, and both ends. Which of
+// them are, the sampler decides; it begins with the octaves.
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& schedule);
+
+// Of the sizes of an adaptive schedule those that are visited in any case: powers of two and both ends.
+bool is_octave(const Schedule& schedule, std::uint64_t size_bytes);
 
 }  // namespace netpipe

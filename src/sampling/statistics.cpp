@@ -145,6 +145,20 @@ Estimate estimate(std::span<const Block> visits) {
   return e;
 }
 
+Spread spread_of_visits(std::span<const Block> blocks) {
+  std::vector<float> medians;
+  for (const Block& block : blocks) {
+    std::vector<float> values = block.values;
+    medians.push_back(static_cast<float>(median_of(values)));
+  }
+  std::sort(medians.begin(), medians.end());
+  const auto n = static_cast<double>(medians.size());
+  // The quartiles of a normal distribution are 1.349 standard deviations apart, and the error of a median is 1.2533
+  // times that of a mean. One visit that was disturbed does not count.
+  const double deviation = (quantile(medians, 0.75) - quantile(medians, 0.25)) / 1.349;
+  return {quantile(medians, 0.5), 1.2533 * deviation / std::sqrt(n)};
+}
+
 double quantile(std::span<const float> sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);

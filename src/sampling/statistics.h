@@ -65,6 +65,12 @@ double quantile(std::span<const float> sorted, double p);
 // A percentile is supported by at least ten samples beyond it.
 std::optional<double> supported_quantile(std::span<const float> sorted, double p);
 
+// The median of the visits' medians, and its standard error from how far they lie apart; of two visits at least.
+struct Spread {
+  double median = 0, error = 0;
+};
+Spread spread_of_visits(std::span<const Block> blocks);
+
 // How many leading samples of a visit are warm-up: the leading run in which each of three neighbours lies above what
 // the second half of the visit reaches (upper quartile + 3 interquartile ranges, Tukey's far-out fence). At most half
 // of the visit.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/curves.h"
 
+#include <algorithm>
+
 namespace netpipe {
 namespace {
 
@@ -55,7 +57,10 @@ class OneCurve {
     curve.most_rounds.push_back(verified() ? verified_rounds(pool_, mode_, nranks_, size) : 0);
     curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
+    if (adaptive()) curve.coarse.push_back(is_octave(plan_.schedule, size));
   }
+
+  [[nodiscard]] bool adaptive() const { return plan_.schedule.kind == Schedule::Kind::adaptive; }
 
   // Nothing can be checked where nothing arrives: the session says so of its points.
   [[nodiscard]] bool verified() const { return plan_.verify && limits_.delivers != 0; }
@@ -97,11 +102,14 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
       for (const std::uint64_t size : resolved.sizes) {
         const std::optional<std::string> reason = one.reason_against(size);
         if (reason && reason->empty()) one.add_size(curve, size);
-        if (reason && !reason->empty()) skip(size, *reason);
+        // Of a size that might have been visited nobody asks.
+        const bool asked = !one.adaptive() || is_octave(plan.schedule, size);
+        if (asked && reason && !reason->empty()) skip(size, *reason);
       }
       if (plan.verify && opening->limits.idle != 0) {
         skip(0, "it moves no bytes, so there is nothing to verify; it is measured without");
       }
+      if (std::find(curve.coarse.begin(), curve.coarse.end(), true) == curve.coarse.end()) curve.coarse.clear();
       if (!curve.sizes.empty()) curves.settings.push_back(std::move(curve));
     }
   }

@@ -143,10 +143,15 @@ void add_libraries(Json& json, const Registry& registry) {
 }
 
 // Sizes of this curve that are measured, as far as the plan alone tells.
-std::size_t points_of(const Resolved& resolved, const ChosenPattern& pattern, int nranks) {
+// Of an adaptive schedule: at least so many.
+std::size_t points_of(const Plan& plan, const Resolved& resolved, const ChosenPattern& pattern, int nranks) {
+  const bool adaptive = plan.schedule.kind == Schedule::Kind::adaptive;
   return static_cast<std::size_t>(
       std::count_if(resolved.sizes.begin(), resolved.sizes.end(),
-                    [&](std::uint64_t size_bytes) { return takes_size(resolved, pattern, nranks, size_bytes); }));
+                    [&](std::uint64_t size_bytes) {
+                      return (!adaptive || is_octave(plan.schedule, size_bytes)) &&
+                             takes_size(resolved, pattern, nranks, size_bytes);
+                    }));
 }
 
 }  // namespace
@@ -197,7 +202,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   for (const Variant& variant : resolved.variants) {
     for (const ChosenPattern& mode : resolved.modes) {
       const std::string reason = skip_reason(mode, variant);
-      const std::size_t points = reason.empty() ? points_of(resolved, mode, variant.ranks) : 0;
+      const std::size_t points = reason.empty() ? points_of(plan, resolved, mode, variant.ranks) : 0;
       seconds += reason.empty() ? launch_budget_s(plan) : 0;
       json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
       json.field("points", points).key("reason");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "sampling/schedule.h"
 #include "simulated_machine.h"
 
 namespace netpipe {
@@ -68,6 +69,65 @@ TEST(Sampler, RepeatsItsOrderWithTheSameSeedOnly) {
   };
   EXPECT_EQ(order(1), order(1));
   EXPECT_NE(order(1), order(2));
+}
+
+// An adaptive schedule up to 1 MiB: sixteen sizes to an octave, of which the powers of two are visited in any case.
+CurveSetting adaptive_curve() {
+  const Schedule schedule{.kind = Schedule::Kind::adaptive, .end_bytes = 1U << 20U};
+  CurveSetting setting = curve(*sizes_of(schedule));
+  for (const std::uint64_t size : setting.sizes) setting.coarse.push_back(is_octave(schedule, size));
+  return setting;
+}
+
+std::vector<std::uint64_t> measured_sizes(const Sampler& sampler) {
+  std::vector<std::uint64_t> sizes;
+  for (const Point& point : sampler.curves()[0].points) {
+    if (!point.blocks.empty()) sizes.push_back(point.size_bytes);
+  }
+  return sizes;
+}
+
+// METHOD rule 21.
+TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
+  for (const double threshold : {1'000.0, 5'793.0, 12'289.0, 65'537.0, 400'000.0}) {
+    SamplerSetting setting;
+    setting.target = 1e-5;
+    Sampler sampler(setting, {adaptive_curve()});
+    Machine machine{[&](std::size_t c, std::uint64_t size) {
+      return latency_and_rate(c, size) * (static_cast<double>(size) >= threshold ? 1.3 : 1.0);
+    }};
+    machine.noise = 0.02;
+    Simulation simulation(sampler, machine);
+    simulation.run();
+    const std::vector<std::uint64_t> sizes = measured_sizes(sampler);
+    const auto above = std::lower_bound(sizes.begin(), sizes.end(), static_cast<std::uint64_t>(threshold));
+    ASSERT_NE(above, sizes.end());
+    ASSERT_NE(above, sizes.begin());
+    EXPECT_LE(static_cast<double>(*above) / static_cast<double>(*(above - 1)), std::exp2(1.01 / 16)) << threshold;
+    EXPECT_LE(sizes.size(), 21U + 20U) << "and little else: " << threshold;
+    for (const Point& point : sampler.curves()[0].points) {
+      if (point.wanted) {
+        EXPECT_GE(point.blocks.size(), static_cast<std::size_t>(fewest_passes)) << point.size_bytes;
+      }
+    }
+  }
+}
+
+TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
+    SamplerSetting setting;
+    setting.target = 1e-5;
+    setting.budget_s = 1;
+    Sampler sampler(setting, {adaptive_curve()});
+    Machine machine{latency_and_rate};
+    machine.noise = 0.1;
+    machine.seed = seed;
+    Simulation simulation(sampler, machine);
+    simulation.run();
+    EXPECT_EQ(measured_sizes(sampler), powers(21)) << seed;
+    EXPECT_EQ(sampler.points(), 21U);
+    EXPECT_EQ(sampler.points_done(), 21U);
+  }
 }
 
 // METHOD rule 19: what is compared is measured back to back. The curves do not have all sizes in common.

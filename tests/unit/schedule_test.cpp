@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -136,6 +137,23 @@ TEST(Schedules, ThatMakeNoSenseAreRefusedWithASentence) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "above 4 EiB", refusal(classic(1, (1ULL << 62) + 1)));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "above 4 EiB", refusal(classic(1, 1ULL << 62)));  // its + 3 is
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "perturbation is above 4 EiB", refusal(classic(1, 8, UINT64_MAX)));
+}
+
+TEST(AdaptiveSchedule, HasSixteenSizesToAnOctaveAndBothEnds) {
+  const Schedule schedule{Schedule::Kind::adaptive, 3, 1000, 0, {}};
+  const Sizes found = sizes(schedule);
+  EXPECT_TRUE(strictly_ascending(found));
+  EXPECT_EQ(found.front(), 3U);
+  EXPECT_EQ(found.back(), 1000U);
+  Sizes octaves;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(octaves),
+               [&](std::uint64_t size) { return is_octave(schedule, size); });
+  EXPECT_EQ(octaves, (Sizes{3, 4, 8, 16, 32, 64, 128, 256, 512, 1000}));
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    const double apart = static_cast<double>(found[i]) / static_cast<double>(found[i - 1]);
+    EXPECT_TRUE(apart <= 1.06 || found[i] == found[i - 1] + 1) << found[i];
+  }
+  EXPECT_EQ(sizes({Schedule::Kind::adaptive, 7, 7, 0, {}}), Sizes{7});
 }
 
 }  // namespace

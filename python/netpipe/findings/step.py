@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A curve steps: a message that is a little longer takes much longer, or less. reading/blocks/steps.py has the test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
+from netpipe.reading import Reading
+from netpipe.reading.blocks.steps import Step, nearest_power, steps
+from netpipe.records import Run, Visits
+from netpipe.units import digits, size_text
+
+
+@rule("step", "A threshold", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for each step of each curve."""
+    if not any(point.visits for point in reading.run.points):
+        raise CannotJudge("the run did not record its visits")
+    for curve in reading.curves:
+        for step in steps(curve):
+            yield Finding(
+                severity=NOTE,
+                variant=step.variant,
+                pattern=step.pattern,
+                size_bytes=step.above_bytes,
+                what=f"{step.variant} {step.pattern}: {_sentence(step)}",
+                evidence={
+                    "below": Quantity(step.below_bytes, "bytes"),
+                    "above": Quantity(step.above_bytes, "bytes"),
+                    "times": Quantity(step.times.value, "1", step.times.low, step.times.high),
+                },
+                certainty="All steps of the curve together are certain to 95 %.",
+                cause="The layer does something else from here on: another protocol (eager, rendezvous), another way "
+                "of copying, or a cache that no longer holds the message.",
+                remedy="see which setting moves the threshold (netpipe list), and measure with another value of it",
+            )
+
+
+def _sentence(step: Step) -> str:
+    times = (
+        f"{digits(step.times.value)} ({digits(step.times.low)} to {digits(step.times.high)}) times as long"
+    )
+    power = nearest_power(step)
+    near = f", near {size_text(power)}" if power is not None else ""
+    return f"{step.above_bytes} bytes take {times} as {step.below_bytes}{near}."
+
+
+def _stepping(times: float) -> Run:
+    points = []
+    for launch in range(4):
+        for size, factor in ((4096, 1.0), (4277, times)):
+            medians = [1000 * factor * math.exp(0.01 * (place % 3 - 1) + 0.02 * launch) for place in range(9)]
+            visits = Visits(
+                block=list(range(9)),
+                at_s=[float(place) for place in range(9)],
+                state=[0] * 9,
+                samples=[9] * 9,
+                median_ns=medians,
+            )
+            point = examples.point("tcp", size, medians[1], launch=launch)
+            points.append(msgspec.structs.replace(point, visits=visits))
+    return examples.run(*points)
+
+
+def fires() -> Run:
+    return _stepping(1.4)
+
+
+def silent() -> Run:
+    return _stepping(1.03)
