@@ -19,6 +19,8 @@ constexpr std::uint64_t stream_rounds = 16;
 // Passes that the budget is laid out for: the fewest, and some for the points that need more.
 constexpr double spare_passes = 2;
 constexpr double planned_passes = fewest_passes + spare_passes;
+// To a sixteenth of an octave a gap is halved four times, each time after a few visits.
+constexpr double adaptive_passes = 24;
 constexpr std::uint64_t long_visit_samples = 3;
 constexpr double shortest_visit_ns = 50'000;
 constexpr int most_corrections = 2;
@@ -26,7 +28,7 @@ constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 // When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
 constexpr std::size_t visits_to_bend = 3;
-constexpr double budget_to_bend = 0.6;
+constexpr double budget_to_bend = 0.75;
 constexpr int most_added = 48;
 constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 4;
@@ -73,6 +75,7 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     : setting_(setting),
       visit_ns_(curves.size(), shortest_visit_ns),
       fewest_(curves.size(), long_visit_samples),
+      passes_(planned_passes),
       random_(setting.seed) {
   for (CurveSetting& one : curves) {
     Curve curve;
@@ -82,6 +85,7 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
       point.wanted = one.coarse.empty() || one.coarse[curve.points.size()];
       curve.points.push_back(std::move(point));
     }
+    if (!one.coarse.empty()) passes_ = adaptive_passes;
     curve.setting = std::move(one);
     curves_.push_back(std::move(curve));
   }
@@ -96,7 +100,8 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
 std::size_t Sampler::points() const {
   std::size_t count = 0;
   for (const Curve& curve : curves_) {
-    count += static_cast<std::size_t>(std::count_if(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.wanted; }));
+    count += static_cast<std::size_t>(
+        std::count_if(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.wanted; }));
   }
   return count;
 }
@@ -216,7 +221,7 @@ std::optional<Visit> Sampler::next() {
     if (auto visit = calibrate()) return visit;
     calibrated_ = true;
     pass_ = 0;
-    choose_visit_lengths(planned_passes);
+    choose_visit_lengths(passes_);
     begin_pass();
   }
   for (;;) {
@@ -244,7 +249,7 @@ std::optional<Visit> Sampler::next() {
     begin_pass();
     if (order_.empty()) return std::nullopt;
     ++pass_;
-    choose_visit_lengths(std::max(planned_passes - pass_, 1.0));
+    choose_visit_lengths(std::max(passes_ - pass_, 1.0));
   }
 }
 

@@ -153,6 +153,7 @@ class Sampler {
   std::vector<Curve> curves_;
   std::vector<double> visit_ns_;       // per curve: how long a visit of a short operation lasts
   std::vector<std::uint64_t> fewest_;  // per curve: samples of a visit of a long one
+  double passes_;                      // that the budget is laid out for
   std::mt19937_64 random_;
   struct Turn {
     std::size_t curve, point;

@@ -147,11 +147,9 @@ void add_libraries(Json& json, const Registry& registry) {
 std::size_t points_of(const Plan& plan, const Resolved& resolved, const ChosenPattern& pattern, int nranks) {
   const bool adaptive = plan.schedule.kind == Schedule::Kind::adaptive;
   return static_cast<std::size_t>(
-      std::count_if(resolved.sizes.begin(), resolved.sizes.end(),
-                    [&](std::uint64_t size_bytes) {
-                      return (!adaptive || is_octave(plan.schedule, size_bytes)) &&
-                             takes_size(resolved, pattern, nranks, size_bytes);
-                    }));
+      std::count_if(resolved.sizes.begin(), resolved.sizes.end(), [&](std::uint64_t size_bytes) {
+        return (!adaptive || is_octave(plan.schedule, size_bytes)) && takes_size(resolved, pattern, nranks, size_bytes);
+      }));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
     EXPECT_LE(sizes.size(), 21U + 20U) << "and little else: " << threshold;
     for (const Point& point : sampler.curves()[0].points) {
       if (point.wanted) {
-        EXPECT_GE(point.blocks.size(), static_cast<std::size_t>(fewest_passes)) << point.size_bytes;
+        EXPECT_GE(point.blocks.size(), 5U) << "enough for an interval: " << point.size_bytes;
       }
     }
   }
