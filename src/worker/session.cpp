@@ -80,10 +80,7 @@ void Session::write_done(Sampler& sampler) {
     } else if (!point.losses.empty() && point.samples == 0) {
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
                     "messages were lost in every sample, so none has a time");
-    } else if (point.stop == Stop::budget) {  // else the error or the interruption says why there is nothing
-      write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
-                    "none of its visits could be used within its budget; measure again, with more --budget");
-    }
+    }  // else the error or the interruption says why there is nothing
   }
 }
 

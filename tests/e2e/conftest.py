@@ -36,13 +36,6 @@ class Outcome:
         wanted = {"type": kind, **fields}
         return [r for r in self.records if all(r.get(key) == value for key, value in wanted.items())]
 
-    def settled(self, **fields: Any) -> list[dict[str, Any]]:
-        """Points, and the sizes of which a machine that kept changing its state left nothing, which is no fault."""
-        unsteady = [one for one in self.of("skipped", **fields) if "changed its state" in one["reason"]]
-        points = self.of("point", **fields)
-        assert len(points) > len(unsteady), f"that is not the machine any more: {unsteady}"
-        return points + unsteady
-
 
 def parse(text: str) -> list[dict[str, Any]]:
     """Whole lines only: a torn last line is what an interruption may leave."""

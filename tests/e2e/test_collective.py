@@ -45,7 +45,7 @@ def test_a_late_rank_is_in_the_maximum_and_not_in_the_others(measure: Runner, wh
     late_us = 5000
     done = lagging(measure, f"late=2,late_us={late_us}", f"pattern collective:what={what}", "budget 2")
     assert done.code == 0, done.said
-    (point,) = done.settled()
+    (point,) = done.of("point")
     cells = {cell["rank"]: cell for cell in point["cells"]}
     assert sorted(cells) == [0, 1, 2, 3]
     assert all(cell["peer"] is None for cell in cells.values())
@@ -64,7 +64,7 @@ def measures(point: dict[str, Any]) -> dict[str, float]:
 
 def test_ranks_of_one_host_have_one_clock_and_the_start_is_measured(measure: Runner) -> None:
     done = lagging(measure, "late=-1", "pattern collective", "budget 0.3")
-    (point,) = done.settled()
+    (point,) = done.of("point")
     said = measures(point)
     assert said["clock_error"] == 0
     assert said["start_skew"] >= 0
@@ -94,7 +94,7 @@ def test_every_sum_and_every_byte_of_what_the_module_gets_wrong_is_found(measure
     assert {one["reason"] for one in done.of("skipped")} == {"rank 0: module lagging: it has no gather"}
     done = lagging(measure, "late=-1", "pattern collective:what=bcast,root=3", "budget 0.3", "verify yes")
     assert done.code == 0, done.said
-    assert all(point["verified_bytes"] > 0 for point in done.settled())
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
 def test_sums_take_whole_doubles_and_a_barrier_has_no_size(measure: Runner) -> None:
@@ -106,7 +106,7 @@ def test_sums_take_whole_doubles_and_a_barrier_has_no_size(measure: Runner) -> N
         "pattern collective",
         "budget 0.2",
     )
-    assert {point["size_bytes"] for point in done.settled()} == {8, 16}
+    assert {point["size_bytes"] for point in done.of("point")} == {8, 16}
     (skipped,) = done.of("skipped", pattern="collective")
     assert (skipped["size_bytes"], skipped["reason"]) == (12, "no multiple of 8 bytes")
 
@@ -137,7 +137,7 @@ def test_every_operation_of_every_library_gives_the_right_result(
             for one in done.of("skipped", variant=name)
             if one["size_bytes"] and one["reason"] != "no multiple of 8 bytes"
         }
-        seen = {point["pattern"] for point in done.settled(variant=name)}
+        seen = {point["pattern"] for point in done.of("point", variant=name)}
         # A library of MPI-2 has no operation that is only started, and not those of MPI-3; all others have every one.
         assert all(any(word in pattern for word in ("request", "block", "neighbor")) for pattern in refused)
         assert not refused or name == "mpi@lam"

@@ -17,7 +17,7 @@ def listed(measure: Runner, variant: str, sizes: str, *lines: str) -> Outcome:
 def test_a_module_of_another_version_of_the_contract_measures(measure: Runner, name: str) -> None:
     done = listed(measure, f"{name}:second=7", "8,4k", "verify yes", "budget 0.2")
     assert done.code == 0, done.said
-    assert sorted(point["size_bytes"] for point in done.settled()) == [8, 4096]
+    assert sorted(point["size_bytes"] for point in done.of("point")) == [8, 4096]
     (variant,) = done.of("variant")
     assert variant["ranks"][0]["settings"]["second_option"] == "7"
 

@@ -51,7 +51,7 @@ def test_a_module_outside_the_tree_is_listed(ring: Path) -> None:
 def test_a_module_outside_the_tree_is_measured(ring: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
     options = ("--sizes", "8,4097", "--verify", "--budget", "0.2", "--quiet", "--output", record)
-    run(sys.executable, "-m", "netpipe", "run", "ring:slots=4", "--module", ring, *options)
+    run(sys.executable, "-m", "netpipe", "run", "--launches", "1", "ring:slots=4", "--module", ring, *options)
     points = [line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "point"]
     assert sorted((point["variant"], point["size_bytes"]) for point in points) == [
         ("ring:slots=4", 8),

@@ -95,7 +95,7 @@ def test_a_module_that_is_not_available_leaves_the_others_measured(measure: Runn
     )
     assert done.code == 3
     assert done.of("error", variant="unavailable", code=3)
-    assert len(done.settled(variant="pipe")) == 2
+    assert len(done.of("point", variant="pipe")) == 2
 
 
 def test_one_wrong_byte_in_a_million_is_always_found(measure: Runner) -> None:
@@ -143,7 +143,7 @@ def test_a_layer_that_moves_nothing_fails_verification_and_its_points_are_not_re
     errors = done.of("error", variant="idles", pattern="pingpong", code=1)
     assert errors
     assert all("differs from what was sent" in error["message"] for error in errors)
-    assert len(done.settled(variant="pipe")) == 2
+    assert len(done.of("point", variant="pipe")) == 2
 
 
 def test_what_could_not_be_verified_is_said(measure: Runner) -> None:
@@ -156,7 +156,7 @@ def test_what_could_not_be_verified_is_said(measure: Runner) -> None:
     assert (error["variant"], error["pattern"], error["size_bytes"]) == ("idles:delivers=no", "pingpong", 8)
     assert error["message"] == "not verified: its bytes arrive nowhere (pingpong)"
     assert "idles:delivers=no at 8 bytes: not verified: its bytes arrive nowhere (pingpong)" in done.said
-    assert len(done.settled(variant="idles:delivers=no")) == 2
+    assert len(done.of("point", variant="idles:delivers=no")) == 2
     assert [one["variant"] for one in done.of("skipped", size_bytes=None)] == ["null"], (
         "it says that it is idle"
     )
@@ -172,7 +172,7 @@ def test_a_byte_beside_a_message_is_found(measure: Runner, at: int) -> None:
     failed = {error["size_bytes"] for error in done.of("error", variant="spills:at=" + str(at))}
     assert failed
     assert not any(point["size_bytes"] in failed for point in done.of("point", variant=f"spills:at={at}"))
-    assert len(done.settled(variant="pipe")) == 2
+    assert len(done.of("point", variant="pipe")) == 2
 
 
 def test_a_byte_beside_a_large_message_is_found_where_it_is(measure: Runner) -> None:
@@ -202,7 +202,7 @@ def test_a_receive_that_never_completes_is_stopped_and_the_others_are_measured(m
     assert error["variant"] == "stuck:after=40"
     assert error["size_bytes"] in (8, 64, 512)
     assert "did not complete within 0.5 s" in error["message"]
-    assert len(done.settled(variant="pipe")) == 3
+    assert len(done.of("point", variant="pipe")) == 3
 
 
 @pytest.mark.parametrize("how", [pytest.param("sleep", marks=pytest.mark.deep), "spin"])
@@ -232,7 +232,17 @@ def test_a_module_that_keeps_signals_away_is_ended_all_the_same(measure: Runner,
 def test_a_module_that_keeps_signals_away_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
     words = f"--module {TEST_MODULES / 'hung.so'} --sizes 8 --timeout 0.5 --budget 0.1 -o run.jsonl"
     done = subprocess.run(
-        [sys.executable, "-m", "netpipe", "run", "hung:how=blocks", "pipe", *words.split()],
+        [
+            sys.executable,
+            "-m",
+            "netpipe",
+            "run",
+            "--launches",
+            "1",
+            "hung:how=blocks",
+            "pipe",
+            *words.split(),
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -58,7 +58,7 @@ class Site:
         return path
 
     def start(self, *arguments: str, hosts: str = f"{NEAR},{FAR}", **more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "netpipe", "run", *arguments, "--hosts", hosts]
+        command = [sys.executable, "-m", "netpipe", "run", "--launches", "1", *arguments, "--hosts", hosts]
         if not (self.folder / "ssh").exists():
             self.ssh()
         if "SLURM_JOB_ID" not in more:
@@ -117,7 +117,7 @@ def test_two_hosts_are_measured_and_every_byte_is_checked(site: Site) -> None:
     assert done.code == 0, done.said
     for variant in variants:
         for pattern in ("pingpong", "stream"):
-            assert len(done.settled(variant=variant, pattern=pattern)) == 3
+            assert len(done.of("point", variant=variant, pattern=pattern)) == 3
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
     # All variants share one pair of processes, and the host that is here needs no ssh.
     assert len(site.calls) == 1
@@ -377,7 +377,7 @@ def test_hosts_whose_clocks_are_hours_apart_are_compared_before_they_time_one_wa
     site.ssh(around=shlex.join(elsewhere))
     done = site.run("tcp", "--pattern", "offered:rate=2000", *QUICK)
     assert done.code == 0, done.said
-    assert done.settled()
+    assert done.of("point")
     for point in done.of("point"):
         measures = {one["name"]: one["median"] for one in point["measures"]}
         assert 0 < measures["clock_error"] < 1e9
@@ -390,7 +390,17 @@ def test_hosts_whose_clocks_are_hours_apart_are_compared_before_they_time_one_wa
 @pytest.fixture
 def ssh_site(two_hosts: TwoHosts, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     def start(*arguments: str, hosts: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "netpipe", "run", "tcp", "tcp:wait=poll", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "netpipe",
+            "run",
+            "--launches",
+            "1",
+            "tcp",
+            "tcp:wait=poll",
+            *arguments,
+        ]
         options = ("--hosts", hosts or f"{two_hosts.near},{two_hosts.far}", "--remote-shell", two_hosts.ssh)
         return subprocess.Popen(
             two_hosts.inside(*command, *options, "-o", str(tmp_path / "run.jsonl")),

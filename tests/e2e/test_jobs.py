@@ -176,7 +176,7 @@ def test_jobs_and_forked_ranks_are_measured_in_one_order(stage: Stage) -> None:
     variants = [NAME, f"{NAME}:at=99", "unix"]
     for variant in variants:
         for pattern in ("pingpong", "stream"):
-            assert len(done.settled(variant=variant, pattern=pattern)) == 3
+            assert len(done.of("point", variant=variant, pattern=pattern)) == 3
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
     order = [sample["variant"] for sample in done.of("sample") if sample["pass"] == 1]
     assert sum(a != b for a, b in pairwise(order)) > len(variants), "one after the other"

@@ -34,7 +34,7 @@ def test_nothing_is_left_of_a_killed_run(with_mpis: Mpis, tmp_path: Path, whom: 
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    netpipe = [sys.executable, "-m", "netpipe", "run", "--quiet", "--output"]
+    netpipe = [sys.executable, "-m", "netpipe", "run", "--launches", "1", "--quiet", "--output"]
     run = tmp_path / "run.jsonl"
     front = subprocess.Popen(
         [

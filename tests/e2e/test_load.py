@@ -21,17 +21,11 @@ def measures(point: dict[str, Any]) -> dict[str, float]:
 
 
 def finished(measure: Runner, *lines: str) -> Outcome:
-    """A run of which every size has a point. On a machine that changes its state under a run one may be without, and
-    the run is made again.
-    """
-    for _ in range(5):
-        done = measure(*lines)
-        assert done.code == 0, done.said
-        skipped = done.of("skipped")
-        assert all("changed its state" in one["reason"] for one in skipped), skipped
-        if not skipped:
-            break
-    assert done.of("point"), "that is not the machine any more"
+    """A run of which every size has a point."""
+    done = measure(*lines)
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    assert done.of("point")
     return done
 
 

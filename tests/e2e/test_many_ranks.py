@@ -97,7 +97,7 @@ def test_a_slow_pair_is_named(measure: Runner, together: str) -> None:
         settings="slow=3",
     )
     assert done.code == 0, done.said
-    (point,) = done.settled()
+    (point,) = done.of("point")
     found = cells(point)
     assert list(found) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
     slow = [cell for pair, cell in found.items() if 3 in pair]
@@ -117,7 +117,7 @@ def test_the_slowest_pair_is_the_time_and_the_rate_is_that_of_all(measure: Runne
         "budget 0.5",
         settings="slow=3",
     )
-    for point in done.settled():
+    for point in done.of("point"):
         found = cells(point)
         assert list(found) == [(0, 2), (1, 3)]
         assert found[1, 3]["slowest"] > found[0, 2]["slowest"]
@@ -151,7 +151,7 @@ def test_incast_says_whose_message_came_last(measure: Runner) -> None:
 
 def test_the_victim_is_measured_with_and_without_load(measure: Runner) -> None:
     done = crowd(measure, 4, "pattern congestion", "sizes 8", "budget 0.5")
-    (point,) = done.settled()
+    (point,) = done.of("point")
     # Of the medians of three numbers of each sample; the load moved something in every one.
     loaded, unloaded = point["median_ns"], measured(point, "unloaded")
     assert unloaded > 0

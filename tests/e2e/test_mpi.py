@@ -97,7 +97,7 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
     for name in libraries:
         for transport, below in (("shm", "shm"), ("tcp", "tcp")):
             variant = f"{name}:transport={transport}"
-            assert len(done.settled(variant=variant)) == 2
+            assert len(done.of("point", variant=variant)) == 2
             (opened,) = done.of("variant", variant=variant)
             assert opened["below"] == below
             assert opened["version"]
@@ -173,4 +173,4 @@ def test_a_hang_ends_in_a_sentence_and_the_smaller_sizes_are_measured(
     measured = {point["size_bytes"] for point in done.of("point", variant=hanging)}
     assert {8, 1024} <= measured
     assert error["size_bytes"] not in measured
-    assert len(done.settled(variant="mpi@openmpi4:transport=tcp")) == 4
+    assert len(done.of("point", variant="mpi@openmpi4:transport=tcp")) == 4

@@ -282,7 +282,9 @@ def test_one_command_measures_every_library(
     there = [f"mpi@{name}" for name in mpis.there]
     if not there:
         pytest.skip("no MPI library is here")
-    with netpipe("run", "mpi", "tcp", "--sizes", "8,4k", "--budget", "0.2", "--verify") as process:
+    with netpipe(
+        "run", "--launches", "1", "mpi", "tcp", "--sizes", "8,4k", "--budget", "0.2", "--verify"
+    ) as process:
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
     measured = {(variant.partition(":")[0], size) for variant, size in points(tmp_path)}
@@ -296,7 +298,18 @@ def test_netpipe_measures_between_two_hosts(
     tmp_path: Path,
 ) -> None:
     there = ["tcp", *(f"mpi@{name}:transport=tcp" for name in mpis.there)]  # ssh starts the ranks of tcp
-    command = ("run", *there, *two_hosts.options, "--sizes", "8,4k", "--budget", "0.2", "--verify")
+    command = (
+        "run",
+        "--launches",
+        "1",
+        *there,
+        *two_hosts.options,
+        "--sizes",
+        "8,4k",
+        "--budget",
+        "0.2",
+        "--verify",
+    )
     with netpipe(*command, inside=two_hosts.inside, NETPIPE_LAM_USER=two_hosts.user) as process:
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
@@ -316,7 +329,19 @@ def test_slurm_starts_what_netpipe_measures(
     tmp_path: Path,
 ) -> None:
     mpis.need("openmpi", "mpich")
-    command = ("run", "mpi@openmpi", "mpi@mpich", "--launcher", "srun", "--sizes", "8,4k", "--budget", "0.2")
+    command = (
+        "run",
+        "--launches",
+        "1",
+        "mpi@openmpi",
+        "mpi@mpich",
+        "--launcher",
+        "srun",
+        "--sizes",
+        "8,4k",
+        "--budget",
+        "0.2",
+    )
     with netpipe(*command, SLURM_CONF=str(slurm)) as process:
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
@@ -334,7 +359,7 @@ def test_an_interrupted_run_leaves_no_process(
     if not there:
         pytest.skip("no MPI library is here")
     mark = secrets.token_hex(16)
-    with netpipe("run", *there, "--budget", "60", NETPIPE_TEST_MARK=mark) as process:
+    with netpipe("run", "--launches", "1", *there, "--budget", "60", NETPIPE_TEST_MARK=mark) as process:
         record = tmp_path / "run.jsonl"
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:

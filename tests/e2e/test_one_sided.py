@@ -58,7 +58,7 @@ def test_a_fence_that_is_not_there_is_a_reason_to_skip(measure: Runner) -> None:
     (skipped,) = done.of("skipped")
     assert skipped["pattern"] == "put:sync=fence"
     assert skipped["reason"] == "rank 0: module short_put: it has no fence"
-    assert len(done.settled(pattern="put")) == 1
+    assert len(done.of("point", pattern="put")) == 1
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_a_rank_that_fails_to_open_its_memory_is_named_with_the_step(
     assert done.code == 4, done.said
     (error,) = done.of("error")
     assert error["message"] == says
-    assert len(done.settled(variant="pipe", pattern="pingpong")) == 1
+    assert len(done.of("point", variant="pipe", pattern="pingpong")) == 1
     # Nobody asks for the memory where nothing is put.
     done = measure(*lines, "pattern pingpong", "budget 0.1")
     assert done.code == 0, done.said
-    assert len(done.settled(pattern="pingpong")) == 2
+    assert len(done.of("point", pattern="pingpong")) == 2
 
 
 def test_a_rank_that_cannot_open_its_memory_has_its_other_patterns_measured(measure: Runner) -> None:
@@ -102,7 +102,7 @@ def test_a_rank_that_cannot_open_its_memory_has_its_other_patterns_measured(meas
     assert set(reasons) == {"put", "get"}
     # The first to report knows only that it is not to be; the one that knows why is rank 1.
     assert all("rank 1 cannot open its memory" in reason for reason in reasons.values())
-    assert len(done.settled(pattern="pingpong")) == 2
+    assert len(done.of("point", pattern="pingpong")) == 2
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_messages_that_are_puts_leave_the_patterns_out(netpipe: Netpipe, with_mp
     assert skipped["reason"] == (
         "pattern put does not obey op=put of module mpi@mpich: measure it without that setting"
     )
-    assert len(done.settled(pattern="pingpong")) == 2
+    assert len(done.of("point", pattern="pingpong")) == 2
 
 
 @pytest.mark.deep

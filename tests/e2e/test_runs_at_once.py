@@ -16,7 +16,19 @@ from netpipe.records import End, Header, Run, encode
 OLDER = encode(Header(schema=1, run="0" * 32, started="2026-03-01T12:00:00Z")) + encode(
     End(exit=0, reason="done")
 )
-COMMAND = (sys.executable, "-m", "netpipe", "run", "null", "pipe", "--sizes", "8", "--budget")
+COMMAND = (
+    sys.executable,
+    "-m",
+    "netpipe",
+    "run",
+    "--launches",
+    "1",
+    "null",
+    "pipe",
+    "--sizes",
+    "8",
+    "--budget",
+)
 
 
 @pytest.fixture(autouse=True)

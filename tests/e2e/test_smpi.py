@@ -209,7 +209,19 @@ def test_a_rank_that_aborts_is_told_and_nothing_stays(with_mpis: Mpis, tmp_path:
     assert with_mpis.there
     record = tmp_path / "run.jsonl"
     mark = secrets.token_hex(16)  # all of this run have it in their environment
-    command = [sys.executable, "-m", "netpipe", "run", NAME, "--ranks", "256", "--sizes", "8,1k,64k,256k"]
+    command = [
+        sys.executable,
+        "-m",
+        "netpipe",
+        "run",
+        "--launches",
+        "1",
+        NAME,
+        "--ranks",
+        "256",
+        "--sizes",
+        "8,1k,64k,256k",
+    ]
     process = subprocess.Popen(
         [*command, "--budget", "5", "-o", str(record)],
         env={**os.environ, "NETPIPE_TEST_MARK": mark},

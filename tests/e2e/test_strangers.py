@@ -99,7 +99,7 @@ def test_honest_clients_get_in_under_a_flood_of_wrong_proofs(
         where = ("--host", server.host, "--port", str(server.port), "--token-file", str(server.token))
         short = ("--sizes", "8", "--budget", "0.1", "-o", str(tmp_path / "two.jsonl"))
         done = subprocess.run(
-            [sys.executable, "-m", "netpipe", "run", "tcp", *where, *short],
+            [sys.executable, "-m", "netpipe", "run", "--launches", "1", "tcp", *where, *short],
             capture_output=True,
             text=True,
             timeout=90,

@@ -50,7 +50,7 @@ def test_every_byte_arrives_and_every_measure_is_there(measure: Runner, ranks: i
     )
     assert done.code == 0, done.said
     for pattern, names in MEASURES.items():
-        points = done.settled(pattern=pattern)
+        points = done.of("point", pattern=pattern)
         assert {p["size_bytes"] for p in points} == {1, 1000, 65537}
         for p in done.of("point", pattern=pattern):
             assert p["verified_bytes"] > 0

@@ -104,7 +104,7 @@ def test_two_hosts_measure_and_check_every_byte(serve: Serve, measure: Runner) -
     for pattern in ("pingpong", "stream"):
         done = quick(server, measure, f"pattern {pattern}", "verify yes")
         assert done.code == 0, done.said
-        assert len(done.settled(pattern=pattern)) == 3
+        assert len(done.of("point", pattern=pattern)) == 3
         assert all(p["verified_bytes"] > 0 for p in done.of("point"))
     (variant,) = done.of("variant")
     assert [rank["rank"] for rank in variant["ranks"]] == [0, 1]
@@ -354,7 +354,7 @@ def test_hosts_whose_clocks_are_hours_apart_are_compared_before_they_time_one_wa
     server = serve(inside=elsewhere)
     done = quick(server, measure, "pattern offered:rate=2000")
     assert done.code == 0, done.said
-    for point in done.settled():
+    for point in done.of("point"):
         if point["type"] != "point":
             continue
         measures = {one["name"]: one["median"] for one in point["measures"]}

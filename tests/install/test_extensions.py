@@ -112,7 +112,7 @@ class Copy:
         """The record of a short run."""
         record = self.folder / "extension.jsonl"
         record.unlink(missing_ok=True)
-        self.netpipe("run", *arguments, "--budget", "0.2", "--quiet", "--output", record)
+        self.netpipe("run", "--launches", "1", *arguments, "--budget", "0.2", "--quiet", "--output", record)
         return record
 
 
