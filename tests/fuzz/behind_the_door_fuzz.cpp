@@ -25,17 +25,17 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "catalog/plan.h"
 #include "engine/command_check.h"
 #include "engine/engine.h"
 #include "engine/forked.h"
 #include "engine/watchdog.h"
 #include "link/group.h"
+#include "plan/plan.h"
 #include "record/foreign_json.h"
 #include "sampling/sampler.h"
+#include "serving/serve_rank.h"
 #include "worker/records.h"
 #include "worker/samples.h"
-#include "worker/serve_rank.h"
 #include "worker/workers.h"
 
 namespace {

@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "link/callers.h"
 #include "link/frame.h"
 #include "link/handshake.h"
 #include "link/reception.h"
-#include "link/server.h"
+#include "serving/callers.h"
+#include "serving/server.h"
 
 // In a build with the leak checker the server's process looks for leaks at its end.
 extern "C" int __lsan_do_recoverable_leak_check() __attribute__((weak));  // NOLINT: the checker's name, not ours

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `netpipe-worker serve`. The worker is a program and no library, so its source is taken in here.
-#include "worker/serve.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "serving/serve.cpp"  // NOLINT(bugprone-suspicious-include)
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/descriptor.h"
-#include "link/child.h"
 #include "link/seal.h"
+#include "serving/child.h"
 
 namespace netpipe {
 

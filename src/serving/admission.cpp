@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/admission.h"
+#include "serving/admission.h"
 
 #include <sys/socket.h>
 

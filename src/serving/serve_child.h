@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "link/server.h"
+#include "serving/server.h"
 
 namespace netpipe {
 

@@ -2,7 +2,7 @@
 // A filter of system calls (seccomp(2)), written out: a library for it would be the worker's only one. It is a list of
 // what is refused, and not of what is allowed: which calls a C library makes for memory, threads and sockets changes
 // from version to version.
-#include "worker/confine.h"
+#include "serving/confine.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "link/admission.h"
-#include "link/child.h"
 #include "link/rendezvous.h"
+#include "serving/admission.h"
+#include "serving/child.h"
 
 namespace netpipe {
 

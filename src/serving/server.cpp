@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/server.h"
+#include "serving/server.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -17,9 +17,9 @@
 
 #include "base/clock.h"
 #include "base/host_name.h"
-#include "link/callers.h"
 #include "link/handshake.h"
 #include "link/secret.h"
+#include "serving/callers.h"
 
 namespace netpipe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/serve.h"
+#include "serving/serve.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -12,13 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/complain.h"
 #include "base/host_name.h"
 #include "base/text.h"
 #include "link/secret.h"
 #include "record/json.h"
-#include "worker/checks.h"
-#include "worker/complain.h"
-#include "worker/confine.h"
+#include "serving/confine.h"
 
 namespace netpipe {
 namespace {

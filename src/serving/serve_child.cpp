@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/serve_child.h"
+#include "serving/serve_child.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/complain.h"
 #include "base/text.h"
 #include "link/secret.h"
 #include "machine/environment.h"
 #include "machine/files.h"
 #include "machine/memory.h"
-#include "worker/complain.h"
-#include "worker/confine.h"
-#include "worker/serve_rank.h"
+#include "serving/confine.h"
+#include "serving/serve_rank.h"
 
 namespace netpipe {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/serve_rank.h"
+#include "serving/serve_rank.h"
 
 #include <limits>
 
-#include "catalog/plan.h"
 #include "engine/forked.h"
+#include "engine/rank_life.h"
 #include "engine/watchdog.h"
-#include "worker/rank_life.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

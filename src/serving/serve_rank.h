@@ -5,7 +5,7 @@
 #include <string>
 
 #include "catalog/registry.h"
-#include "link/admission.h"
+#include "serving/admission.h"
 
 namespace netpipe {
 
