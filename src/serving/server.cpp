@@ -324,11 +324,7 @@ Ending Server::measure_here(Place& place, int words_fd) {
   admission.bounds = options_.bounds;
   handshake.accept(host_name());
   admission.accept = handshake.take_output();
-  if (!options_.become) return measure_admitted(std::move(place.fd), admission, options_.check, options_.handler);
-  const Failure why = options_.become(place.fd.get(), words_fd, admission);
-  const std::string refused = refusal(why);
-  ::send(place.fd.get(), refused.data(), refused.size(), MSG_NOSIGNAL);
-  return {static_cast<int>(why.exit), false, why.sentence};
+  return options_.measure(std::move(place.fd), words_fd, admission);
 }
 
 Failure Server::busy(const Running& running) const {

@@ -31,7 +31,7 @@
 #include "plan/plan.h"
 #include "record/foreign_json.h"
 #include "sampling/sampler.h"
-#include "serving/serve_rank.h"
+#include "serving/measuring.h"
 #include "worker/records.h"
 #include "worker/samples.h"
 #include "worker/workers.h"
@@ -344,10 +344,10 @@ std::string mutated(std::string text, Random& random) {
 
 void one_plan(const Planned& p, Random& random) {
   const std::string text = random.one_in(50) ? p.canonical : mutated(p.canonical, random);
-  const Outcome fine = check_remote_plan(text, Bounds{}, p.registry);
+  const Result<RemotePlan> fine = check_remote_plan(text, Bounds{}, p.registry);
   require(!fine || text.starts_with("netpipe-plan 1\n"), "what is no plan was taken for one");
   require(fine || !fine.failure().sentence.empty(), "a plan was refused without a sentence");
-  require(text != p.canonical || fine, "an honest plan was refused");
+  require(text != p.canonical || static_cast<bool>(fine), "an honest plan was refused");
   ++reached.plans;
 }
 

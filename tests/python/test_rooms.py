@@ -203,6 +203,12 @@ def test_every_cpp_room_is_drawn() -> None:
     assert {room for room in rooms if not room.startswith("modules/")} <= set(CPP_ROOMS)
 
 
+def test_no_cpp_room_knows_one_above_it() -> None:
+    order = [MODULE_H, *CPP_ROOMS]
+    for room, known in CPP_ROOMS.items():
+        assert {other for other in known if order.index(other) > order.index(room)} == set(), room
+
+
 def test_cpp_rooms_know_only_what_they_may() -> None:
     forbidden = []
     for source, target in arrows(cpp_edges()):
