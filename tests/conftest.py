@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-# Files in tests/e2e of which nothing is timed: builds, daemons, simulated time. They may run beside measurements.
-UNTIMED = {"test_modules.py", "test_mpi_launchers.py", "test_smpi.py"}
+# Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, simulated time.
+# They may run beside measurements.
+UNTIMED = {"test_bad_modules.py", "test_modules.py", "test_mpi_launchers.py", "test_smpi.py"}
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",

@@ -31,6 +31,7 @@ from affected import Affected, affected, changed_files
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
 CORES = str(os.cpu_count() or 1)
+TWICE = str(2 * (os.cpu_count() or 1))  # for tests of which many wait for a deadline
 FEW = 3  # failed tests of a step that are run again: more are no accident
 LIMIT_S = 1800  # of one command; none comes near it unless it hangs
 
@@ -77,8 +78,8 @@ def sanitized(folder: str, sanitizers: str, target: str = "all") -> tuple[Comman
     )
 
 
-def ctest(folder: str, *options: str, none: str = "error") -> Command:
-    return ("ctest", "--test-dir", folder, "--output-on-failure", f"--no-tests={none}", "--parallel", CORES,
+def ctest(folder: str, *options: str, none: str = "error", at_once: str = CORES) -> Command:
+    return ("ctest", "--test-dir", folder, "--output-on-failure", f"--no-tests={none}", "--parallel", at_once,
             "--output-junit", "{report}", *options)  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def static() -> list[Step]:
 def check(what: Affected) -> list[Step]:
     steps = [*static(), Step("build", build("build"))]
     if what.native:
-        steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit"),)))
+        steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit", at_once=TWICE),)))
     if what.every_module:
         steps.append(Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)))
     for module in what.modules:
@@ -144,7 +145,9 @@ def gate() -> list[Step]:
     return [
         *static(),
         Step("build", build("build")),
-        Step("C++: unit and module tests", (ctest("build", "-E", DEEP),)),
+        # The ranks of a module's test spin: more of them at once only take each other's time.
+        Step("C++: unit tests", (ctest("build", "-L", "unit", "-E", DEEP, at_once=TWICE),)),
+        Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)),
         Step("Python: unit tests, conformance, behaviour", (pytest("-m", "not deep"),)),
     ]
 

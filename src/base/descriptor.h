@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor that closes itself.
+// A file descriptor that closes itself, and room for many of them.
 #pragma once
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <string>
 #include <utility>
+
+#include "base/result.h"
 
 namespace netpipe {
 
@@ -30,5 +34,9 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+// Raises the limit of open files as far as the system allows. Fails when that is too few; the sentence begins with
+// for_what ("a server needs") and ends with otherwise.
+Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, const std::string& otherwise = {});
 
 }  // namespace netpipe

@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "base/result.h"
-#include "catalog/pool_need.h"
 #include "layer/layer.h"
 #include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"
+#include "plan/pool_need.h"
 
 namespace netpipe {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "catalog/plan.h"
+#include "plan/plan.h"
 #include "sampling/sampler.h"
 
 namespace netpipe {

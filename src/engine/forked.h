@@ -3,8 +3,8 @@
 // start. Between two hosts there is one rank on each.
 #pragma once
 
-#include "catalog/plan.h"
 #include "engine/process.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

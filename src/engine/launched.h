@@ -3,9 +3,9 @@
 // variant is open, and the conductor, who is member 0 of the group and no rank, tells it what to do.
 #pragma once
 
-#include "catalog/plan.h"
 #include "engine/placement.h"
 #include "engine/process.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

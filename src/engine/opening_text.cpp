@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "catalog/pool_need.h"
+#include "plan/pool_need.h"
 #include "record/foreign_json.h"
 
 namespace netpipe {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "catalog/plan.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "catalog/plan.h"
 #include "engine/process.h"
 #include "engine/yardsticks.h"
 #include "link/group.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

@@ -2,11 +2,11 @@
 #include "worker/checks.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/text.h"
 #include "engine/pinning.h"
 #include "link/reception.h"
@@ -77,16 +77,6 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
 }
 
 }  // namespace
-
-Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, const std::string& otherwise) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return ok();
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (needed <= limit.rlim_max) return ok();
-  return unavailable(for_what + " more open files than the " + std::to_string(limit.rlim_max) +
-                     " that this system gives a program; raise the limit (ulimit -n)" + otherwise);
-}
 
 Outcome room_for_connections(int connections) {
   constexpr std::size_t ours = 64 + Reception::strangers;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/plan.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 
@@ -15,9 +15,7 @@ namespace netpipe {
 // Exit::unavailable for what this host lacks.
 Outcome can_run_here(const Plan& plan, const Resolved& resolved);
 
-// Raises the limit of open files as far as the system allows. Fails when that is too few; the sentence begins with
-// for_what ("a server needs") and ends with otherwise.
-Outcome room_for_descriptors(std::size_t needed, const std::string& for_what, const std::string& otherwise = {});
+// Raises the limit of open files. Fails when it is too low for so many processes of a job.
 Outcome room_for_connections(int connections);
 
 // The parts that can be tested without the limits of a real host. usable: the processors that this process may use.

@@ -15,9 +15,9 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/complain.h"
 #include "base/descriptor.h"
 #include "engine/watchdog.h"
-#include "worker/complain.h"
 
 namespace netpipe {
 namespace {

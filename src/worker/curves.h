@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "catalog/plan.h"
 #include "engine/opening.h"
+#include "plan/plan.h"
 #include "sampling/sampler.h"
 
 namespace netpipe {

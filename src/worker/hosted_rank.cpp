@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/complain.h"
 #include "base/host_name.h"
 #include "base/text.h"
 #include "engine/engine.h"
@@ -14,7 +15,6 @@
 #include "engine/placement.h"
 #include "engine/watchdog.h"
 #include "machine/environment.h"
-#include "worker/complain.h"
 
 namespace netpipe {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "catalog/plan.h"
 #include "link/reception.h"
 #include "link/rendezvous.h"
+#include "plan/plan.h"
 #include "worker/launcher_io.h"
 #include "worker/workers.h"
 

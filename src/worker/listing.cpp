@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "catalog/contract.h"
-#include "catalog/plan_keys.h"
 #include "netpipe/waiting.h"
+#include "plan/plan_keys.h"
 #include "record/json.h"
 #include "sampling/yardstick.h"
 

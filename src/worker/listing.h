@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "catalog/plan.h"
 #include "catalog/registry.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "base/complain.h"
 #include "base/text.h"
 #include "catalog/description.h"
 #include "engine/join.h"
 #include "machine/environment.h"
+#include "serving/measuring.h"
+#include "serving/serve.h"
 #include "worker/checks.h"
-#include "worker/complain.h"
 #include "worker/hosted_rank.h"
 #include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
-#include "worker/serve.h"
-#include "worker/serve_child.h"
 
 namespace netpipe {
 namespace {

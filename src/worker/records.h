@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "catalog/plan.h"
 #include "engine/engine.h"
+#include "plan/plan.h"
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"
 #include "worker/samples.h"

@@ -11,11 +11,13 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/complain.h"
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "engine/engine.h"
 #include "engine/forked.h"
 #include "engine/pinning.h"
+#include "engine/rank_life.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 #include "link/secret.h"
@@ -23,8 +25,6 @@
 #include "record/foreign_json.h"
 #include "worker/checks.h"
 #include "worker/children.h"
-#include "worker/complain.h"
-#include "worker/rank_life.h"
 #include "worker/records.h"
 #include "worker/session.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "catalog/plan.h"
+#include "plan/plan.h"
 #include "worker/launcher_io.h"
 
 namespace netpipe {

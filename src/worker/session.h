@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/plan.h"
+#include "plan/plan.h"
 #include "record/run_file.h"
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"

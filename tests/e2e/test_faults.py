@@ -54,7 +54,7 @@ def test_bad_input_is_refused_before_anything_is_measured(measure: Runner, line:
 
 
 def test_memory_that_a_module_does_not_give_is_missing_for_its_own_reason(measure: Runner) -> None:
-    done = measure(module("no_memory"), "variant no_memory", "variant pipe", "sizes 8")
+    done = measure(module("no_memory"), "variant no_memory", "variant pipe", "sizes 8", "budget 0.1")
     assert done.code == 4
     (error,) = done.of("error")
     assert "cannot be allocated by module no_memory" in error["message"]

@@ -170,7 +170,7 @@ def test_jobs_are_measured_beside_a_pair_with_a_server(
 def test_jobs_and_forked_ranks_are_measured_in_one_order(stage: Stage) -> None:
     done = stage.measure(
         f"variant {NAME}", f"variant {NAME}:at=99", "variant unix", "pattern pingpong", "pattern stream",
-        "schedule list", "sizes 1,64,100000", "verify yes", "budget 0.5",
+        "schedule list", "sizes 1,64,100000", "verify yes", "budget 0.3",
     )  # fmt: skip
     assert done.code == 0, done.said
     variants = [NAME, f"{NAME}:at=99", "unix"]
@@ -204,7 +204,7 @@ def test_more_than_two_ranks_are_refused_by_a_pattern_of_pairs(stage: Stage) -> 
 def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) -> None:
     done = stage.measure(
         f"variant {NAME}:fault={fault},at=4097", "variant unix", f"variant {NAME}", "schedule list",
-        "sizes 1,8,64,512,4097", "budget 1", "timeout 2",
+        "sizes 1,8,64,512,4097", "budget 0.3", "timeout 2",
     )  # fmt: skip
     assert done.code == 4
     (error,) = done.of("error")

@@ -13,57 +13,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
-#include "catalog/plan.h"
 #include "engine/command_check.h"
 #include "engine/engine.h"
 #include "engine/forked.h"
 #include "engine/watchdog.h"
+#include "fuzz.h"
 #include "link/group.h"
+#include "plan/plan.h"
 #include "record/foreign_json.h"
 #include "sampling/sampler.h"
+#include "serving/measuring.h"
 #include "worker/records.h"
 #include "worker/samples.h"
-#include "worker/serve_rank.h"
 #include "worker/workers.h"
 
 namespace {
 
+using namespace netpipe;        // NOLINT(google-build-using-namespace): a program of one file
+using namespace netpipe::fuzz;  // NOLINT(google-build-using-namespace): the same
+
 constexpr std::size_t most_allocated = std::size_t{16} << 20;  // by one input
-std::size_t allocated_bytes = 0;                               // NOLINT: the operators below have no other place
-
-void* counted(std::size_t bytes) {
-  allocated_bytes += bytes;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-
-namespace {
-
-using namespace netpipe;  // NOLINT(google-build-using-namespace): a program of one file
 
 constexpr std::array<std::uint64_t, 4> sizes = {1, 8, 100, 4096};
 
@@ -72,12 +50,6 @@ struct Reached {
   std::uint64_t opened = 0, visited = 0, refused = 0, plans = 0, reports = 0, bad_reports = 0, points = 0,
                 rewritten = 0;
 } reached;  // NOLINT: a tally of the whole program
-
-void require(bool truth, const char* what) {
-  if (truth) return;
-  std::fprintf(stderr, "behind_the_door_fuzz: %s\n", what);
-  std::abort();
-}
 
 // ------------------------------------------------------------------------------------------------------ the module
 
@@ -217,30 +189,6 @@ class OneOfMany final : public RankProcess {  // costs nothing to open: nobody r
 };
 
 // ------------------------------------------------------------------------------------------------------------ inputs
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
-  bool one_in(std::uint64_t n) { return below(n) == 0; }
-  // Of any size, and often near a power of two.
-  std::uint64_t number() {
-    const std::uint64_t word = engine_();
-    switch (engine_() % 4) {
-      case 0: return word;
-      case 1: return word % 300;
-      case 2: return (1ULL << word % 64) + (word >> 32) % 3 - 1;
-      default: return word >> word % 64;
-    }
-  }
-  template <typename T, std::size_t N>
-  T any(const std::array<T, N>& of) {
-    return of[below(N)];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 struct Planned {
   Registry registry;
@@ -396,10 +344,10 @@ std::string mutated(std::string text, Random& random) {
 
 void one_plan(const Planned& p, Random& random) {
   const std::string text = random.one_in(50) ? p.canonical : mutated(p.canonical, random);
-  const Outcome fine = check_remote_plan(text, Bounds{}, p.registry);
+  const Result<RemotePlan> fine = check_remote_plan(text, Bounds{}, p.registry);
   require(!fine || text.starts_with("netpipe-plan 1\n"), "what is no plan was taken for one");
   require(fine || !fine.failure().sentence.empty(), "a plan was refused without a sentence");
-  require(text != p.canonical || fine, "an honest plan was refused");
+  require(text != p.canonical || static_cast<bool>(fine), "an honest plan was refused");
   ++reached.plans;
 }
 
@@ -541,8 +489,8 @@ void one_text(Random& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint64_t inputs = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  Random random(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  const auto [inputs, seed] = Arguments(argc, argv);
+  Random random(seed);
   const std::int64_t begin = now_ns();
   require(static_cast<bool>(Watchdog::install(false)), "no watchdog");
   const std::array<Planned, 2> plans = {planned(false), planned(true)};
@@ -566,16 +514,13 @@ int main(int argc, char** argv) {
       one_plan(plans[which], random);
     }
   }
-  const auto n = [](std::uint64_t number) { return static_cast<unsigned long long>(number); };
   std::printf(
       "%llu inputs in %.1f s; opened %llu, visited %llu, refused %llu; plans %llu; reports %llu, refused %llu, points "
       "%llu; texts written anew %llu\n",
-      n(inputs), static_cast<double>(now_ns() - begin) * 1e-9, n(reached.opened), n(reached.visited),
-      n(reached.refused), n(reached.plans), n(reached.reports), n(reached.bad_reports), n(reached.points),
-      n(reached.rewritten));
-  // A fuzzer that never gets anywhere proves nothing.
+      shown(inputs), static_cast<double>(now_ns() - begin) * 1e-9, shown(reached.opened), shown(reached.visited),
+      shown(reached.refused), shown(reached.plans), shown(reached.reports), shown(reached.bad_reports),
+      shown(reached.points), shown(reached.rewritten));
   const bool deep = reached.visited > 0 && reached.refused > 0 && reached.plans > 0 && reached.reports > 0 &&
                     reached.bad_reports > 0 && reached.points > 0 && reached.rewritten > 0;
-  if (inputs >= 10'000 && !deep) std::fprintf(stderr, "behind_the_door_fuzz: the inputs did not get far enough\n");
-  return inputs < 10'000 || deep ? 0 : 1;
+  return verdict(inputs >= 10'000, deep);
 }

@@ -14,61 +14,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "fuzz.h"
 #include "link/handshake.h"
-
-namespace {
-
-// Every byte that the two sides allocate while they handle an input is counted; what this driver allocates itself is
-// not.
-constexpr std::size_t most_allocated = std::size_t{256} * 1024;
-std::size_t allocated_bytes = 0;  // NOLINT: the operators below have no other place for these
-bool counting = false;
-
-void* counted(std::size_t bytes) {
-  if (counting) allocated_bytes += bytes;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
 using netpipe::ClientHandshake;
 using netpipe::ServerHandshake;
+using netpipe::fuzz::counting;
+using netpipe::fuzz::require;
 using State = ServerHandshake::State;
 
 constexpr std::string_view token = "correct horse battery staple";
 constexpr std::string_view other_token = "correct horse battery stable";
 constexpr std::int64_t deadline_ns = 1000;
+// Every byte that the two sides allocate while they handle an input is counted; what this driver allocates itself is
+// not.
+constexpr std::size_t most_allocated = std::size_t{256} * 1024;
 
 // How far the inputs came, to see that they test what they are meant to.
 struct Reached {
   std::uint64_t challenged = 0, proved = 0, planned = 0, accepted = 0, client_proved = 0, client_accepted = 0;
 } reached;  // NOLINT: a tally of the whole program
-
-void require(bool truth, const char* what) {
-  if (truth) return;
-  std::fprintf(stderr, "rendezvous_fuzz: %s\n", what);
-  std::abort();
-}
 
 // Reads an input; zeros after its end.
 class Input {
@@ -225,7 +198,8 @@ void conversation(Input& input, std::uint8_t pieces) {
 
 // The name that libFuzzer calls.  NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  allocated_bytes = 0;
+  netpipe::fuzz::allocated_bytes = 0;
+  counting = false;
   Input input({data, size});
   const std::uint8_t kind = input.byte();
   const std::uint8_t pieces = input.byte();
@@ -236,23 +210,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     conversation(input, pieces);
   }
-  require(allocated_bytes <= most_allocated, "one input made it allocate more than its limit");
+  require(netpipe::fuzz::allocated_bytes <= most_allocated, "one input made it allocate more than its limit");
   return 0;
 }
 
 #ifndef NETPIPE_LIBFUZZER
 int main(int argc, char** argv) {
-  const std::uint64_t inputs = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  std::mt19937_64 random(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  using netpipe::fuzz::shown;
+  const auto [inputs, seed] = netpipe::fuzz::Arguments(argc, argv);
+  netpipe::fuzz::Random random(seed);
   const std::int64_t begin = netpipe::now_ns();
   std::vector<std::uint8_t> input;
   for (std::uint64_t i = 0; i < inputs; ++i) {
-    input.resize(2 + random() % 96);
-    for (std::uint8_t& one : input) one = static_cast<std::uint8_t>(random() >> 32);
+    input.resize(2 + random.below(96));
+    for (std::uint8_t& one : input) one = static_cast<std::uint8_t>(random.word() >> 32);
     // Pure noise would end at the third byte of the first header: of the raw inputs, most begin with one that looks
     // right.
-    if (input.size() >= 12 && random() % 8 != 0 && input[0] % 4 < 2) {
-      const std::uint64_t word = random();
+    if (input.size() >= 12 && !random.one_in(8) && input[0] % 4 < 2) {
+      const std::uint64_t word = random.word();
       const std::array<std::uint8_t, 8> header = {'N',
                                                   'P',
                                                   'R',
@@ -268,13 +243,10 @@ int main(int argc, char** argv) {
   std::printf(
       "%llu inputs in %.1f s; challenged %llu, proved %llu, planned %llu, accepted %llu; clients: proved %llu, "
       "accepted %llu\n",
-      static_cast<unsigned long long>(inputs), static_cast<double>(netpipe::now_ns() - begin) * 1e-9,
-      static_cast<unsigned long long>(reached.challenged), static_cast<unsigned long long>(reached.proved),
-      static_cast<unsigned long long>(reached.planned), static_cast<unsigned long long>(reached.accepted),
-      static_cast<unsigned long long>(reached.client_proved), static_cast<unsigned long long>(reached.client_accepted));
-  // A fuzzer that never gets anywhere proves nothing.
+      shown(inputs), static_cast<double>(netpipe::now_ns() - begin) * 1e-9, shown(reached.challenged),
+      shown(reached.proved), shown(reached.planned), shown(reached.accepted), shown(reached.client_proved),
+      shown(reached.client_accepted));
   const bool deep = reached.proved > 0 && reached.planned > 0 && reached.accepted > 0 && reached.client_accepted > 0;
-  if (inputs >= 1000 && !deep) std::fprintf(stderr, "rendezvous_fuzz: no input got past the proof of the token\n");
-  return inputs < 1000 || deep ? 0 : 1;
+  return netpipe::fuzz::verdict(inputs >= 1000, deep);
 }
 #endif

@@ -128,9 +128,22 @@ CPP_ROOMS: dict[str, set[str]] = {
     "machine": {"base", "record"},
     "layer": {"base", MODULE_H},
     "patterns/kit": {"base", "machine", "layer", MODULE_H},
-    "catalog": {"base", "record", "sampling", "machine", "layer", "patterns/kit", MODULE_H},
-    "engine": {"base", "record", "sampling", "machine", "link", "layer", "catalog", "patterns/kit", MODULE_H},
+    "catalog": {"base", "layer", "patterns/kit", MODULE_H},
+    "plan": {"base", "record", "sampling", "machine", "catalog", "patterns/kit"},
+    "engine": {
+        "base",
+        "record",
+        "sampling",
+        "machine",
+        "link",
+        "layer",
+        "catalog",
+        "plan",
+        "patterns/kit",
+        MODULE_H,
+    },
     "patterns": {"base", "machine", "layer", "patterns/kit", MODULE_H},
+    "serving": {"base", "record", "machine", "link", "catalog", "plan", "engine"},
     "worker": {
         "base",
         "record",
@@ -139,7 +152,9 @@ CPP_ROOMS: dict[str, set[str]] = {
         "link",
         "layer",
         "catalog",
+        "plan",
         "engine",
+        "serving",
         "patterns/kit",
         MODULE_H,
     },
@@ -188,6 +203,12 @@ def test_every_cpp_room_is_drawn() -> None:
     assert {room for room in rooms if not room.startswith("modules/")} <= set(CPP_ROOMS)
 
 
+def test_no_cpp_room_knows_one_above_it() -> None:
+    order = [MODULE_H, *CPP_ROOMS]
+    for room, known in CPP_ROOMS.items():
+        assert {other for other in known if order.index(other) > order.index(room)} == set(), room
+
+
 def test_cpp_rooms_know_only_what_they_may() -> None:
     forbidden = []
     for source, target in arrows(cpp_edges()):
@@ -220,9 +241,7 @@ LARGE_FILES = {}
 LARGE_FOLDERS = {
     "python/netpipe/findings": "one file per rule, 1700 lines in all",
     "python/netpipe/render/figures": "one file per figure, 900 lines in all",
-    "src/catalog": "modules and plans: 2533 lines; plans could be a room of their own",
     "src/engine": "many small files: one idea each",
-    "src/link": "the server's loop and what admits clients could be a room of their own: 22 files",
     "src/worker": "many small files: one idea each",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }

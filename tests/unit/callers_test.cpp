@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which addresses are one origin, and how often it may call, on a clock that the tests hold.
-#include "link/callers.h"
+#include "serving/callers.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

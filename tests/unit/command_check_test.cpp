@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "catalog/plan.h"
 #include "engine/forked.h"
 #include "engine/launched.h"
+#include "plan/plan.h"
 #include "sampling/sampler.h"
 
 namespace netpipe {

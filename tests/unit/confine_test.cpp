@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a process that measures for a client can still do, tried in processes of their own.
-#include "worker/confine.h"
+#include "serving/confine.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

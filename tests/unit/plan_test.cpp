@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catalog/plan.h"
+#include "plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 
 #include <string>
 
-#include "catalog/plan.h"
 #include "engine/forked.h"
 #include "engine/launched.h"
 #include "engine/simulated/process.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `netpipe-worker serve`. The worker is a program and no library, so its source is taken in here.
-#include "worker/serve.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "serving/serve.cpp"  // NOLINT(bugprone-suspicious-include)
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -95,9 +95,8 @@ Ran run_serve(const std::vector<std::string>& arguments, const char* token,
     ::unsetenv(token_variable);
     if (token != nullptr) ::setenv(token_variable, token, 1);
     ::alarm(60);  // the deadline of this test
-    ::_exit(serve_main(arguments, [](int fd, int words_fd, const Admission& admission) -> Failure {
-      ::send(fd, admission.accept.data(), admission.accept.size(), MSG_NOSIGNAL);
-      ::close(fd);
+    ::_exit(serve_main(arguments, [](const Descriptor& control, int words_fd, const Admission& admission) -> Ending {
+      EXPECT_TRUE(let_in(control, admission));
       Child::live(words_fd, [] { return Ending{3, true, {}}; });
     }));
   }

@@ -2,7 +2,7 @@
 // A filter of system calls (seccomp(2)), written out: a library for it would be the worker's only one. It is a list of
 // what is refused, and not of what is allowed: which calls a C library makes for memory, threads and sockets changes
 // from version to version.
-#include "worker/confine.h"
+#include "serving/confine.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,148 +46,56 @@ constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thr
 constexpr bool sanitized = false;
 #endif
 
-// Refused whatever their arguments. Numbers that a header does not know yet are those of both machines: calls after
-// Linux 5.0 have one number everywhere.
-constexpr std::array refused = {
-    // files
-    __NR_openat,
-    437 /* openat2 */,
-    __NR_open_by_handle_at,
-    __NR_name_to_handle_at,
-    __NR_unlinkat,
-    __NR_renameat,
-    __NR_renameat2,
-    __NR_mkdirat,
-    __NR_symlinkat,
-    __NR_linkat,
-    __NR_mknodat,
-    __NR_fchmodat,
-    452 /* fchmodat2 */,
-    __NR_fchmod,
-    __NR_fchownat,
-    __NR_fchown,
-    __NR_truncate,
-    __NR_ftruncate,
-    __NR_utimensat,
-    __NR_setxattr,
-    __NR_lsetxattr,
-    __NR_fsetxattr,
-    __NR_removexattr,
-    __NR_lremovexattr,
-    __NR_fremovexattr,
-    __NR_fallocate,
-    __NR_mount,
-    __NR_umount2,
-    __NR_pivot_root,
-    __NR_chroot,
-    428 /* open_tree */,
-    429 /* move_mount */,
-    430 /* fsopen */,
-    432 /* fsmount */,
-    433 /* fspick */,
-    442 /* mount_setattr */,
-    __NR_swapon,
-    __NR_swapoff,
-    __NR_quotactl,
-    __NR_acct,
-    __NR_fanotify_init,
-    __NR_inotify_init1,
-    // programs, processes, and what looks into them
-    __NR_execve,
-    __NR_execveat,
-    __NR_ptrace,
-    __NR_process_vm_readv,
-    __NR_process_vm_writev,
-    __NR_kcmp,
-    434 /* pidfd_open */,
-    438 /* pidfd_getfd */,
-    424 /* pidfd_send_signal */,
-    440 /* process_madvise */,
-    448 /* process_mrelease */,
-    __NR_kill,
-    __NR_tkill,
-    __NR_rt_sigqueueinfo,
-    __NR_rt_tgsigqueueinfo,
-    __NR_setns,
-    __NR_unshare,
-    __NR_setpgid,
-    __NR_setsid,
-    __NR_setpriority,
-    __NR_migrate_pages,
-    __NR_move_pages,
-    __NR_perf_event_open,
-    // rights, and the kernel
-    __NR_setuid,
-    __NR_setgid,
-    __NR_setreuid,
-    __NR_setregid,
-    __NR_setresuid,
-    __NR_setresgid,
-    __NR_setgroups,
-    __NR_setfsuid,
-    __NR_setfsgid,
-    __NR_capset,
-    __NR_personality,
-    __NR_bpf,
-    __NR_userfaultfd,
-    __NR_init_module,
-    __NR_finit_module,
-    __NR_delete_module,
-    __NR_kexec_load,
-    __NR_kexec_file_load,
-    __NR_reboot,
-    __NR_sethostname,
-    __NR_setdomainname,
-    __NR_settimeofday,
-    __NR_clock_settime,
-    __NR_adjtimex,
-    __NR_clock_adjtime,
-    __NR_syslog,
-    __NR_add_key,
-    __NR_request_key,
-    __NR_keyctl,
-    // what would do some of the above unseen by this filter
-    425 /* io_uring_setup */,
-    426 /* io_uring_enter */,
-    427 /* io_uring_register */,
-    __NR_io_setup,
-    // what other processes of this user share
-    __NR_shmget,
-    __NR_shmat,
-    __NR_shmctl,
-    __NR_semget,
-    __NR_semctl,
-    __NR_msgget,
-    __NR_msgctl,
-    __NR_msgsnd,
-    __NR_msgrcv,
-    __NR_mq_open,
-    __NR_mq_unlink,
-#if defined(__x86_64__)  // the older names of the above
-    __NR_open,
-    __NR_creat,
-    __NR_unlink,
-    __NR_rmdir,
-    __NR_rename,
-    __NR_mkdir,
-    __NR_symlink,
-    __NR_link,
-    __NR_mknod,
-    __NR_chmod,
-    __NR_chown,
-    __NR_lchown,
-    __NR_utime,
-    __NR_utimes,
-    __NR_futimesat,
-    __NR_fork,
-    __NR_vfork,
-    __NR_inotify_init,
-    __NR_uselib,
-    __NR_iopl,
-    __NR_ioperm,
-    __NR_modify_ldt,
+// Numbers that a header may not know yet. Calls after Linux 5.0 have one number everywhere.
+constexpr int nr_pidfd_send_signal = 424, nr_io_uring_setup = 425, nr_io_uring_enter = 426, nr_io_uring_register = 427,
+              nr_open_tree = 428, nr_move_mount = 429, nr_fsopen = 430, nr_fsmount = 432, nr_fspick = 433,
+              nr_pidfd_open = 434, nr_clone3 = 435, nr_openat2 = 437, nr_pidfd_getfd = 438, nr_process_madvise = 440,
+              nr_mount_setattr = 442, nr_process_mrelease = 448, nr_fchmodat2 = 452;
+
+// Refused whatever their arguments.
+constexpr std::array of_files = {__NR_openat,       nr_openat2,     __NR_open_by_handle_at, __NR_name_to_handle_at,
+                                 __NR_unlinkat,     __NR_renameat,  __NR_renameat2,         __NR_mkdirat,
+                                 __NR_symlinkat,    __NR_linkat,    __NR_mknodat,           __NR_fchmodat,
+                                 nr_fchmodat2,      __NR_fchmod,    __NR_fchownat,          __NR_fchown,
+                                 __NR_truncate,     __NR_ftruncate, __NR_utimensat,         __NR_setxattr,
+                                 __NR_lsetxattr,    __NR_fsetxattr, __NR_removexattr,       __NR_lremovexattr,
+                                 __NR_fremovexattr, __NR_fallocate};
+constexpr std::array of_file_systems = {__NR_mount,    __NR_umount2,     __NR_pivot_root,    __NR_chroot,
+                                        nr_open_tree,  nr_move_mount,    nr_fsopen,          nr_fsmount,
+                                        nr_fspick,     nr_mount_setattr, __NR_swapon,        __NR_swapoff,
+                                        __NR_quotactl, __NR_acct,        __NR_fanotify_init, __NR_inotify_init1};
+// Programs, processes, and what looks into them.
+constexpr std::array of_processes = {
+    __NR_execve,         __NR_execveat,   __NR_ptrace,         __NR_process_vm_readv, __NR_process_vm_writev,
+    __NR_kcmp,           nr_pidfd_open,   nr_pidfd_getfd,      nr_pidfd_send_signal,  nr_process_madvise,
+    nr_process_mrelease, __NR_kill,       __NR_tkill,          __NR_rt_sigqueueinfo,  __NR_rt_tgsigqueueinfo,
+    __NR_setns,          __NR_unshare,    __NR_setpgid,        __NR_setsid,           __NR_setpriority,
+    __NR_migrate_pages,  __NR_move_pages, __NR_perf_event_open};
+// Rights, and the kernel.
+constexpr std::array of_the_kernel = {
+    __NR_setuid,        __NR_setgid,       __NR_setreuid,        __NR_setregid,    __NR_setresuid,
+    __NR_setresgid,     __NR_setgroups,    __NR_setfsuid,        __NR_setfsgid,    __NR_capset,
+    __NR_personality,   __NR_bpf,          __NR_userfaultfd,     __NR_init_module, __NR_finit_module,
+    __NR_delete_module, __NR_kexec_load,   __NR_kexec_file_load, __NR_reboot,      __NR_sethostname,
+    __NR_setdomainname, __NR_settimeofday, __NR_clock_settime,   __NR_adjtimex,    __NR_clock_adjtime,
+    __NR_syslog,        __NR_add_key,      __NR_request_key,     __NR_keyctl};
+// What would do some of the above unseen by this filter.
+constexpr std::array unseen = {nr_io_uring_setup, nr_io_uring_enter, nr_io_uring_register, __NR_io_setup};
+// What other processes of this user share.
+constexpr std::array of_shared_things = {__NR_shmget, __NR_shmat,   __NR_shmctl,   __NR_semget,
+                                         __NR_semctl, __NR_msgget,  __NR_msgctl,   __NR_msgsnd,
+                                         __NR_msgrcv, __NR_mq_open, __NR_mq_unlink};
+#if defined(__x86_64__)
+// The older names of the above.
+constexpr std::array older = {__NR_open,    __NR_creat,  __NR_unlink,    __NR_rmdir,     __NR_rename, __NR_mkdir,
+                              __NR_symlink, __NR_link,   __NR_mknod,     __NR_chmod,     __NR_chown,  __NR_lchown,
+                              __NR_utime,   __NR_utimes, __NR_futimesat, __NR_fork,      __NR_vfork,  __NR_inotify_init,
+                              __NR_uselib,  __NR_iopl,   __NR_ioperm,    __NR_modify_ldt};
+#else
+constexpr std::array<int, 0> older = {};
 #endif
-};
+constexpr std::array<std::span<const int>, 7> refused = {of_files, of_file_systems,  of_processes, of_the_kernel,
+                                                         unseen,   of_shared_things, older};
 
 // What the timed region of a module for two hosts may call: looked for first, and allowed. Linux from 5.11 on remembers
 // that and asks the filter no more; before it, each would otherwise go past all of the list above.
@@ -282,8 +191,10 @@ class Program {
 std::vector<sock_filter> filter() {
   Program program;
   for (const int call : timed) program.allow(call);
-  for (const int call : refused) program.refuse(call);
-  program.refuse(435 /* clone3 */, ENOSYS);  // its flags are out of reach; C libraries then take clone
+  for (const std::span<const int> calls : refused) {
+    for (const int call : calls) program.refuse(call);
+  }
+  program.refuse(nr_clone3, ENOSYS);  // its flags are out of reach; C libraries then take clone
   program.refuse_without(__NR_clone, 0, CLONE_THREAD);
   program.refuse_with(__NR_mmap, 2, PROT_EXEC);
   program.refuse_with(__NR_mprotect, 2, PROT_EXEC);

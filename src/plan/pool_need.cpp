@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catalog/pool_need.h"
+#include "plan/pool_need.h"
 
 #include <algorithm>
 

@@ -12,11 +12,11 @@
 
 #include "base/port.h"
 #include "base/result.h"
-#include "catalog/pool_need.h"
 #include "catalog/registry.h"
 #include "catalog/variant.h"
 #include "machine/environment.h"
 #include "patterns/kit/pattern.h"
+#include "plan/pool_need.h"
 #include "sampling/schedule.h"
 
 namespace netpipe {

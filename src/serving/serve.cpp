@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/serve.h"
+#include "serving/serve.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -12,16 +12,26 @@
 #include <utility>
 #include <vector>
 
+#include "base/complain.h"
 #include "base/host_name.h"
 #include "base/text.h"
 #include "link/secret.h"
 #include "record/json.h"
-#include "worker/checks.h"
-#include "worker/complain.h"
-#include "worker/confine.h"
+#include "serving/confine.h"
 
 namespace netpipe {
 namespace {
+
+// The values of the options.
+struct ServeArguments {
+  std::string bind = "127.0.0.1";
+  std::uint16_t port = default_port;
+  std::string token_file;
+  Bounds bounds;
+  bool once = false;
+  bool check = false;  // only whether it could serve
+  bool help = false;
+};
 
 constexpr double longest_seconds = 7 * 24 * 3600.0;  // more than a week is a typing error
 
@@ -90,13 +100,6 @@ constexpr std::array<ServeOption, 9> serve_options = {{
     {"--help", "", "print this text", [](const std::string&, ServeArguments& into) { return raise(into.help); }},
 }};
 
-const ServeOption* find(std::string_view name) {
-  for (const ServeOption& one : serve_options) {
-    if (one.name == name) return &one;
-  }
-  return nullptr;
-}
-
 // A line for people. If nobody reads it, the line is lost and the server goes on.
 void say(const std::string& sentence) {
   const std::string line = "netpipe serve: " + sentence + "\n";
@@ -109,30 +112,25 @@ bool print(const std::string& text) {
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
 }
 
-}  // namespace
-
+// Exit::usage with a sentence where one is wrong.
 Result<ServeArguments> parse_serve(std::span<const std::string> arguments) {
   ServeArguments into;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');
     const std::string name = arguments[i].substr(0, equals);
-    const ServeOption* option = find(name);
-    if (option == nullptr) {
+    const auto* const option = std::find_if(serve_options.begin(), serve_options.end(),
+                                            [&](const ServeOption& one) { return one.name == name; });
+    if (option == serve_options.end()) {
       std::vector<std::string> names;
       for (const ServeOption& one : serve_options) names.emplace_back(one.name);
       return usage("serve has no option '" + name + "'" + did_you_mean(name, names));
     }
     const bool attached = equals != std::string::npos;
-    if (option->value.empty() && attached) return usage(name + " takes no value");
-    if (!option->value.empty() && !attached && i + 1 == arguments.size()) {
+    const bool wanted = !option->value.empty();
+    if (attached && !wanted) return usage(name + " takes no value");
+    if (wanted && !attached && i + 1 == arguments.size())
       return usage(name + " needs a value: " + name + " " + std::string(option->value));
-    }
-    std::string text;
-    if (attached) {
-      text = arguments[i].substr(equals + 1);
-    } else if (!option->value.empty()) {
-      text = arguments[++i];
-    }
+    const std::string text = attached ? arguments[i].substr(equals + 1) : wanted ? arguments[++i] : "";
     if (const Outcome read = option->read(text, into); !read) return usage(name + ": " + read.failure().sentence);
   }
   return into;
@@ -150,7 +148,9 @@ std::string serve_help() {
   return text;
 }
 
-int serve_main(std::span<const std::string> arguments, Become become) {
+}  // namespace
+
+int serve_main(std::span<const std::string> arguments, MeasureFor measure) {
   const Result<ServeArguments> given = parse_serve(arguments);
   if (!given) return complain(given.failure());
   if (given->help) return print(serve_help()) ? 0 : static_cast<int>(Exit::failed);
@@ -169,7 +169,7 @@ int serve_main(std::span<const std::string> arguments, Become become) {
   options.token = *token;
   options.bounds = given->bounds;
   options.once = given->once;
-  options.become = std::move(become);
+  options.measure = std::move(measure);
   options.log = say;
   options.ready = [&] { return print(listening); };
   if (const Outcome can = can_confine(); !can) say(can.failure().sentence);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catalog/plan_keys.h"
+#include "plan/plan_keys.h"
 
 #include <algorithm>
 #include <array>

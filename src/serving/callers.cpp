@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/callers.h"
+#include "serving/callers.h"
 
 #include <netinet/in.h>
 

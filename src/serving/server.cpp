@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/server.h"
+#include "serving/server.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -17,9 +17,9 @@
 
 #include "base/clock.h"
 #include "base/host_name.h"
-#include "link/callers.h"
 #include "link/handshake.h"
 #include "link/secret.h"
+#include "serving/callers.h"
 
 namespace netpipe {
 namespace {
@@ -93,11 +93,9 @@ class Server {
   void welcome();
   Place& free_place();
   void hear(Place& place);
-  void tick();
   void step(Place& place);
   void measure(Place& place);
   Ending measure_here(Place& place, int words_fd);
-  bool flush(Place& place) const;
   [[nodiscard]] Failure busy(const Running& running) const;
   void report(const Running& running, const Ending& ending) const;
   void note(const std::string& line);
@@ -137,8 +135,8 @@ int Server::run() {
     if (const std::optional<int> code = watch_child()) return *code;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (polled_[2 + i].revents != 0) hear(places_[i]);
+      if (places_[i].taken()) step(places_[i]);
     }
-    tick();
     if (polled_[1].revents != 0) welcome();
   }
 }
@@ -247,18 +245,9 @@ void Server::hear(Place& place) {
   const ssize_t got = ::recv(place.fd.get(), buffer.data(), buffer.size(), 0);
   if (got > 0) {
     place.talk().feed(std::span(buffer).first(static_cast<std::size_t>(got)), now_ns_);
-    step(place);
   } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
     note(place.who() + ": hung up before the end of its handshake");
     place.leave();
-  }
-}
-
-void Server::tick() {
-  for (Place& place : places_) {
-    if (!place.taken()) continue;
-    place.talk().tick(now_ns_);
-    step(place);
   }
 }
 
@@ -266,27 +255,24 @@ void Server::tick() {
 void Server::step(Place& place) {
   ServerHandshake& handshake = place.talk();
   using State = ServerHandshake::State;
+  handshake.tick(now_ns_);
   if (handshake.state() == State::complete) {
     if (!running_) return measure(place);
     if (place.refuse_ns == 0) place.refuse_ns = now_ns_ + second_look_ns;
     if (now_ns_ >= place.refuse_ns) handshake.refuse(busy(*running_));
   }
-  const bool heard = flush(place);
+  // An answer is about a kilobyte at most, and the sides take turns, so the socket has room for it; a peer for which it
+  // has none is not one of ours.
+  const std::string output = handshake.take_output();
+  const bool sent = output.empty() || ::send(place.fd.get(), output.data(), output.size(), MSG_NOSIGNAL) ==
+                                          static_cast<ssize_t>(output.size());
   if (handshake.ended()) {
     note(place.who() + ": " + (handshake.state() == State::refused ? "refused: " : "dropped: ") + handshake.reason());
     place.leave();
-  } else if (!heard) {
+  } else if (!sent) {
     note(place.who() + ": dropped: it does not take what it is sent");
     place.leave();
   }
-}
-
-// An answer is about a kilobyte at most, and the sides take turns, so the socket has room for it; a peer for which it
-// has none is not one of ours.
-bool Server::flush(Place& place) const {
-  const std::string output = place.talk().take_output();
-  return output.empty() ||
-         ::send(place.fd.get(), output.data(), output.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(output.size());
 }
 
 void Server::measure(Place& place) {
@@ -295,9 +281,7 @@ void Server::measure(Place& place) {
   if (child) {
     running_ = Running{std::move(*child), place.who(), place.talk().plan_hash()};
   } else {
-    place.talk().refuse(child.failure());
-    flush(place);
-    note(place.who() + ": refused: " + child.failure().sentence);
+    note(place.who() + ": refused: " + turn_away(place.fd, child.failure()).sentence);
   }
   place.leave();
 }
@@ -324,11 +308,7 @@ Ending Server::measure_here(Place& place, int words_fd) {
   admission.bounds = options_.bounds;
   handshake.accept(host_name());
   admission.accept = handshake.take_output();
-  if (!options_.become) return measure_admitted(std::move(place.fd), admission, options_.check, options_.handler);
-  const Failure why = options_.become(place.fd.get(), words_fd, admission);
-  const std::string refused = refusal(why);
-  ::send(place.fd.get(), refused.data(), refused.size(), MSG_NOSIGNAL);
-  return {static_cast<int>(why.exit), false, why.sentence};
+  return options_.measure(std::move(place.fd), words_fd, admission);
 }
 
 Failure Server::busy(const Running& running) const {

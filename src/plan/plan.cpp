@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catalog/plan.h"
+#include "plan/plan.h"
 
 #include <algorithm>
 #include <span>
@@ -8,7 +8,7 @@
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "catalog/plan_keys.h"
+#include "plan/plan_keys.h"
 #include "record/json.h"
 #include "sampling/statistics.h"
 #include "sampling/yardstick.h"

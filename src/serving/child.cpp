@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/child.h"
+#include "serving/child.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,14 +3,13 @@
 // of that it has only what was derived for this one conversation.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/descriptor.h"
-#include "link/child.h"
 #include "link/seal.h"
+#include "serving/child.h"
 
 namespace netpipe {
 
@@ -23,13 +22,10 @@ struct Admission {
   Bounds bounds;
 };
 
-// May this plan be measured here, within these bounds? A failure is what the client is told.
-using Check = std::function<Outcome(const std::string& plan_text, const Bounds& bounds)>;
-// The server's side of a measurement. control_fd is a blocking stream to the client that the handler owns.
-using Handler = std::function<Ending(int control_fd, const Admission& admission)>;
-
-// Checks the plan, accepts the client or tells it why not, and measures.
-Ending measure_admitted(Descriptor control, const Admission& admission, const Check& check, const Handler& handler);
+// Accepts the client. false: it has gone.
+bool let_in(const Descriptor& control, const Admission& admission);
+// Tells the client why it is not measured with; what the server says of it.
+Ending turn_away(const Descriptor& control, const Failure& why);
 
 // As bytes and back, for a process that replaces the one that was forked. nullopt: it is no such text.
 std::string admission_text(const Admission& admission);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/admission.h"
+#include "serving/admission.h"
 
 #include <sys/socket.h>
 
@@ -10,8 +10,8 @@
 namespace netpipe {
 namespace {
 
-bool send_whole(int fd, std::string_view bytes) {
-  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+bool send_whole(const Descriptor& to, std::string_view bytes) {
+  return ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
 template <typename T>
@@ -29,15 +29,11 @@ bool take(std::string_view& text, T& plain) {
 
 }  // namespace
 
-Ending measure_admitted(Descriptor control, const Admission& admission, const Check& check, const Handler& handler) {
-  if (const Outcome fine = check(admission.plan_text, admission.bounds); !fine) {
-    send_whole(control.get(), refusal(fine.failure()));
-    return {static_cast<int>(fine.failure().exit), false, fine.failure().sentence};
-  }
-  if (!send_whole(control.get(), admission.accept)) {
-    return {static_cast<int>(Exit::failed), true, "the client went away before it was accepted"};
-  }
-  return handler(control.release(), admission);
+bool let_in(const Descriptor& control, const Admission& admission) { return send_whole(control, admission.accept); }
+
+Ending turn_away(const Descriptor& control, const Failure& why) {
+  send_whole(control, refusal(why));
+  return {static_cast<int>(why.exit), false, why.sentence};
 }
 
 std::string admission_text(const Admission& a) {

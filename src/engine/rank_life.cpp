@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/rank_life.h"
+#include "engine/rank_life.h"
 
 #include <algorithm>
 #include <utility>

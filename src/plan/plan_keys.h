@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "catalog/plan.h"
+#include "plan/plan.h"
 
 namespace netpipe {
 

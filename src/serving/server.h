@@ -11,9 +11,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "link/admission.h"
-#include "link/child.h"
 #include "link/rendezvous.h"
+#include "serving/admission.h"
+#include "serving/child.h"
 
 namespace netpipe {
 
@@ -21,18 +21,16 @@ inline constexpr std::size_t max_pending = 64;  // connections of strangers, and
 // What the server needs, and the process of a measurement after it, which keeps one of them.
 inline constexpr std::size_t descriptors_to_serve = max_pending + 64;
 
-// Replaces the process that was forked for a measurement by a program of its own, which calls measure_admitted. It
-// returns only where that failed: why.
-using Become = std::function<Failure(int control_fd, int words_fd, const Admission& admission)>;
+// The server's side of a measurement, in a process that was forked for it: lets the client in or turns it away, and
+// measures, or becomes a program that does all this and ends with Child::live(words_fd). control blocks.
+using MeasureFor = std::function<Ending(Descriptor control, int words_fd, const Admission& admission)>;
 
 struct ServeOptions {
   std::string token;
   Bounds bounds;
   bool once = false;            // end after one measurement
   std::function<bool()> ready;  // called once it can serve; false: nobody learns of that, so it ends
-  Become become;                // empty: the forked process goes on itself, with these two
-  Check check;
-  Handler handler;
+  MeasureFor measure;
   std::function<void(const std::string&)> log;  // one line without its end, for people; must not block
   // How long a stranger may take to prove the token and send its plan, and how long a measurement may take to end once
   // it has been told to. Tests shorten them.
