@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -74,6 +75,9 @@ constexpr std::array refused = {
     __NR_removexattr,
     __NR_lremovexattr,
     __NR_fremovexattr,
+    463 /* setxattrat */,
+    466 /* removexattrat */,
+    469 /* file_setattr */,
     __NR_fallocate,
     __NR_mount,
     __NR_umount2,
@@ -85,6 +89,7 @@ constexpr std::array refused = {
     432 /* fsmount */,
     433 /* fspick */,
     442 /* mount_setattr */,
+    467 /* open_tree_attr */,
     __NR_swapon,
     __NR_swapoff,
     __NR_quotactl,
@@ -112,6 +117,7 @@ constexpr std::array refused = {
     __NR_setpgid,
     __NR_setsid,
     __NR_setpriority,
+    __NR_ioprio_set,
     __NR_migrate_pages,
     __NR_move_pages,
     __NR_perf_event_open,
@@ -156,6 +162,8 @@ constexpr std::array refused = {
     __NR_shmctl,
     __NR_semget,
     __NR_semctl,
+    __NR_semop,  // a number is all that it needs
+    __NR_semtimedop,
     __NR_msgget,
     __NR_msgctl,
     __NR_msgsnd,
@@ -232,8 +240,9 @@ class Program {
   }
 
   // All but those of IP, and of netlink those that tell of interfaces. UNIX sockets lead to whatever serves this user:
-  // agents, buses, containers.
+  // agents, buses, containers. So do those of a pair, if they are for datagrams: sendto takes an address.
   void refuse_sockets() {
+    refuse(__NR_socketpair);
     add(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 8);
     load_argument(0);
     add(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 5, 0);
@@ -288,10 +297,16 @@ std::vector<sock_filter> filter() {
   program.refuse_with(__NR_mmap, 2, PROT_EXEC);
   program.refuse_with(__NR_mprotect, 2, PROT_EXEC);
   program.refuse_with(__NR_pkey_mprotect, 2, PROT_EXEC);
-  program.refuse_unless(__NR_tgkill, 0, {static_cast<std::uint32_t>(::getpid())});
-  program.refuse_unless(__NR_prlimit64, 0, {0, static_cast<std::uint32_t>(::getpid())});
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  program.refuse_unless(__NR_tgkill, 0, {self});
+  for (const int call :
+       {__NR_prlimit64, __NR_sched_setaffinity, __NR_sched_setscheduler, __NR_sched_setparam, __NR_sched_setattr}) {
+    program.refuse_unless(call, 0, {0, self});
+  }
+  // The kernel signals whoever owns a descriptor when data arrives: any process, with any signal.
+  program.refuse_if(__NR_fcntl, 1, {F_SETOWN, F_SETOWN_EX, F_SETSIG});
   program.refuse_sockets();
-  program.refuse_if(__NR_ioctl, 1, {TIOCSTI, TIOCLINUX});  // typing into a terminal
+  program.refuse_if(__NR_ioctl, 1, {FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX});  // the last two type into a terminal
   return program.finish();
 }
 
