@@ -22,6 +22,7 @@ SCHEMA = 1  # rises when a field changes its meaning
 # The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
 LONGEST_LINE = 64 << 20
 BLOCK = 1 << 20  # bytes that are decoded at once
+DEEPEST_FACT = 32  # objects in objects; a worker takes 16 from another host, and real ones have 5
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 
@@ -165,6 +166,10 @@ class Environment(Record, kw_only=True, tag="environment"):
     rank: Int = 0
     host: str | None = None
     facts: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if _deeper_than(DEEPEST_FACT, self.facts):
+            raise ValueError("JSON is nested too deeply")
 
 
 class Variant(Record, kw_only=True, tag="variant"):
@@ -563,6 +568,13 @@ def measure_of(column: str) -> tuple[str, str]:
         return name, unit
     unit = next(unit for unit, suffix in _SUFFIXES.items() if text.endswith(suffix))
     return text.removesuffix(_SUFFIXES[unit]), unit
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper_than(levels - 1, item) for item in items)
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

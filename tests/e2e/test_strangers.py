@@ -180,7 +180,9 @@ def test_a_server_does_not_start_without_the_descriptors_that_it_needs(worker: P
 # SIGPIPE was held back while it served, and ended it in the place of SIGTERM.
 def test_a_server_whose_messages_nobody_reads_ends_as_it_should(worker: Path, token: Path) -> None:
     process = subprocess.Popen(
-        [worker, "serve", "--port", "0", "--token-file", token], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [worker, "serve", "--port", "0", "--token-file", token],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -44,6 +44,7 @@ DAMAGED = {
     b"\xff": "invalid character (byte 0)",
     b"[" * 100_000: "expected `object`, got `array`",
     b'{"type":"environment","facts":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}": "nested too deeply",
+    b'{"type":"environment","facts":{"a":' + b"[" * 600 + b"]" * 600 + b"}}": "nested too deeply",
     b'{"type":"environment","facts":{"a":"\xff"}}': "invalid UTF-8",
     b'{"type":"environment","facts":{"a":' + b"9" * 10_000 + b"}}": "out of range",
     b'{"type":"launch","launch":' + b"9" * 10_000 + b"}": "out of range",

@@ -34,6 +34,7 @@ from netpipe.libraries.starting.scratch import Scratch, noted, remove_dead
 LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
 FOLDERS = "netpipe-jobs-"  # how the scratch folders of runs begin
+MOST_READS = 16  # of 64 KiB, a full pipe, before something else has its turn
 KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # bytes kept of a launcher's output: its reason comes first or last
 
 Report = Callable[[int, str], None]  # the number of a job that failed, and why in one sentence
@@ -306,10 +307,12 @@ class Jobs:
     # ------------------------------------------------------------------------------------------- inside
 
     def _read(self, running: _Running) -> None:
-        """Reads what is there. A daemon may hold the pipe open, so nobody waits for its end."""
+        """Reads what is there, of one that never stops writing a part at a time. A daemon may hold the pipe open, so
+        nobody waits for its end.
+        """
         stream = running.process.stdout
         assert stream is not None
-        while True:
+        for _ in range(MOST_READS):
             try:
                 chunk = os.read(stream.fileno(), 1 << 16)
             except BlockingIOError:
