@@ -3,7 +3,8 @@
 in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
-signal when that variant is in the plan), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
+signal when that variant is in the plan), leaves=CODE (so exits its module, while it measures), says=CODE (and it writes
+to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
 an error record for it and ends with 4), torn=VARIANT (dies in the middle of a line), garbage, silent, deaf (to SIGINT
 too), full (says that the disk is full), stubborn (does not leave after its end), noisy (points do not converge), states
 (the machine changes), refuse (listing is no JSON).
@@ -426,6 +427,11 @@ class Fake:
         if number != 1:
             return
         here = [one["variant"] for one in self.plan["variants"]]
+        if "says" in BEHAVIOUR:
+            sys.stderr.write("something that a module said\n")
+            sys.stderr.flush()
+        if code := BEHAVIOUR.get("leaves") or BEHAVIOUR.get("says"):
+            os._exit(int(code))
         if BEHAVIOUR.get("die") in here:
             os.kill(os.getpid(), signal.SIGKILL)
         if BEHAVIOUR.get("torn") in here:

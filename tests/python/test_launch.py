@@ -138,6 +138,16 @@ def test_the_others_are_measured_when_one_variant_kills_the_worker(measure: Meas
     assert notes[0].endswith("; now measuring the 3 variants one by one to see which it was")
 
 
+@pytest.mark.parametrize(
+    "how", ["leaves=0", "leaves=1", "leaves=5", "leaves=130", "says=0", "says=1", "says=5"]
+)
+def test_what_a_module_exits_with_is_no_result(measure: Measure, how: str) -> None:
+    """1 is a wrong byte, 5 an unsettled point, 130 an interrupt: a worker says these in words, or as events."""
+    code, run, _ = measure("tcp", fake=how)
+    assert (code, measured(run)) == (FAILED, [])
+    assert f"netpipe-worker ended with exit code {how.partition('=')[2]}" in run.errors[-1].message
+
+
 def test_the_one_that_the_worker_blames_is_left_out(measure: Measure) -> None:
     code, run, notes = measure("tcp", "shm", "pipe", fake="blame=shm")
     assert code == FAILED
@@ -309,6 +319,7 @@ def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
         ("kill -SEGV $$", "was killed by SIGSEGV"),
         ("exit 9", "ended with exit code 9"),
         ("echo why >&2; exit 99", "ended with exit code 99: why"),
+        ("echo why >&2; exit 1", "ended with exit code 1: why"),
         ("sleep 600", "did not answer within 0 s"),
     ],
 )
