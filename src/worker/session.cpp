@@ -119,10 +119,17 @@ bool Session::open(std::uint32_t v) {
   return true;
 }
 
-void Session::open_variants() {
+// Up to the variant that cost a forked rank. The error is written and names it; the launcher measures the others again.
+Outcome Session::open_variants() {
   for (std::uint32_t v = 0; v < variants_.size() && !Watchdog::interrupted() && set_.forked->in_step(); ++v) {
-    if (open(v)) write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
+    if (open(v)) {
+      write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
+    } else if (Outcome here = set_.forked->all_here(); !here) {
+      set_.forked->lose();
+      return here;
+    }
   }
+  return ok();
 }
 
 std::vector<CurveSetting> Session::curve_settings() {
@@ -357,7 +364,7 @@ void Session::say_that_nothing_was_measured() {
 Exit Session::run() {
   write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin));
   for (const std::string& environment : set_.environments) write(environment);
-  open_variants();
+  const Outcome opened = open_variants();
   if (set_.forked->in_step()) take_yardstick(nullptr);
   SamplerSetting setting;
   setting.target = set_.plan->target;
@@ -371,7 +378,7 @@ Exit Session::run() {
   ready.field("budget_s", sampler.left_s()).close('}');
   set_.event(ready.take());
   progress_ns_ = now_ns();
-  const Outcome measured = measure(sampler);
+  const Outcome measured = opened ? measure(sampler) : opened;
   if (measured) {
     if (set_.forked->in_step()) take_yardstick(&sampler);
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();

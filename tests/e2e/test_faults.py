@@ -269,6 +269,28 @@ def test_a_rank_that_is_killed_in_any_phase_ends_the_run_in_a_sentence(
             assert "rank 1 has gone" in json.dumps(done.of("error"))
 
 
+@pytest.mark.parametrize("when", ["open", "connect"])
+def test_a_rank_that_is_lost_while_a_variant_opens_costs_that_variant_alone(
+    tmp_path: Path, when: str
+) -> None:
+    dies = f"dies:when={when}"
+    words = f"--module {TEST_MODULES / 'dies.so'} --sizes 8 --timeout 1 --budget 0.1 -o run.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "netpipe", "run", "pipe", dies, "unix", *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=False,
+    )
+    assert done.returncode == 4
+    records = parse((tmp_path / "run.jsonl").read_text())
+    assert {one["variant"] for one in records if one["type"] == "error"} == {dies}
+    assert {one["variant"] for one in records if one["type"] == "point"} == {"pipe", "unix"}
+    assert f"{dies}: rank 1 has gone" in done.stderr
+    assert "going on with 2 other variants" in done.stderr
+
+
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
