@@ -219,7 +219,7 @@ def alive(pid: int) -> bool:
 # --------------------------------------------------------------------------------------------------- interrupting
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("after_s", [0.0, 0.1])  # while the worker waits, and in the middle of a pass
 def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signals, after_s: float) -> None:
     code, run, _ = measure(
@@ -228,6 +228,18 @@ def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signa
     assert code == INTERRUPTED
     assert {point.stop for point in run.points} >= {"interrupted"}
     assert len(run.launches) == 1  # the others were not begun
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interrupt.count == 0
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure) -> None:

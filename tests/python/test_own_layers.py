@@ -237,6 +237,17 @@ def test_what_ssh_says_of_a_host_is_one_sentence(bench: Callable[..., Bench]) ->
     assert sentence.endswith(refused)
 
 
+def test_a_shell_that_is_a_script_leaves_nothing_that_it_waited_for(
+    bench: Callable[..., Bench], tmp_path: Path
+) -> None:
+    one = bench("#!/bin/sh\nexec sleep 60\n", shell='#!/bin/sh\nsleep 61 &\necho $! >>"$0.waits"\nwait\n')
+    waits = tmp_path / "rsh.waits"
+    one.until(lambda: waits.exists() and len(waits.read_text().split()) == 2)
+    one.jobs.stop(0)
+    one.until(lambda: one.jobs.wait_s() == float("inf"))
+    one.until(lambda: not any(Path("/proc", pid).exists() for pid in waits.read_text().split()))
+
+
 def test_a_shell_that_never_stops_writing_keeps_nothing_else_waiting(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

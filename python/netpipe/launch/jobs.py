@@ -203,6 +203,7 @@ class _Running:
     program: str  # that it starts
     process: subprocess.Popen[bytes]
     pidfd: int
+    shell: bool  # a remote one, which may be a script that waits for ssh: its whole group is told to end
     head: bytes = b""
     tail: bytes = b""
     memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, removed with them
@@ -251,7 +252,9 @@ class Jobs:
         process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
         pidfd = os.pidfd_open(process.pid)
         name = command.name or f"{Path(command.argv[0]).name} of {event.module or 'netpipe'}"
-        running = _Running(event.job, name, event.secret, self._launchers.program()[0], process, pidfd)
+        running = _Running(
+            event.job, name, event.secret, self._launchers.program()[0], process, pidfd, bool(command.said)
+        )
         self._running.append(running)
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
@@ -274,7 +277,7 @@ class Jobs:
                 report(running.job, one_line(f"{running.name}: {why}"))
                 self._end(running)
             elif running.kill_at is not None and time.monotonic() >= running.kill_at:
-                self._kill(running)
+                self._signal(running, signal.SIGKILL)
                 self._forget(running)
 
     def stop(self, job: int) -> None:
@@ -300,7 +303,7 @@ class Jobs:
             self._wait(END_S)
         finally:
             for running in list(self._running):
-                self._kill(running)
+                self._signal(running, signal.SIGKILL)
                 self._forget(running)
             self._selector.close()
 
@@ -333,14 +336,17 @@ class Jobs:
             self.attend(lambda _job, _sentence: None)
 
     def _end(self, running: _Running) -> None:
-        """Asks the launcher alone: it knows where its ranks are, and needs its helpers to end them."""
+        """Asks a launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
         running.memory |= self._launchers.memory_of(running.secret)
-        running.process.terminate()
+        if running.shell:
+            self._signal(running, signal.SIGTERM)
+        else:
+            running.process.terminate()
 
-    def _kill(self, running: _Running) -> None:
+    def _signal(self, running: _Running, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.process.pid, signal.SIGKILL)
+            os.killpg(running.process.pid, number)
 
     def _forget(self, running: _Running) -> None:
         """It has ended or was just killed: ends what is left of its job, once the last of its launchers has."""
