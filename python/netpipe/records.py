@@ -30,6 +30,7 @@ LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no
 # damage, and arithmetic with it would end in infinities.
 Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+LARGEST = 10**30  # the same, of numbers among facts
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -168,8 +169,7 @@ class Environment(Record, kw_only=True, tag="environment"):
     facts: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if _deeper_than(DEEPEST_FACT, self.facts):
-            raise ValueError("JSON is nested too deeply")
+        _check_fact(self.facts, DEEPEST_FACT)
 
 
 class Variant(Record, kw_only=True, tag="variant"):
@@ -570,11 +570,15 @@ def measure_of(column: str) -> tuple[str, str]:
     return text.removesuffix(_SUFFIXES[unit]), unit
 
 
-def _deeper_than(levels: int, value: Any) -> bool:
-    if not isinstance(value, (dict, list)):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper_than(levels - 1, item) for item in items)
+def _check_fact(value: Any, levels: int) -> None:
+    """Facts are whatever a host says: what rules and tables of facts would fail at is damage. Raises ValueError."""
+    if isinstance(value, (dict, list)):
+        if levels == 0:
+            raise ValueError("JSON is nested too deeply")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_fact(item, levels - 1)
+    elif isinstance(value, (int, float)) and abs(value) > LARGEST:
+        raise ValueError("a value is out of range")
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -111,7 +111,7 @@ bool Session::open(std::uint32_t v) {
   Result<Opening> opening = workers->open(v);
   if (!opening) {
     if (workers->replaceable()) jobs_.pop_back();
-    if (opening.failure().exit != Exit::interrupted) write_error(v, nullptr, 0, opening.failure());
+    if (!Watchdog::interrupted()) write_error(v, nullptr, 0, opening.failure());
     return false;
   }
   variants_[v].workers = workers;
@@ -120,11 +120,12 @@ bool Session::open(std::uint32_t v) {
 }
 
 // Up to the variant that cost a forked rank. The error is written and names it; the launcher measures the others again.
+// After an interrupt a rank that answers late is none that has gone.
 Outcome Session::open_variants() {
   for (std::uint32_t v = 0; v < variants_.size() && !Watchdog::interrupted() && set_.forked->in_step(); ++v) {
     if (open(v)) {
       write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
-    } else if (Outcome here = set_.forked->all_here(); !here) {
+    } else if (Outcome here = set_.forked->all_here(); !here && !Watchdog::interrupted()) {
       set_.forked->lose();
       return here;
     }

@@ -342,14 +342,16 @@ def test_an_interrupt_at_any_moment_leaves_nothing_to_wait_for(started: Starter,
         process, path = started("variant tcp", "variant unix", "variant pipe", "variant shm", "budget 30")
         while not path.exists():
             time.sleep(0.001)
-        time.sleep(moments.random() ** 2 * 0.6)  # half of them within 0.15 s: while the variants are opened
+        time.sleep(moments.random() ** 2 * 0.5)  # half of them within 0.13 s: while the variants are opened
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         _, said = process.communicate(timeout=4)
         took_s.append(time.monotonic() - began)
         assert process.returncode == 130, said
         records = parse(path.read_text())
-        assert records[-1]["type"] == "launch"
+        assert (
+            records[-1]["type"] == "launch" if records else "interrupted before anything was measured" in said
+        )
         samples = [
             r for r in records if r["type"] == "sample" and r["ns"]
         ]  # others found out how long one takes
