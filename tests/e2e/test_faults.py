@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -372,6 +373,15 @@ def test_a_full_disk_ends_in_a_sentence(measure: Runner) -> None:
     done = measure("variant pipe", "budget 0.2", record="/dev/full")
     assert done.code == 4
     assert "No space left on device" in done.said
+
+
+def test_a_file_that_may_not_grow_ends_in_a_sentence(started: Starter) -> None:
+    process, path = started("variant pipe", "variant unix", "budget 30", "timeout 5")
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 4
+    assert "File too large" in said
+    assert len(path.read_bytes()) <= 1 << 16
 
 
 def test_a_file_that_cannot_be_opened_ends_in_a_sentence(measure: Runner) -> None:
