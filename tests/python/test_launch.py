@@ -187,7 +187,7 @@ def test_a_full_disk_is_not_tried_again(measure: Measure) -> None:
 
 
 def test_a_worker_that_does_not_leave_is_ended(measure: Measure) -> None:
-    code, run, _ = measure("tcp", fake="stubborn")
+    code, run, _ = measure("tcp", fake="stubborn", silence_s=3600.0)
     assert (code, measured(run)) == (0, ["tcp"])
 
 

@@ -86,7 +86,8 @@ class Worker:
                 self._process_or_fail().send_signal(signal.SIGINT)  # the worker tells its ranks itself
             if self._interrupt.count > 1:
                 self._kill("it was interrupted twice")
-            self._wait(deadline - time.monotonic())
+            # The last pass and the end come together: what was read with a pass is not waited for again.
+            self._wait(0 if self._events else deadline - time.monotonic())
             while self._events:
                 event = self._events.popleft()
                 on_event(event)
