@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from netpipe.failure import DONE, FAILED, UNAVAILABLE, Failure
+from netpipe.failure import DONE, FAILED, UNAVAILABLE, USAGE, Failure
 
 WORKER = "netpipe-worker"
 ANSWER_S = 30.0  # most answers take milliseconds, but probing a library may take seconds
@@ -90,7 +90,7 @@ def ask(arguments: Sequence[str], text: str = "") -> Any:
     stderr = done.stderr.decode(errors="replace")
     if done.returncode != 0:
         words = said(stderr)
-        if 0 < done.returncode <= FAILED and words:
+        if USAGE <= done.returncode <= FAILED and words:
             raise Failure(done.returncode, words)
         raise Failure(FAILED, how_it_ended(done.returncode, stderr))
     try:

@@ -22,6 +22,7 @@ SCHEMA = 1  # rises when a field changes its meaning
 # The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
 LONGEST_LINE = 64 << 20
 BLOCK = 1 << 20  # bytes that are decoded at once
+DEEPEST_FACT = 32  # objects in objects; a worker takes 16 from another host, and real ones have 5
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 
@@ -29,6 +30,7 @@ LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no
 # damage, and arithmetic with it would end in infinities.
 Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+LARGEST = 10**30  # the same, of numbers among facts
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -163,6 +165,9 @@ class Environment(Record, kw_only=True, tag="environment"):
     rank: Int = 0
     host: str | None = None
     facts: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        _check_fact(self.facts, DEEPEST_FACT)
 
 
 class Variant(Record, kw_only=True, tag="variant"):
@@ -582,6 +587,17 @@ def measure_of(column: str) -> tuple[str, str]:
         return name, unit
     unit = next(unit for unit, suffix in _SUFFIXES.items() if text.endswith(suffix))
     return text.removesuffix(_SUFFIXES[unit]), unit
+
+
+def _check_fact(value: Any, levels: int) -> None:
+    """Facts are whatever a host says: what rules and tables of facts would fail at is damage. Raises ValueError."""
+    if isinstance(value, (dict, list)):
+        if levels == 0:
+            raise ValueError("JSON is nested too deeply")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_fact(item, levels - 1)
+    elif isinstance(value, (int, float)) and abs(value) > LARGEST:
+        raise ValueError("a value is out of range")
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

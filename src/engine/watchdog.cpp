@@ -119,6 +119,7 @@ Outcome Watchdog::install(bool interruptible) {
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);  // a run file that is as large as it may be (ulimit -f) is a failed write
   block_interrupts(SIG_UNBLOCK);
 
   sigevent event{};

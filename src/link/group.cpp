@@ -30,15 +30,18 @@ std::string encoded(const Result<std::string>& mine) {
               : refused + std::to_string(static_cast<int>(mine.failure().exit)) + " " + mine.failure().sentence;
 }
 
-// nullopt: the sender succeeded.
+// nullopt: the sender succeeded. A rank fails with one of three codes: whether the user has interrupted, or a byte is
+// wrong, nobody on another host decides.
 std::optional<Failure> failure_in(const std::string& outcome) {
   if (!outcome.empty() && outcome[0] == succeeded) return std::nullopt;
   const auto blank = outcome.find(' ');
   const Result<std::int64_t> code = parse_integer(std::string_view(outcome).substr(outcome.empty() ? 0 : 1, blank - 1));
-  const auto known = [&](const ExitCode& one) { return code && static_cast<std::int64_t>(one.exit) == *code; };
-  const auto exit = std::find_if(exit_codes.begin(), exit_codes.end(), known);
-  return Failure{exit != exit_codes.end() && exit->exit != Exit::done ? exit->exit : Exit::failed,
-                 blank == std::string::npos ? "no reason given" : without_controls(outcome.substr(blank + 1))};
+  Failure failure{Exit::failed,
+                  blank == std::string::npos ? "no reason given" : without_controls(outcome.substr(blank + 1))};
+  for (const Exit one : {Exit::usage, Exit::unavailable}) {
+    if (code && *code == static_cast<std::int64_t>(one)) failure.exit = one;
+  }
+  return failure;
 }
 
 class SingleGroup final : public Group {

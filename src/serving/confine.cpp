@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -50,7 +51,8 @@ constexpr bool sanitized = false;
 constexpr int nr_pidfd_send_signal = 424, nr_io_uring_setup = 425, nr_io_uring_enter = 426, nr_io_uring_register = 427,
               nr_open_tree = 428, nr_move_mount = 429, nr_fsopen = 430, nr_fsmount = 432, nr_fspick = 433,
               nr_pidfd_open = 434, nr_clone3 = 435, nr_openat2 = 437, nr_pidfd_getfd = 438, nr_process_madvise = 440,
-              nr_mount_setattr = 442, nr_process_mrelease = 448, nr_fchmodat2 = 452;
+              nr_mount_setattr = 442, nr_process_mrelease = 448, nr_fchmodat2 = 452, nr_setxattrat = 463,
+              nr_removexattrat = 466, nr_open_tree_attr = 467, nr_file_setattr = 469;
 
 // Refused whatever their arguments.
 constexpr std::array of_files = {__NR_openat,       nr_openat2,     __NR_open_by_handle_at, __NR_name_to_handle_at,
@@ -59,18 +61,19 @@ constexpr std::array of_files = {__NR_openat,       nr_openat2,     __NR_open_by
                                  nr_fchmodat2,      __NR_fchmod,    __NR_fchownat,          __NR_fchown,
                                  __NR_truncate,     __NR_ftruncate, __NR_utimensat,         __NR_setxattr,
                                  __NR_lsetxattr,    __NR_fsetxattr, __NR_removexattr,       __NR_lremovexattr,
-                                 __NR_fremovexattr, __NR_fallocate};
-constexpr std::array of_file_systems = {__NR_mount,    __NR_umount2,     __NR_pivot_root,    __NR_chroot,
-                                        nr_open_tree,  nr_move_mount,    nr_fsopen,          nr_fsmount,
-                                        nr_fspick,     nr_mount_setattr, __NR_swapon,        __NR_swapoff,
-                                        __NR_quotactl, __NR_acct,        __NR_fanotify_init, __NR_inotify_init1};
+                                 __NR_fremovexattr, __NR_fallocate, nr_setxattrat,          nr_removexattrat,
+                                 nr_file_setattr};
+constexpr std::array of_file_systems = {
+    __NR_mount,    __NR_umount2, __NR_pivot_root,    __NR_chroot,        nr_open_tree,     nr_move_mount,
+    nr_fsopen,     nr_fsmount,   nr_fspick,          nr_mount_setattr,   __NR_swapon,      __NR_swapoff,
+    __NR_quotactl, __NR_acct,    __NR_fanotify_init, __NR_inotify_init1, nr_open_tree_attr};
 // Programs, processes, and what looks into them.
 constexpr std::array of_processes = {
-    __NR_execve,         __NR_execveat,   __NR_ptrace,         __NR_process_vm_readv, __NR_process_vm_writev,
-    __NR_kcmp,           nr_pidfd_open,   nr_pidfd_getfd,      nr_pidfd_send_signal,  nr_process_madvise,
-    nr_process_mrelease, __NR_kill,       __NR_tkill,          __NR_rt_sigqueueinfo,  __NR_rt_tgsigqueueinfo,
-    __NR_setns,          __NR_unshare,    __NR_setpgid,        __NR_setsid,           __NR_setpriority,
-    __NR_migrate_pages,  __NR_move_pages, __NR_perf_event_open};
+    __NR_execve,         __NR_execveat,   __NR_ptrace,          __NR_process_vm_readv, __NR_process_vm_writev,
+    __NR_kcmp,           nr_pidfd_open,   nr_pidfd_getfd,       nr_pidfd_send_signal,  nr_process_madvise,
+    nr_process_mrelease, __NR_kill,       __NR_tkill,           __NR_rt_sigqueueinfo,  __NR_rt_tgsigqueueinfo,
+    __NR_setns,          __NR_unshare,    __NR_setpgid,         __NR_setsid,           __NR_setpriority,
+    __NR_migrate_pages,  __NR_move_pages, __NR_perf_event_open, __NR_ioprio_set};
 // Rights, and the kernel.
 constexpr std::array of_the_kernel = {
     __NR_setuid,        __NR_setgid,       __NR_setreuid,        __NR_setregid,    __NR_setresuid,
@@ -82,9 +85,9 @@ constexpr std::array of_the_kernel = {
 // What would do some of the above unseen by this filter.
 constexpr std::array unseen = {nr_io_uring_setup, nr_io_uring_enter, nr_io_uring_register, __NR_io_setup};
 // What other processes of this user share.
-constexpr std::array of_shared_things = {__NR_shmget, __NR_shmat,   __NR_shmctl,   __NR_semget,
-                                         __NR_semctl, __NR_msgget,  __NR_msgctl,   __NR_msgsnd,
-                                         __NR_msgrcv, __NR_mq_open, __NR_mq_unlink};
+constexpr std::array of_shared_things = {__NR_shmget,     __NR_shmat,   __NR_shmctl,   __NR_semget, __NR_semop,
+                                         __NR_semtimedop, __NR_semctl,  __NR_msgget,   __NR_msgctl, __NR_msgsnd,
+                                         __NR_msgrcv,     __NR_mq_open, __NR_mq_unlink};
 #if defined(__x86_64__)
 // The older names of the above.
 constexpr std::array older = {__NR_open,    __NR_creat,  __NR_unlink,    __NR_rmdir,     __NR_rename, __NR_mkdir,
@@ -141,8 +144,9 @@ class Program {
   }
 
   // All but those of IP, and of netlink those that tell of interfaces. UNIX sockets lead to whatever serves this user:
-  // agents, buses, containers.
+  // agents, buses, containers. So do those of a pair, if they are for datagrams: sendto takes an address.
   void refuse_sockets() {
+    refuse(__NR_socketpair);
     add(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 8);
     load_argument(0);
     add(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 5, 0);
@@ -199,10 +203,16 @@ std::vector<sock_filter> filter() {
   program.refuse_with(__NR_mmap, 2, PROT_EXEC);
   program.refuse_with(__NR_mprotect, 2, PROT_EXEC);
   program.refuse_with(__NR_pkey_mprotect, 2, PROT_EXEC);
-  program.refuse_unless(__NR_tgkill, 0, {static_cast<std::uint32_t>(::getpid())});
-  program.refuse_unless(__NR_prlimit64, 0, {0, static_cast<std::uint32_t>(::getpid())});
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  program.refuse_unless(__NR_tgkill, 0, {self});
+  for (const int call :
+       {__NR_prlimit64, __NR_sched_setaffinity, __NR_sched_setscheduler, __NR_sched_setparam, __NR_sched_setattr}) {
+    program.refuse_unless(call, 0, {0, self});
+  }
+  // The kernel signals whoever owns a descriptor when data arrives: any process, with any signal.
+  program.refuse_if(__NR_fcntl, 1, {F_SETOWN, F_SETOWN_EX, F_SETSIG});
   program.refuse_sockets();
-  program.refuse_if(__NR_ioctl, 1, {TIOCSTI, TIOCLINUX});  // typing into a terminal
+  program.refuse_if(__NR_ioctl, 1, {FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX});  // the last two type into a terminal
   return program.finish();
 }
 

@@ -78,7 +78,14 @@ class Server {
   Server(Listener listener, const ServeOptions& options)
       : listener_(std::move(listener)), options_(options), places_(max_pending) {}
   ~Server() {
-    if (masked_) ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+    if (!masked_) return;
+    // A reader of our lines that went away has left its signal behind, which would now end this process.
+    sigset_t pipe;
+    ::sigemptyset(&pipe);
+    ::sigaddset(&pipe, SIGPIPE);
+    const timespec at_once{};
+    ::sigtimedwait(&pipe, nullptr, &at_once);
+    ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

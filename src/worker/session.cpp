@@ -108,7 +108,7 @@ bool Session::open(std::uint32_t v) {
   Result<Opening> opening = workers->open(v);
   if (!opening) {
     if (workers->replaceable()) jobs_.pop_back();
-    if (opening.failure().exit != Exit::interrupted) write_error(v, nullptr, 0, opening.failure());
+    if (!Watchdog::interrupted()) write_error(v, nullptr, 0, opening.failure());
     return false;
   }
   variants_[v].workers = workers;
@@ -116,10 +116,18 @@ bool Session::open(std::uint32_t v) {
   return true;
 }
 
-void Session::open_variants() {
+// Up to the variant that cost a forked rank. The error is written and names it; the launcher measures the others again.
+// After an interrupt a rank that answers late is none that has gone.
+Outcome Session::open_variants() {
   for (std::uint32_t v = 0; v < variants_.size() && !Watchdog::interrupted() && set_.forked->in_step(); ++v) {
-    if (open(v)) write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
+    if (open(v)) {
+      write(variant_record(set_.plan->launch, set_.resolved->variants[v], variants_[v].opening));
+    } else if (Outcome here = set_.forked->all_here(); !here && !Watchdog::interrupted()) {
+      set_.forked->lose();
+      return here;
+    }
   }
+  return ok();
 }
 
 std::vector<CurveSetting> Session::curve_settings() {
@@ -355,7 +363,7 @@ void Session::say_that_nothing_was_measured() {
 Exit Session::run() {
   write(plan_record(*set_.plan, *set_.resolved, set_.hash, set_.pin));
   for (const std::string& environment : set_.environments) write(environment);
-  open_variants();
+  const Outcome opened = open_variants();
   if (set_.forked->in_step()) take_yardstick();
   SamplerSetting setting;
   setting.target = set_.plan->target;
@@ -369,7 +377,7 @@ Exit Session::run() {
   ready.field("budget_s", sampler.left_s()).close('}');
   set_.event(ready.take());
   progress_ns_ = now_ns();
-  const Outcome measured = measure(sampler);
+  const Outcome measured = opened ? measure(sampler) : opened;
   if (measured) {
     if (set_.forked->in_step()) take_yardstick();
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();

@@ -57,7 +57,7 @@ class Session {
   // pattern nullptr: of the whole variant.
   void write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes, const Failure& failure);
   bool open(std::uint32_t variant);
-  void open_variants();
+  Outcome open_variants();
   std::vector<CurveSetting> curve_settings();
   void take_yardstick();
   Outcome measure(Sampler& sampler);

@@ -6,6 +6,7 @@ silent, whenever it does.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -174,6 +175,26 @@ def test_a_server_does_not_start_without_the_descriptors_that_it_needs(worker: P
     done = refused(str(worker), "serve", "--port", "0", config=tmp_path, under=few)
     assert done.returncode == 3
     assert "a server needs more open files than the 64 that this system gives a program" in done.stderr
+
+
+# SIGPIPE was held back while it served, and ended it in the place of SIGTERM.
+def test_a_server_whose_messages_nobody_reads_ends_as_it_should(worker: Path, token: Path) -> None:
+    process = subprocess.Popen(
+        [worker, "serve", "--port", "0", "--token-file", token],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    port = json.loads(process.stdout.readline())["port"]
+    process.stderr.close()
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+            stranger.sendall(b"no HELLO")
+            assert stranger.recv(1) == b""
+    process.terminate()
+    assert process.wait(10) == 0
+    process.stdout.close()
 
 
 def cpu_s(pid: int) -> float:

@@ -3,7 +3,8 @@
 in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
-signal when that variant is in the plan), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
+signal when that variant is in the plan), leaves=CODE (so exits its module, while it measures), says=CODE (and it writes
+to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
 an error record for it and ends with 4), torn=VARIANT (dies in the middle of a line), garbage, silent, deaf (to SIGINT
 too), full (says that the disk is full), stubborn (does not leave after its end), noisy (points do not converge), states
 (the machine changes), refuse (listing is no JSON).
@@ -426,6 +427,11 @@ class Fake:
         if number != 1:
             return
         here = [one["variant"] for one in self.plan["variants"]]
+        if "says" in BEHAVIOUR:
+            sys.stderr.write("something that a module said\n")
+            sys.stderr.flush()
+        if code := BEHAVIOUR.get("leaves") or BEHAVIOUR.get("says"):
+            os._exit(int(code))
         if BEHAVIOUR.get("die") in here:
             os.kill(os.getpid(), signal.SIGKILL)
         if BEHAVIOUR.get("torn") in here:
@@ -496,9 +502,14 @@ class Fake:
             self.write("counters", variant=one["variant"], rank=0, values={"retransmits": "0"})
         memory = {"rss_bytes": 9 << 20, "buffer_bytes": 16 << 20}
         self.write("launch", seconds=self.at_s(), passes=number, **memory, states=self.state + 1)
-        self.event(event="end", exit=130 if self.interrupted else 0)
-        if "stubborn" in BEHAVIOUR:
+        end = {"event": "end", "exit": 130 if self.interrupted else 0}
+        if (
+            "stubborn" in BEHAVIOUR
+        ):  # as a module whose destructor hangs: the last pass and the end are one write
+            last = {"event": "pass", "pass": number, "done": 1, "total": 1, "elapsed_s": 1.0, "left_s": 0.0}
+            print(f"{json.dumps(last)}\n{json.dumps(end)}", flush=True)
             time.sleep(600)
+        self.event(**end)
         return 130 if self.interrupted else 0
 
 

@@ -138,6 +138,16 @@ def test_the_others_are_measured_when_one_variant_kills_the_worker(measure: Meas
     assert notes[0].endswith("; now measuring the 3 variants one by one to see which it was")
 
 
+@pytest.mark.parametrize(
+    "how", ["leaves=0", "leaves=1", "leaves=5", "leaves=130", "says=0", "says=1", "says=5"]
+)
+def test_what_a_module_exits_with_is_no_result(measure: Measure, how: str) -> None:
+    """1 is a wrong byte, 5 an unsettled point, 130 an interrupt: a worker says these in words, or as events."""
+    code, run, _ = measure("tcp", fake=how)
+    assert (code, measured(run)) == (FAILED, [])
+    assert f"netpipe-worker ended with exit code {how.partition('=')[2]}" in run.errors[-1].message
+
+
 def test_the_one_that_the_worker_blames_is_left_out(measure: Measure) -> None:
     code, run, notes = measure("tcp", "shm", "pipe", fake="blame=shm")
     assert code == FAILED
@@ -177,7 +187,7 @@ def test_a_full_disk_is_not_tried_again(measure: Measure) -> None:
 
 
 def test_a_worker_that_does_not_leave_is_ended(measure: Measure) -> None:
-    code, run, _ = measure("tcp", fake="stubborn")
+    code, run, _ = measure("tcp", fake="stubborn", silence_s=3600.0)
     assert (code, measured(run)) == (0, ["tcp"])
 
 
@@ -209,7 +219,7 @@ def alive(pid: int) -> bool:
 # --------------------------------------------------------------------------------------------------- interrupting
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("after_s", [0.0, 0.1])  # while the worker waits, and in the middle of a pass
 def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signals, after_s: float) -> None:
     code, run, _ = measure(
@@ -218,6 +228,18 @@ def test_an_interrupt_keeps_what_there_is(measure: Measure, number: signal.Signa
     assert code == INTERRUPTED
     assert {point.stop for point in run.points} >= {"interrupted"}
     assert len(run.launches) == 1  # the others were not begun
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interrupt.count == 0
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_worker_deaf_to_interrupts_is_killed(measure: Measure) -> None:
@@ -309,6 +331,7 @@ def test_its_own_sentence_and_code_are_passed_on(fake: Path) -> None:
         ("kill -SEGV $$", "was killed by SIGSEGV"),
         ("exit 9", "ended with exit code 9"),
         ("echo why >&2; exit 99", "ended with exit code 99: why"),
+        ("echo why >&2; exit 1", "ended with exit code 1: why"),
         ("sleep 600", "did not answer within 0 s"),
     ],
 )

@@ -184,6 +184,8 @@ def test_ranks_spread_over_hosts_in_blocks() -> None:
     [
         ("-x", None, "'-x' is not a host"),
         ("a b", None, "'a b' is not a host"),
+        (",", None, "--hosts names no host"),
+        ("", None, "--hosts names no host"),
         ("a:0", None, "'a:0': a host needs at least one rank"),
         ("a,a", None, "host a is named twice; write a:2"),
         ("a,b,c", 4, "4 ranks do not spread evenly over 3 hosts; say how many each has: a:1,b:1,c:1"),

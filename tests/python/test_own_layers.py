@@ -237,6 +237,36 @@ def test_what_ssh_says_of_a_host_is_one_sentence(bench: Callable[..., Bench]) ->
     assert sentence.endswith(refused)
 
 
+def test_a_shell_that_is_a_script_leaves_nothing_that_it_waited_for(
+    bench: Callable[..., Bench], tmp_path: Path
+) -> None:
+    one = bench("#!/bin/sh\nexec sleep 60\n", shell='#!/bin/sh\nsleep 61 &\necho $! >>"$0.waits"\nwait\n')
+    waits = tmp_path / "rsh.waits"
+    one.until(lambda: waits.exists() and len(waits.read_text().split()) == 2)
+    one.jobs.stop(0)
+    one.until(lambda: one.jobs.wait_s() == float("inf"))
+    one.until(lambda: not any(Path("/proc", pid).exists() for pid in waits.read_text().split()))
+
+
+def test_a_shell_that_never_stops_writing_keeps_nothing_else_waiting(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench("#!/bin/sh\nexec sleep 60\n", shell="#!/bin/sh\nexec yes\n")
+    reads: list[int] = []
+
+    def always_more(file: int, most: int) -> bytes:
+        reads.append(file)
+        assert len(reads) < 10_000
+        return b"y" * most
+
+    with monkeypatch.context() as patch:
+        patch.setattr("netpipe.launch.jobs.os.read", always_more)
+        one.until(lambda: bool(reads))
+    assert one.failed == []
+    one.jobs.stop(0)
+    one.until(lambda: one.jobs.wait_s() == float("inf"))
+
+
 def test_a_host_without_netpipe_is_named_with_what_to_do(bench: Callable[..., Bench]) -> None:
     one = bench("")
     one.until(lambda: bool(one.failed))

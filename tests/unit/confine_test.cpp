@@ -6,12 +6,17 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +65,10 @@ TEST(Confine, OpensNoFileForReadingOrWriting) {
   EXPECT_EQ(confined([] { return denied(::unlink("/tmp/netpipe-confined")); }), 0);
   EXPECT_EQ(confined([] { return denied(::mkdir("/tmp/netpipe-confined", 0700)); }), 0);
   EXPECT_EQ(confined([] { return denied(::rename("/tmp/netpipe-a", "/tmp/netpipe-b")); }), 0);
+  // setxattrat, removexattrat, open_tree_attr, file_setattr, which came with Linux 6.13 to 6.17
+  for (const long call : {463, 466, 467, 469}) {
+    EXPECT_EQ(confined([&] { return denied(::syscall(call, AT_FDCWD, "/tmp", 0, nullptr, nullptr, 0)); }), 0) << call;
+  }
 }
 
 TEST(Confine, StartsNoProgramAndNoProcess) {
@@ -81,12 +90,65 @@ TEST(Confine, LeavesOtherProcessesAlone) {
             0);
 }
 
+// The kernel signals the owner of a descriptor when data arrives, and asks no call for signals.
+TEST(Confine, MakesNobodyElseTheOwnerOfADescriptor) {
+  NEEDS_A_FILTER();
+  const auto on_socket = [](const std::function<int(int)>& body) {
+    return confined([&] { return body(::socket(AF_INET, SOCK_DGRAM, 0)); });
+  };
+  EXPECT_EQ(on_socket([](int fd) { return denied(::fcntl(fd, F_SETOWN, ::getppid())); }), 0);
+  EXPECT_EQ(on_socket([](int fd) {
+              const f_owner_ex owner{F_OWNER_PID, ::getppid()};
+              return denied(::fcntl(fd, F_SETOWN_EX, &owner));
+            }),
+            0);
+  EXPECT_EQ(on_socket([](int fd) { return denied(::fcntl(fd, F_SETSIG, SIGKILL)); }), 0);
+  for (const unsigned long request : {FIOSETOWN, SIOCSPGRP}) {
+    EXPECT_EQ(on_socket([&](int fd) {
+                const int owner = ::getppid();
+                return denied(::ioctl(fd, request, &owner));
+              }),
+              0);
+  }
+  EXPECT_EQ(on_socket([](int fd) { return ::fcntl(fd, F_SETFL, O_NONBLOCK); }), 0);
+}
+
+TEST(Confine, ChangesTheSchedulingOfNobodyElse) {
+  NEEDS_A_FILTER();
+  const auto pins = [](pid_t pid) {
+    cpu_set_t all;
+    ::sched_getaffinity(0, sizeof all, &all);
+    return ::sched_setaffinity(pid, sizeof all, &all);
+  };
+  EXPECT_EQ(confined([&] { return denied(pins(::getppid())); }), 0);
+  EXPECT_EQ(confined([&] { return pins(0); }), 0);
+  const auto idles = [](pid_t pid) {
+    const sched_param none{};
+    return ::sched_setscheduler(pid, SCHED_IDLE, &none);
+  };
+  EXPECT_EQ(confined([&] { return denied(idles(::getppid())); }), 0);
+  EXPECT_EQ(confined([&] { return idles(0); }), 0);
+  EXPECT_EQ(confined([] { return denied(::syscall(SYS_ioprio_set, 1, ::getppid(), 0)); }), 0);
+  EXPECT_EQ(confined([] {
+              sembuf up{0, 1, 0};
+              return denied(::semop(0, &up, 1));
+            }),
+            0);
+}
+
 TEST(Confine, MakesNoSocketsThatLeadElsewhereInThisHost) {
   NEEDS_A_FILTER();
   for (const int domain : {AF_UNIX, AF_PACKET, AF_VSOCK}) {
     EXPECT_EQ(confined([&] { return denied(::socket(domain, SOCK_STREAM, 0)); }), 0) << domain;
   }
   EXPECT_EQ(confined([] { return denied(::socket(AF_NETLINK, SOCK_RAW, 9)); }), 0) << "audit";
+  for (const int kind : {SOCK_STREAM, SOCK_DGRAM}) {
+    EXPECT_EQ(confined([&] {
+                int pair[2];
+                return denied(::socketpair(AF_UNIX, kind, 0, pair));
+              }),
+              0);
+  }
 }
 
 TEST(Confine, MakesNoMemoryExecutable) {

@@ -224,6 +224,18 @@ TEST(Subgroup, OfOneRankNeedsNobody) {
   EXPECT_EQ(bad.failure().sentence, "rank 0: why");
 }
 
+TEST(Group, TakesFromOthersNoneButTheExitCodesOfARank) {
+  const auto groups = star(1);
+  for (const Exit said : {Exit::done, Exit::gate, Exit::unstable, Exit::interrupted, Exit::failed}) {
+    const Result<std::vector<std::string>> bad = groups[0]->agree(Failure{said, "why"});
+    ASSERT_FALSE(bad);
+    EXPECT_EQ(bad.failure().exit, Exit::failed);
+  }
+  for (const Exit said : {Exit::usage, Exit::unavailable}) {
+    EXPECT_EQ(groups[0]->agree(Failure{said, "why"}).failure().exit, said);
+  }
+}
+
 TEST(Subgroup, WatchesOnlyItsOwnRanks) {
   auto groups = star(3);
   const std::unique_ptr<Group> pair = make_subgroup(*groups[0], 2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT and SIGTERM as a count to look at, instead of an exception in the middle of a line that is being written."""
+"""SIGINT, SIGTERM and SIGHUP as a count to look at, not an exception in the middle of a line that is being written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 
 
 class Interrupt:
-    """While entered, the two signals are only counted, and they make `fileno` readable so that a waiting selector wakes
-    up. Only the main thread can receive signals: in another thread `count` stays 0.
+    """While entered, these signals are only counted, and they make `fileno` readable so that a waiting selector wakes
+    up. A SIGHUP that is ignored stays so (nohup). Only the main thread can receive signals: in another thread `count`
+    stays 0.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,9 @@ class Interrupt:
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
             self._wakeup_before = signal.set_wakeup_fd(self._there.fileno(), warn_on_full_buffer=False)
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                    continue
                 self._before[number] = signal.signal(number, self._count)
         return self
 

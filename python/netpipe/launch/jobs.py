@@ -34,6 +34,7 @@ from netpipe.libraries.starting.scratch import Scratch, noted, remove_dead
 LEAVE_S = 2.0  # launchers may take to end by themselves
 END_S = 5.0  # and after SIGTERM: mpirun of Open MPI 4 takes just over two seconds with other hosts
 FOLDERS = "netpipe-jobs-"  # how the scratch folders of runs begin
+MOST_READS = 16  # of 64 KiB, a full pipe, before something else has its turn
 KEPT_HEAD, KEPT_TAIL = 1 << 14, 1 << 14  # bytes kept of a launcher's output: its reason comes first or last
 
 Report = Callable[[int, str], None]  # the number of a job that failed, and why in one sentence
@@ -202,6 +203,7 @@ class _Running:
     program: str  # that it starts
     process: subprocess.Popen[bytes]
     pidfd: int
+    shell: bool  # a remote one, which may be a script that waits for ssh: its whole group is told to end
     head: bytes = b""
     tail: bytes = b""
     memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, removed with them
@@ -250,7 +252,9 @@ class Jobs:
         process = command.popen(subprocess.DEVNULL, subprocess.PIPE)
         pidfd = os.pidfd_open(process.pid)
         name = command.name or f"{Path(command.argv[0]).name} of {event.module or 'netpipe'}"
-        running = _Running(event.job, name, event.secret, self._launchers.program()[0], process, pidfd)
+        running = _Running(
+            event.job, name, event.secret, self._launchers.program()[0], process, pidfd, bool(command.said)
+        )
         self._running.append(running)
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
@@ -273,7 +277,7 @@ class Jobs:
                 report(running.job, one_line(f"{running.name}: {why}"))
                 self._end(running)
             elif running.kill_at is not None and time.monotonic() >= running.kill_at:
-                self._kill(running)
+                self._signal(running, signal.SIGKILL)
                 self._forget(running)
 
     def stop(self, job: int) -> None:
@@ -299,17 +303,19 @@ class Jobs:
             self._wait(END_S)
         finally:
             for running in list(self._running):
-                self._kill(running)
+                self._signal(running, signal.SIGKILL)
                 self._forget(running)
             self._selector.close()
 
     # ------------------------------------------------------------------------------------------- inside
 
     def _read(self, running: _Running) -> None:
-        """Reads what is there. A daemon may hold the pipe open, so nobody waits for its end."""
+        """Reads what is there, of one that never stops writing a part at a time. A daemon may hold the pipe open, so
+        nobody waits for its end.
+        """
         stream = running.process.stdout
         assert stream is not None
-        while True:
+        for _ in range(MOST_READS):
             try:
                 chunk = os.read(stream.fileno(), 1 << 16)
             except BlockingIOError:
@@ -330,14 +336,17 @@ class Jobs:
             self.attend(lambda _job, _sentence: None)
 
     def _end(self, running: _Running) -> None:
-        """Asks the launcher alone: it knows where its ranks are, and needs its helpers to end them."""
+        """Asks a launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
         running.memory |= self._launchers.memory_of(running.secret)
-        running.process.terminate()
+        if running.shell:
+            self._signal(running, signal.SIGTERM)
+        else:
+            running.process.terminate()
 
-    def _kill(self, running: _Running) -> None:
+    def _signal(self, running: _Running, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.process.pid, signal.SIGKILL)
+            os.killpg(running.process.pid, number)
 
     def _forget(self, running: _Running) -> None:
         """It has ended or was just killed: ends what is left of its job, once the last of its launchers has."""

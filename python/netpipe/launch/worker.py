@@ -19,7 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from netpipe.events import AnyEvent, Ended, Launch, Pass, Ready, Stop, decode
-from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.launch import Assignment, Command
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import LEAVE_S, Jobs, Launchers
@@ -86,7 +86,8 @@ class Worker:
                 self._process_or_fail().send_signal(signal.SIGINT)  # the worker tells its ranks itself
             if self._interrupt.count > 1:
                 self._kill("it was interrupted twice")
-            self._wait(deadline - time.monotonic())
+            # The last pass and the end come together: what was read with a pass is not waited for again.
+            self._wait(0 if self._events else deadline - time.monotonic())
             while self._events:
                 event = self._events.popleft()
                 on_event(event)
@@ -239,13 +240,15 @@ class Worker:
         if self._announced_exit is not None:
             self.exit_code = self._announced_exit
             return
-        self.died = self._killed is not None or code <= 0 or not words
+        # A worker says why it ends with one of these. With another code, or in silence, it is a module that ends it.
+        told = bool(words) and code in (USAGE, UNAVAILABLE, FAILED, INTERRUPTED)
+        self.died = self._killed is not None or not told
         if self._killed is not None:
             self.exit_code = INTERRUPTED if self._interrupted else FAILED
             heard = f"; its last message: {words}" if words else ""
             self.sentence = f"netpipe-worker was killed because {self._killed}{heard}"
-        elif code > 0 and words:
+        elif told:
             self.exit_code = code
         else:
-            self.exit_code = code if code > 0 else FAILED
+            self.exit_code = INTERRUPTED if self._interrupted and code == INTERRUPTED else FAILED
             self.sentence = how_it_ended(code, words)

@@ -75,6 +75,8 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
         if name in [known for known, _ in given]:
             raise Failure(USAGE, f"host {name} is named twice; write {name}:2 for two ranks there")
         given.append((name, int(count) if colon else None))
+    if text is not None and not given:
+        raise Failure(USAGE, "--hosts names no host; write names or addresses with commas: a,b or a:2,b:2")
     hosts = Hosts(tuple(given))
     if ranks is not None:
         hosts.spread(ranks)
