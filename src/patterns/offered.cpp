@@ -34,13 +34,14 @@ namespace {
 enum Option { rate, arrivals };
 constexpr std::array<np_option, 2> options{{
     {"rate", NP_INT, "10000", 1, 100'000'000, nullptr, "1/s", "messages a second", 0},
-    {"arrivals", NP_CHOICE, "even", 0, 0, "even|poisson", "", "the gaps between them: all the same, or exponential", 0},
+    {"arrivals", NP_CHOICE, "even", 0, 0, "even|poisson", "",
+     "the gaps between messages: equal, or exponentially distributed", 0},
 }};
 
 constexpr std::array<Measure, 4> measures{{
     {"offered", "1/s", "the rate at which messages should have left"},
     {"reached", "1/s", "the rate at which they arrived"},
-    {"late", "1", "share of messages that left more than a microsecond after their moment"},
+    {"late", "1", "share of messages that left more than a microsecond after their planned time"},
     {"clock_error", "ns", "how far all latencies may be off, because sender and receiver read different clocks"},
 }};
 
