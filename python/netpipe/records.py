@@ -110,8 +110,11 @@ class Cell(msgspec.Struct, kw_only=True):
 # --------------------------------------------------------------------------------------------- the records
 
 
-class Record(msgspec.Struct, kw_only=True, tag_field="type"):
-    """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row."""
+class Record(msgspec.Struct, kw_only=True, tag_field="type", gc=False):
+    """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row.
+
+    Without gc, because a record is a tree: a large run has hundreds of thousands, and none is ever part of a cycle.
+    """
 
     def rows(self) -> Iterator[dict[str, Any]]:
         yield flat(self.fields())
