@@ -4,8 +4,7 @@
 //     time of one operation = the latest end of any rank - the moment that all agreed to begin at
 //     throughput = size_bytes / that time, where size_bytes is what one rank contributes to one other, as in MPI
 //
-// How all begin at one moment: agreed_start.h. Each rank notes when it really began, and when it was done. METHOD
-// rule 12.
+// How all begin at one moment: agreed_start.h. Each rank notes when it really began, and when it was done.
 #include <algorithm>
 #include <array>
 #include <cstdio>

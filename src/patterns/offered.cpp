@@ -8,7 +8,7 @@
 // A ping-pong waits for a stall before it sends again, so one stall spoils one sample and hides all the messages that
 // would have met it ("coordinated omission", Tene; the notes of wrk2 and HdrHistogram). Here a message that leaves
 // late, because the send of the one before took too long, is timed from its planned moment all the same. Each single
-// latency goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006); METHOD rule 13.
+// latency goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006).
 //
 // The moments are laid out before a batch begins, at even distances or with exponential gaps. The receiver stamps each
 // arrival; after the last message the sender tells it when the batch began, and the receiver answers, so that no
