@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Patterns that put and get: MPI_Put and MPI_Get into windows over the memory of messages. These windows are made when
- * the core exposes that memory, or together with it (window=allocate and shared).
+ * netpipe exposes that memory, or together with it (window=allocate and shared).
  *
  * A rank that flushes locks the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit; its
  * targets do nothing and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch of
