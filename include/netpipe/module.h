@@ -7,7 +7,7 @@
  *     const np_module *netpipe_module(void);
  *
  * and nothing else. It may be written in C or C++, inside or outside the source tree, with any compiler; this header is
- * all it needs (examples/ring.c is a complete one). netpipe loads it with dlopen, checks its table and refuses what
+ * all it needs (examples/ring.c is a complete module). netpipe loads it with dlopen, checks its table and refuses what
  * does not fit, naming both sides of the mismatch.
  *
  * The rules for a module:
@@ -72,8 +72,7 @@ typedef enum np_type {
 /* The groups of operations, as bits. */
 enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4 };
 
-/* One option. This table alone makes the help, the validation, `netpipe list --json`, the reference page and the
- * search space of `netpipe tune`. */
+/* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {
   const char* name; /* lower case, no spaces: "sndbuf" */
   np_type type;
@@ -82,7 +81,7 @@ typedef struct np_option {
   const char* choices;       /* NP_CHOICE: "block|poll|hybrid"; else NULL */
   const char* unit;          /* "bytes", "us", "" */
   const char* help;          /* one sentence without a full stop */
-  uint32_t tunable;          /* 1: it changes speed and not meaning, so tune may try other values */
+  uint32_t tunable;          /* 1: it changes speed and not meaning, so a tuner may try other values */
   uint32_t applies_to;       /* bits NP_USES_...: the operations that obey it; 0: all of them. A pattern that uses none
                                 of these refuses a value other than the default: what is labelled was in force. */
   const char* unsupported;   /* which values this library cannot take and why (src/catalog/unsupported.h), or NULL */
@@ -363,8 +362,8 @@ typedef struct np_collective_plan {
 typedef np_status (*np_collective_call)(np_endpoint* endpoint, void* state, const void* source, void* target,
                                         np_request* request_or_null);
 
-/* A function for each operation, because one function that told them apart when called would jump where the operation
- * before it went, and the processor guesses that wrong (docs/decisions/0009). state is the module's own. */
+/* A function for each operation. One function that switched between operations when called would be mispredicted by the
+ * processor (docs/decisions/0009). state is the module's own. */
 typedef struct np_prepared {
   np_collective_call call;
   void* state;
@@ -384,14 +383,14 @@ typedef struct np_collectives {
 /* Where message bytes live. */
 typedef enum np_memory_kind {
   NP_MEMORY_HOST = 0,   /* ordinary pages */
-  NP_MEMORY_LAYER = 1,  /* what the layer likes best: registered, symmetric, shared with its peers */
+  NP_MEMORY_LAYER = 1,  /* what suits the layer best: registered, symmetric, shared with its peers */
   NP_MEMORY_DEVICE = 2, /* of an accelerator: the processor may not be able to read or write it */
   NP_MEMORY_HUGE = 3,   /* huge pages */
   NP_MEMORY_NUMA = 4    /* on one NUMA node */
 } np_memory_kind;
 
-/* One kind of memory that a module provides. netpipe has HOST, HUGE and NUMA of its own for every module; a table here
- * replaces netpipe's. Nothing here is timed. */
+/* One kind of memory that a module provides, in place of the ordinary pages that netpipe allocates otherwise. Nothing
+ * here is timed. */
 typedef struct np_memory {
   uint32_t size;        /* sizeof(np_memory) */
   uint32_t kind;        /* an np_memory_kind */

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 import msgspec
 
-from netpipe.records import KINDS, MEASURE, Cell, Point, Record, read
+from netpipe.columns import MEASURE
+from netpipe.records import KINDS, Cell, Point, Record, read
 
 if TYPE_CHECKING:
     import polars

@@ -11,18 +11,19 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Union, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args
 
 import msgspec
+
+from netpipe.columns import check, flat, measure_columns
 
 SCHEMA = 1  # rises when a field changes its meaning
 # The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
 LONGEST_LINE = 64 << 20
 BLOCK = 1 << 20  # bytes that are decoded at once
-DEEPEST_FACT = 32  # objects in objects; a worker takes 16 from another host, and real ones have 5
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 
@@ -30,8 +31,9 @@ LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no
 # damage, and arithmetic with it would end in infinities.
 Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
-LARGEST = 10**30  # the same, of numbers among facts
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+Decoded = TypeVar("Decoded")
 
 
 class NotARun(ValueError):  # noqa: N818  (it reads as what it says)
@@ -107,8 +109,11 @@ class Cell(msgspec.Struct, kw_only=True):
 # --------------------------------------------------------------------------------------------- the records
 
 
-class Record(msgspec.Struct, kw_only=True, tag_field="type"):
-    """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row."""
+class Record(msgspec.Struct, kw_only=True, tag_field="type", gc=False):
+    """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row.
+
+    Without gc, because a record is a tree: a large run has hundreds of thousands, and none is ever part of a cycle.
+    """
 
     def rows(self) -> Iterator[dict[str, Any]]:
         yield flat(self.fields())
@@ -167,7 +172,7 @@ class Environment(Record, kw_only=True, tag="environment"):
     facts: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        _check_fact(self.facts, DEEPEST_FACT)
+        check(self.facts)
 
 
 class Variant(Record, kw_only=True, tag="variant"):
@@ -231,7 +236,7 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
             yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
 
 
-class Visits(msgspec.Struct, kw_only=True):
+class Visits(msgspec.Struct, kw_only=True, gc=False):
     """The visits of a point, one entry each in every list, by time."""
 
     block: list[Int]  # all curves at one size, measured back to back; numbered within the launch
@@ -282,17 +287,28 @@ class Point(Record, kw_only=True, tag="point"):
     histogram: Histogram | None = None
     visits: Visits | None = None
     measures: list[Measure] = []
-    counters: dict[
-        str, int
-    ] = {}  # what the layer counted in all visits and ranks; of gauges the largest value
+    counters: dict[str, int] = {}  # over all visits and ranks; of gauges the largest value
     cells: list[Cell] = []
 
     exploded: ClassVar[dict[str, Any]] = {"measures": None, "visits": None, "cells": list[Cell]}
 
+    def distribution(self) -> Histogram | None:
+        """`histogram`, which is still JSON text in a run that was read without samples. Raises NotARun."""
+        packed: Any = self.histogram
+        if not isinstance(packed, msgspec.Raw):
+            return self.histogram
+        try:
+            return _told(_histogram_decoder.decode, packed)
+        except msgspec.DecodeError as error:
+            where = f"{self.variant} {self.pattern} at {self.size_bytes} bytes"
+            raise NotARun(f"the histogram of {where} is damaged: {_said(error)}") from None
+
+    def fields(self) -> dict[str, Any]:
+        self.histogram = self.distribution()
+        return super().fields()
+
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each measure becomes three columns (`measure_columns`); `cells` stays a list of objects, and the visits are
-        left out.
-        """
+        """Each measure becomes three columns (`measure_columns`); `cells` stays a list of objects; without visits."""
         whole = self.fields()
         del whole["measures"], whole["visits"]
         cells = whole.pop("cells") or None
@@ -376,9 +392,17 @@ class _Passed(msgspec.Struct, tag_field="type", tag="sample"):
     """A sample without anything in it."""
 
 
+class _Brief(Point, tag="point"):
+    """A point whose histogram is left as it stands in the line."""
+
+    histogram: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
+
+
 _passing_decoder = msgspec.json.Decoder(
-    Union[(_Passed, *(kind for kind in KINDS.values() if kind is not Sample))]
+    Union[(_Passed, _Brief, *(kind for kind in KINDS.values() if kind not in (Sample, Point)))]
 )
+_histogram_decoder = msgspec.json.Decoder(Histogram)
+_NONE = msgspec.Raw(b"null")
 
 
 # ----------------------------------------------------------------------------------------- lines and files
@@ -391,8 +415,13 @@ def encode(record: Record) -> bytes:
 
 def decode(line: bytes) -> AnyRecord | None:
     """The record of one whole line; None where its type is not known. Raises msgspec.DecodeError."""
+    return _told(_decoded, line)
+
+
+def _told(decoded: Callable[[Any], Decoded], text: bytes | msgspec.Raw) -> Decoded:
+    """What comes of the text. Whatever is wrong with it is a msgspec.DecodeError."""
     try:
-        return _decoded(line)
+        return decoded(text)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"invalid UTF-8: {error.reason} (byte {error.start})") from None
     except RecursionError:
@@ -415,7 +444,9 @@ def _decoded(line: bytes) -> AnyRecord | None:
 
 def read(path: str | os.PathLike[str], samples: bool = True) -> Iterator[AnyRecord]:
     """The records of a run file in their order; a torn last line is left out. Without `samples` these are passed over:
-    their lines must be JSON, and nothing else of them is looked at. Raises NotARun, OSError.
+    their lines must be JSON, and nothing else of them is looked at. Histograms are then decoded when they are asked for
+    (`Point.distribution`): of a large run few are drawn, and all of them would take most of the time and the memory.
+    Raises NotARun, OSError.
     """
     return chain.from_iterable(_decoded_blocks(path, _decoder if samples else _passing_decoder))
 
@@ -427,51 +458,59 @@ def _decoded_blocks(path: str | os.PathLike[str], decoder: Any) -> Iterator[list
     name = os.fspath(path)
     number = 1  # of the first line of the block
     with Path(path).open("rb") as file:
-        for block in _blocks(file, name):
+        for block, count in _blocks(file, name):
             if number == 1:
                 first, newline, block = block.partition(b"\n")
                 yield [_header(first + newline, name)]
-                number = 2
+                number, count = 2, count - 1
             if not block:
                 continue
-            count = block.count(b"\n") + (not block.endswith(b"\n"))
             try:
                 records = decoder.decode_lines(block)
             except (msgspec.DecodeError, ValueError, RecursionError):
                 records = None
             if records is None or len(records) != count:
                 records = _by_line(block, number, name)
-            yield (
-                records
-                if decoder is _decoder
-                else [r for r in records if not isinstance(r, (Sample, _Passed))]
-            )
+            yield records if decoder is _decoder else _without_samples(records)
             number += count
     if number == 1:
         raise NotARun(f"{name} is not a netpipe run file: it is empty")
 
 
-def _blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
-    """The file in pieces of whole lines, the last of which may lack its newline."""
+def _without_samples(records: Iterable[Any]) -> list[AnyRecord]:
+    kept: list[AnyRecord] = []
+    for record in records:
+        kind = type(record)
+        if kind is _Brief:
+            packed = record.histogram
+            record.histogram = None if packed == _NONE else packed.copy()  # not a view of the whole block
+            record.__class__ = Point
+        elif kind is Sample or kind is _Passed:
+            continue
+        kept.append(record)
+    return kept
+
+
+def _blocks(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, int]]:
+    """The file in pieces of whole lines, the last of which may lack its newline, and how many lines each has."""
     regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     left = None if regular else LONGEST_STREAM
     read = file.read if regular else file.read1  # of a stream what it has now: its end may never come
-    number = 1
+    number = 0
     while block := read(BLOCK):
         if not block.endswith(b"\n"):
             block += file.readline(LONGEST_LINE + 1)
         last = block.rfind(b"\n", 0, -1) + 1
-        too_long = len(block) - last > LONGEST_LINE
         if left is not None and (left := left - len(block)) < 0:
             raise NotARun(f"{name} is not a regular file and has more than 1 GiB; save it to a file first")
-        if not too_long:
-            yield block
-        elif last > 0:
-            yield block[:last]
-        number += block.count(b"\n", 0, last)
-        if too_long:
-            raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
-        number += 1
+        before = block.count(b"\n", 0, last)
+        number += before + 1
+        if len(block) - last <= LONGEST_LINE:
+            yield block, before + 1
+            continue
+        if before:
+            yield block[:last], before
+        raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
 
 
 def _header(line: bytes, name: str) -> Header:
@@ -560,55 +599,3 @@ class Run:
     def body(self) -> list[Record]:
         """All records but the first and the last of the file, those of one type together."""
         return [record for place in self._places.values() for record in getattr(self, place)]
-
-
-# --------------------------------------------------------------------------------------------- flat names
-
-MEASURE = "measure_"  # what the columns of measures begin with
-_SUFFIXES = {"ns": "_ns", "bytes/s": "_bytes_per_s", "1/s": "_per_s", "1": ""}  # the unit in a column's name
-
-
-def measure_columns(name: str, unit: str) -> tuple[str, str, str]:
-    """The columns of a measure: its median and the limits of the median's interval. `overlap` in ns is
-    measure_overlap_ns, measure_overlap_ns_low and measure_overlap_ns_high. A unit without a suffix of its own stands in
-    brackets, and so does one whose suffix would be taken for part of the name.
-    """
-    column = f"{MEASURE}{name}{_SUFFIXES.get(unit, '')}"
-    if unit not in _SUFFIXES or measure_of(column) != (name, unit):
-        column = f"{MEASURE}{name}[{unit}]"
-    return column, f"{column}_low", f"{column}_high"
-
-
-def measure_of(column: str) -> tuple[str, str]:
-    """The name and the unit of the measure whose median stands in this column."""
-    text = column.removeprefix(MEASURE)
-    if text.endswith("]") and "[" in text:
-        name, _, unit = text[:-1].rpartition("[")
-        return name, unit
-    unit = next(unit for unit, suffix in _SUFFIXES.items() if text.endswith(suffix))
-    return text.removesuffix(_SUFFIXES[unit]), unit
-
-
-def _check_fact(value: Any, levels: int) -> None:
-    """Facts are whatever a host says: what rules and tables of facts would fail at is damage. Raises ValueError."""
-    if isinstance(value, (dict, list)):
-        if levels == 0:
-            raise ValueError("JSON is nested too deeply")
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_fact(item, levels - 1)
-    elif isinstance(value, (int, float)) and abs(value) > LARGEST:
-        raise ValueError("a value is out of range")
-
-
-def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested objects as one: {"a": {"b": 1}} is {"a.b": 1}. Lists stay; lists of objects become JSON text."""
-    row: dict[str, Any] = {}
-    for key, inner in value.items():
-        name = prefix + key
-        if isinstance(inner, Mapping):
-            row.update(flat(inner, name + "."))
-        elif isinstance(inner, list) and any(isinstance(item, (Mapping, list)) for item in inner):
-            row[name] = _encoder.encode(inner).decode()
-        else:
-            row[name] = inner
-    return row

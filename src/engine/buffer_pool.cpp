@@ -52,7 +52,7 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
       return failed(std::string("module ") + module.name + " wants messages at multiples of " +
                     size_text(need.alignment) + " bytes, and the memory for them does not begin at one");
     }
-    pool->memory_.set(memory, 1, pool->half_bytes_);  // touched: METHOD rule 10
+    pool->memory_.set(memory, 1, pool->half_bytes_);  // touched before anything is timed (docs/method.md)
     if (pool->memory_.take_status() != NP_OK) {
       return failed(std::string("module ") + module.name + " cannot write to its own message memory");
     }

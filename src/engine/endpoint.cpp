@@ -39,8 +39,9 @@ const char* meaning(np_status status) {
     case NP_PEER_LOST: return "the other side has gone";
     case NP_ABORTED: return "it was stopped";
     case NP_NO_MEMORY: return "there is not enough memory";
-    case NP_UNSUPPORTED: return "it has no operation for this, with these options";
-    case NP_LOST: return "a message did not arrive, and it does not say that it may lose any (np_limits.lossy)";
+    case NP_UNSUPPORTED: return "it has no such operation with these options";
+    case NP_LOST:
+      return "a message did not arrive, and the module does not declare that it may lose any (np_limits.lossy)";
     default: return "it failed";
   }
 }
@@ -187,12 +188,12 @@ Outcome Endpoint::attach(const std::vector<std::string>& keys) {
     const std::string who = "rank " + std::to_string(other);
     const std::string& text = keys[static_cast<std::size_t>(member_of_rank_[other])];
     const std::vector<np_region> regions = parse_keys(text);
-    if (text.empty() && unreachable_.empty()) unreachable_ = who + " cannot open its memory to puts and gets";
+    if (text.empty() && unreachable_.empty()) unreachable_ = who + " cannot expose its memory to puts and gets";
     if (text.empty()) continue;
     if (regions.size() != 2) return failed(who + " sent malformed keys of its memory");
     // A peer's places lie where this rank's own do. Cold ones fill more than the caches, whose sizes may differ.
     if (regions[0].bytes != pool_->bytes() / 2 && unreachable_.empty()) {
-      unreachable_ = who + " has another amount of message memory than rank " + std::to_string(rank()) +
+      unreachable_ = who + " has a different amount of message memory than rank " + std::to_string(rank()) +
                      ": cold buffers need hosts with caches of the same size";
     }
     if (other == peer) of_peer = regions;

@@ -131,7 +131,7 @@ Outcome Watchdog::install(bool interruptible) {
   kill.sigev_notify = SIGEV_SIGNAL;
   kill.sigev_signo = SIGKILL;
   if (!make_timer(event, state.timer) || !make_timer(kill, state.last_resort)) {
-    return failed(std::string("the watchdog's timer cannot be made: ") + std::strerror(errno));
+    return failed(std::string("cannot create the watchdog's timer: ") + std::strerror(errno));
   }
   return ok();
 }

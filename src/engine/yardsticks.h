@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the yardsticks of METHOD rule 17. sampling/yardstick.h says what they tell about the machine.
+// Measures the yardsticks (docs/method.md). sampling/yardstick.h says what they tell about the machine.
 #pragma once
 
 #include <cstdint>

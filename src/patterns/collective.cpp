@@ -4,8 +4,7 @@
 //     time of one operation = the latest end of any rank - the moment that all agreed to begin at
 //     throughput = size_bytes / that time, where size_bytes is what one rank contributes to one other, as in MPI
 //
-// How all begin at one moment: agreed_start.h. Each rank notes when it really began, and when it was done. METHOD
-// rule 12.
+// How all begin at one moment: agreed_start.h. Each rank notes when it really began, and when it was done.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -30,7 +29,7 @@ constexpr std::array<np_option, 3> options{{
 }};
 
 constexpr std::array<Measure, 3> measures{{
-    {"start_skew", "ns", "from the agreed moment to the start of the rank that began last"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
     {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
     {"first_out", "ns", "when the rank that ended first was done"},
 }};
@@ -234,7 +233,7 @@ std::uint32_t one(const Part&) { return 1; }
 extern const Pattern collective;
 const Pattern collective = {
     .name = "collective",
-    .summary = "a collective operation begun by all ranks at once; the slowest rank counts",
+    .summary = "a collective operation that all ranks start together; the slowest rank counts",
     .formula =
         "time of one operation = latest end of any rank - agreed start; throughput = size_bytes / that time, "
         "size_bytes: from one rank for one other",

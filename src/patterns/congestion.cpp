@@ -240,7 +240,7 @@ const Pattern congestion = {
     .summary = "a ping-pong while all other ranks load the network, and how much slower it is",
     .formula =
         "time of one operation = round trip under load / 2; throughput = size_bytes / that time; slowdown = that time "
-        "over the same without load",
+        "time under load over the time without load",
     .source =
         "Chunduri et al.: GPCNeT: Designing a Benchmark Suite for Inducing and Measuring Contention in HPC Networks "
         "(2019)",

@@ -32,14 +32,14 @@ namespace {
 
 enum Option { messages };
 constexpr std::array<np_option, 1> options{{
-    {"messages", NP_INT, "16", 2, 1024, nullptr, "messages", "n, how many are sent behind one another", 0},
+    {"messages", NP_INT, "16", 2, 1024, nullptr, "messages", "n: messages that are sent back to back", 0},
 }};
 
 constexpr std::array<Measure, 4> measures{{
-    {"o_s", "ns", "time of the processor in a send"},
-    {"o_r", "ns", "time of the processor in the receive of a message that has arrived"},
+    {"o_s", "ns", "processor time in a send"},
+    {"o_r", "ns", "processor time in receiving a message that has arrived"},
     {"gap", "ns", "from one message to the next"},
-    {"transfer", "ns", "half a round trip without either: latency, and the bytes on their way"},
+    {"transfer", "ns", "half a round trip without both overheads: latency, and the bytes on their way"},
 }};
 
 // What rank 0 notes of a sample. delayed: without the delays; late: the receives; whole: with what is not timed.

@@ -8,7 +8,7 @@
 // A ping-pong waits for a stall before it sends again, so one stall spoils one sample and hides all the messages that
 // would have met it ("coordinated omission", Tene; the notes of wrk2 and HdrHistogram). Here a message that leaves
 // late, because the send of the one before took too long, is timed from its planned moment all the same. Each single
-// latency goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006); METHOD rule 13.
+// latency goes into the histogram of the point. After Schroeder, Wierman and Harchol-Balter (2006).
 //
 // The moments are laid out before a batch begins, at even distances or with exponential gaps. The receiver stamps each
 // arrival; after the last message the sender tells it when the batch began, and the receiver answers, so that no
@@ -34,13 +34,14 @@ namespace {
 enum Option { rate, arrivals };
 constexpr std::array<np_option, 2> options{{
     {"rate", NP_INT, "10000", 1, 100'000'000, nullptr, "1/s", "messages a second", 0},
-    {"arrivals", NP_CHOICE, "even", 0, 0, "even|poisson", "", "the gaps between them: all the same, or exponential", 0},
+    {"arrivals", NP_CHOICE, "even", 0, 0, "even|poisson", "",
+     "the gaps between messages: equal, or exponentially distributed", 0},
 }};
 
 constexpr std::array<Measure, 4> measures{{
     {"offered", "1/s", "the rate at which messages should have left"},
     {"reached", "1/s", "the rate at which they arrived"},
-    {"late", "1", "share of messages that left more than a microsecond after their moment"},
+    {"late", "1", "share of messages that left more than a microsecond after their planned time"},
     {"clock_error", "ns", "how far all latencies may be off, because sender and receiver read different clocks"},
 }};
 

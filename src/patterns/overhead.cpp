@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time that the processor spends in the calls of a send, or of a receive: what an application pays for a message
+// The processor time spent in the calls of a send, or of a receive: what an application pays for a message
 // even if it never waits for the network.
 //
 //     time of one operation = (time in the starting calls of a batch + time in its waits) / messages in it
@@ -31,11 +31,11 @@ constexpr std::array<np_option, 3> options{{
     {"side", NP_CHOICE, "send", 0, 0, "send|recv", "", "whose calls are timed", 0},
     {"call", NP_CHOICE, "request", 0, 0, "request|blocking", "",
      "start and wait in separate calls (request), or in one call", 0},
-    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a batch at most", 0},
+    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "most messages in a batch", 0},
 }};
 
 constexpr std::array<Measure, 2> measures{{
-    {"start", "ns", "in the call that starts it; of blocking calls, the call"},
+    {"start", "ns", "in the call that starts it; for blocking calls, the whole call"},
     {"finish", "ns", "in the wait for it"},
 }};
 
@@ -151,7 +151,7 @@ std::uint32_t one(const Part&) { return 1; }
 extern const Pattern overhead;
 const Pattern overhead = {
     .name = "overhead",
-    .summary = "time that the processor spends in the calls of a send, or of a receive",
+    .summary = "processor time spent in the calls of a send, or of a receive",
     .formula = "time of one operation = (time in the starting calls of a batch + in its waits) / messages in it",
     .source =
         "Liu et al.: Performance Comparison of MPI Implementations over InfiniBand, Myrinet and Quadrics (2003), "

@@ -34,15 +34,15 @@ namespace {
 
 enum Option { computes };
 constexpr std::array<np_option, 1> options{{
-    {"computes", NP_CHOICE, "both", 0, 0, "both|one", "", "which of the two ranks of a pair have work", 0},
+    {"computes", NP_CHOICE, "both", 0, 0, "both|one", "", "which ranks of a pair compute", 0},
 }};
 
 constexpr std::array<Measure, 5> measures{{
     {"overlap", "ns", "the longest computation that does not lengthen the exchange"},
-    {"fraction", "1", "that over the exchange's time"},
-    {"computation", "ns", "what the work takes without the exchange"},
+    {"fraction", "1", "the same, as a fraction of the exchange's time"},
+    {"computation", "ns", "time of the computation alone"},
     {"together", "ns", "exchange and work together"},
-    {"exposed", "ns", "what the exchange adds to the work"},
+    {"exposed", "ns", "time that the exchange adds to the computation"},
 }};
 
 // What a rank notes of a sample; whole: with all that is not timed.

@@ -34,7 +34,7 @@ constexpr std::array<np_option, 3> options{{
 
 constexpr std::array<Measure, 3> measures{{
     {"imbalance", "1", "time of the slowest pair over that of the median pair"},
-    {"start_skew", "ns", "from the agreed moment to the start of the rank that began last"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
     {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
 }};
 
@@ -257,7 +257,7 @@ std::uint32_t messages(const Part& part) { return static_cast<std::uint32_t>(par
 extern const Pattern pairs;
 const Pattern pairs = {
     .name = "pairs",
-    .summary = "many pairs at once, begun at one moment; the slowest pair counts",
+    .summary = "many pairs that start together; the slowest pair counts",
     .formula =
         "time of one operation = first start to the end of the slowest pair, per message of a pair; "
         "throughput = size_bytes x pairs at once x directions / that time",

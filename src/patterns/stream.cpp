@@ -52,7 +52,7 @@ std::uint32_t departures(const Part& part) { return is_first(part) ? 1 : 0; }
 extern const Pattern stream;
 const Pattern stream = {
     .name = "stream",
-    .summary = "messages in one direction, the receiver's clock; many pairs at once",
+    .summary = "messages in one direction, timed by the receiver; many pairs at once",
     .formula =
         "time of one operation = time between first and last arrival / messages after the first; throughput = "
         "size_bytes / "

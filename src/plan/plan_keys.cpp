@@ -186,7 +186,7 @@ const std::vector<PlanKey>& table() {
        .type = PlanType::processors,
        .choices = pinnings,
        .help = "Processors, one for each rank: 0,1. auto chooses them, none leaves them to the kernel; smt, cache, "
-               "socket and sockets choose two that share a core, the last cache, a socket, or nothing",
+               "socket and sockets choose two that share a core, a last-level cache, a socket, or nothing",
        .field = [](Plan& p) -> Field { return &p.pin; }},
       {.name = "paced",
        .type = PlanType::yes_no,

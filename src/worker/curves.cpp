@@ -107,7 +107,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         if (asked && reason && !reason->empty()) skip(size, *reason);
       }
       if (plan.verify && opening->limits.idle != 0) {
-        skip(0, "it moves no bytes, so there is nothing to verify; it is measured without");
+        skip(0, "it moves no bytes, so there is nothing to verify; it is measured without verification");
       }
       if (std::find(curve.coarse.begin(), curve.coarse.end(), true) == curve.coarse.end()) curve.coarse.clear();
       if (!curve.sizes.empty()) curves.settings.push_back(std::move(curve));

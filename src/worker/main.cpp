@@ -32,7 +32,7 @@ constexpr const char* help =
     "  describe FILE [--as NAME]\n"
     "                show the table of one module as text\n"
     "  join          join a job as one of its processes; ssh, srun or a library's launcher starts it\n"
-    "  environment   show the facts of this host, and what disturbs measurements on it\n"
+    "  environment   show the facts of this host as one JSON object\n"
     "  serve         wait for another host to measure with (serve --help)\n"
     "  version       show the version\n"
     "\n"

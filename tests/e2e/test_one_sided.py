@@ -101,7 +101,7 @@ def test_a_rank_that_cannot_open_its_memory_has_its_other_patterns_measured(meas
     reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
     assert set(reasons) == {"put", "get"}
     # The first to report knows only that it is not to be; the one that knows why is rank 1.
-    assert all("rank 1 cannot open its memory" in reason for reason in reasons.values())
+    assert all("rank 1 cannot expose its memory" in reason for reason in reasons.values())
     assert len(done.of("point", pattern="pingpong")) == 2
 
 

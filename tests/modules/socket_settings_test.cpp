@@ -292,7 +292,7 @@ TEST(Pipe, ARankWithoutDescriptorsForThePipesSaysSoAndKeepsNone) {
     close(take_all_descriptors().back());
     // Room for the connection; then the listening socket closes, so one of the two pipes finds room and the other not.
     const np_status status = rank.connect();
-    std::string wrong = expect(rank, status, NP_FAILED, "no descriptor is left");
+    std::string wrong = expect(rank, status, NP_FAILED, "no file descriptors are left");
     rank.close();
     const size_t free = take_all_descriptors().size();  // those of the listening socket and the connection
     if (wrong.empty() && free != 2) wrong = std::to_string(free) + " descriptors are free";

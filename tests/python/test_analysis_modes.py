@@ -49,6 +49,13 @@ ONE_MODE: dict[str, Draw] = {
 }
 
 
+def test_a_damaged_clock_or_histogram_has_modes_too() -> None:
+    wide = Histogram(low_ns=[1e-300, 1e18], count=[2**63 - 1, 2**63 - 1])
+    assert len(modes(wide)) == 2
+    assert len(modes(wide, clock_ns=1e18)) == 1
+    assert modes(Histogram(low_ns=[-1.0, 5.0], count=[500])) == ()
+
+
 @pytest.mark.parametrize("what", ONE_MODE)
 @pytest.mark.parametrize("count", [300, 3_000, pytest.param(30_000, marks=pytest.mark.deep)])
 def test_one_mode_stays_one(what: str, count: int) -> None:

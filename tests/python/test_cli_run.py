@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,9 +17,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from netpipe import cli, run_file, session
-from netpipe.records import End, Record, Run
+from netpipe.records import End, Plan, Record, Run
+from netpipe.render.terminal.plan import print_plan
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -266,6 +269,23 @@ def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
     assert re.search(r"^shm:wait=poll +wait=poll", said.out, re.MULTILINE)
     assert "at most 90 s in 3 launches" in said.out
     assert not Path("run.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("placement", "pin", "says"),
+    [
+        ("auto", [], "chosen automatically"),
+        (None, [], "chosen automatically"),
+        ("none", [], "not pinned"),
+        ("cache", [], "two processors: cache"),
+        ("0,1", [0, 1], "0 1"),
+    ],
+)
+def test_dry_run_says_how_ranks_are_pinned(placement: str | None, pin: list[int], says: str) -> None:
+    out = io.StringIO()
+    plan = Plan(variants=[], target=0.01, confidence=0.95, placement=placement, pin=pin)
+    print_plan(Console(file=out, width=100), plan, {"expected_s": 1.0}, 1)
+    assert re.search(rf"^pin +{says}$", out.getvalue(), re.MULTILINE), out.getvalue()
 
 
 def test_a_list_of_ranks_is_refused_when_nothing_takes_it(netpipe: Netpipe) -> None:

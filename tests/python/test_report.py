@@ -134,7 +134,7 @@ def test_what_speaks_against_the_numbers_is_said(whole: str) -> None:
     assert "did not reach the target of ±1.0 %" in text
     assert "A virtual machine. The hypervisor moves its cores" in text
     assert "measure on the bare machine, or compare within one run only" in text
-    assert "pipe waits by block and shm by hybrid" in text
+    assert "pipe and shm wait in different ways (block and hybrid)" in text
 
 
 def test_defaults_and_settings_are_shown(whole: str) -> None:

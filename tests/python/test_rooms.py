@@ -30,8 +30,9 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "escapes": set(),  # control characters in foreign text
     "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
     "contents": {"failure"},  # whole files, up to a bound
-    "records": set(),
-    "frames": {"records"},
+    "columns": set(),  # the names that fields of records have in a table
+    "records": {"columns"},
+    "frames": {"records", "columns"},
     "schema": {"records"},
     "units": set(),  # numbers as people read them
     "netpipe": {"records", "frames"},  # netpipe/__init__.py: what a notebook imports
@@ -42,8 +43,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "findings": {"reading", "records", "units"},
     "tuning": {"reading", "records"},
     "prediction": {"reading", "records"},
-    "render": {"findings", "tuning", "prediction", "reading", "records", "frames", "events", "units", "escapes",
-               "contents", "failure"},
+    "render": {"findings", "tuning", "prediction", "reading", "records", "columns", "frames", "events", "units",
+               "escapes", "contents", "failure"},
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},

@@ -269,11 +269,11 @@ def test_what_is_not_here_is_named_and_the_rest_is_measured(netpipe: Netpipe) ->
     said = netpipe("suite", "run", "mine.toml")
     assert said.code == 0
     assert (
-        "run small goes without shm:wait=poll: shm was not built: its library was not found; get it\n"
+        "run small leaves out shm:wait=poll: shm was not built: its library was not found; get it\n"
         in said.err
     )
     assert (
-        "run small goes without mpi@lam: mpi@lam was not added; add it with 'netpipe modules add mpi --mpicc PATH'\n"
+        "run small leaves out mpi@lam: mpi@lam was not added; add it with 'netpipe modules add mpi --mpicc PATH'\n"
         in said.err
     )
     assert {path.name for path in Path("mine").iterdir()} == {"small.jsonl", "report.html", "table-1.csv"}

@@ -30,7 +30,7 @@ PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 @click.option(
     "--yardstick/--no-yardstick",
     default=True,
-    help="Measure for a moment what two processors can do without a layer between them  [yes]",
+    help="Measure briefly what two processors can do without a layer between them  [yes]",
 )
 @module_option
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")

@@ -55,7 +55,9 @@ def command(
     if output is not None:
         check_target(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
-        raise Failure(USAGE, "Parquet is not for a terminal; name a file with --output")
+        raise Failure(
+            USAGE, "Parquet is a binary format and is not printed on a terminal; name a file with --output"
+        )
     data = exported(Run.read(run, samples=False), form, variants, patterns, launch, which)
     if output is None:
         sys.stdout.buffer.write(data)

@@ -88,7 +88,9 @@ def text_of(path: Path) -> str:
     try:
         return contents(path, TEXT).decode()
     except UnicodeDecodeError:
-        raise Failure(USAGE, f"{path} is not a text file, so not an np.out; give its --format") from None
+        raise Failure(
+            USAGE, f"{path} is not a text file, so it is not an np.out; give its --format"
+        ) from None
 
 
 def read(path: Path, form: str, variant: str, pattern: str) -> list[Point]:

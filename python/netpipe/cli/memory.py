@@ -40,7 +40,7 @@ def command(**given: Any) -> int:
     """Measure the memory and the start-up time of VARIANTs.
 
     Starts each library with different numbers of processes, lets every rank exchange a message with every other, and
-    records what that has cost each process. Without a VARIANT: shm, tcp and every MPI library that was added. netpipe
+    records what this costs each process. Without a VARIANT: shm, tcp and every MPI library that was added. netpipe
     plot --figure memory and --figure startup draw the result.
     """
     from netpipe.session import Session, process_counts

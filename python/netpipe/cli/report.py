@@ -23,7 +23,7 @@ from netpipe.command.options import runs_argument
 def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:
     """Write RUN [run.jsonl] as one self-contained HTML page.
 
-    It has the answer, plots, losses, every point, and what to distrust. Several runs are overlaid: each
+    It contains the results, plots, losses, points and findings. Several runs are overlaid: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
     """
     from netpipe.reading import Reading, merge

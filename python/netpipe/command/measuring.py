@@ -36,7 +36,7 @@ LAUNCHER_OPTIONS = (
     (
         "launcher",
         "NAME",
-        "Start processes with srun or ssh, not with the library's launcher  [our layers: ssh, in Slurm srun]",
+        "Start processes with srun or ssh, not with the library's launcher  [own layers: ssh; in a Slurm job: srun]",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),

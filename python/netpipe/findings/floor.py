@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of a layer's time is netpipe itself. An idle module moves nothing: the time that it takes, the loop, the
-calls through the module's table and the clock take in every layer too (METHOD rule 16).
+calls through the module's table and the clock take in every layer too.
 """
 
 from __future__ import annotations

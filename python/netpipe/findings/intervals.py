@@ -16,7 +16,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if all(point.low_ns is None for point in reading.run.points):
         yield Finding(
             severity=WARNING,
-            what="No point has an interval: nothing says how sure these numbers are.",
+            what="No point has an interval: nothing says how certain these numbers are.",
             certainty=AS_RECORDED,
             cause="The file that the run was imported from has no intervals.",
             remedy="measure again with netpipe run",

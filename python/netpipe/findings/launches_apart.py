@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far launches lie apart, beside what varies inside one (METHOD rule 8)."""
+"""How far launches lie apart, beside what varies inside one (docs/method.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine changed while it was measured, according to the yardsticks (METHOD rules 17 and 18)."""
+"""The machine changed while it was measured, according to the yardsticks (docs/method.md)."""
 
 from __future__ import annotations
 

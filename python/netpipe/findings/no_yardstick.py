@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run has no yardsticks, so nothing says whether the machine changed under it (METHOD rule 17)."""
+"""The run has no yardsticks, so nothing says whether the machine changed under it (docs/method.md)."""
 
 from __future__ import annotations
 

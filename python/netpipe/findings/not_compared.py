@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes at which a layer was not compared with the one below: the machine was in different states (METHOD rule 18)."""
+"""Sizes at which a layer was not compared with the one below: the machine was in different states (docs/method.md)."""
 
 from __future__ import annotations
 

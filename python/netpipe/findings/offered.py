@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer did not keep up with the rate at which messages were offered to it (METHOD rule 13).
+"""A layer did not keep up with the rate at which messages were offered to it.
 
 A pattern that offers messages at a given rate records that rate (`offered`) and the rate at which they arrived
 (`reached`). Where the two differ, messages queue, and their latency is that of a growing queue: it depends on how long

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program was started once, so the spread between starts is not known (METHOD rule 8)."""
+"""The program was started once, so the spread between starts is not known (docs/method.md)."""
 
 from __future__ import annotations
 

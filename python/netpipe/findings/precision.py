@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points whose interval is wider than the target (METHOD rule 5)."""
+"""Points whose interval is wider than the target (docs/method.md)."""
 
 from __future__ import annotations
 

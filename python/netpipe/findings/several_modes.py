@@ -45,7 +45,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 def _samples(one: SeveralModes) -> str:
     point = one.point
-    number = sum(point.histogram.count) if point.histogram else 0
+    histogram = point.distribution()
+    number = sum(histogram.count) if histogram else 0
     if point.single:
         return counted(number, "operation")
     return counted(number, "batch", "batches") + (

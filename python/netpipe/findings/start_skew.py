@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart the ranks of a collective start, beside the time of a sample (METHOD rule 12)."""
+"""How far apart the ranks of a collective start, beside the time of a sample."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             severity=NOTE,
             variant=upper,
             what=(
-                f"{upper} waits by {waits[0]} and {below} by {waits[1]}; also measure {measured}, to compare the "
-                "layers rather than how they wait."
+                f"{upper} and {below} wait in different ways ({waits[0]} and {waits[1]}); also measure "
+                f"{measured}, to compare the layers rather than how they wait."
             ),
             certainty=AS_RECORDED,
             cause="A process that blocks pays for its wake-up; one that polls does not.",

@@ -81,5 +81,7 @@ def find(name: str) -> Starter:
     """Raises Failure (2) for an unknown name."""
     known = starters()
     if name not in known:
-        raise Failure(USAGE, f"there is no starter '{name}'; there are {', '.join(sorted(known))}")
+        raise Failure(
+            USAGE, f"no '{name}' starts netpipe's own layers; choose one of {', '.join(sorted(known))}"
+        )
     return known[name]

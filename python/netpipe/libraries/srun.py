@@ -71,7 +71,7 @@ class Srun(Launcher):
         if interface(description) not in self.starts:
             raise Failure(
                 UNAVAILABLE,
-                f"srun cannot start {description.name}; run it without --launcher srun, by its own launcher",
+                f"srun cannot start {description.name}; run it without --launcher srun, with its own launcher",
             )
         if shutil.which(srun(description)) is None:
             raise Failure(UNAVAILABLE, "srun was not found; leave --launcher out, or load Slurm")

@@ -209,7 +209,9 @@ class Reading:
 
         if id(point) not in self._modes:
             operations = 1 if point.single else point.ops or 1
-            self._modes[id(point)] = modes(point.histogram, self._ticks.get(point.launch, 0.0) / operations)
+            self._modes[id(point)] = modes(
+                point.distribution(), self._ticks.get(point.launch, 0.0) / operations
+            )
         return self._modes[id(point)]
 
     @cached_property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several launches of the same plan: what differs between them, apart from what varies inside one (METHOD rule 8).
+"""Several launches of the same plan: what differs between them, apart from what varies inside one (docs/method.md).
 
 Two starts of a program can differ more than two hours inside one. At each size the number is the median of the
 launches' medians; `spread` is the largest over the smallest, `inside` the relative half width that the launches

@@ -134,6 +134,12 @@ def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
         alike = [other for other in there if wait in (None, other.wait)]
         return (bool(alike), _plain(alike or there)) if there else None
 
+    @cache  # and are compared with the same one
+    def times(variant: str, pattern: str) -> dict[int, Estimate]:
+        return {
+            size: time_of(points[0]) for size, points in curves[variant, pattern].items() if len(points) == 1
+        }
+
     found = []
     for variant, pattern in curves:
         layer = layers.get(variant)
@@ -145,7 +151,8 @@ def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
         if some:
             # The nearest one that waits in the same way, else the nearest.
             place, _, other = next((one for one in some if one[1]), some[0])
-            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves))
+            below_ns = times(other.variant, pattern)
+            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns))
     order = place_in_plan(run)
     return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
 
@@ -201,7 +208,9 @@ def _loss(
     pattern: str,
     absent: tuple[str, ...],
     curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
+    below_ns: Mapping[int, Estimate],
 ) -> Loss:
+    """`below_ns` is size -> time of the layer below, where it has one point."""
     upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
     common = sorted(upper.keys() & lower.keys())
     in_blocks = {size: (seen(upper[size]), seen(lower[size])) for size in common}
@@ -217,7 +226,7 @@ def _loss(
             (a,), (b,) = over, under
             if a.state != b.state:
                 other_state += 1
-            elif (pair := _Pair(a, b, time_of(a), time_of(b))).time.low > 0 and pair.time_below.low > 0:
+            elif (pair := _Pair(a, b, time_of(a), below_ns[size])).time.low > 0 and pair.time_below.low > 0:
                 sizes.append(_size_loss((pair,)))
                 by_launch.setdefault(a.launch, []).append(pair)
             continue

@@ -36,6 +36,7 @@ DEEPEST_VALLEY = 0.5  # of the lower peak
 NARROWER = 0.5  # than Silverman's rule
 LEAST_WIDTH_BUCKETS = 1.5  # of the kernel: a histogram resolves no more than its buckets
 MOST_CELLS = 4096
+ROWS = 64  # kernels that are computed at once: 4 MiB where each is as wide as all cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +53,20 @@ def modes(histogram: Histogram | None, clock_ns: float = 0.0) -> tuple[Mode, ...
     """
     if histogram is None or sum(histogram.count) < LEAST_SAMPLES:
         return ()
-    pairs = [
-        (low, count)
-        for low, count in zip(histogram.low_ns, histogram.count, strict=False)
-        if low > 0 and count > 0
-    ]
-    if not pairs:
+    import numpy as np
+
+    number = min(len(histogram.low_ns), len(histogram.count))
+    low, count = (np.array(of[:number], dtype=float) for of in (histogram.low_ns, histogram.count))
+    there = (low > 0) & (count > 0)
+    if not there.any():
         return ()
-    step = math.log1p(histogram.resolution or 0.01)
-    first = math.log(min(low for low, _ in pairs))
-    last = math.log(max(low for low, _ in pairs))
-    step = max(step, (last - first) / MOST_CELLS)
-    counts = [0] * (round((last - first) / step) + 1)
-    for low, count in pairs:
-        counts[round((math.log(low) - first) / step)] += count
+    logs = np.log(low[there])
+    first, last = float(logs.min()), float(logs.max())
+    step = max(math.log1p(histogram.resolution or 0.01), (last - first) / MOST_CELLS)
+    counts: list[float] = np.bincount(np.rint((logs - first) / step).astype(int), count[there]).tolist()
     lower = math.exp(first + _quantile(counts, sum(counts) / 4) * step)
-    density = _density(counts, max(_width(counts), math.log1p(clock_ns / lower) / step))
+    width = max(_width(counts), math.log1p(clock_ns / lower) / step)
+    density = _density(counts, min(width, len(counts)))  # a damaged file may have any step of the clock
     bounds = _merged(counts, density, _valleys(density))
     total = sum(counts)
     found = []
@@ -105,7 +104,7 @@ def several_modes(
     return tuple(sorted(found, key=lambda one: -sorted(mode.share for mode in one.modes)[-2]))
 
 
-def _width(counts: Sequence[int]) -> float:
+def _width(counts: Sequence[float]) -> float:
     """Of the kernel, in cells."""
     total = sum(counts)
     lower, upper = (_quantile(counts, share * total) for share in (0.25, 0.75))
@@ -113,7 +112,7 @@ def _width(counts: Sequence[int]) -> float:
     return max(LEAST_WIDTH_BUCKETS, NARROWER * silverman)
 
 
-def _quantile(counts: Sequence[int], wanted: float) -> float:
+def _quantile(counts: Sequence[float], wanted: float) -> float:
     seen = 0.0
     for place, count in enumerate(counts):
         if seen + count >= wanted and count:
@@ -122,36 +121,35 @@ def _quantile(counts: Sequence[int], wanted: float) -> float:
     return float(len(counts))
 
 
-def _median(counts: Sequence[int]) -> float:
+def _median(counts: Sequence[float]) -> float:
     return _quantile(counts, sum(counts) / 2) - 0.5
 
 
-def _density(counts: Sequence[int], width: float) -> list[float]:
+def _density(counts: Sequence[float], width: float) -> list[float]:
     """Where samples are sparse the kernel is wider, by Abramson's square root law: with one width for all, every few
     samples of a tail would be a peak.
     """
-    pilot = _smoothed(counts, [width] * len(counts))
-    logs = sum(count * math.log(there) for count, there in zip(counts, pilot, strict=True) if count)
-    typical = math.exp(logs / sum(counts))
-    return _smoothed(
-        counts, [width * max(1.0, math.sqrt(typical / there)) if there else width for there in pilot]
-    )
-
-
-def _smoothed(counts: Sequence[int], widths: Sequence[float]) -> list[float]:
     import numpy as np
 
-    smooth = np.zeros(len(counts))
-    kernels: dict[float, Array] = {}  # by width, which most cells have in common
-    for place, (count, width) in enumerate(zip(counts, widths, strict=True)):
-        if not count:
-            continue
-        reach = min(math.ceil(3 * width), len(counts))  # a damaged file may have any width
-        if width not in kernels:
-            kernels[width] = np.exp(-((np.arange(-reach, reach + 1) / width) ** 2) / 2)
-        first, last = max(0, place - reach), min(len(counts), place + reach + 1)
-        smooth[first:last] += count / width * kernels[width][first - place + reach : last - place + reach]
-    found: list[float] = smooth.tolist()
+    cells = len(counts)
+    reach = min(math.ceil(3 * width), cells)
+    kernel = np.exp(-((np.arange(-reach, reach + 1) / width) ** 2) / 2) / width
+    weights = np.array(counts)
+    places = np.flatnonzero(weights)
+    weights, pilot = weights[places], np.convolve(weights, kernel)[reach : reach + cells][places]
+    typical = np.exp(weights @ np.log(pilot) / weights.sum())
+    widths = width * np.maximum(1.0, np.sqrt(typical / pilot))
+    density = np.zeros(cells)
+    for first in range(0, len(places), ROWS):
+        part = slice(first, first + ROWS)
+        wide = widths[part, None]
+        reaches = np.minimum(np.ceil(3 * wide), cells)
+        steps = np.arange(-reaches.max(), reaches.max() + 1, dtype=int)
+        at = places[part, None] + steps
+        there = (abs(steps) <= reaches) & (at >= 0) & (at < cells)
+        spread = weights[part, None] / wide * np.exp(-((steps / wide) ** 2) / 2)
+        density += np.bincount(at[there], spread[there], cells)
+    found: list[float] = density.tolist()
     return found
 
 
@@ -167,7 +165,7 @@ def _valleys(density: Sequence[float]) -> list[int]:
     return [*valleys, len(density)]
 
 
-def _merged(counts: Sequence[int], density: Sequence[float], bounds: list[int]) -> list[int]:
+def _merged(counts: Sequence[float], density: Sequence[float], bounds: list[int]) -> list[int]:
     """Without the valleys that are too shallow, the shallowest first, and then without parts that are too small."""
     kept = list(bounds)
     while len(kept) > 2:

@@ -5,7 +5,7 @@ et al. 2003, section 3.8).
 Only launches without patterns count: there every rank has exchanged a message with every other before memory was
 read. Of one launch a process' memory is the mean over its ranks, so that it times their number is what they hold
 together; a start lasts from the request to the launcher until the slowest rank can go. Starts differ more than what is
-inside one (METHOD rule 8): each number is the median over the launches, and beside it stand the least and the most.
+inside one: each number is the median over the launches, and beside it stand the least and the most.
 """
 
 from __future__ import annotations

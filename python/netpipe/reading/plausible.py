@@ -57,11 +57,12 @@ def too_fast(run: Run, curves: Sequence[Curve], is_idle: Callable[[str], bool]) 
         if is_idle(curve.variant) or limits.module(curve.variant) == COPY_MODULE:
             continue
         beyond = []
+        limit = limits.of(curve)
         for point in curve.points:
             rate = point.rate_bytes_per_s
             if rate is None:
                 continue
-            most, source = limits.of(curve, point)
+            most, source = limit(point)
             if rate.low > most:
                 beyond.append((rate.value / most, point, rate, most, source))
         if beyond:
@@ -88,20 +89,21 @@ class _Limits:
         opened = self._opened.get(variant)
         return opened.module if opened else variant.partition(":")[0]
 
-    def of(self, curve: Curve, point: CurvePoint) -> tuple[float, str]:
-        """Bytes per second, and where that is from."""
+    def of(self, curve: Curve) -> Callable[[CurvePoint], tuple[float, str]]:
+        """For each point of the curve the bytes per second, and where that is from."""
         opened = self._opened.get(curve.variant)
         processes = max(1, len(opened.ranks)) if opened else 2
-        if (
-            opened is not None
-            and len({rank.host for rank in opened.ranks}) <= 1
-            and self._copies(opened.module)
-        ):
+        if opened is None or len({rank.host for rank in opened.ranks}) > 1 or not self._copies(opened.module):
+            return lambda _: (OF_ANY * processes, "memory")
+
+        def limit(point: CurvePoint) -> tuple[float, str]:
             if copied := self._copied.get((curve.pattern, point.size_bytes, point.state)):
                 return min(OF_MEMCPY * copied, OF_ANY) * processes, "copy"
             if self._yardstick:
                 return min(OF_YARDSTICK * self._yardstick, OF_ANY) * processes, "yardstick"
-        return OF_ANY * processes, "memory"
+            return OF_ANY * processes, "memory"
+
+        return limit
 
     def _copies(self, module: str) -> bool:
         """Whether it stands on memcpy, however far above."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of the machine, from the yardsticks: when it changed, and which points that affected (METHOD rule 17).
+"""The states of the machine, from the yardsticks: when it changed, and which points that affected (docs/method.md).
 
 The worker numbers the states of each launch from 0. Here they get numbers that hold for the whole run: states of two
 launches are the same by the worker's own rule, if cache-line bounce and memory copy rate are alike. Wake-up latency

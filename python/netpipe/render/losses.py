@@ -31,7 +31,7 @@ def loss_sentence(loss: Loss) -> str:
             parts.append(kept if loss.peak.seen else same)
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
     if loss.waits is not None:
-        text += f" (it waits by {loss.waits[0]}, {loss.below} by {loss.waits[1]})"
+        text += f" (they wait in different ways: {loss.waits[0]} and {loss.waits[1]})"
     return text + "."
 
 

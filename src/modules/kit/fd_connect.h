@@ -61,8 +61,8 @@ inline np_status poll_slice(const np_context* context, pollfd* wanted, nfds_t co
   if (*context->abort != 0) return fail(context, NP_ABORTED, "%s was given up", what);
   const int64_t left_ns = deadline_ns - now_ns();
   if (left_ns <= 0) {
-    return fail(context, NP_FAILED, "%s took longer than %.1f s; is rank %d alive, and does a firewall stand between?",
-                what, static_cast<double>(context->timeout_ns) * 1e-9, 1 - context->rank);
+    return fail(context, NP_FAILED, "%s took longer than %.1f s; is rank %d alive, or is a firewall in between?", what,
+                static_cast<double>(context->timeout_ns) * 1e-9, 1 - context->rank);
   }
   const int slice_ms = static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kAbortSliceMs));
   if (::poll(wanted, count, slice_ms) < 0 && errno != EINTR) {
@@ -192,8 +192,8 @@ inline np_status await_welcome(const np_context* context, int fd, int64_t deadli
     const ssize_t got = ::recv(fd, &answer, 1, MSG_DONTWAIT);
     if (got == 1 && answer == kWelcome) return NP_OK;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    return fail(context, NP_PEER_LOST, "%s: rank %d refused the connection or has gone; what it reported says why",
-                what, 1 - context->rank);
+    return fail(context, NP_PEER_LOST, "%s: rank %d refused the connection or has gone; its own error says why", what,
+                1 - context->rank);
   }
 }
 
@@ -213,7 +213,7 @@ class LocalMeeting {
     any.sun_family = AF_UNIX;  // and no path: unix(7), autobind
     if (!listener_ || ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&any), sizeof any.sun_family) != 0 ||
         ::listen(listener_.get(), kMaxLanes) != 0) {
-      return fail(context, NP_FAILED, "a local socket to listen on cannot be made: %s", std::strerror(errno));
+      return fail(context, NP_FAILED, "cannot create a local socket to listen on: %s", std::strerror(errno));
     }
     return NP_OK;
   }

@@ -417,7 +417,7 @@ class Wire {
       case ETIMEDOUT:
       case ENOTCONN:
         give_up(NP_PEER_LOST);
-        return fail(context_, status_, "%s: rank %d has gone (%s); what it reported says why", settings_.layer,
+        return fail(context_, status_, "%s: rank %d has gone (%s); its own error says why", settings_.layer,
                     1 - context_->rank, error == 0 ? "end of stream" : std::strerror(error));
       default:
         give_up(NP_FAILED);

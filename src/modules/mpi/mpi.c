@@ -101,7 +101,7 @@ static np_status initialise(np_endpoint* e) {
   if (code == MPI_SUCCESS) code = MPI_Comm_size(e->comm, &e->nranks);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Comm_rank or MPI_Comm_size");
   if (e->thread_level < level) {
-    return fail(e->context, NP_USAGE, "%s does not give thread=%s", e->library.version,
+    return fail(e->context, NP_USAGE, "%s does not provide thread=%s", e->library.version,
                 text_of(&e->settings, "thread"));
   }
   return NP_OK;
@@ -126,7 +126,7 @@ static np_status prepare(np_endpoint* e) {
   e->bsend_bytes = 2 * largest > (4 << 20) ? 2 * largest : 4 << 20;
   if (!HAVE_COUNTS && e->bsend_bytes > INT_MAX) e->bsend_bytes = INT_MAX;
   if (e->bsend_bytes < largest) {
-    return fail(e->context, NP_USAGE, "op=bsend: a buffer for messages of %llu bytes is more than %s can be given",
+    return fail(e->context, NP_USAGE, "op=bsend: a buffer for messages of %llu bytes is larger than %s accepts",
                 (unsigned long long)e->context->max_bytes, e->library.version);
   }
   e->bsend_memory = malloc(e->bsend_bytes);

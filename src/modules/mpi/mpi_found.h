@@ -227,8 +227,8 @@ static np_status check_buffers(np_endpoint* e) {
   return check_buffer(e, "rcvbuf", e->found.rcvbuf, "/proc/sys/net/core/rmem_max");
 }
 
-static const char* const found_words[] = {"nothing, there is one rank", "shared memory",      "TCP", "the daemons",
-                                          "the network, not by TCP",    "a simulated network"};
+static const char* const found_words[] = {"nothing: there is only one rank", "shared memory",      "TCP", "the daemons",
+                                          "the network, not by TCP",         "a simulated network"};
 
 /* A processor that nobody else wants comes back at once, so yielding does not show from outside: the library was told
  * to, if its family has that option, and what it was told is checked where it can be (check_settings). */

@@ -28,7 +28,7 @@ static np_status prepare_one_sided(np_endpoint* e, const np_visit* visit) {
                 text_of(&e->settings, "op"));
   }
   if (own->count == 0) {
-    return fail(e->context, NP_UNSUPPORTED, "op=%s: with reuse nobody can know where a message lies at its peer",
+    return fail(e->context, NP_UNSUPPORTED, "op=%s: with reuse the place of a message at its peer is not known",
                 text_of(&e->settings, "op"));
   }
   np_status status = e->active != NULL ? end_epoch(e, e->active) : NP_OK;

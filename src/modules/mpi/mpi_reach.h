@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Patterns that put and get: MPI_Put and MPI_Get into windows over the memory of messages. These windows are made when
- * the core exposes that memory, or together with it (window=allocate and shared).
+ * netpipe exposes that memory, or together with it (window=allocate and shared).
  *
  * A rank that flushes locks the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit; its
  * targets do nothing and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch of
@@ -68,7 +68,7 @@ static np_status mpi_attach(np_endpoint* e, int peer, np_region* region) {
   uint64_t window = WINDOWS;
   if (region->key_bytes == sizeof window) memcpy(&window, region->key, sizeof window);
   if (window >= (uint64_t)e->nwindows) {
-    return fail(e->context, NP_FAILED, "rank %d names a window that rank %d has not", peer, e->rank);
+    return fail(e->context, NP_FAILED, "rank %d names a window that rank %d does not have", peer, e->rank);
   }
   region->word[REGION_WINDOW] = window;
   region->word[REGION_FAR_BASE] = (uint64_t)e->windows[window].far_base[peer];
@@ -135,7 +135,7 @@ static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_
   return outcome(e, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
 #else
   e->entered = NULL;
-  return fail(e->context, NP_UNSUPPORTED, "%s has transfers between two fences only", e->library.version);
+  return fail(e->context, NP_UNSUPPORTED, "%s allows transfers only between two fences", e->library.version);
 #endif
 }
 

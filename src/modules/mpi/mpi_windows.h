@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows: the memory that other ranks put to and get from. A window belongs to all ranks of MPI_COMM_WORLD. It is
- * made when the core asks for the memory of its messages (alloc), and its memory starts at a page on every rank.
+ * made when netpipe asks for the memory of its messages (alloc), and its memory starts at a page on every rank.
  *
  * Beside them there is one small window of the same kind. It is made when the endpoint is opened, so a kind that the
  * library lacks is refused there. It holds the two counters by which a rank tells another that something has completed,
@@ -288,7 +288,7 @@ static void close_one_sided(np_endpoint* e) {
 
 /* ---------------------------------------------------------------------------------------------- message memory */
 
-/* Two-sided messages get the memory that the core would allocate itself. */
+/* Two-sided messages get the memory that netpipe would allocate itself. */
 static np_status mpi_alloc(np_endpoint* e, size_t bytes, void** memory) {
   if (!e->window_memory) {
     *memory = map_memory(bytes);

@@ -48,7 +48,7 @@ struct Pipe {
 np_status make_pipe(const np_context* context, Pipe& made) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return fail(context, NP_FAILED, "pipe: a pipe cannot be made: %s", std::strerror(errno));
+    return fail(context, NP_FAILED, "pipe: cannot create a pipe: %s", std::strerror(errno));
   made = {Fd(ends[0]), Fd(ends[1])};
   const int wanted = static_cast<int>(context->options[kCapacity].number);
   if (wanted == 0 || fcntl(ends[1], F_SETPIPE_SZ, wanted) >= 0) return NP_OK;
@@ -82,7 +82,7 @@ np_status hand_over(const np_context* context, int socket, const int (&ends)[2])
   std::memcpy(CMSG_DATA(header), ends, sizeof ends);
   // NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): a meeting that succeeded has left a socket
   if (sendmsg(socket, &parcel.message, MSG_NOSIGNAL) == 1) return NP_OK;
-  return fail(context, NP_PEER_LOST, "pipe: the pipes cannot be handed to rank 1: %s", std::strerror(errno));
+  return fail(context, NP_PEER_LOST, "pipe: cannot pass the pipes to rank 1: %s", std::strerror(errno));
 }
 
 np_status take_over(const np_context* context, int socket, int64_t deadline_ns, int (&ends)[2]) {
@@ -105,9 +105,9 @@ np_status take_over(const np_context* context, int socket, int64_t deadline_ns, 
       std::memcpy(&came, CMSG_DATA(header), sizeof came);
       ::close(came);
     }
-    return fail(context, NP_FAILED, "%s: no descriptor is left for them; raise the limit (ulimit -n)", what);
+    return fail(context, NP_FAILED, "%s: no file descriptors are left for them; raise the limit (ulimit -n)", what);
   }
-  return fail(context, NP_PEER_LOST, "%s: they did not come; what it reported says why", what);
+  return fail(context, NP_PEER_LOST, "%s: they did not arrive; the error of rank 0 says why", what);
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {

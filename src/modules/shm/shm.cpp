@@ -49,7 +49,7 @@ enum Option {
 };
 constexpr np_option kOptionTable[kOptions] = {
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
-     "block sleeps in the kernel (futex), poll looks at memory again and again, hybrid polls for spin_us and then "
+     "block sleeps in the kernel (futex), poll reads memory again and again, hybrid polls for spin_us and then "
      "sleeps",
      1},
     kSpinOption,
@@ -71,9 +71,9 @@ constexpr np_option kOptionTable[kOptions] = {
     {"slots", NP_INT, "256", 8, 65536, nullptr, "",
      "messages and parts in flight in one direction; rounded up to a power of two", 1},
     {"handover", NP_BOOL, "yes", 0, 0, nullptr, "",
-     "an answer goes into the cache line that brought the question; no sends all through the rings", 1},
+     "a reply goes into the cache line that brought the message; no sends everything through the rings", 1},
     {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
-     "pause between two looks, so that a look does not take the line from a peer that is about to write it", 1},
+     "pause between two polls, so that a poll does not take the cache line from a peer that is about to write it", 1},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},
 };
@@ -213,7 +213,7 @@ np_status address(np_endpoint* e, void* data, size_t* bytes) {
                {}};
   for (int i = 0; i < kOptions; ++i) here.options[i] = e->option(i);
   if (*bytes < sizeof here)
-    return e->peer.fail(NP_FAILED, "the core has no room for an address of %zu bytes", sizeof here);
+    return e->peer.fail(NP_FAILED, "netpipe has no room for an address of %zu bytes", sizeof here);
   std::memcpy(data, &here, sizeof here);
   *bytes = sizeof here;
   return NP_OK;
@@ -307,7 +307,7 @@ np_status alloc(np_endpoint* e, size_t bytes, void** memory) {
   if (reason == 0) return NP_OK;
   if (reason == EMFILE) {
     return e->peer.fail(NP_NO_MEMORY,
-                        "no further piece of shared message memory: %u at a time, and a descriptor for each",
+                        "no more shared message memory: at most %u pieces at a time, with a file descriptor for each",
                         kAllocations);
   }
   return e->peer.fail(NP_NO_MEMORY, "cannot get %zu bytes of shared message memory: %s", bytes, std::strerror(reason));

@@ -70,7 +70,7 @@ struct Peer {
   // What a wait ended with, as a sentence.
   [[gnu::cold]] np_status gave_up(np_status status) const {
     if (status == NP_ABORTED) return fail(status, "gave up waiting for rank %d in shared memory", rank);
-    return fail(status, "rank %d (process %d) has ended or closed its shared memory; see what it said", rank,
+    return fail(status, "rank %d (process %d) has ended or closed its shared memory; its own error says why", rank,
                 static_cast<int>(pid));
   }
 };

@@ -24,7 +24,7 @@ using namespace netpipe::fd_io;
 
 np_status probe(char* message, size_t message_bytes) {
   if (Fd(::socket(AF_INET, SOCK_STREAM, 0)) || Fd(::socket(AF_INET6, SOCK_STREAM, 0))) return NP_OK;
-  std::snprintf(message, message_bytes, "this kernel gives no TCP sockets: %s", std::strerror(errno));
+  std::snprintf(message, message_bytes, "this kernel provides no TCP sockets: %s", std::strerror(errno));
   return NP_UNAVAILABLE;
 }
 

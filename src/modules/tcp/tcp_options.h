@@ -30,8 +30,7 @@ enum Option {
 inline constexpr int64_t kMostBuffer = INT32_MAX / 2;  // the kernel doubles what it is asked for, in an int
 
 inline constexpr np_option kTable[kOptions] = {
-    {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "",
-     "IP version; auto takes that of the address that this rank was given", 0},
+    {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "", "IP version; auto uses that of the rank's address", 0},
     {"port", NP_INT, "0", 0, 65535, nullptr, "", "TCP port that rank 1 listens on; 0 lets the kernel choose", 0},
     {"sndbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes",
      "SO_SNDBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
@@ -39,7 +38,8 @@ inline constexpr np_option kTable[kOptions] = {
      "SO_RCVBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
     {"nodelay", NP_BOOL, "yes", 0, 0, nullptr, "", "TCP_NODELAY: send small segments at once (no Nagle)", 1},
     {"quickack", NP_BOOL, "no", 0, 0, nullptr, "",
-     "TCP_QUICKACK: acknowledge at once; the kernel forgets it, so it is set again after each receive, a system call",
+     "TCP_QUICKACK: acknowledge at once; the kernel resets it, so it is set again after each receive, with one more "
+     "system call",
      1},
     {"congestion", NP_TEXT, "", 0, 0, nullptr, "", "congestion control, such as cubic; empty leaves the system's", 1},
     {"mss", NP_INT, "0", 0, 32767, nullptr, "bytes", "TCP_MAXSEG, set before connecting; 0 leaves what the path allows",
@@ -52,8 +52,9 @@ inline constexpr np_option kTable[kOptions] = {
     {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes",
      "bytes sent over one connection before the next one is used", 1},
     {"connections", NP_CHOICE, "by_size", 0, 0, "by_size|one", "",
-     "by_size: messages of each power of two have connections of their own, so that none is measured on the window and "
-     "the buffers that other sizes left; one: all sizes share them, as in an application that mixes sizes",
+     "by_size: messages of each power of two have connections of their own, so that no size is measured with the "
+     "window and "
+     "the buffers that another left; one: all sizes share them, as in an application that mixes sizes",
      0},
     {"reopen", NP_BOOL, "yes", 0, 0, nullptr, "",
      "make new connections where a pattern asks for it, so that each visit of a size starts with a fresh window", 0},

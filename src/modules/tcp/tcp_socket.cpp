@@ -45,7 +45,7 @@ np_status make_socket(const np_context* context, int family, Fd& made) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd) {
     const int version = family == AF_INET ? 4 : 6;
-    return fail(context, NP_UNAVAILABLE, "tcp: no socket of IPv%d: %s", version, std::strerror(errno));
+    return fail(context, NP_UNAVAILABLE, "tcp: cannot create an IPv%d socket: %s", version, std::strerror(errno));
   }
   const struct {
     Option option;

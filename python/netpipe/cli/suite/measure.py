@@ -93,7 +93,7 @@ def run(suite: Suite, folder: Path, quiet: bool) -> int:
 
 def _say_left_out(one: Planned) -> None:
     for variant, why in one.left_out.items():
-        say(f"run {one.run.name} goes without {variant}: {why}")
+        say(f"run {one.run.name} leaves out {variant}: {why}")
 
 
 def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
@@ -175,7 +175,7 @@ def _print_missing(out: Console, runs: dict[str, Planned], outcome: Outcome) -> 
 
     for name, one in runs.items():
         for variant, why in one.left_out.items():
-            print_paragraph(out, *PARTLY, f"run {name} goes without {variant}: {why}")
+            print_paragraph(out, *PARTLY, f"run {name} leaves out {variant}: {why}")
     for name, why in outcome.problems.items():
         if runs[name].session is not None:
             print_paragraph(out, *NOT_MADE, f"run {name}: not measured: {why}")

@@ -24,8 +24,8 @@ def governor(facts: Facts) -> Advice | None:
     if chosen is None or chosen == "performance":
         return None
     return Advice(
-        f"The frequency governor is {chosen}: the frequency follows the load, so what waits much is measured at a "
-        "lower frequency than what works much.",
+        f"The frequency governor is {chosen}: the frequency follows the load, so what often waits is measured at a "
+        "lower frequency than what works all the time.",
         "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     )
 

@@ -54,7 +54,7 @@ def loaded(facts: Facts) -> Advice | None:
     return Advice(
         f"The load average of the last minute is {average:.1f} on {counted(int(processors), 'processor')}: other work "
         "takes time and cache from what is measured.",
-        "see what runs with: top -o %CPU; wait until it has ended, or use a machine of your own",
+        "list what runs with: top -o %CPU; wait until it has ended, or use a machine of your own",
         {"load_average": Quantity(average, "tasks"), "processors": Quantity(processors, "processors")},
     )
 
@@ -75,6 +75,6 @@ def busy(facts: Facts) -> Advice | None:
     want = "wants" if others == 1 else "want"
     return Advice(
         f"{counted(others, 'other process', 'other processes')} {want} to run at this moment.",
-        "see which with: ps -eo stat,pid,comm | grep ^R; stop what need not run",
+        "list them with: ps -eo stat,pid,comm | grep ^R; stop those that are not needed",
         {"busy": Quantity(others, "processes")},
     )

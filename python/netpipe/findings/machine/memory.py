@@ -27,7 +27,7 @@ def memory_short(facts: Facts) -> Advice | None:
         return Advice(
             f"Only {size_text(available)} of {size_text(total)} of memory are available: the kernel reclaims pages "
             "during the measurement.",
-            "end what fills the memory; see: ps aux --sort=-rss | head",
+            "stop what fills the memory; list it with: ps aux --sort=-rss | head",
             {"available": Quantity(available, "bytes"), "total": Quantity(total, "bytes")},
         )
     limit = facts.number("limits.cgroup.memory_max_bytes")

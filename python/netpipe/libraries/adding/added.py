@@ -96,7 +96,8 @@ def one(name: str) -> Added:
         return found[0]
     if found:
         raise Failure(
-            USAGE, f"'{name}' may be any of {', '.join(each.name for each in found)}; give the whole name"
+            USAGE,
+            f"'{name}' stands for several: {', '.join(each.name for each in found)}; give the whole name",
         )
     shorts = [each.short for each in there]
     near = get_close_matches(name.partition(SEPARATOR)[2] or name, shorts, n=1)

@@ -48,7 +48,7 @@ class Hosts:
             return ()
         if any(count is not None for _, count in self.given):
             if (said := self.ranks()) != ranks:
-                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} are asked for")
+                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
             return tuple(Host(name, count or 1) for name, count in self.given)
         each, rest = divmod(ranks, len(self.given))
         if rest or not each:
@@ -115,7 +115,7 @@ def own_address(hosts: Hosts) -> str | None:
             why = error.strerror if isinstance(error, OSError) else "it is not a valid name"
             raise Failure(
                 UNAVAILABLE,
-                f"the way to host {plain} is not known ({why}); give its address, or say with --bind which "
+                f"no way to host {plain} was found ({why}); give its address, or say with --bind which "
                 "address of this host the others reach",
             ) from None
         if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of the classic NetPIPE and their kin: every curve is a line over size or time, between bounds that no
-curve should cross (METHOD rule 16: the memory copy rate and the floor of the harness).
+curve should cross (the memory copy rate and the floor of the harness).
 """
 
 from __future__ import annotations

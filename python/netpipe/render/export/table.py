@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from netpipe.columns import MEASURE, measure_columns, measure_of
 from netpipe.contents import TABLE, contents
 from netpipe.escapes import printable, printable_json
 from netpipe.frames import cell_frame, frame
-from netpipe.records import MEASURE, Point, measure_columns, measure_of
+from netpipe.records import Point
 
 if TYPE_CHECKING:
     import polars

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import Histogram
-from netpipe.render.drawing.picture import Distribution, Panel
+from netpipe.render.drawing.picture import Distribution, Panel, View
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import figure
 from netpipe.units import percent_text, size_text, time_text
@@ -24,15 +25,22 @@ TYPICAL_BYTES = 8  # the size that is shown unless another is chosen
     options=("size",),
 )
 def panels(scope: Scope) -> list[Panel]:
-    views = []
+    views: list[View] = []
     for member in scope.members:
-        there = {point.size_bytes: point for point in member.curve.points if _histogram(point)}
-        sizes = sorted(there, key=lambda size: abs(math.log2(max(size, 0.5) / TYPICAL_BYTES)))[:1]
-        for size in [size for size in scope.sizes if size in there] if scope.sizes else sizes:
-            label = f"{scope.label(member)}, {size_text(size)}"
-            drawn = of_point(member.reading, there[size], label, scope.color(member.variant), True)
-            if drawn is not None:
-                views.append(drawn)
+        there = {point.size_bytes: point for point in member.curve.points}
+        nearest = sorted(there, key=lambda size: abs(math.log2(max(size, 0.5) / TYPICAL_BYTES)))
+        chosen = [size for size in scope.sizes if size in there] if scope.sizes else nearest
+        drawn = (
+            of_point(
+                member.reading,
+                there[size],
+                f"{scope.label(member)}, {size_text(size)}",
+                scope.color(member.variant),
+                True,
+            )
+            for size in chosen
+        )
+        views += islice((one for one in drawn if one is not None), None if scope.sizes else 1)
     if not views:
         raise scope.nothing("no distribution was recorded for the chosen curves and sizes")
     return [Panel("Distribution of times", tuple(views))]
@@ -73,7 +81,7 @@ def of_point(
 
 
 def _histogram(point: CurvePoint) -> Histogram | None:
-    found = point.shown.histogram
+    found = point.shown.distribution()
     return found if found is not None and any(found.count) and any(low > 0 for low in found.low_ns) else None
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from netpipe.records import Plan
 
+PLACED = {"auto": "chosen automatically", "none": "not pinned"}  # all others are two processors
+
 
 def print_plan(out: Console, plan: Plan, answer: Mapping[str, Any], launches: int) -> None:
     """`answer` is what `netpipe-worker plan` returned, and what starts the processes where; `plan` is the part of it
@@ -72,7 +74,7 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     )
     lines.append(("verify", "every byte" if plan.verify else "no"))
     pinned = " ".join("-" if cpu is None else str(cpu) for cpu in plan.pin or [])
-    lines.append(("pin", pinned or "chosen automatically"))
+    lines.append(("pin", pinned or PLACED.get(plan.placement or "auto", f"two processors: {plan.placement}")))
     if hosts := answer.get("hosts"):
         lines.append(("hosts", f"{', '.join(hosts)}; started by {' and '.join(answer['started_by'])}"))
     seconds = answer.get("expected_s")
