@@ -356,7 +356,9 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   json.field("perturbation_bytes",
              plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
   json.close('}').key("sizes").open('[');
-  for (const std::uint64_t size : resolved.sizes) json.value(size);
+  for (const std::uint64_t size : resolved.sizes) {
+    if (plan.schedule.kind != Schedule::Kind::adaptive || is_octave(plan.schedule, size)) json.value(size);
+  }
   const std::uint64_t pool = half_bytes(resolved.pool);
   json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
   json.field("send_offset_bytes", plan.buffers.send_offset_bytes)

@@ -73,7 +73,7 @@ def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     words = " ".join(netpipe("run", "--help").out.split())
-    PRESETS["default"]["launches"] = "4"  # as it is without the fixture
+    PRESETS["default"] = {"schedule": "adaptive", "launches": "4"}  # as it is without the fixture
     for name, options in PRESETS.items():
         assert f"| `{name}` | {f'`{preset_text(name)}`' if options else 'none'} |" in page
         assert not options or f"{name}: {preset_text(name)}" in words

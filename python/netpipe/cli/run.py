@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # Defaults for options that are not given; docs/reference/cli.md has the same table.
 PRESETS: dict[str, dict[str, str]] = {
     "quick": {"schedule": "powers", "target": "2%", "budget": "1", "launches": "3"},
-    "default": {"launches": "4"},
-    "thorough": {"target": "0.5%", "budget": "60", "launches": "6"},
+    "default": {"schedule": "adaptive", "launches": "4"},
+    "thorough": {"schedule": "adaptive", "target": "0.5%", "budget": "60", "launches": "6"},
 }
 
 
@@ -103,7 +103,7 @@ def planned(given: Mapping[str, Any]) -> Session:
     from netpipe.session import Session
 
     preset = dict(PRESETS[given["preset"]])
-    if given.get("sizes"):
+    if given.get("sizes") or given.get("perturbation"):  # of the schedules list and classic
         preset.pop("schedule", None)
     launches = given["launches"] or int(preset.pop("launches", 1))
     return Session(
