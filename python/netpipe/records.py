@@ -26,7 +26,6 @@ LONGEST_LINE = 64 << 20
 BLOCK = 1 << 20  # bytes that are decoded at once
 LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
-
 # Numbers that may stand in a record: times within 31 years, and what no quantity of ours exceeds. What is beyond is
 # damage, and arithmetic with it would end in infinities.
 Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]

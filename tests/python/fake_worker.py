@@ -87,7 +87,7 @@ PLAN_KEYS = [
     ("token-file", "FILE", "text", None),
 ]
 CHOICES = {
-    "schedule": ["classic", "powers", "list"],
+    "schedule": ["classic", "powers", "list", "adaptive"],
     "buffers": ["warm", "cold"],
     "pin": ["auto", "none", "smt", "cache", "socket", "sockets"],
 }
