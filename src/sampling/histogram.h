@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log-bucketed histogram of durations: relative error below 1/128, in the manner of HdrHistogram. METHOD rule 2.
+// A log-bucketed histogram of durations: relative error below 1/128, in the manner of HdrHistogram. docs/method.md says
+// why.
 #pragma once
 
 #include <cstdint>

@@ -134,7 +134,7 @@ std::uint64_t Sampler::rounds_for(const Curve& curve, const Point& point) const 
       rounds = std::max(1.0, std::floor(static_cast<double>(stream_rounds) * stream_sample_ns / point.round_ns));
   } else if (point.fastest_ns < single_factor * setting_.clock_cost_ns) {
     // A layer that sleeps is a hundred times slower then than while it happens to be awake. Its batches are as short as
-    // METHOD rule 1 allows, or one batch of sleeps would last forever.
+    // a sample may be against the clock, or one batch of sleeps would last forever.
     const bool sleeps = point.slowest_ns > smallest_factor * point.fastest_ns;
     rounds =
         std::ceil((sleeps ? smallest_factor : batch_factor) * setting_.clock_cost_ns / std::max(point.fastest_ns, 0.1));
@@ -340,7 +340,7 @@ void Sampler::want(Curve& curve, std::size_t before, std::size_t after) {
   nearest->rounds = rounds_for(curve, *nearest);
 }
 
-// METHOD rule 21: where the line between its neighbours does not predict a size, more is to be learnt on both sides of
+// Where the line between its neighbours does not predict a size, more is to be learnt on both sides of
 // it. Latency and rate make a line over the bytes, so a curve that has nothing else is left at its octaves.
 void Sampler::refine(Curve& curve) {
   if (curve.over || curve.setting.coarse.empty() || curve.used_s > budget_to_bend * setting_.budget_s) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where samples become a number. METHOD rules 2 to 6.
+// The one place where samples become a number. docs/method.md is its description.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// METHOD rule 17: machines change under a run. What two processors can do with nothing of a layer between them is
+// Machines change under a run. What two processors can do with nothing of a layer between them is
 // measured again and again beside the layers (engine/yardsticks.h), and tells the states of the machine apart.
 #pragma once
 

@@ -57,8 +57,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def netpipe(fake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Netpipe:
-    """netpipe("run", "tcp", fake="die=tcp") is one command line, with the worker behaving so. One launch of the classic sizes,
-    unless the command line asks for others.
+    """netpipe("run", "tcp", fake="die=tcp") is one command line, with the worker behaving so. One launch of
+    the classic sizes, unless the command line asks for others.
     """
     monkeypatch.setitem(PRESETS, "default", {"launches": "1"})
 

@@ -112,6 +112,9 @@ def test_the_plain_variant_is_what_the_others_are_held_against() -> None:
 def test_libraries_of_one_kind_are_held_against_each_other() -> None:
     (verdict,) = Reading(made({"mpi@mpich": alike, "mpi@openmpi": step})).verdicts
     assert (verdict.variant, verdict.against) == ("mpi@openmpi", "mpi@mpich")
+    names = [f"mpi@{library}:transport={way}" for library in ("mpich", "openmpi") for way in ("shm", "tcp")]
+    found = [(one.variant, one.against) for one in Reading(made(dict.fromkeys(names, alike))).verdicts]
+    assert found == [(names[1], names[0]), (names[2], names[0]), (names[3], names[1])]
 
 
 def test_many_verdicts_are_counted() -> None:

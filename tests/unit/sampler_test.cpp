@@ -87,7 +87,7 @@ std::vector<std::uint64_t> measured_sizes(const Sampler& sampler) {
   return sizes;
 }
 
-// METHOD rule 21.
+// docs/decisions/0016-blocks.md.
 TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
   for (const double threshold : {1'000.0, 5'793.0, 12'289.0, 65'537.0, 400'000.0}) {
     SamplerSetting setting;
@@ -130,7 +130,7 @@ TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
   }
 }
 
-// METHOD rule 19: what is compared is measured back to back. The curves do not have all sizes in common.
+// What is compared is measured back to back. The curves do not have all sizes in common.
 TEST(Sampler, MeasuresAllCurvesOfASizeBackToBackInRandomOrder) {
   SamplerSetting setting;
   setting.target = 1e-5;
@@ -451,7 +451,7 @@ TEST(Sampler, ShortensLongSamplesWhereTheBudgetHasNoRoomForThem) {
   }
 }
 
-// A yardstick is evidence and no filter (METHOD rule 18): whoever reads the run decides whether a state explains times.
+// A yardstick is evidence and no filter: whoever reads the run decides whether a state explains times.
 TEST(Sampler, KeepsEverySampleInWhateverStateTheMachineWas) {
   SamplerSetting setting;
   setting.budget_s = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// METHOD rule 4: the stated 95 % interval covers the long-run median as often as it claims, under the stopping rule of
+// The stated 95 % interval covers the long-run median as often as it claims, under the stopping rule of
 // the sampler, on streams that are independent, skewed, correlated, drifting and bimodal. Everything is drawn from a
 // fixed seed.
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
-throughput it keeps. The two are compared within each block, where they were measured back to back (METHOD rule 19), so
+throughput it keeps. The two are compared within each block, where they were measured back to back, so
 that what the machine does to both cancels (blocks/visits.py). Intervals are for one size at a time: of many sizes
 without any difference, one in twenty shows one by chance.
 

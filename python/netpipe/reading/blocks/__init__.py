@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured back to back: the visits of a run, and comparisons within its blocks (METHOD rules 19 and 20)."""
+"""What was measured back to back: the visits of a run, and comparisons within its blocks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison of this run can tell: variants that were measured beside themselves (METHOD rule 19).
+"""What a comparison of this run can tell: variants that were measured beside themselves.
 
 `netpipe run tcp tcp` and `--aa` measure tcp and tcp#2. Their true ratio is 1 at every size. How far the measured ratios
 lie from it is the smallest difference that this run could have seen between two variants, and of its 95 % intervals 95

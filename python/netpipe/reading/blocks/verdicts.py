@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of two variants of a layer is faster, and where (METHOD rules 14 and 19).
+"""Which of two variants of a layer is faster, and where.
 
-Compared are the variants of one module, and the libraries of one kind (mpi@mpich and mpi@openmpi), under one pattern:
-each with the plain one (named as its module), else with the first. The ratio of a size is that of the times within its
-blocks. The intervals of all sizes hold together with 95 %, so that among many sizes without a difference none shows one
-by chance.
+Compared are the variants of one module under one pattern, each with the plain one (named as its module), else with the
+first; and libraries of one kind (mpi@mpich and mpi@openmpi), each with the first that has the same settings. The ratio
+of a size is that of the times within its blocks. The intervals of all sizes hold together with 95 %, so that among many
+sizes without a difference none shows one by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -64,12 +64,21 @@ def verdicts(run: Run, groups: Groups) -> tuple[Verdict, ...]:
             kinds.setdefault((pattern, modules[variant].partition("@")[0]), []).append(variant)
     found = []
     for (pattern, _), variants in kinds.items():
-        against = next((one for one in variants if one == modules[one]), variants[0])
         for variant in variants:
+            against = _rival(variant, variants, modules)
             sizes = () if variant == against else _sizes(groups, variant, against, pattern)
             if sizes:
                 found.append(Verdict(variant, against, pattern, sizes))
     return tuple(found)
+
+
+def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) -> str:
+    """What a variant is held against; itself: it is what the others are held against."""
+    first = next(one for one in variants if one.partition(":")[2] == variant.partition(":")[2])
+    if modules[first] != modules[variant]:
+        return first
+    own = [one for one in variants if modules[one] == modules[variant]]
+    return next((one for one in own if one == modules[one]), own[0])
 
 
 def _sizes(groups: Groups, variant: str, against: str, pattern: str) -> tuple[SizeVerdict, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the visits of a curve say of the next run (METHOD rule 20), and of the ratio of two curves (rule 19).
+"""What the visits of a curve say of the next run, and of the ratio of two curves.
 
 The machine wanders: visits seconds apart differ more than samples within one, and launches differ again. So the number
 of a size is the median of its visits' medians, and its interval comes from how far whole launches lie apart, or, with
