@@ -20,10 +20,10 @@ struct ClockFacts {
 
 ClockFacts measure_clock();
 
-// An interval should last at least 20 times the clock's cost. One reading falls inside each interval, so at 20 the clock
-// itself would be 5 % of the number. We ask for more: below single_factor operations are batched, and a
-// batch lasts batch_factor readings, which keeps the clock's share under 0.5 % and 0.1 %. Beginning anew after a
-// reading costs about as much again as the reading (docs/decisions/0002-the-number.md).
+// An interval should last at least 20 times the clock's cost. One reading falls inside each interval, so at 20 the
+// clock itself would be 5 % of the number. We ask for more: below single_factor operations are batched, and a batch
+// lasts batch_factor readings, which keeps the clock's share under 0.5 % and 0.1 %. Beginning anew after a reading
+// costs about as much again as the reading (docs/decisions/0002-the-number.md).
 inline constexpr double smallest_factor = 20;
 inline constexpr double single_factor = 200;
 inline constexpr double batch_factor = 1000;

@@ -74,7 +74,7 @@ def test_a_pattern_that_needs_every_message_is_skipped_over_a_lossy_layer(measur
 def test_a_loss_that_a_layer_does_not_admit_is_a_failure(measure: Runner) -> None:
     done = listed(measure, "lossy:admits=no", "8", "budget 0.2")
     assert done.code == 4
-    assert "a message did not arrive, and it does not say that it may lose any" in done.said
+    assert "a message did not arrive, and the module does not declare that it may lose any" in done.said
 
 
 def test_a_loss_that_is_not_reported_fails_verification(measure: Runner) -> None:

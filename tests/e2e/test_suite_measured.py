@@ -73,7 +73,7 @@ def test_a_suite_is_measured_and_drawn(worker: Path, tmp_path: Path) -> None:
     assert not (folder / "figure-2.svg").exists()
     assert [line.split()[0] for line in (folder / "table-1.np.out").read_text().splitlines()] == ["8", "4097"]
     assert "Three layers" in (folder / "report.html").read_text()
-    assert "run layers goes without mpi@absent: mpi@absent was not added; add it with" in done.stderr
+    assert "run layers leaves out mpi@absent: mpi@absent was not added; add it with" in done.stderr
     assert "2 of 3 figures and tables made" in done.stdout
     assert "! mine/figure-1.svg: Figure 1, without mpi@absent" in done.stdout
     assert "✗ Figure 2 was not made: module pipe has no put, which pattern put needs" in done.stdout

@@ -398,3 +398,19 @@ def test_cells_that_are_not_there_are_not_exported(netpipe: Netpipe) -> None:
     said = netpipe("export", "--table", "cells")
     assert said.code == 2
     assert "no chosen point has a time for each rank or pair" in said.err
+
+
+def test_npout_of_several_launches_is_the_curve_of_all_of_them(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", "--sizes", "8,64k", "--launches", "3", "--quiet")
+    points = Run.read("run.jsonl").points
+    assert len(points) == 6
+    for form, column, read in (("npout3", 2, 1e9), ("npout5", 4, 1e3)):
+        said = netpipe("export", "--format", form)
+        assert said.code == 0, said.err
+        lines = [line.split() for line in said.out.splitlines()]
+        assert [line[0] for line in lines] == ["8", "65536"]
+        for line in lines:
+            own = [point for point in points if point.size_bytes == int(line[0])]
+            times = [getattr(point, "median_ns" if form == "npout3" else "mean_ns") for point in own]
+            assert min(times) <= float(line[column]) * read * (1 + 1e-6)
+            assert float(line[column]) * read <= max(times) * (1 + 1e-6)

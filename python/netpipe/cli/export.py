@@ -69,6 +69,7 @@ def exported(
     run: Run, form: str, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None, which: str
 ) -> bytes:
     """The chosen points in a format. Raises Failure (2) when there are none, or the format cannot hold them."""
+    from netpipe.reading import Reading
     from netpipe.render.export import npout, table
 
     points = choose(run, variants, patterns, launch)
@@ -81,6 +82,9 @@ def exported(
     if which != "points":
         raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
     one_curve(points)
+    if len({point.launch for point in points}) > 1:
+        name = (points[0].variant, points[0].pattern)
+        points = [npout.of_all_launches(point) for point in Reading(run).by_name[name].points]
     return npout.write(points, form).encode()
 
 
@@ -105,7 +109,6 @@ def one_curve(points: list[Point]) -> None:
     for option, there in (
         ("variant", [point.variant for point in points]),
         ("pattern", [point.pattern for point in points]),
-        ("launch", [str(point.launch) for point in points]),
     ):
         names = list(dict.fromkeys(there))
         if len(names) > 1:

@@ -78,9 +78,9 @@ class Waiter {
 
   // Nothing was there: wait a little. NP_OK: look again. NP_ABORTED, NP_PEER_LOST: give up.
   [[gnu::always_inline]] inline np_status idle(Patience& patience, unsigned gap) {
+    if ((++patience.looks_ & mask_) == 0) return turn(patience);
     Pace::leave(gap);
-    if ((++patience.looks_ & mask_) != 0) return NP_OK;
-    return turn(patience);
+    return NP_OK;
   }
 
   // Something was published: wakes the peer when it sleeps. No system call otherwise, and nothing at all when
