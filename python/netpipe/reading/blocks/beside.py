@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.visits import TRUTH, estimates, paired, seen
+from netpipe.reading.curves import place_in_plan
 
 if TYPE_CHECKING:
     from netpipe.reading.curves import Groups
@@ -38,10 +39,11 @@ def copies(run: Run) -> dict[str, str]:
 
 
 def beside(run: Run, groups: Groups) -> tuple[Beside, ...]:
-    """One for each curve of a copy."""
+    """One for each curve of a copy, in the order of the plan."""
     copy_of = copies(run)
     found = []
-    for (variant, pattern), curve in groups.items():
+    place = place_in_plan(run)
+    for (variant, pattern), curve in sorted(groups.items(), key=lambda item: place(*item[0])):
         original = copy_of.get(variant)
         base = groups.get((original, pattern)) if original else None
         if original is None or base is None:
