@@ -18,7 +18,9 @@ from netpipe.failure import Failure
 from netpipe.reading import Reading
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
+from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
+from netpipe.units import percent_text
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -319,3 +321,16 @@ def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("list", fake="refuse")
     assert said.code == 4
     assert "netpipe-worker list returned invalid JSON: b'refused" in said.err
+
+
+def test_points_of_several_launches_are_one_row_with_the_interval_of_the_run() -> None:
+    from test_analysis_verdicts import alike, made
+
+    reading = Reading(made({"tcp": alike}, launches=3))
+    out = io.StringIO()
+    print_points(Console(file=out, width=120), reading.curves)
+    rows = [line for line in lines_of(out.getvalue()) if line.endswith("3 launches")]
+    assert len(rows) == len(reading.curves[0].points)
+    first = reading.curves[0].points[0]
+    assert f" {percent_text(first.time_ns.half_width)} " in rows[0]
+    assert " 720 " in rows[0], "240 samples in each of three launches"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every point of a curve on a terminal, launch by launch.
+"""Every point of a curve on a terminal.
 
 A run may have hundreds of thousands of points, and a table of rich takes half a millisecond for each row. So these rows
 are written here: the widths of the columns are computed once for a curve, and a row is one text. It looks as `Rows` do
@@ -9,7 +9,7 @@ curve is cut. Numbers are never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from netpipe.render.terminal.rows import GAP
 from netpipe.units import UNKNOWN, percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
-    from netpipe.reading.curves import Curve
+    from netpipe.reading.curves import Curve, CurvePoint
     from netpipe.records import Point
 
 HEADERS = (
@@ -52,9 +52,32 @@ def print_points(out: Console, curves: Iterable[Curve]) -> None:
             out.file.write(f"{paint(heading, 'bold')}\n")
         else:
             out.print(heading, style="bold", markup=False)
-        rows = [_row(point, len(at.by_launch) > 1) for at in curve.points for point in at.by_launch]
+        rows = [row for at in curve.points for row in _rows(at)]
         out.file.write(_table(printable(curve.variant), rows, out.width, paint))
     out.file.flush()
+
+
+def _rows(at: CurvePoint) -> Iterator[Row]:
+    """One row with the interval of the whole run; for older runs one for each launch."""
+    several = len(at.by_launch) > 1
+    if not several or any(point.visits is None for point in at.by_launch):
+        yield from (_row(point, several) for point in at.by_launch)
+        return
+    fastest = [point.min_ns for point in at.by_launch if point.min_ns is not None]
+    samples = [point.samples for point in at.by_launch if point.samples is not None]
+    numbers = (
+        _size(at.size_bytes),
+        time_text(at.time_ns.value),
+        percent_text(at.time_ns.half_width),
+        rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
+        time_text(min(fastest, default=None)),
+        time_text(at.shown.p99_ns),
+        str(sum(samples)) if samples else UNKNOWN,
+    )
+    words = [f"{len(at.by_launch)} launches"]
+    if all(point.verified_bytes for point in at.by_launch):
+        words.append("verified")
+    yield numbers, ", ".join(words), None
 
 
 def _row(point: Point, several: bool) -> Row:
