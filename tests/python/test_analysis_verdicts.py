@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import io
 import math
 import random
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import fmean
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.blocks.verdicts import Word, excluded, largest
 from netpipe.records import PlannedVariant, Run, Visits
+from netpipe.render.page.page import write
+from netpipe.render.terminal.summary import print_summary
 from netpipe.render.verdicts import MOST, verdict_sentence, verdict_sentences
 
 SIZES = tuple(2**power for power in range(21))
@@ -151,3 +157,19 @@ def test_runs_without_blocks_have_no_verdict() -> None:
     )
     assert Reading(run).verdicts == ()
     assert Reading(run).beside == ()
+
+
+def test_verdicts_are_on_the_page_and_in_the_summary(tmp_path: Path) -> None:
+    reading = Reading(made({"tcp": alike, "tcp" + SMALL: step, "tcp#2": alike}, copies={"tcp#2": "tcp"}))
+    write(reading, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "tcp:sndbuf=16k against tcp: slower from 64 KiB on, most at " in page
+    out = io.StringIO()
+    print_summary(Console(file=out, width=100), reading)
+    assert "→ tcp:sndbuf=16k against tcp: slower from 64 KiB on, most at " in out.getvalue()
+    assert re.search(
+        r"^beside itself +half of the sizes within +90 % +intervals that hold 1 *$",
+        out.getvalue(),
+        re.MULTILINE,
+    )
+    assert re.search(r"^tcp +[\d.]+ % +[\d.]+ % +\d+ % *$", out.getvalue(), re.MULTILINE)

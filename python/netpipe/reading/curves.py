@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 Groups = dict[tuple[str, str], dict[int, list["Point"]]]
+WIDE = 0.2  # half an interval over its value: a point of which less is known is drawn as a ring
 
 
 class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there may be hundreds of thousands
@@ -37,6 +38,13 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
     converged: bool | None  # in every launch; None: not recorded (imported)
     state: int | None  # of the machine: run-wide number (states.py)
     by_launch: tuple[Point, ...]  # the records merged here, one for each launch
+
+    @property
+    def loose(self) -> bool:
+        """Is little known of it? Its interval is wide, or there is none. A point of an older run did not settle."""
+        if any(point.visits is None for point in self.by_launch):
+            return self.converged is False
+        return self.time_ns.half_width > WIDE
 
     @property
     def shown(self) -> Point:

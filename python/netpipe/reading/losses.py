@@ -30,7 +30,7 @@ import msgspec
 
 from netpipe.reading.blocks.beside import copies
 from netpipe.reading.blocks.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen
-from netpipe.reading.curves import all_converged, grouped, place_in_plan, rate_of, time_of
+from netpipe.reading.curves import WIDE, all_converged, grouped, place_in_plan, rate_of, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
 from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
@@ -48,7 +48,9 @@ class SizeLoss(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     times: Estimate  # time of the layer over time of the one below: 2 is twice as long
     added_ns: Estimate  # per operation
-    converged: bool | None  # both points, in every launch; None: not recorded
+    converged: (
+        bool | None
+    )  # is the interval narrow? In older runs: both points, in every launch; None: not recorded
 
     @property
     def kept(self) -> Estimate:
@@ -220,7 +222,7 @@ def _loss(
     for size in common:
         over, under = upper[size], lower[size]
         if size in ratios:
-            sizes.append(_paired_loss(over, under, in_blocks[size][1] or [], ratios[size]))
+            sizes.append(_paired_loss(size, in_blocks[size][1] or [], ratios[size]))
             continue
         if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
             (a,), (b,) = over, under
@@ -254,16 +256,12 @@ def _loss(
     )
 
 
-def _paired_loss(
-    over: Sequence[Point], under: Sequence[Point], visits: Sequence[Seen], times: Estimate
-) -> SizeLoss:
-    """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes, whose
-    visits these are.
-    """
-    base = math.exp(median(one.log for one in visits))
+def _paired_loss(size_bytes: int, below: Sequence[Seen], times: Estimate) -> SizeLoss:
+    """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes."""
+    base = math.exp(median(one.log for one in below))
     value, low, high = (base * (limit - 1) for limit in (times.value, times.low, times.high))
     added = Estimate(value, low, high, times.known)
-    return SizeLoss(over[0].size_bytes, times, added, all_converged((*over, *under)))
+    return SizeLoss(size_bytes, times, added, converged=times.half_width <= WIDE)
 
 
 def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:

@@ -89,7 +89,7 @@ def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
         y=tuple(value.value for value in values[y]),
         low=tuple(value.low for value in band),
         high=tuple(value.high for value in band),
-        hollow=tuple(point.converged is False for point in points),
+        hollow=tuple(point.loose for point in points),
         curve=(member.variant, member.pattern),
         size_bytes=tuple(point.size_bytes for point in points),
     )

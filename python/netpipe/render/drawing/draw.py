@@ -103,7 +103,7 @@ def _note(views: Sequence[View]) -> str:
     pictures = [view for view in views if isinstance(view, Picture)]
     parts = [f"band: {band}" for band in dict.fromkeys(one.band for one in pictures) if band]
     if any(any(line.hollow) for one in pictures for line in one.lines):
-        parts.append("ring: not settled")
+        parts.append("ring: wide interval")
     if any(line.faint and "p99" in line.label for one in pictures for line in one.lines):
         parts.append("dotted: 99th percentile")
     beyond = dict.fromkeys(bound for one in pictures for bound in one.beyond)

@@ -35,7 +35,7 @@ def over_size(
         known = [(point, value) for point in member.points() if (value := of(point)) is not None]
         if known:
             values = [(float(point.size_bytes), value) for point, value in known]
-            hollow = tuple(point.converged is False for point, _ in known)
+            hollow = tuple(point.loose for point, _ in known)
             lines.append(line(name, color, values, unit, dash=dash, hollow=hollow))
     if not lines:
         return None

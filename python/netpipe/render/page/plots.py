@@ -152,8 +152,8 @@ def _hover(at: CurvePoint) -> list[str]:
     slow = [point.p99_ns for point in at.by_launch if point.p99_ns is not None]
     if slow:
         lines.append(f"p99 {time_text(max(slow))}")
-    if at.converged is False:
-        lines.append("not settled")
+    if at.loose:
+        lines.append("wide interval")
     return lines
 
 
