@@ -348,6 +348,15 @@ def test_the_end_counts_settled_points_as_the_progress_does(netpipe: Netpipe) ->
     assert f"124 points, {settled} of them settled, are in run.jsonl" in said.out
 
 
+def test_the_end_of_several_launches_says_how_wide_their_intervals_are(netpipe: Netpipe) -> None:
+    said = netpipe("run", "tcp", *SMALL, "--launches", "3", fake="noisy")
+    assert len(Run.read("run.jsonl").points) == 6
+    # The fake worker records no visits, so the interval is that of all launches.
+    assert re.search(
+        r"^2 points of 3 launches, half of them within ±[\d.]+ %, are in run.jsonl;", said.out, re.MULTILINE
+    )
+
+
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:
     assert netpipe("run", "tcp", *SMALL, "--quiet").out == ""
     said = netpipe("run", "tcp", *SMALL, "-q")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,18 +115,19 @@ def planned(given: Mapping[str, Any]) -> Session:
 
 
 def points_text(result: Result) -> str:
-    """30 points in each of 4 launches, 28 of them settled in all, are in run.jsonl"""
+    """30 points, 28 of them settled, are in run.jsonl; or 30 points of 4 launches, half of them within ±5.0 %, are ..."""
     from netpipe.reading import Reading
-    from netpipe.units import counted
+    from netpipe.units import counted, width_text
 
     points = [point for curve in Reading(result.run).curves for point in curve.points]
-    settled = sum(point.converged is True for point in points)
     launches = len({point.launch for point in result.run.points})
-    each = f" in each of {launches} launches" if launches > 1 else ""
-    which = "" if settled == len(points) else f", {settled} of them settled{' in all' if each else ''},"
-    return (
-        f"{counted(len(points), 'point')}{each}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
-    )
+    settled = sum(point.converged is True for point in points)
+    if launches > 1 and points:
+        typical = median(point.time_ns.half_width for point in points)
+        which = f" of {launches} launches, half of them within {width_text(typical)},"
+    else:
+        which = "" if settled == len(points) else f", {settled} of them settled,"
+    return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
 
 
 def dry_run(session: Session, as_json: bool) -> int:
