@@ -115,7 +115,7 @@ def planned(given: Mapping[str, Any]) -> Session:
 
 
 def points_text(result: Result) -> str:
-    """30 points, 28 of them settled, are in run.jsonl; or 30 points of 4 launches, half of them within ±5.0 %, are ..."""
+    """30 points, 28 of them settled, are in FILE; or 30 points of 4 launches, half of them within ±5.0 %, are ..."""
     from netpipe.reading import Reading
     from netpipe.units import counted, width_text
 
