@@ -21,6 +21,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "200,000 points of 1600 curves": {"curves": 1600, "sizes": 125},
     "200,000 points of 16 curves": {"curves": 16, "sizes": 12_500},
     "200,000 points of 100 launches": {"curves": 16, "sizes": 125, "launches": 100},
+    "200,000 points with 10 visits each": {"curves": 1600, "sizes": 125, "visits": 10},
     "200,000 points with distributions": {"curves": 1600, "sizes": 125, "buckets": 50},
     "10,000 points with 10^6 samples": {"curves": 80, "sizes": 125, "samples": 10**6},
 }

@@ -2,7 +2,7 @@
 """Run files of any size, made up without measuring: for the tests of what large runs cost, and by hand:
 
 python tests/python/large.py FILE [--curves 1600] [--sizes 125] [--launches 1] [--patterns 1] [--buckets 0]
-                                  [--samples 0]
+                                  [--samples 0] [--visits 0]
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def lines(
     patterns: int = 1,
     buckets: int = 0,
     samples: int = 0,
+    visits: int = 0,
 ) -> Iterator[str]:
     """`curves` of as many variants of four layers as `patterns` leaves, each at `sizes` sizes in each launch, with
-    histograms of so many buckets; and so many sample records in all.
+    histograms of so many buckets and so many visits; and so many sample records in all.
     """
     draw = random.Random(1)
     variants = [
@@ -58,7 +59,8 @@ def lines(
                     left -= here
                     for number in range(here):
                         yield _sample(launch, name, mode, size, number, median, draw)
-                    yield _point(launch, name, mode, size, median, buckets, draw)
+                    first = every.index(size) if visits else 0
+                    yield _point(launch, name, mode, size, median, buckets, draw, visits, first)
         yield _line("launch", launch=launch, seconds=27.4, passes=7, rss_bytes=41 << 20, buffer_bytes=32 << 20,
                     states=1)  # fmt: skip
     yield _line("end", exit=0, reason="done", seconds=27.4 * launches)
@@ -122,8 +124,17 @@ def _sample(
 
 
 def _point(
-    launch: int, variant: str, pattern: str, size: int, median: float, buckets: int, draw: random.Random
-) -> str:
+    launch: int, variant: str, pattern: str, size: int, median: float, buckets: int, draw: random.Random,
+    visits: int, first: int,
+) -> str:  # fmt: skip
+    blocks = [10_000 * place + first for place in range(visits)]
+    of_visits = {
+        "block": blocks,
+        "at_s": [block * 0.001 for block in blocks],
+        "state": [0] * visits,
+        "samples": [70] * visits,
+        "median_ns": [round(median * draw.uniform(0.98, 1.02), 3) for _ in blocks],
+    }
     width = draw.uniform(0.003, 0.0105)
     histogram = None
     if buckets:
@@ -136,6 +147,7 @@ def _point(
         p99_ns=median * 1.3, p999_ns=None, p9999_ns=None, bytes_per_s=size / median * 1e9, correlation=1.62,
         converged=width <= 0.01, stop="precision" if width <= 0.01 else "budget", passes=6, dropped=3, leading=0,
         other_states=0, verified_bytes=0, histogram=histogram, measures=[], counters={}, cells=[],
+        **({"visits": of_visits} if visits else {}),
     )  # fmt: skip
 
 
@@ -150,7 +162,7 @@ def main() -> None:
     )
     parser.add_argument("file", type=Path)
     for name, default in (("curves", 1600), ("sizes", 125), ("launches", 1), ("patterns", 1), ("buckets", 0),
-                          ("samples", 0)):  # fmt: skip
+                          ("samples", 0), ("visits", 0)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     shape = vars(parser.parse_args())
     write(shape.pop("file"), **shape)

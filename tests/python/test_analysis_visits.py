@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
@@ -19,6 +22,19 @@ from netpipe.records import Point, Run, Visits
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
+Row = tuple[int, int, int, float]  # size, launch, block, logarithm of the time
+
+
+def visits_of(rows: Sequence[Row]) -> Seen:
+    size, launch, block, log = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Seen(
+        np.array(size, np.int64),
+        np.array(launch, np.int64),
+        np.array(block, np.int64),
+        np.array(log, np.float64),
+    )
+
+
 class Machine:
     """Times of one operation, in which everything wanders by a known amount (of the logarithm)."""
 
@@ -26,10 +42,10 @@ class Machine:
         self.random = random.Random(seed)
         self.launch, self.slow, self.visit, self.two_speeds = launch, slow, visit, two_speeds
 
-    def run(self, launches: int, blocks: int, ratio: float = 1.0) -> tuple[dict[int, list[Seen]], ...]:
-        """Two curves at each size, the second `ratio` times as long as the first."""
+    def run(self, launches: int, blocks: int, ratio: float = 1.0) -> tuple[Seen, Seen]:
+        """Two curves, the second `ratio` times as long as the first."""
         gauss = self.random.gauss
-        curves: tuple[dict[int, list[Seen]], ...] = ({}, {})
+        curves: tuple[list[Row], list[Row]] = ([], [])
         for launch in range(launches):
             own = gauss(0, self.launch)
             wave = gauss(0, self.slow)
@@ -40,9 +56,8 @@ class Machine:
                     for place, curve in enumerate(curves):
                         log = math.log(size) + own + wave + speed + gauss(0, self.visit)
                         log += math.log(ratio) * place
-                        at_s = block + number / 100
-                        curve.setdefault(size, []).append(Seen(launch, block * 100 + number, at_s, log))
-        return curves
+                        curve.append((size, launch, block * 100 + number, log))
+        return visits_of(curves[0]), visits_of(curves[1])
 
 
 def coverage(machine: Machine, launches: int, blocks: int, repetitions: int = 150) -> float:
@@ -89,7 +104,7 @@ def test_a_ratio_within_blocks_is_freed_of_what_the_machine_did_to_both(ratio: f
     hits, widths, apart = [], [], []
     for _ in range(150):
         lower, upper = machine.run(4, 10, ratio)
-        ratios = estimates({size: paired(upper[size], lower[size]) for size in SIZES}, TRUTH)
+        ratios = estimates(paired(upper, lower), TRUTH)
         times = estimates(upper, NEXT_RUN)
         hits += [one.covers(ratio) for one in ratios.values()]
         widths += [one.half_width for one in ratios.values()]
@@ -99,21 +114,44 @@ def test_a_ratio_within_blocks_is_freed_of_what_the_machine_did_to_both(ratio: f
 
 
 def test_only_blocks_that_both_have_are_paired() -> None:
-    upper = [Seen(0, 1, 0.1, 3.0), Seen(0, 2, 0.2, 4.0), Seen(1, 1, 0.1, 5.0)]
-    lower = [Seen(0, 2, 0.2, 1.0), Seen(1, 1, 0.1, 1.0), Seen(1, 3, 0.3, 1.0)]
-    assert [(one.launch, one.block, one.log) for one in paired(upper, lower)] == [(0, 2, 3.0), (1, 1, 4.0)]
+    upper = visits_of([(8, 0, 1, 3.0), (8, 0, 2, 4.0), (8, 1, 1, 5.0)])
+    lower = visits_of([(8, 0, 2, 1.0), (8, 1, 1, 1.0), (8, 1, 3, 1.0)])
+    both = paired(upper, lower)
+    found = zip(both.launch.tolist(), both.block.tolist(), both.log.tolist(), strict=True)
+    assert sorted(found) == [(0, 2, 3.0), (1, 1, 4.0)]
+    assert paired(upper, visits_of([])).log.tolist() == []
 
 
 def test_a_size_with_one_visit_takes_the_spread_of_its_neighbours_and_alone_has_no_interval() -> None:
-    by_size, _ = Machine(10, 0.0, 0.0, 0.05).run(4, 6)
-    by_size[16] = by_size[16][:1]
-    assert estimates(by_size, NEXT_RUN)[16].known
-    assert estimates(by_size, NEXT_RUN)[16].half_width > 1.5 * estimates(by_size, NEXT_RUN)[32].half_width
-    alone = estimates({16: by_size[16]}, NEXT_RUN)[16]
+    whole, _ = Machine(10, 0.0, 0.0, 0.05).run(4, 6)
+    keep = whole.size != 16
+    keep[np.flatnonzero(whole.size == 16)[0]] = True
+    less = Seen(whole.size[keep], whole.launch[keep], whole.block[keep], whole.log[keep])
+    made = estimates(less, NEXT_RUN)
+    assert made[16].known
+    assert made[16].half_width > 1.5 * made[32].half_width
+    one = visits_of([(16, 0, 3, 2.5)])
+    (alone,) = estimates(one, NEXT_RUN).values()
     assert not alone.known
-    assert alone.value == pytest.approx(math.exp(by_size[16][0].log))
-    assert estimates({}, NEXT_RUN) == {}
-    assert estimates({8: []}, NEXT_RUN) == {}
+    assert alone.value == pytest.approx(math.exp(2.5))
+    assert estimates(visits_of([]), NEXT_RUN) == {}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([8, 64, 65, 4096]), st.integers(0, 4), st.integers(0, 40), st.floats(-3, 9)
+        ),
+        max_size=60,
+    )
+)
+def test_the_number_is_the_median_of_all_visits_and_lies_in_its_interval(rows: list[Row]) -> None:
+    made = estimates(visits_of(rows), NEXT_RUN)
+    assert sorted(made) == sorted({row[0] for row in rows})
+    for size, one in made.items():
+        assert one.value == pytest.approx(math.exp(median(row[3] for row in rows if row[0] == size)))
+        assert one.low <= one.value * (1 + 1e-12)
+        assert one.value <= one.high * (1 + 1e-12)
 
 
 def test_the_quantile_of_student() -> None:
@@ -164,7 +202,7 @@ def test_a_point_of_an_older_run_has_the_interval_that_it_recorded() -> None:
     old = Point(
         variant="tcp", pattern="pingpong", size_bytes=8, median_ns=10, low_ns=9, high_ns=12, half_width=0.15
     )
-    assert seen([old]) is None
+    assert len(seen({8: [old]}).log) == 0
     assert curve_point([old], None).time_ns.low == 9
 
 

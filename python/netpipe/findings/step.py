@@ -10,7 +10,7 @@ import msgspec
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
-from netpipe.reading.blocks.steps import Step, nearest_power, steps
+from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Run, Visits
 from netpipe.units import digits, size_text
 
@@ -20,24 +20,23 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for each step of each curve."""
     if not any(point.visits for point in reading.run.points):
         raise CannotJudge("the run did not record its visits")
-    for curve in reading.curves:
-        for step in steps(curve):
-            yield Finding(
-                severity=NOTE,
-                variant=step.variant,
-                pattern=step.pattern,
-                size_bytes=step.above_bytes,
-                what=f"{step.variant} {step.pattern}: {_sentence(step)}",
-                evidence={
-                    "below": Quantity(step.below_bytes, "bytes"),
-                    "above": Quantity(step.above_bytes, "bytes"),
-                    "times": Quantity(step.times.value, "1", step.times.low, step.times.high),
-                },
-                certainty="All steps of the curve together are certain to 95 %.",
-                cause="The layer does something else from here on: another protocol (eager, rendezvous), another way "
-                "of copying, or a cache that no longer holds the message.",
-                remedy="see which setting moves the threshold (netpipe list), and measure with another value of it",
-            )
+    for step in reading.steps:
+        yield Finding(
+            severity=NOTE,
+            variant=step.variant,
+            pattern=step.pattern,
+            size_bytes=step.above_bytes,
+            what=f"{step.variant} {step.pattern}: {_sentence(step)}",
+            evidence={
+                "below": Quantity(step.below_bytes, "bytes"),
+                "above": Quantity(step.above_bytes, "bytes"),
+                "times": Quantity(step.times.value, "1", step.times.low, step.times.high),
+            },
+            certainty="All steps of the curve together are certain to 95 %.",
+            cause="The layer does something else from here on: another protocol (eager, rendezvous), another way "
+            "of copying, or a cache that no longer holds the message.",
+            remedy="see which setting moves the threshold (netpipe list), and measure with another value of it",
+        )
 
 
 def _sentence(step: Step) -> str:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from netpipe.reading.blocks.beside import Beside
+    from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
+    from netpipe.reading.blocks.visits import Seen
     from netpipe.reading.cells import Slowest
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.launches import LaunchSpread
@@ -66,13 +68,19 @@ class Reading:
         """Every curve, its launches merged."""
         from netpipe.reading.curves import curves
 
-        return curves(self.run, self.states, self._groups)
+        return curves(self.run, self.states, self._groups, self._visits)
 
     @cached_property
     def _groups(self) -> Groups:
         from netpipe.reading.curves import grouped
 
         return grouped(self.run.points)
+
+    @cached_property
+    def _visits(self) -> dict[tuple[str, str], Seen]:
+        from netpipe.reading.blocks.visits import seen
+
+        return {name: seen(curve) for name, curve in self._groups.items()}
 
     @cached_property
     def by_name(self) -> dict[tuple[str, str], Curve]:
@@ -99,7 +107,7 @@ class Reading:
         wrong = {(one.variant, one.pattern) for one in self.too_fast}
         return tuple(
             loss
-            for loss in losses(self.run, groups=self._groups)
+            for loss in losses(self.run, self._groups, self._visits)
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
@@ -109,14 +117,23 @@ class Reading:
         """How far variants lie from themselves, where they were measured beside themselves."""
         from netpipe.reading.blocks.beside import beside
 
-        return beside(self.run, self._groups)
+        return beside(self.run, self._visits)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Which variant of a layer is faster, and where."""
         from netpipe.reading.blocks.verdicts import verdicts
 
-        return verdicts(self.run, self._groups)
+        return verdicts(self.run, self._visits)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Thresholds: where curves step."""
+        from netpipe.reading.blocks.steps import steps
+
+        return tuple(
+            step for curve in self.curves for step in steps(curve, self._visits[curve.variant, curve.pattern])
+        )
 
     @cached_property
     def copies(self) -> dict[str, str]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from netpipe.reading.blocks.visits import NEXT_RUN, estimates, seen
+from netpipe.reading.blocks.visits import NEXT_RUN, Seen, estimates
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from netpipe.reading.states import States
     from netpipe.records import Point, Run
@@ -136,9 +136,11 @@ def grouped(points: Iterable[Point]) -> Groups:
 _LAUNCH = attrgetter("launch")
 
 
-def curves(run: Run, states: States, groups: Groups) -> tuple[Curve, ...]:
-    """Every curve of the run (`groups` is `grouped(run.points)`), its launches merged, in the order of the plan, else
-    of the first point.
+def curves(
+    run: Run, states: States, groups: Groups, visits: Mapping[tuple[str, str], Seen]
+) -> tuple[Curve, ...]:
+    """Every curve of the run (`groups` is `grouped(run.points)`, `visits` is `seen` of each), its launches merged, in
+    the order of the plan, else of the first point.
 
     Where the launches of a size are in different states of the machine, only those in the most frequent state are
     merged (the earlier one of two that are as frequent); `left_out` counts the others.
@@ -148,8 +150,7 @@ def curves(run: Run, states: States, groups: Groups) -> tuple[Curve, ...]:
     for (variant, pattern), sizes in groups.items():
         merged = []
         left_out = 0
-        visits = {size: found for size, points in sizes.items() if (found := seen(points))}
-        times = estimates(visits, NEXT_RUN)
+        times = estimates(visits[variant, pattern], NEXT_RUN)
         for size, points in sizes.items():
             if size in times:
                 merged.append(curve_point(points, None, times[size]))

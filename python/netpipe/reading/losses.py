@@ -20,10 +20,8 @@ A layer between two hosts is never compared with one inside a host: that would b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -109,13 +107,26 @@ class _Pair(NamedTuple):
     time_below: Estimate
 
 
-def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
+class _Visited(NamedTuple):
+    """The visits of a layer and of the one below it, and the time of each at every size."""
+
+    upper: Seen
+    lower: Seen
+    times: Mapping[int, Estimate]
+    times_below: Mapping[int, Estimate]
+
+
+def losses(
+    run: Run, groups: Groups | None = None, visits: Mapping[tuple[str, str], Seen] | None = None
+) -> tuple[Loss, ...]:
     """Every loss that the run can show, in the order of the plan. The stack that it recorded includes modules that it
     did not open, so that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
     under = stack(run)
     curves = grouped(run.points) if groups is None else groups
+    visits = {name: seen(curve) for name, curve in curves.items()} if visits is None else visits
+    settled = cache(lambda name: estimates(visits[name], NEXT_RUN))
     launches = {name: frozenset(_launches(curve)) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
     beside = copies(run)
@@ -154,7 +165,9 @@ def losses(run: Run, groups: Groups | None = None) -> tuple[Loss, ...]:
             # The nearest one that waits in the same way, else the nearest.
             place, _, other = next((one for one in some if one[1]), some[0])
             below_ns = times(other.variant, pattern)
-            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns))
+            names = (variant, pattern), (other.variant, pattern)
+            both = _Visited(visits[names[0]], visits[names[1]], settled(names[0]), settled(names[1]))
+            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns, both))
     order = place_in_plan(run)
     return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
 
@@ -211,18 +224,18 @@ def _loss(
     absent: tuple[str, ...],
     curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
     below_ns: Mapping[int, Estimate],
+    visited: _Visited,
 ) -> Loss:
     """`below_ns` is size -> time of the layer below, where it has one point."""
     upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
     common = sorted(upper.keys() & lower.keys())
-    in_blocks = {size: (seen(upper[size]), seen(lower[size])) for size in common}
-    ratios = estimates({size: paired(a, b) for size, (a, b) in in_blocks.items() if a and b}, TRUTH)
+    ratios = estimates(paired(visited.upper, visited.lower), TRUTH)
     sizes, other_state = [], 0
     by_launch: dict[int, list[_Pair]] = {}
     for size in common:
         over, under = upper[size], lower[size]
         if size in ratios:
-            sizes.append(_paired_loss(size, in_blocks[size][1] or [], ratios[size]))
+            sizes.append(_paired_loss(size, visited.times_below[size].value, ratios[size]))
             continue
         if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
             (a,), (b,) = over, under
@@ -251,15 +264,14 @@ def _loss(
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
         small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
-        peak=_paired_peak(upper, lower, ratios) if ratios else _peak_loss(list(by_launch.values())),
+        peak=_paired_peak(upper, lower, visited, ratios) if ratios else _peak_loss(list(by_launch.values())),
         other_state_sizes=other_state,
     )
 
 
-def _paired_loss(size_bytes: int, below: Sequence[Seen], times: Estimate) -> SizeLoss:
+def _paired_loss(size_bytes: int, below_ns: float, times: Estimate) -> SizeLoss:
     """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes."""
-    base = math.exp(median(one.log for one in below))
-    value, low, high = (base * (limit - 1) for limit in (times.value, times.low, times.high))
+    value, low, high = (below_ns * (limit - 1) for limit in (times.value, times.low, times.high))
     added = Estimate(value, low, high, times.known)
     return SizeLoss(size_bytes, times, added, converged=times.half_width <= WIDE)
 
@@ -282,20 +294,23 @@ def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
 def _paired_peak(
     upper: Mapping[int, Sequence[Point]],
     lower: Mapping[int, Sequence[Point]],
+    visited: _Visited,
     ratios: Mapping[int, Estimate],
 ) -> PeakLoss | None:
     """Within the blocks where both are fastest at the same size; else each against the other with its own interval."""
-    fast, fast_below = (_best_rate({size: curve[size] for size in ratios}) for curve in (upper, lower))
+    fast = _best_rate(upper, visited.times, ratios)
+    fast_below = _best_rate(lower, visited.times_below, ratios)
     if fast is None or fast_below is None:
         return None
     (over, size), (under, below_size) = fast, fast_below
     return PeakLoss(ratios[size].inverse() if size == below_size else ratio(over, under), size, below_size)
 
 
-def _best_rate(curve: Mapping[int, Sequence[Point]]) -> tuple[Estimate, int] | None:
-    visits = {size: found for size, points in curve.items() if (found := seen(points))}
-    rates = {size: rate_of(curve[size][0], time) for size, time in estimates(visits, NEXT_RUN).items()}
-    return fastest((rate.value, rate.known, (rate, size)) for size, rate in rates.items() if rate)
+def _best_rate(
+    curve: Mapping[int, Sequence[Point]], times: Mapping[int, Estimate], sizes: Iterable[int]
+) -> tuple[Estimate, int] | None:
+    rates = ((size, rate_of(curve[size][0], times[size])) for size in sizes)
+    return fastest((rate.value, rate.known, (rate, size)) for size, rate in rates if rate)
 
 
 def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:

@@ -9,15 +9,14 @@ in 100 should hold 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.reading.blocks.visits import TRUTH, estimates, paired, seen
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, paired
 from netpipe.reading.curves import place_in_plan
 
 if TYPE_CHECKING:
-    from netpipe.reading.curves import Groups
     from netpipe.records import Run
 
 
@@ -38,22 +37,17 @@ def copies(run: Run) -> dict[str, str]:
     return {one.variant: one.copy_of for plan in run.plans for one in plan.variants if one.copy_of}
 
 
-def beside(run: Run, groups: Groups) -> tuple[Beside, ...]:
+def beside(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Beside, ...]:
     """One for each curve of a copy, in the order of the plan."""
     copy_of = copies(run)
     found = []
     place = place_in_plan(run)
-    for (variant, pattern), curve in sorted(groups.items(), key=lambda item: place(*item[0])):
+    for variant, pattern in sorted(visits, key=lambda name: place(*name)):
         original = copy_of.get(variant)
-        base = groups.get((original, pattern)) if original else None
-        if original is None or base is None:
+        theirs = visits.get((original, pattern)) if original else None
+        if original is None or theirs is None:
             continue
-        pairs = {}
-        for size in curve.keys() & base.keys():
-            ours, theirs = seen(curve[size]), seen(base[size])
-            if ours and theirs:
-                pairs[size] = paired(ours, theirs)
-        ratios = list(estimates(pairs, TRUTH).values())
+        ratios = list(estimates(paired(visits[variant, pattern], theirs), TRUTH).values())
         if ratios:
             far = sorted(abs(math.expm1(abs(math.log(one.value)))) for one in ratios)
             known = [one.covers(1) for one in ratios if one.known]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, seen
+import numpy as np
+
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,19 +37,19 @@ class Step:
     times: Estimate  # the time above over that below
 
 
-def steps(curve: Curve) -> tuple[Step, ...]:
+def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
     """All steps of a curve, by rising size. Together they are certain to 95 %."""
     close = [
         (a, b)
         for a, b in pairwise(curve.points)
         if a.size_bytes >= SMALLEST_BYTES and b.size_bytes <= CLOSE * a.size_bytes
     ]
-    ratios: dict[int, list[Seen]] = {}
-    for a, b in close:
-        below, above = seen(a.by_launch), seen(b.by_launch)
-        if below and above:
-            ratios[b.size_bytes] = _in_turn(below, above)
-    made = estimates(ratios, TRUTH, tests=max(1, len(ratios)))
+    pairs = [(a.size_bytes, b.size_bytes) for a, b in close]
+    if not pairs or not len(visits.log):
+        return ()
+    there = set(visits.size.tolist())
+    of = _in_turn(visits, [pair for pair in pairs if there.issuperset(pair)])
+    made = estimates(of, TRUTH, tests=max(1, len(pairs)))
     return tuple(
         Step(curve.variant, curve.pattern, a.size_bytes, b.size_bytes, times)
         for a, b in close
@@ -57,17 +59,26 @@ def steps(curve: Curve) -> tuple[Step, ...]:
     )
 
 
-def _in_turn(below: Sequence[Seen], above: Sequence[Seen]) -> list[Seen]:
-    """The first visits of a launch against each other, the second ones, and so on: each is of the same pass."""
-    by_launch: dict[int, tuple[list[Seen], list[Seen]]] = {}
-    for place, visits in enumerate((below, above)):
-        for one in visits:
-            by_launch.setdefault(one.launch, ([], []))[place].append(one)
-    return [
-        b._replace(log=b.log - a.log)
-        for lower, upper in by_launch.values()
-        for a, b in zip(lower, upper, strict=False)
-    ]
+def _in_turn(of: Seen, pairs: Sequence[tuple[int, int]]) -> Seen:
+    """The first visits of a launch against each other, the second ones, and so on: each is of the same pass. The ratio
+    stands at the larger size.
+    """
+    sizes, size = np.unique(of.size, return_inverse=True)
+    launches, launch = np.unique(of.launch, return_inverse=True)
+    group = size * len(launches) + launch
+    count = np.bincount(group)
+    order = np.lexsort((of.block, group))
+    turn = np.empty(len(order), np.int64)
+    turn[order] = np.arange(len(order)) - (np.cumsum(count) - count)[group[order]]
+    most = int(count.max(initial=0)) + 1
+    below = np.full(len(sizes), -1)
+    for low, high in pairs:
+        below[np.searchsorted(sizes, high)] = np.searchsorted(sizes, low)
+    upper = np.flatnonzero(below[size] >= 0)
+    partner = (below[size[upper]] * len(launches) + launch[upper]) * most + turn[upper]
+    _, lower, which = np.intersect1d(group * most + turn, partner, assume_unique=True, return_indices=True)
+    upper = upper[which]
+    return Seen(of.size[upper], of.launch[upper], of.block[upper], of.log[upper] - of.log[lower])
 
 
 def nearest_power(step: Step) -> int | None:

@@ -15,14 +15,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import TRUTH, estimates, paired, seen
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, paired
 from netpipe.reading.curves import place_in_plan
 
 if TYPE_CHECKING:
-    from netpipe.reading.curves import Groups
     from netpipe.reading.estimate import Estimate
     from netpipe.records import Run
 
+MOST_VARIANTS = 50  # of one kind
 ALIKE = 0.05  # a difference that is excluded is worth a word up to here
 
 
@@ -53,20 +53,20 @@ class Verdict:
         return tuple(size for size in self.sizes if size.word is word)
 
 
-def verdicts(run: Run, groups: Groups) -> tuple[Verdict, ...]:
-    """In the order of the plan. Runs without blocks have none."""
+def verdicts(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Verdict, ...]:
+    """In the order of the plan. Runs without blocks have none, and neither have sweeps of many variants."""
     modules = {one.variant: one.module for plan in run.plans for one in plan.variants}
     control = copies(run)
     place = place_in_plan(run)
     kinds: dict[tuple[str, str], list[str]] = {}  # (pattern, module without its library) -> variants
-    for variant, pattern in sorted(groups, key=lambda name: place(*name)):
+    for variant, pattern in sorted(visits, key=lambda name: place(*name)):
         if variant in modules and variant not in control:
             kinds.setdefault((pattern, modules[variant].partition("@")[0]), []).append(variant)
     found = []
     for (pattern, _), variants in kinds.items():
-        for variant in variants:
+        for variant in variants if len(variants) <= MOST_VARIANTS else ():
             against = _rival(variant, variants, modules)
-            sizes = () if variant == against else _sizes(groups, variant, against, pattern)
+            sizes = () if variant == against else _sizes(visits[variant, pattern], visits[against, pattern])
             if sizes:
                 found.append(Verdict(variant, against, pattern, sizes))
     return tuple(found)
@@ -81,14 +81,9 @@ def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) ->
     return next((one for one in own if one == modules[one]), own[0])
 
 
-def _sizes(groups: Groups, variant: str, against: str, pattern: str) -> tuple[SizeVerdict, ...]:
-    ours, theirs = groups[variant, pattern], groups[against, pattern]
-    pairs = {}
-    for size in sorted(ours.keys() & theirs.keys()):
-        upper, lower = seen(ours[size]), seen(theirs[size])
-        if upper and lower and (both := paired(upper, lower)):
-            pairs[size] = both
-    made = estimates(pairs, TRUTH, tests=len(pairs))
+def _sizes(ours: Seen, theirs: Seen) -> tuple[SizeVerdict, ...]:
+    both = paired(ours, theirs)
+    made = estimates(both, TRUTH, tests=max(1, len(set(both.size.tolist()))))
     return tuple(SizeVerdict(size, times, _word(times)) for size, times in made.items())
 
 

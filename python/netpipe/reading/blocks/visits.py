@@ -13,125 +13,157 @@ A handful of launches says little of s at one size, and one visit says nothing; 
 So the variance is the mean of a size's own and of the usual one around it, which counts as eight degrees of freedom
 (the moderated t of G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
 microarray experiments", Statistical Applications in Genetics and Molecular Biology 3 (2004), section 4).
+
+A large run has millions of visits, so all sizes of a curve are computed at once, in arrays.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from itertools import pairwise
-from statistics import NormalDist, fmean, median
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from netpipe.reading.estimate import Estimate, unsure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from netpipe.records import Point
 
 FEWEST_LAUNCHES = 3  # with fewer, stretches of time stand for launches
 STRETCHES = 6
-NEIGHBOURHOOD = 4.0  # sizes within this factor wander alike
-PRIOR_DEGREES = 8.0  # how much the neighbours' spread counts beside a size's own
+NEIGHBOURHOOD = 4.0  # sizes within this factor wander alike,
+NEIGHBOURS = 12  # of them the nearest so many on each side
+PRIOR_DEGREES = 8  # how much the neighbours' spread counts beside a size's own
 
 NEXT_RUN = 2.0  # variances that an interval spans: this run's and the next one's
 TRUTH = 1.0
 
-
-class Seen(NamedTuple):
-    """One visit of a size."""
-
-    launch: int
-    block: int  # within the launch
-    at_s: float
-    log: float  # of the time of an operation in ns, or of a ratio of two
+Ints = NDArray[np.int64]
+Reals = NDArray[np.float64]
 
 
-def seen(points: Iterable[Point]) -> list[Seen] | None:
-    """The visits of one size, of all launches, by time; None if a point did not record them."""
-    found: list[Seen] = []
-    for point in points:
-        if point.visits is None:
-            return None
-        of = point.visits
-        found += [
-            Seen(point.launch, block, at_s, math.log(ns))
-            for block, at_s, ns in zip(of.block, of.at_s, of.median_ns, strict=True)
-            if ns > 0
-        ]
-    return sorted(found)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The visits of a curve, one entry each in every array."""
+
+    size: Ints
+    launch: Ints
+    block: Ints  # within the launch
+    log: Reals  # of the time of an operation in ns, or of a ratio of two
 
 
-def paired(upper: Iterable[Seen], lower: Iterable[Seen]) -> list[Seen]:
-    """The logarithm of the ratio within each block that both have."""
-    below = {(one.launch, one.block): one.log for one in lower}
-    return [
-        one._replace(log=one.log - below[one.launch, one.block])
-        for one in upper
-        if (one.launch, one.block) in below
+def seen(curve: Mapping[int, Sequence[Point]]) -> Seen:
+    """The visits of a curve (size -> its points, one for each launch). Sizes of which a point recorded no visits are
+    left out.
+    """
+    found = [
+        (size, point.launch, point.visits)
+        for size, points in curve.items()
+        if all(point.visits is not None for point in points)
+        for point in points
+        if point.visits is not None
     ]
+    counts = [len(of.block) for _, _, of in found]
+    total = sum(counts)
+    time = np.fromiter(chain.from_iterable(of.median_ns for _, _, of in found), np.float64, total)
+    real = time > 0
+    return Seen(
+        np.repeat(np.array([size for size, _, _ in found], np.int64), counts)[real],
+        np.repeat(np.array([launch for _, launch, _ in found], np.int64), counts)[real],
+        np.fromiter(chain.from_iterable(of.block for _, _, of in found), np.int64, total)[real],
+        np.log(time[real]),
+    )
 
 
-def estimates(by_size: Mapping[int, Sequence[Seen]], spans: float, tests: int = 1) -> dict[int, Estimate]:
+def paired(upper: Seen, lower: Seen) -> Seen:
+    """The logarithm of the ratio within each block that both have."""
+    if np.array_equal(upper.block, lower.block) and np.array_equal(upper.launch, lower.launch):
+        return Seen(upper.size, upper.launch, upper.block, upper.log - lower.log)
+    launches, which = np.unique(np.concatenate((upper.launch, lower.launch)), return_inverse=True)
+    _, block = np.unique(np.concatenate((upper.block, lower.block)), return_inverse=True)
+    key = block * len(launches) + which
+    _, above, below = np.intersect1d(key[: len(upper.log)], key[len(upper.log) :], return_indices=True)
+    return Seen(
+        upper.size[above], upper.launch[above], upper.block[above], upper.log[above] - lower.log[below]
+    )
+
+
+def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
     """The number of each size (a time in ns, or a ratio) with its interval; without one where there are too few visits.
 
     `spans` is NEXT_RUN or TRUTH. Of `tests` such intervals all together hold with 95 % (Bonferroni).
     """
-    sizes = sorted(size for size, visits in by_size.items() if visits)
-    groups = {size: _groups(by_size[size]) for size in sizes}
-    spreads = {size: _variance(groups[size]) for size in sizes}
-    # Each as the variance that has it as its median.
-    usual = [
-        (size, spread / _median_of_variance(len(groups[size]) - 1))
-        for size, spread in spreads.items()
-        if spread is not None
-    ]
-    places = [size for size, _ in usual]
-    made = {}
-    for size in sizes:
-        middle = median(one.log for one in by_size[size])
-        near = usual[bisect_left(places, size / NEIGHBOURHOOD) : bisect_right(places, size * NEIGHBOURHOOD)]
-        if not near:
-            made[size] = unsure(math.exp(middle))
-            continue
-        prior, own = median(variance for _, variance in near), spreads[size]
-        degrees = 0 if own is None else len(groups[size]) - 1
-        variance = (PRIOR_DEGREES * prior + degrees * (own or 0)) / (PRIOR_DEGREES + degrees)
-        reach = student_t(PRIOR_DEGREES + degrees, tests) * math.sqrt(spans * variance / len(groups[size]))
-        made[size] = Estimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
-    return made
+    if not len(of.log):
+        return {}
+    sizes, index = np.unique(of.size, return_inverse=True)
+    middle = _medians(index, of.log, len(sizes))
+    group, owner = _groups(of, index, len(sizes))
+    medians = _medians(group, of.log, len(owner))
+    count = np.bincount(owner, minlength=len(sizes))
+    mean = np.bincount(owner, medians, len(sizes)) / count
+    squares = np.bincount(owner, (medians - mean[owner]) ** 2, len(sizes))
+    degrees = np.where(count >= FEWEST_LAUNCHES, count - 1, 0)
+    own = np.where(degrees > 0, squares / np.maximum(count - 1, 1), np.nan)
+    # Each as the variance that has it as its median (Wilson and Hilferty's approximation).
+    usual = _usual(np.log(np.maximum(sizes, 1)), own / (1 - 2 / (9 * np.maximum(degrees, 1))) ** 3)
+    variance = (PRIOR_DEGREES * usual + degrees * np.nan_to_num(own)) / (PRIOR_DEGREES + degrees)
+    quantile = {d: student_t(PRIOR_DEGREES + d, tests) for d in np.unique(degrees).tolist()}
+    reach = np.array([quantile[d] for d in degrees.tolist()]) * np.sqrt(spans * variance / count)
+    value, low, high = (np.exp(np.minimum(at, 700)) for at in (middle, middle - reach, middle + reach))
+    return {
+        size: Estimate(v, a, b) if a == a else unsure(v)
+        for size, v, a, b in zip(sizes.tolist(), value.tolist(), low.tolist(), high.tolist(), strict=True)
+    }
 
 
-def _groups(visits: Sequence[Seen]) -> list[float]:
-    """The median of each launch, or of each stretch of time."""
-    by_launch: dict[int, list[float]] = {}
-    for one in sorted(visits):
-        by_launch.setdefault(one.launch, []).append(one.log)
-    if len(by_launch) >= FEWEST_LAUNCHES:
-        return [median(logs) for logs in by_launch.values()]
-    each = STRETCHES // len(by_launch) if by_launch else 0
-    found = []
-    for logs in by_launch.values():
-        parts = min(each, len(logs))
-        edges = [len(logs) * part // parts for part in range(parts + 1)]
-        found += [median(logs[a:b]) for a, b in pairwise(edges)]
-    return found
+def _medians(group: NDArray[Any], values: Reals, groups: int) -> Reals:
+    """The median of the values of each group; every group has one."""
+    ordered = values[np.lexsort((values, group))]
+    count = np.bincount(group, minlength=groups)
+    first = np.cumsum(count) - count
+    middle: Reals = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    return middle
 
 
-def _variance(values: Sequence[float]) -> float | None:
-    """Of a handful of values; None with fewer than three."""
-    if len(values) < FEWEST_LAUNCHES:
-        return None
-    mean = fmean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+def _groups(of: Seen, index: NDArray[Any], sizes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The launch, or the stretch of time, that each visit belongs to; and of each of these groups its size. `index`
+    numbers the size of each visit.
+    """
+    numbers, launch = np.unique(of.launch, return_inverse=True)
+    found, which, count = np.unique(index * len(numbers) + launch, return_inverse=True, return_counts=True)
+    size_of = found // len(numbers)
+    launches = np.bincount(size_of, minlength=sizes)[size_of]
+    parts = np.where(launches >= FEWEST_LAUNCHES, 1, np.minimum(STRETCHES // launches, count))
+    order = np.lexsort((of.block, which))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order)) - (np.cumsum(count) - count)[which[order]]
+    stretch = place * parts[which] // count[which]
+    groups, group = np.unique(which * STRETCHES + stretch, return_inverse=True)
+    return group, size_of[groups // STRETCHES]
 
 
-def _median_of_variance(degrees: int) -> float:
-    """The median of a variance with so many degrees of freedom over its mean (Wilson and Hilferty's approximation)."""
-    return (1 - 2 / (9 * degrees)) ** 3
+def _usual(logs: Reals, spreads: Reals) -> Reals:
+    """The median of the spreads around each size; nan where none is known."""
+
+    def around(values: Reals) -> Reals:
+        padded = np.pad(values, NEIGHBOURS, constant_values=np.nan)
+        return np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
+
+    near = (np.abs(around(logs) - logs[:, None]) <= math.log(NEIGHBOURHOOD)) & ~np.isnan(around(spreads))
+    ordered = np.sort(np.where(near, around(spreads), np.inf), axis=1)
+    count = near.sum(axis=1)
+    row = np.arange(len(logs))
+    middle = (ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, count // 2]) / 2
+    return np.where(count > 0, middle, np.nan)
 
 
+@cache
 def student_t(degrees: float, tests: int = 1) -> float:
     """The two-sided 95 % quantile of Student's t, for one of so many tests, from ten degrees of freedom on: within 1e-4
     for one test, and within 1 % for fifty (Cornish and Fisher).
