@@ -320,12 +320,13 @@ SHAPES = {
     "patterns": {"curves": 32, "sizes": 30, "patterns": 8},
     "buckets": {"curves": 16, "sizes": 30, "buckets": 20},
     "samples": {"curves": 8, "sizes": 10, "samples": 2000},
+    "visits": {"curves": 16, "sizes": 30, "visits": 12},
 }
 
 
 def file_of(folder: Path, shape: str, times: int) -> Path:
     wanted = dict(SHAPES[shape])
-    grows = shape if shape != "buckets" else "curves"
+    grows = shape if shape not in ("buckets", "visits") else "curves"
     wanted[grows] *= times
     path = folder / f"{shape}{times}.jsonl"
     large.write(path, **wanted)
