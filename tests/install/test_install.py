@@ -104,7 +104,19 @@ def test_an_installed_netpipe_measures_and_reports(environment: Path, sources: P
     native = next(environment.glob("lib/python3*/site-packages/netpipe/_native"))
     module = tmp_path / "ring.so"
     compile_module(sources / "examples" / "ring.c", native / "include", module)
-    command = ["run", "ring", "--module", str(module), "--sizes", "1,1000", "--budget", "0.3", "--verify"]
+    command = [
+        "run",
+        "--launches",
+        "1",
+        "ring",
+        "--module",
+        str(module),
+        "--sizes",
+        "1,1000",
+        "--budget",
+        "0.3",
+        "--verify",
+    ]
     run(environment / "bin" / "netpipe", *command, "--report", "report.html", cwd=tmp_path)
     assert_measured(tmp_path / "run.jsonl", ["ring"], [1, 1000])
     assert "ring" in (tmp_path / "report.html").read_text()
