@@ -146,12 +146,10 @@ std::string ChosenSettings::full_name() const {
   std::string text = name_in(name);
   for (std::size_t i = 0; i < texts.size(); ++i)
     text += (i == 0 ? ":" : ",") + std::string(options[i].name) + "=" + texts[i];
-  return text;
+  return text + copy;
 }
 
 int possible_ranks(const Layer& module, int ranks) { return std::clamp(ranks, module.min_ranks, module.max_ranks); }
-
-std::string Variant::full_name() const { return ChosenSettings::full_name() + copy; }
 
 Result<Variant> parse_variant(std::string_view whole, const Registry& registry, int ranks) {
   const std::string_view copy = copy_in(whole);

@@ -33,6 +33,7 @@ struct ChosenSettings {
   std::vector<std::string> texts;  // the value of each option as text
   std::vector<np_value> values;    // the same for the module or pattern; text points into texts
   std::vector<bool> changed;       // of each option, whether its value differs from the default
+  std::string copy;                // "#2" of tcp#2, which is tcp once more, to be measured beside itself; ""
 
   // The name with the value of every option in it, defaults included.
   [[nodiscard]] std::string full_name() const;
@@ -41,9 +42,7 @@ struct ChosenSettings {
 struct Variant : ChosenSettings {
   const Layer* module = nullptr;
   int ranks = default_ranks;  // processes that take part: within what the module can
-  std::string copy;           // "#2" of tcp#2, which is tcp once more, to be measured beside itself; ""
 
-  [[nodiscard]] std::string full_name() const;
   // What it is a copy of: tcp of tcp#2.
   [[nodiscard]] std::string original() const { return name.substr(0, name.size() - copy.size()); }
 };
