@@ -107,7 +107,7 @@ def test_a_file_that_is_truncated_is_written_again(folder: Path) -> None:
 
 
 def test_a_killed_run_leaves_its_file_and_no_lock(folder: Path) -> None:
-    process = start("30")
+    process = start("30", "--target", "0.001%")  # or it might end before it is killed
     wait_for(folder / "run.jsonl")
     process.kill()
     process.communicate(timeout=30)
