@@ -81,7 +81,7 @@ def test_two_runs_at_once_are_two_files(folder: Path, times: int) -> None:
 
 
 def test_a_file_that_is_removed_comes_back(folder: Path) -> None:
-    process = start("0.5", "--launches", "2")
+    process = start("1", "--launches", "2")
     wait_for(folder / "run.jsonl")
     (folder / "run.jsonl").unlink()
     _, said = process.communicate(timeout=60)
@@ -93,7 +93,7 @@ def test_a_file_that_is_removed_comes_back(folder: Path) -> None:
 
 
 def test_a_file_that_is_truncated_is_written_again(folder: Path) -> None:
-    process = start("0.5", "--launches", "2")
+    process = start("1", "--launches", "2")
     wait_for(folder / "run.jsonl")
     (folder / "run.jsonl").write_bytes(b"")
     _, said = process.communicate(timeout=60)
