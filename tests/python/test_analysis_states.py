@@ -74,6 +74,10 @@ def test_a_run_is_read_with_the_tolerances_that_it_recorded() -> None:
     moved = Reading(Run([strict, yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 56)]))
     (said,) = [found for found in judge(moved).findings if found.rule == "machine-changed"]
     assert "a cache-line bounce took 54.0 ns to 56.0 ns" in said.what
+    older = Reading(Run([strict, yardstick(0, 0, 0, 54), yardstick(0, 1, 1, 56), point("tcp", 8, 100)]))
+    (said,) = [found for found in judge(older).findings if found.rule == "machine-changed"]
+    assert "went from 54.0 ns to 56.0 ns" in said.what
+    assert said.certainty.startswith("States differ by more than 1.01× in cache-line bounce or 1.8×")
 
 
 def test_one_launch_has_no_spread() -> None:

@@ -49,7 +49,7 @@ def beside(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Beside, ..
             continue
         ratios = list(estimates(paired(visits[variant, pattern], theirs), TRUTH).values())
         if ratios:
-            far = sorted(abs(math.expm1(abs(math.log(one.value)))) for one in ratios)
+            far = sorted(math.expm1(abs(math.log(one.value))) for one in ratios)
             known = [one.covers(1) for one in ratios if one.known]
             holds = sum(known) / len(known) if known else None
             found.append(Beside(original, pattern, len(far), _share(far, 0.5), _share(far, 0.9), holds))
