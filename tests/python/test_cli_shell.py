@@ -73,6 +73,9 @@ def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     words = " ".join(netpipe("run", "--help").out.split())
+    # An option whose default the default preset changes says so.
+    assert " [adaptive] " in words
+    assert "Start everything this many times [4]" in words
     PRESETS["default"] = {"schedule": "adaptive", "launches": "4"}  # as it is without the fixture
     for name, options in PRESETS.items():
         assert f"| `{name}` | {f'`{preset_text(name)}`' if options else 'none'} |" in page

@@ -33,6 +33,7 @@ def preset_text(name: str) -> str:
 
 @measuring.measuring_command(
     output="run.jsonl",
+    defaults=PRESETS["default"],
     more=(
         click.option(
             "--pattern",
