@@ -9,10 +9,28 @@ run = netpipe.Run.read("run.jsonl")             # typed records
 
 from __future__ import annotations
 
-from netpipe.frames import load
-from netpipe.records import NotARun, Run, read
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netpipe.frames import load
+    from netpipe.records import NotARun, Run, read
 
 __all__ = ["NotARun", "Run", "load", "read", "version"]
+
+_WHERE = {
+    "load": "netpipe.frames",
+    "NotARun": "netpipe.records",
+    "Run": "netpipe.records",
+    "read": "netpipe.records",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is asked for, so that the program begins at once."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'netpipe' has no attribute '{name}'")
+    return getattr(import_module(_WHERE[name]), name)
 
 
 def version() -> str:

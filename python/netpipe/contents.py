@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole files of others in memory, up to a bound: a device or a pipe may have no end."""
+"""Files of others in memory, whole or by lines, up to a bound: a device or a pipe may have no end."""
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,38 @@ from netpipe.failure import USAGE, Failure
 
 TEXT = 16 << 20  # bytes of a configuration, a suite, a np.out: thousands of times what they have
 TABLE = 1 << 30  # of a table: some 10^5 points with their histograms in JSON
+BLOCK = 1 << 20  # of lines, taken at once
+# The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
+LONGEST_LINE = 64 << 20
+LONGEST_STREAM = 1 << 30  # of lines from what is not a regular file
+
+
+class Unbounded(ValueError):  # noqa: N818  (it reads as what it says)
+    """A file of lines has more than is read; the text goes on after its name."""
+
+
+def blocks_of_lines(file: io.BufferedReader) -> Iterator[tuple[bytes, int]]:
+    """The file in pieces of whole lines, the last of which may lack its newline, and how many lines each has. Raises
+    Unbounded.
+    """
+    regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    left = None if regular else LONGEST_STREAM
+    read = file.read if regular else file.read1  # of a stream what it has now: its end may never come
+    number = 0
+    while block := read(BLOCK):
+        if not block.endswith(b"\n"):
+            block += file.readline(LONGEST_LINE + 1)
+        last = block.rfind(b"\n", 0, -1) + 1
+        if left is not None and (left := left - len(block)) < 0:
+            raise Unbounded("is not a regular file and has more than 1 GiB; save it to a file first")
+        before = block.count(b"\n", 0, last)
+        number += before + 1
+        if len(block) - last <= LONGEST_LINE:
+            yield block, before + 1
+            continue
+        if before:
+            yield block[:last], before
+        raise Unbounded(f"is not a netpipe run file: line {number} is longer than 64 MiB")
 
 
 def contents(path: Path, most: int) -> bytes:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record types of a run file: the only place in Python that knows the format (docs/reference/record.md).
 
-One Struct is one line. Unknown fields and unknown types are ignored, so that an older reader opens a newer
-file; a field whose value is not known is None. Times are nanoseconds (`*_ns`) or seconds (`*_s`), sizes are
-bytes, nothing is scaled.
+One Struct is one line. Unknown fields and types are ignored, so that an older reader opens a newer file; a field whose
+value is not known is None. Times are nanoseconds (`*_ns`) or seconds (`*_s`), sizes are bytes, nothing is scaled.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -19,12 +17,9 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args
 import msgspec
 
 from netpipe.columns import check, flat, measure_columns
+from netpipe.contents import Unbounded, blocks_of_lines
 
 SCHEMA = 1  # rises when a field changes its meaning
-# The longest line of a real run is a `variant` or a `point`, some 700 bytes for each rank: this is enough for 90,000.
-LONGEST_LINE = 64 << 20
-BLOCK = 1 << 20  # bytes that are decoded at once
-LONGEST_STREAM = 1 << 30  # bytes, of what is not a regular file and may have no end
 
 # Numbers that may stand in a record: times within 31 years, and what no quantity of ours exceeds. What is beyond is
 # damage, and arithmetic with it would end in infinities.
@@ -111,8 +106,7 @@ class Cell(msgspec.Struct, kw_only=True):
 class Record(msgspec.Struct, kw_only=True, tag_field="type", gc=False):
     """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row.
 
-    Without gc, because a record is a tree: a large run has hundreds of thousands, and none is ever part of a cycle.
-    """
+    Without gc, because a record is a tree: a large run has hundreds of thousands, and none is ever part of a cycle."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         yield flat(self.fields())
@@ -235,6 +229,21 @@ class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
             yield whole | {"ns": float(batch_ns), "op_ns": op_ns, "dropped": dropped}
 
 
+def _check_lengths(visits: VisitTimes | Visits) -> None:
+    if len(set(map(len, msgspec.structs.astuple(visits)))) > 1:
+        raise ValueError("the lists of visits differ in length")
+
+
+class VisitTimes(msgspec.Struct, kw_only=True, gc=False):
+    """What most readers want of `Visits`."""
+
+    block: list[Int]
+    median_ns: list[Ns]
+
+    def __post_init__(self) -> None:
+        _check_lengths(self)
+
+
 class Visits(msgspec.Struct, kw_only=True, gc=False):
     """The visits of a point, one entry each in every list, by time."""
 
@@ -245,11 +254,7 @@ class Visits(msgspec.Struct, kw_only=True, gc=False):
     median_ns: list[Ns]  # per operation
 
     def __post_init__(self) -> None:
-        if (
-            len({len(self.block), len(self.at_s), len(self.state), len(self.samples), len(self.median_ns)})
-            > 1
-        ):
-            raise ValueError("the lists of visits differ in length")
+        _check_lengths(self)
 
 
 class Point(Record, kw_only=True, tag="point"):
@@ -293,17 +298,24 @@ class Point(Record, kw_only=True, tag="point"):
 
     def distribution(self) -> Histogram | None:
         """`histogram`, which is still JSON text in a run that was read without samples. Raises NotARun."""
-        packed: Any = self.histogram
+        return self._unpacked("histogram", self.histogram, Histogram)
+
+    def visit_times(self) -> VisitTimes | Visits | None:
+        """The times in `visits`, which are still JSON text in a run that was read without samples. Raises NotARun."""
+        return self._unpacked("list of visits", self.visits, VisitTimes)
+
+    def _unpacked(self, name: str, packed: Any, kind: type[Decoded]) -> Decoded | Any:
         if not isinstance(packed, msgspec.Raw):
-            return self.histogram
+            return packed
         try:
-            return _told(_histogram_decoder.decode, packed)
+            return _told(lambda text: msgspec.json.decode(text, type=kind), packed)
         except msgspec.DecodeError as error:
             where = f"{self.variant} {self.pattern} at {self.size_bytes} bytes"
-            raise NotARun(f"the histogram of {where} is damaged: {_said(error)}") from None
+            raise NotARun(f"the {name} of {where} is damaged: {_said(error)}") from None
 
     def fields(self) -> dict[str, Any]:
         self.histogram = self.distribution()
+        self.visits = self._unpacked("list of visits", self.visits, Visits)
         return super().fields()
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -392,15 +404,15 @@ class _Passed(msgspec.Struct, tag_field="type", tag="sample"):
 
 
 class _Brief(Point, tag="point"):
-    """A point whose histogram is left as it stands in the line."""
+    """A point whose histogram and visits are left as they stand in the line."""
 
     histogram: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
+    visits: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
 
 
 _passing_decoder = msgspec.json.Decoder(
     Union[(_Passed, _Brief, *(kind for kind in KINDS.values() if kind not in (Sample, Point)))]
 )
-_histogram_decoder = msgspec.json.Decoder(Histogram)
 _NONE = msgspec.Raw(b"null")
 
 
@@ -442,10 +454,10 @@ def _decoded(line: bytes) -> AnyRecord | None:
 
 
 def read(path: str | os.PathLike[str], samples: bool = True) -> Iterator[AnyRecord]:
-    """The records of a run file in their order; a torn last line is left out. Without `samples` these are passed over:
-    their lines must be JSON, and nothing else of them is looked at. Histograms are then decoded when they are asked for
-    (`Point.distribution`): of a large run few are drawn, and all of them would take most of the time and the memory.
-    Raises NotARun, OSError.
+    """The records of a run file in their order; a torn last line is left out. Raises NotARun, OSError.
+
+    Without `samples` these are passed over: their lines must be JSON, and nothing else of them is looked at. Histograms
+    and visits are then decoded when they are asked for: together they take most of the time and the memory.
     """
     return chain.from_iterable(_decoded_blocks(path, _decoder if samples else _passing_decoder))
 
@@ -457,23 +469,30 @@ def _decoded_blocks(path: str | os.PathLike[str], decoder: Any) -> Iterator[list
     name = os.fspath(path)
     number = 1  # of the first line of the block
     with Path(path).open("rb") as file:
-        for block, count in _blocks(file, name):
-            if number == 1:
-                first, newline, block = block.partition(b"\n")
-                yield [_header(first + newline, name)]
-                number, count = 2, count - 1
-            if not block:
-                continue
-            try:
-                records = decoder.decode_lines(block)
-            except (msgspec.DecodeError, ValueError, RecursionError):
-                records = None
-            if records is None or len(records) != count:
-                records = _by_line(block, number, name)
-            yield records if decoder is _decoder else _without_samples(records)
-            number += count
+        try:
+            for block, count in blocks_of_lines(file):
+                if number == 1:
+                    first, newline, block = block.partition(b"\n")
+                    yield [_header(first + newline, name)]
+                    number, count = 2, count - 1
+                if block:
+                    yield _records(block, number, count, decoder, name)
+                number += count
+        except Unbounded as error:
+            raise NotARun(f"{name} {error}") from None
     if number == 1:
         raise NotARun(f"{name} is not a netpipe run file: it is empty")
+
+
+def _records(block: bytes, number: int, count: int, decoder: Any, name: str) -> list[AnyRecord]:
+    """Of so many lines from this number on."""
+    try:
+        records = decoder.decode_lines(block)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        records = None
+    if records is None or len(records) != count:
+        records = _by_line(block, number, name)
+    return records if decoder is _decoder else _without_samples(records)
 
 
 def _without_samples(records: Iterable[Any]) -> list[AnyRecord]:
@@ -481,35 +500,16 @@ def _without_samples(records: Iterable[Any]) -> list[AnyRecord]:
     for record in records:
         kind = type(record)
         if kind is _Brief:
-            packed = record.histogram
-            record.histogram = None if packed == _NONE else packed.copy()  # not a view of the whole block
+            histogram, visits = record.histogram, record.visits
+            record.histogram = (
+                None if histogram == _NONE else histogram.copy()
+            )  # not a view of the whole block
+            record.visits = None if visits == _NONE else visits.copy()
             record.__class__ = Point
         elif kind is Sample or kind is _Passed:
             continue
         kept.append(record)
     return kept
-
-
-def _blocks(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, int]]:
-    """The file in pieces of whole lines, the last of which may lack its newline, and how many lines each has."""
-    regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    left = None if regular else LONGEST_STREAM
-    read = file.read if regular else file.read1  # of a stream what it has now: its end may never come
-    number = 0
-    while block := read(BLOCK):
-        if not block.endswith(b"\n"):
-            block += file.readline(LONGEST_LINE + 1)
-        last = block.rfind(b"\n", 0, -1) + 1
-        if left is not None and (left := left - len(block)) < 0:
-            raise NotARun(f"{name} is not a regular file and has more than 1 GiB; save it to a file first")
-        before = block.count(b"\n", 0, last)
-        number += before + 1
-        if len(block) - last <= LONGEST_LINE:
-            yield block, before + 1
-            continue
-        if before:
-            yield block[:last], before
-        raise NotARun(f"{name} is not a netpipe run file: line {number} is longer than 64 MiB")
 
 
 def _header(line: bytes, name: str) -> Header:

@@ -37,7 +37,7 @@ def test_all_variants_of_a_size_are_measured_back_to_back(measure: Runner) -> No
         "variant shm",
         "schedule list",
         "sizes 8,64,512",
-        "budget 0.2",
+        "budget 0.6",
         "target 0.01%",
     )
     assert done.code == 0, done.said
@@ -61,7 +61,9 @@ def test_all_variants_of_a_size_are_measured_back_to_back(measure: Runner) -> No
         assert len({len(values) for values in visits.values()}) == 1
         assert sum(visits["samples"]) == point["samples"]
         assert set(visits["block"]) <= set(blocks)
-        assert min(visits["median_ns"]) <= point["median_ns"] <= max(visits["median_ns"])
+        rounding = 1 + 1e-6  # medians of visits have seven digits
+        assert min(visits["median_ns"]) / rounding <= point["median_ns"]
+        assert point["median_ns"] <= max(visits["median_ns"]) * rounding
 
 
 def test_a_variant_that_is_named_twice_is_measured_beside_itself(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_a_step_is_located_to_a_sixteenth_of_an_octave(measure: Runner, threshol
         "schedule adaptive",
         "start 256",
         "end-size 65536",
-        "budget 4",
+        "budget 8",
     )
     assert done.code == 0, done.said
     sizes = sorted(point["size_bytes"] for point in done.of("point"))

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import point
 
+from netpipe.reading import Reading
 from netpipe.reading.layers import STACK
-from netpipe.reading.losses import Loss, losses
+from netpipe.reading.losses import Loss
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
 from netpipe.render.losses import largest_losses, loss_sentence
 
@@ -31,6 +32,10 @@ def run(variants: Sequence[tuple[str, str | None, str | None]], points: Sequence
         for name, below, _ in variants
     ]
     return Run([Plan(variants=planned), *opened, *points])
+
+
+def losses(of: Run) -> tuple[Loss, ...]:
+    return Reading(of).losses
 
 
 def only(found: tuple[Loss, ...]) -> Loss:
@@ -61,9 +66,9 @@ def test_a_loss_by_hand() -> None:
     assert got.small.added_ns.low == pytest.approx(500 - (30**2 + 20**2) ** 0.5)
     assert got.small.added_ns.high == pytest.approx(500 + (30**2 + 20**2) ** 0.5)
     assert got.small.kept.value == 0.5
-    assert got.peak is not None
-    assert got.peak.kept.value == pytest.approx(0.5)
-    assert (got.peak.size_bytes, got.peak.below_size_bytes) == (4096, 4096)
+    assert got.large is not None
+    assert got.large.kept.value == pytest.approx(0.5)
+    assert got.large.size_bytes == 4096
     assert [size.size_bytes for size in got.sizes] == [8, 4096]
 
 
@@ -77,8 +82,6 @@ def test_a_layer_that_is_the_one_below_loses_nothing(times: list[float], width: 
     got = only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
     assert not any(size.seen for size in got.sizes)
     assert all(size.times.value == 1 and size.added_ns.value == 0 for size in got.sizes)
-    assert got.peak is not None
-    assert not got.peak.seen
 
 
 @given(st.floats(1.1, 100))
@@ -168,7 +171,7 @@ def test_times_that_are_not_above_0_have_no_ratio() -> None:
             one.median_ns = one.low_ns = one.high_ns = time_ns
         made = run([("unix", None, None), ("tcp", "unix", None)], points)
         got = only(losses(made))
-        assert (got.sizes, got.small, got.peak, got.other_state_sizes) == ((), None, None, 0)
+        assert (got.sizes, got.small, got.large, got.other_state_sizes) == ((), None, None, 0)
 
 
 def test_points_in_different_states_of_the_machine_are_not_compared() -> None:
@@ -259,3 +262,30 @@ def test_the_known_stack_is_what_the_modules_say() -> None:
         if (below := re.search(r"\bbelow = \"(\w+)\"", source.read_text()))
     }
     assert {module: below for module, below in STACK.items() if (MODULES / module).is_dir()} == said
+
+
+def test_all_rows_are_at_the_same_two_sizes() -> None:
+    """The ones that most of them have. A layer that was not measured there says nothing rather than something else."""
+    stack = [("shm", None, None), ("pipe", "shm", None), ("unix", "pipe", None), ("tcp", "unix", None)]
+    sizes = {
+        "shm": (1, 8, 64, 4096, 8192),
+        "pipe": (1, 8, 4096, 8192),
+        "unix": (1, 8, 4096),
+        "tcp": (1, 4096),
+    }
+    points = [
+        point(name, size, 100 * place + size)
+        for place, (name, of) in enumerate(sizes.items(), 1)
+        for size in of
+    ]
+    got = losses(run(stack, points))
+    assert [(loss.variant, loss.small and loss.small.size_bytes) for loss in got] == [
+        ("pipe", 1),
+        ("unix", 1),
+        ("tcp", 1),
+    ]
+    assert [loss.large and loss.large.size_bytes for loss in got] == [4096] * 3
+    got = losses(run(stack[:3], [one for one in points if one.variant != "tcp"]))
+    assert [loss.small and loss.small.size_bytes for loss in got] == [8, 8]
+    got = losses(run(stack[:2], [one for one in points if one.variant in ("shm", "pipe")]))
+    assert [loss.large and loss.large.size_bytes for loss in got] == [8192]

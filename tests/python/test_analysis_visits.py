@@ -26,7 +26,7 @@ Row = tuple[int, int, int, float]  # size, launch, block, logarithm of the time
 
 
 def visits_of(rows: Sequence[Row]) -> Seen:
-    size, launch, block, log = zip(*rows, strict=True) if rows else ((), (), (), ())
+    size, launch, block, log = zip(*sorted(rows), strict=True) if rows else ((), (), (), ())
     return Seen(
         np.array(size, np.int64),
         np.array(launch, np.int64),

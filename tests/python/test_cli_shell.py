@@ -30,6 +30,20 @@ def commands() -> list[str]:
     return cli.group.list_commands(click.Context(cli.group))
 
 
+def test_an_interrupt_while_it_loads_ends_it_as_one_does_later(fake: Path, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-m", "netpipe", "list"],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "netpipe: interrupted\n")
+
+
 def test_help_loads_nothing_heavy(fake: Path) -> None:
     code = (
         "import sys; from netpipe import cli; code = cli.call(['--help']); "

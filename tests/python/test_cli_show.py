@@ -52,20 +52,22 @@ def test_the_summary_fits(run: Run, width: int) -> None:
     assert [row.split()[0] for row in rows] == ["shm", "pipe", "unix", "tcp", "tcp:wait=poll"]
     for row in rows:
         assert re.search(
-            r"(\d× \[\S+ \S+\] +\S+ [µn]s|(same ±\S+ %|undecided) +–) +(\S+ %|same ±\S+ %|undecided) ",
+            r"(\d× \[\S+ \S+\] +\S+ [µn]s|(same ±\S+ %|undecided|–) +–) +(\S+ %|same ±\S+ %|undecided) ",
             row + " ",
         ), row
 
 
 def test_a_loss_of_too_few_samples_has_a_mark() -> None:
-    fast, slow = point("memcpy", 8, 10), point("shm", 8, 20)
-    slow.half_width, slow.samples = None, 1
+    fast = [point("memcpy", 8, 10), point("memcpy", 4096, 400)]
+    slow = [point("shm", 8, 20), point("shm", 4096, 800)]
+    for one in slow:
+        one.half_width, one.samples = None, 1
     layers = [
         Variant(variant=name, module=name, below=below)
         for name, below in (("memcpy", None), ("shm", "memcpy"))
     ]
     planned = Plan(variants=[PlannedVariant(variant=name, module=name) for name in ("memcpy", "shm")])
-    measured = Run([planned, *layers, fast, slow])
+    measured = Run([planned, *layers, *fast, *slow])
     out = io.StringIO()
     print_summary(Console(file=out, width=100), Reading(measured))
     row = next(line for line in lines_of(out.getvalue()) if line.startswith("shm ") and "memcpy" in line)

@@ -21,7 +21,7 @@ import pytest
 import synthetic
 from conftest import Netpipe
 
-from netpipe import records
+from netpipe import contents, records
 from netpipe.escapes import printable, printable_json
 from netpipe.findings import examples
 from netpipe.records import Run
@@ -274,7 +274,7 @@ def test_a_device_without_an_end_is_refused(netpipe: Netpipe, arguments: tuple[s
 
 
 def test_a_stream_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "LONGEST_STREAM", 10_000)
+    monkeypatch.setattr(contents, "LONGEST_STREAM", 10_000)
     pipe, end = os.pipe()
     os.write(end, b'{"type":"run","schema":1,"run":"a"}\n' + b'{"type":"later"}\n' * 1000)
     with pytest.raises(records.NotARun, match="save it to a file first"):

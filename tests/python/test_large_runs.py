@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.text import Text
 from synthetic import LAYERS, Layer, point, run
 
-from netpipe import records
+from netpipe import contents, records
 from netpipe.findings import judge
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
@@ -47,7 +47,7 @@ from netpipe.units import UNKNOWN, listed, percent_text, rate_text, size_text, t
 
 @pytest.fixture
 def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "BLOCK", 100)
+    monkeypatch.setattr(contents, "BLOCK", 100)
 
 
 def lines_of(made: Run) -> list[bytes]:
@@ -62,7 +62,7 @@ def test_blocks_of_any_size_are_the_same_records(
     lines.insert(4, b'{"type":"newcomer","of":1}\n')
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"".join(lines) + b'{"type":"sample","var')
-    monkeypatch.setattr(records, "BLOCK", block)
+    monkeypatch.setattr(contents, "BLOCK", block)
     del lines[4]
     assert list(records.read(path)) == list(map(records.decode, lines))
 
@@ -117,6 +117,34 @@ def test_histograms_are_decoded_when_they_are_asked_for(tmp_path: Path) -> None:
     assert [one.distribution() for one in without.points] == [one.histogram for one in whole.points]
     assert [*without.points[0].rows()] == [*whole.points[0].rows()]
     assert without.points == whole.points[:1] + without.points[1:], "what was exported is decoded"
+
+
+def test_of_visits_the_times_are_decoded_when_they_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    large.write(path, curves=4, sizes=3, visits=7)
+    whole, without = Run.read(path), Run.read(path, samples=False)
+    assert {type(one.visits) for one in without.points} == {msgspec.Raw}
+    assert [encode(one) for one in without.points] == [encode(one) for one in whole.points]
+    for one, same in zip(without.points, whole.points, strict=True):
+        times = one.visit_times()
+        assert times is not None
+        assert same.visits is not None
+        assert (times.block, times.median_ns) == (same.visits.block, same.visits.median_ns)
+    assert Reading(without).curves[0].points[0].time_ns == Reading(whole).curves[0].points[0].time_ns
+
+
+def test_a_damaged_list_of_visits_is_named_with_its_point(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    large.write(path, curves=1, sizes=2, visits=2)
+    for damage, said in (
+        (b'"block":[1', "the lists of visits differ in length"),
+        (b'"block":["a"', "expected `int`"),
+    ):
+        path.write_bytes(re.sub(rb'"block":\[\d+(?:,\d+)?', damage, path.read_bytes()))
+        with pytest.raises(NotARun, match=r"line \d+: "):
+            Run.read(path)
+        with pytest.raises(NotARun, match=f"the list of visits of .* at 1 bytes is damaged: {said}"):
+            _ = Reading(Run.read(path, samples=False)).curves
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "failure": set(),
     "escapes": set(),  # control characters in foreign text
     "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
-    "contents": {"failure"},  # whole files, up to a bound
+    "contents": {"failure"},  # files of others, up to a bound
     "columns": set(),  # the names that fields of records have in a table
-    "records": {"columns"},
+    "records": {"columns", "contents"},
     "frames": {"records", "columns"},
     "schema": {"records"},
     "units": set(),  # numbers as people read them

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from netpipe.reading.blocks.visits import Seen
     from netpipe.reading.cells import Slowest
     from netpipe.reading.curves import Curve, Groups
+    from netpipe.reading.estimate import Estimate
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
@@ -68,7 +69,7 @@ class Reading:
         """Every curve, its launches merged."""
         from netpipe.reading.curves import curves
 
-        return curves(self.run, self.states, self._groups, self._visits)
+        return curves(self.run, self.states, self._groups, self._times)
 
     @cached_property
     def _groups(self) -> Groups:
@@ -81,6 +82,13 @@ class Reading:
         from netpipe.reading.blocks.visits import seen
 
         return {name: seen(curve) for name, curve in self._groups.items()}
+
+    @cached_property
+    def _times(self) -> dict[tuple[str, str], dict[int, Estimate]]:
+        """Curve -> size -> the time of an operation by its visits."""
+        from netpipe.reading.blocks.visits import NEXT_RUN, estimates
+
+        return {name: estimates(of, NEXT_RUN) for name, of in self._visits.items()}
 
     @cached_property
     def by_name(self) -> dict[tuple[str, str], Curve]:
@@ -107,7 +115,7 @@ class Reading:
         wrong = {(one.variant, one.pattern) for one in self.too_fast}
         return tuple(
             loss
-            for loss in losses(self.run, self._groups, self._visits)
+            for loss in losses(self.run, self._groups, self._visits, self._times)
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )

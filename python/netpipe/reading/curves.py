@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from netpipe.reading.blocks.visits import NEXT_RUN, Seen, estimates
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ def rate_of(point: Point, time: Estimate | None = None) -> Estimate | None:
 
 def all_converged(points: Iterable[Point]) -> bool | None:
     """False as soon as one point did not settle, None if that is not recorded."""
-    known = [point.converged for point in points]
-    return None if any(word is None for word in known) and False not in known else all(known)
+    known = {point.converged for point in points}
+    return False if False in known else None if None in known else True
 
 
 def curve_point(points: Sequence[Point], state: int | None, time: Estimate | None = None) -> CurvePoint:
@@ -137,10 +136,10 @@ _LAUNCH = attrgetter("launch")
 
 
 def curves(
-    run: Run, states: States, groups: Groups, visits: Mapping[tuple[str, str], Seen]
+    run: Run, states: States, groups: Groups, by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]]
 ) -> tuple[Curve, ...]:
-    """Every curve of the run (`groups` is `grouped(run.points)`, `visits` is `seen` of each), its launches merged, in
-    the order of the plan, else of the first point.
+    """Every curve of the run (`groups` is `grouped(run.points)`, `by_visits` the times of each curve's sizes as far as
+    its visits know them), its launches merged, in the order of the plan, else of the first point.
 
     Where the launches of a size are in different states of the machine, only those in the most frequent state are
     merged (the earlier one of two that are as frequent); `left_out` counts the others.
@@ -150,7 +149,7 @@ def curves(
     for (variant, pattern), sizes in groups.items():
         merged = []
         left_out = 0
-        times = estimates(visits[variant, pattern], NEXT_RUN)
+        times = by_visits[variant, pattern]
         for size, points in sizes.items():
             if size in times:
                 merged.append(curve_point(points, None, times[size]))

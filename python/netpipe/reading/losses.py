@@ -20,21 +20,23 @@ A layer between two hosts is never compared with one inside a host: that would b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen
-from netpipe.reading.curves import WIDE, all_converged, grouped, place_in_plan, rate_of, time_of
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, paired
+from netpipe.reading.curves import WIDE, all_converged, place_in_plan, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
 from netpipe.reading.layers import stack
-from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES, fastest
+from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from netpipe.reading.curves import Groups
     from netpipe.records import Point, Run, Variant
@@ -62,19 +64,6 @@ class SizeLoss(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class PeakLoss:
-    """Best rate against best rate, each at the size where it was reached. `kept` is a fraction."""
-
-    kept: Estimate
-    size_bytes: int
-    below_size_bytes: int
-
-    @property
-    def seen(self) -> bool:
-        return not self.kept.covers(1)
-
-
-@dataclass(frozen=True, slots=True)
 class Loss:
     variant: str
     pattern: str
@@ -83,8 +72,9 @@ class Loss:
     absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
     sizes: tuple[SizeLoss, ...]  # by rising size
-    small: SizeLoss | None  # at 8 bytes, else the smallest common size up to 64
-    peak: PeakLoss | None
+    # Each at one size for all losses of a pattern: the one that most of them have, and of several
+    small: SizeLoss | None  # the nearest to 8 bytes, at most 64
+    large: SizeLoss | None  # the largest, above 64 bytes
     other_state_sizes: int  # sizes not compared: measured in different states of the machine
 
 
@@ -112,21 +102,21 @@ class _Visited(NamedTuple):
 
     upper: Seen
     lower: Seen
-    times: Mapping[int, Estimate]
     times_below: Mapping[int, Estimate]
 
 
 def losses(
-    run: Run, groups: Groups | None = None, visits: Mapping[tuple[str, str], Seen] | None = None
+    run: Run,
+    curves: Groups,
+    visits: Mapping[tuple[str, str], Seen],
+    by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]],
 ) -> tuple[Loss, ...]:
-    """Every loss that the run can show, in the order of the plan. The stack that it recorded includes modules that it
-    did not open, so that a layer whose neighbour is absent is compared with the next one down.
+    """Every loss that the run can show, in the order of the plan (`curves` is `grouped(run.points)`, `visits` is `seen`
+    of each, and `by_visits` is what these say). The stack that it recorded includes modules that it did not open, so
+    that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
     under = stack(run)
-    curves = grouped(run.points) if groups is None else groups
-    visits = {name: seen(curve) for name, curve in curves.items()} if visits is None else visits
-    settled = cache(lambda name: estimates(visits[name], NEXT_RUN))
     launches = {name: frozenset(_launches(curve)) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
     beside = copies(run)
@@ -166,10 +156,32 @@ def losses(
             place, _, other = next((one for one in some if one[1]), some[0])
             below_ns = times(other.variant, pattern)
             names = (variant, pattern), (other.variant, pattern)
-            both = _Visited(visits[names[0]], visits[names[1]], settled(names[0]), settled(names[1]))
+            both = _Visited(visits[names[0]], visits[names[1]], by_visits[names[1]])
             found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns, both))
     order = place_in_plan(run)
-    return tuple(sorted(found, key=lambda loss: order(loss.variant, loss.pattern)))
+    return tuple(sorted(_at_one_size(found), key=lambda loss: order(loss.variant, loss.pattern)))
+
+
+def _at_one_size(losses: Iterable[Loss]) -> Iterator[Loss]:
+    """The losses with `small` and `large`."""
+    patterns: dict[str, list[Loss]] = {}
+    for loss in losses:
+        patterns.setdefault(loss.pattern, []).append(loss)
+    for alike in patterns.values():
+        count = Counter(size.size_bytes for loss in alike for size in loss.sizes)
+        small = _most(count, [size for size in count if 0 < size <= LATENCY_MOST_BYTES], _from_latency)
+        large = _most(count, [size for size in count if size > LATENCY_MOST_BYTES], lambda size: -size)
+        for loss in alike:
+            of = {size.size_bytes: size for size in loss.sizes if size.size_bytes in (small, large)}
+            yield replace(loss, small=of.get(small), large=of.get(large))
+
+
+def _most(count: Mapping[int, int], sizes: Iterable[int], rank: Callable[[int], float]) -> int:
+    return min(sizes, key=lambda size: (-count[size], rank(size)), default=-1)
+
+
+def _from_latency(size: int) -> float:
+    return abs(math.log(size / LATENCY_BYTES))
 
 
 def _launches(curve: Mapping[int, Sequence[Point]]) -> set[int]:
@@ -231,7 +243,6 @@ def _loss(
     common = sorted(upper.keys() & lower.keys())
     ratios = estimates(paired(visited.upper, visited.lower), TRUTH)
     sizes, other_state = [], 0
-    by_launch: dict[int, list[_Pair]] = {}
     for size in common:
         over, under = upper[size], lower[size]
         if size in ratios:
@@ -243,7 +254,6 @@ def _loss(
                 other_state += 1
             elif (pair := _Pair(a, b, time_of(a), below_ns[size])).time.low > 0 and pair.time_below.low > 0:
                 sizes.append(_size_loss((pair,)))
-                by_launch.setdefault(a.launch, []).append(pair)
             continue
         matching = {point.launch: point for point in under}
         both = [(point, matching[point.launch]) for point in over if point.launch in matching]
@@ -252,9 +262,6 @@ def _loss(
         other_state += any(a.state != b.state for a, b in both) and not pairs
         if pairs:
             sizes.append(_size_loss(pairs))
-        for pair in pairs:
-            by_launch.setdefault(pair.upper.launch, []).append(pair)
-    small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
     return Loss(
         variant=layer.variant,
         pattern=pattern,
@@ -263,8 +270,8 @@ def _loss(
         absent=absent,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
-        small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
-        peak=_paired_peak(upper, lower, visited, ratios) if ratios else _peak_loss(list(by_launch.values())),
+        small=None,
+        large=None,
         other_state_sizes=other_state,
     )
 
@@ -289,49 +296,3 @@ def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
         added_ns=across([difference(pair.time, pair.time_below) for pair in pairs]),
         converged=all_converged(point for pair in pairs for point in (pair.upper, pair.lower)),
     )
-
-
-def _paired_peak(
-    upper: Mapping[int, Sequence[Point]],
-    lower: Mapping[int, Sequence[Point]],
-    visited: _Visited,
-    ratios: Mapping[int, Estimate],
-) -> PeakLoss | None:
-    """Within the blocks where both are fastest at the same size; else each against the other with its own interval."""
-    fast = _best_rate(upper, visited.times, ratios)
-    fast_below = _best_rate(lower, visited.times_below, ratios)
-    if fast is None or fast_below is None:
-        return None
-    (over, size), (under, below_size) = fast, fast_below
-    return PeakLoss(ratios[size].inverse() if size == below_size else ratio(over, under), size, below_size)
-
-
-def _best_rate(
-    curve: Mapping[int, Sequence[Point]], times: Mapping[int, Estimate], sizes: Iterable[int]
-) -> tuple[Estimate, int] | None:
-    rates = ((size, rate_of(curve[size][0], times[size])) for size in sizes)
-    return fastest((rate.value, rate.known, (rate, size)) for size, rate in rates if rate)
-
-
-def _peak_loss(launches: Sequence[Sequence[_Pair]]) -> PeakLoss | None:
-    """Over the sizes that both have. The sizes named are those of the first launch."""
-    kept, sizes = [], []
-    for pairs in launches:
-        upper = _fastest((pair.upper, pair.time) for pair in pairs)
-        lower = _fastest((pair.lower, pair.time_below) for pair in pairs)
-        if upper is not None and lower is not None:
-            kept.append(ratio(upper[0], lower[0]))
-            sizes.append((upper[1], lower[1]))
-    return PeakLoss(across(kept), *sizes[0]) if kept else None
-
-
-def _fastest(timed: Iterable[tuple[Point, Estimate]]) -> tuple[Estimate, int] | None:
-    """The best rate, and the size at which it was reached."""
-    rated = (
-        (point.bytes_per_s * time.value / time.value, time.known, (point, time))  # the value of rate_of
-        for point, time in timed
-        if point.bytes_per_s
-    )
-    best = fastest(rated)
-    rate = best and rate_of(*best)
-    return (rate, best[0].size_bytes) if best and rate else None

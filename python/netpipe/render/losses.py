@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.losses import Loss
+from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.units import limits_text, percent_text, share_text, size_text, time_text, times_text
 
 
@@ -19,20 +19,27 @@ def loss_sentence(loss: Loss) -> str:
         what = (
             f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
             if loss.small.seen
-            else f"no difference above {percent_text(_excluded(loss.small.times))}"
-            if loss.small.times.known
-            else "too few samples to compare"
+            else _no_difference(loss.small)
         )
         parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
-    if loss.peak is not None and len(loss.sizes) > 1:  # a single size has no peak
-        kept = f"{'keeps' if loss.peak.kept.value < 1 else 'reaches'} {percent_text(loss.peak.kept.value)} of its peak"
-        if loss.peak.kept.known:
-            same = f"no difference above {percent_text(_excluded(loss.peak.kept))} between the peaks"
-            parts.append(kept if loss.peak.seen else same)
+    if loss.large is not None:
+        kept = loss.large.kept
+        what = (
+            f"{'keeps' if kept.value < 1 else 'reaches'} {percent_text(kept.value)} of its throughput"
+            if loss.large.seen
+            else _no_difference(loss.large)
+        )
+        parts.append(f"{what} at {size_text(loss.large.size_bytes)}")
     text = f"against {loss.below}: {'; '.join(parts) or 'no size in common'}"
     if loss.waits is not None:
         text += f" (they wait in different ways: {loss.waits[0]} and {loss.waits[1]})"
     return text + "."
+
+
+def _no_difference(size: SizeLoss) -> str:
+    if not size.times.known:
+        return "too few samples to compare"
+    return f"no difference above {percent_text(_excluded(size.times))}"
 
 
 def _excluded(ratio: Estimate) -> float:
@@ -66,24 +73,19 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
             f"{slowest.variant}{what} adds the most latency: {time_text(added)} ({limits}) over {slowest.below} at "
             f"{size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}."
         )
-    narrower = [
-        (loss.peak.kept.value, loss)
-        for loss in losses
-        if loss.peak and loss.peak.seen and len(loss.sizes) > 1
-    ]
+    narrower = [(loss.large.kept.value, loss) for loss in losses if loss.large and loss.large.seen]
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
-    rivals = [
-        loss.peak.kept for loss in losses if loss.peak and len(loss.sizes) > 1 and loss is not narrowest
-    ]
+    rivals = [loss.large.kept for loss in losses if loss.large and loss is not narrowest]
     if (
         narrowest is not None
         and kept < 1
-        and narrowest.peak is not None
-        and all(_apart(narrowest.peak.kept, other) for other in rivals)
+        and narrowest.large is not None
+        and all(_apart(narrowest.large.kept, other) for other in rivals)
     ):
-        limits = limits_text(narrowest.peak.kept.low, narrowest.peak.kept.high, share_text)
+        limits = limits_text(narrowest.large.kept.low, narrowest.large.kept.high, share_text)
         sentences.append(
-            f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of the peak of "
-            f"{narrowest.below}{f', with {narrowest.pattern}' if several else ''}."
+            f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of that of "
+            f"{narrowest.below} at {size_text(narrowest.large.size_bytes)}"
+            f"{f', with {narrowest.pattern}' if several else ''}."
         )
     return tuple(sentences)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,8 @@ def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
     pairs = [(a.size_bytes, b.size_bytes) for a, b in close]
     if not pairs or not len(visits.log):
         return ()
+    if all(abs(math.log(b.time_ns.value / a.time_ns.value)) < LEAST / 2 for a, b in close):
+        return ()
     there = set(visits.size.tolist())
     of = _in_turn(visits, [pair for pair in pairs if there.issuperset(pair)])
     made = estimates(of, TRUTH, tests=max(1, len(pairs)))
@@ -63,17 +65,15 @@ def _in_turn(of: Seen, pairs: Sequence[tuple[int, int]]) -> Seen:
     """The first visits of a launch against each other, the second ones, and so on: each is of the same pass. The ratio
     stands at the larger size.
     """
-    sizes, size = np.unique(of.size, return_inverse=True)
+    of_size, of_launch = groups(of.size), groups(of.size, of.launch)
     launches, launch = np.unique(of.launch, return_inverse=True)
-    group = size * len(launches) + launch
-    count = np.bincount(group)
-    order = np.lexsort((of.block, group))
-    turn = np.empty(len(order), np.int64)
-    turn[order] = np.arange(len(order)) - (np.cumsum(count) - count)[group[order]]
-    most = int(count.max(initial=0)) + 1
+    turn = np.arange(len(of.log)) - of_launch.first[of_launch.number]
+    most = int(of_launch.entries.max())
+    sizes, size = of.size[of_size.first], of_size.number
+    lows, highs = np.searchsorted(sizes, np.array(pairs, np.int64).reshape(-1, 2).T)
     below = np.full(len(sizes), -1)
-    for low, high in pairs:
-        below[np.searchsorted(sizes, high)] = np.searchsorted(sizes, low)
+    below[highs] = lows
+    group = size * len(launches) + launch
     upper = np.flatnonzero(below[size] >= 0)
     partner = (below[size[upper]] * len(launches) + launch[upper]) * most + turn[upper]
     _, lower, which = np.intersect1d(group * most + turn, partner, assume_unique=True, return_indices=True)

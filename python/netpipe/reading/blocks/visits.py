@@ -21,19 +21,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from netpipe.reading.estimate import Estimate, unsure
+from netpipe.records import VisitTimes
 
 if TYPE_CHECKING:
-    from netpipe.records import Point
+    from netpipe.records import Point, Visits
 
 FEWEST_LAUNCHES = 3  # with fewer, stretches of time stand for launches
 STRETCHES = 6
@@ -44,13 +47,15 @@ PRIOR_DEGREES = 8  # how much the neighbours' spread counts beside a size's own
 NEXT_RUN = 2.0  # variances that an interval spans: this run's and the next one's
 TRUTH = 1.0
 
+_decoder = msgspec.json.Decoder(list[VisitTimes])
+
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The visits of a curve, one entry each in every array."""
+    """The visits of a curve, one entry each in every array, in the order of size, launch and block."""
 
     size: Ints
     launch: Ints
@@ -59,26 +64,37 @@ class Seen:
 
 
 def seen(curve: Mapping[int, Sequence[Point]]) -> Seen:
-    """The visits of a curve (size -> its points, one for each launch). Sizes of which a point recorded no visits are
-    left out.
+    """The visits of a curve (size -> its points by launch, by rising size). Sizes of which a point recorded no visits
+    are left out.
     """
     found = [
-        (size, point.launch, point.visits)
-        for size, points in curve.items()
+        point
+        for points in curve.values()
         if all(point.visits is not None for point in points)
         for point in points
-        if point.visits is not None
     ]
-    counts = [len(of.block) for _, _, of in found]
+    times = _times(found)
+    counts = [len(of.block) for of in times]
     total = sum(counts)
-    time = np.fromiter(chain.from_iterable(of.median_ns for _, _, of in found), np.float64, total)
+    time = np.fromiter(chain.from_iterable(of.median_ns for of in times), np.float64, total)
     real = time > 0
     return Seen(
-        np.repeat(np.array([size for size, _, _ in found], np.int64), counts)[real],
-        np.repeat(np.array([launch for _, launch, _ in found], np.int64), counts)[real],
-        np.fromiter(chain.from_iterable(of.block for _, _, of in found), np.int64, total)[real],
+        np.repeat(np.array([point.size_bytes for point in found], np.int64), counts)[real],
+        np.repeat(np.array([point.launch for point in found], np.int64), counts)[real],
+        np.fromiter(chain.from_iterable(of.block for of in times), np.int64, total)[real],
         np.log(time[real]),
     )
+
+
+def _times(points: Sequence[Point]) -> Sequence[VisitTimes | Visits]:
+    """Of points that have visits. Those of a whole curve are decoded in less time than one by one."""
+    packed: list[Any] = [point.visits for point in points]
+    if all(isinstance(one, msgspec.Raw) for one in packed):
+        with suppress(
+            msgspec.DecodeError, ValueError, RecursionError
+        ):  # which one is damaged is found out below
+            return _decoder.decode(b"[" + b",".join(packed) + b"]")
+    return [times for point in points if (times := point.visit_times()) is not None]
 
 
 def paired(upper: Seen, lower: Seen) -> Seen:
@@ -89,6 +105,8 @@ def paired(upper: Seen, lower: Seen) -> Seen:
     _, block = np.unique(np.concatenate((upper.block, lower.block)), return_inverse=True)
     key = block * len(launches) + which
     _, above, below = np.intersect1d(key[: len(upper.log)], key[len(upper.log) :], return_indices=True)
+    order = np.argsort(above)  # in the order of the sizes
+    above, below = above[order], below[order]
     return Seen(
         upper.size[above], upper.launch[above], upper.block[above], upper.log[above] - lower.log[below]
     )
@@ -101,51 +119,72 @@ def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
     """
     if not len(of.log):
         return {}
-    sizes, index = np.unique(of.size, return_inverse=True)
-    middle = _medians(index, of.log, len(sizes))
-    group, owner = _groups(of, index, len(sizes))
-    medians = _medians(group, of.log, len(owner))
-    count = np.bincount(owner, minlength=len(sizes))
-    mean = np.bincount(owner, medians, len(sizes)) / count
-    squares = np.bincount(owner, (medians - mean[owner]) ** 2, len(sizes))
+    of_size = groups(of.size)
+    middle = medians(of_size, of.log)
+    parts = _parts(of, of_size)
+    of_parts = medians(parts, of.log)
+    owner = of_size.number[parts.first]
+    count = np.bincount(owner)
+    mean = np.bincount(owner, of_parts) / count
+    squares = np.bincount(owner, (of_parts - mean[owner]) ** 2)
     degrees = np.where(count >= FEWEST_LAUNCHES, count - 1, 0)
     own = np.where(degrees > 0, squares / np.maximum(count - 1, 1), np.nan)
     # Each as the variance that has it as its median (Wilson and Hilferty's approximation).
+    sizes = of.size[of_size.first]
     usual = _usual(np.log(np.maximum(sizes, 1)), own / (1 - 2 / (9 * np.maximum(degrees, 1))) ** 3)
     variance = (PRIOR_DEGREES * usual + degrees * np.nan_to_num(own)) / (PRIOR_DEGREES + degrees)
-    quantile = {d: student_t(PRIOR_DEGREES + d, tests) for d in np.unique(degrees).tolist()}
-    reach = np.array([quantile[d] for d in degrees.tolist()]) * np.sqrt(spans * variance / count)
-    value, low, high = (np.exp(np.minimum(at, 700)) for at in (middle, middle - reach, middle + reach))
+    quantile = np.array([student_t(PRIOR_DEGREES + d, tests) for d in range(int(degrees.max()) + 1)])
+    reach = quantile[degrees] * np.sqrt(spans * variance / count)
+    value, low, high = np.exp(np.minimum((middle, middle - reach, middle + reach), 700)).tolist()
     return {
         size: Estimate(v, a, b) if a == a else unsure(v)
-        for size, v, a, b in zip(sizes.tolist(), value.tolist(), low.tolist(), high.tolist(), strict=True)
+        for size, v, a, b in zip(sizes.tolist(), value, low, high, strict=True)
     }
 
 
-def _medians(group: NDArray[Any], values: Reals, groups: int) -> Reals:
-    """The median of the values of each group; every group has one."""
-    ordered = values[np.lexsort((values, group))]
-    count = np.bincount(group, minlength=groups)
-    first = np.cumsum(count) - count
-    middle: Reals = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
-    return middle
+class Groups(NamedTuple):
+    """Entries that lie together."""
+
+    first: NDArray[Any]  # of each group
+    entries: NDArray[Any]  # in each group
+    number: NDArray[Any]  # of the group of each entry
 
 
-def _groups(of: Seen, index: NDArray[Any], sizes: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The launch, or the stretch of time, that each visit belongs to; and of each of these groups its size. `index`
-    numbers the size of each visit.
-    """
-    numbers, launch = np.unique(of.launch, return_inverse=True)
-    found, which, count = np.unique(index * len(numbers) + launch, return_inverse=True, return_counts=True)
-    size_of = found // len(numbers)
-    launches = np.bincount(size_of, minlength=sizes)[size_of]
-    parts = np.where(launches >= FEWEST_LAUNCHES, 1, np.minimum(STRETCHES // launches, count))
-    order = np.lexsort((of.block, which))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order)) - (np.cumsum(count) - count)[which[order]]
-    stretch = place * parts[which] // count[which]
-    groups, group = np.unique(which * STRETCHES + stretch, return_inverse=True)
-    return group, size_of[groups // STRETCHES]
+def groups(*keys: NDArray[Any]) -> Groups:
+    """Groups of entries with equal keys, where equal ones lie together."""
+    begins = np.ones(len(keys[0]), bool)
+    np.not_equal(keys[0][1:], keys[0][:-1], out=begins[1:])
+    for key in keys[1:]:
+        begins[1:] |= key[1:] != key[:-1]
+    first = np.flatnonzero(begins)
+    return Groups(first, np.diff(first, append=len(begins)), np.cumsum(begins) - 1)
+
+
+def medians(of: Groups, values: Reals) -> Reals:
+    """The median of the values of each group."""
+    low, high = (of.entries - 1) // 2, of.entries // 2
+    most = int(of.entries.max())
+    if most * len(of.entries) <= 4 * len(values):  # a row for each group
+        rows = np.full((len(of.entries), most), np.inf)
+        rows[np.arange(most) < of.entries[:, None]] = values
+        rows.sort(axis=1)
+        row = np.arange(len(rows))
+        return np.asarray((rows[row, low] + rows[row, high]) / 2)
+    ordered = values[np.lexsort((values, of.number))]
+    return np.asarray((ordered[of.first + low] + ordered[of.first + high]) / 2)
+
+
+def _parts(of: Seen, of_size: Groups) -> Groups:
+    """The visits of each launch of a size, or, with few launches, of each stretch of time."""
+    of_launch = groups(of.size, of.launch)
+    launches = np.bincount(of_size.number[of_launch.first])[of_size.number[of_launch.first]]
+    if launches.min() >= FEWEST_LAUNCHES:
+        return of_launch
+    stretches = np.where(launches >= FEWEST_LAUNCHES, 1, np.minimum(STRETCHES // launches, of_launch.entries))
+    place = np.arange(len(of.log)) - of_launch.first[of_launch.number]
+    return groups(
+        of_launch.number, place * stretches[of_launch.number] // of_launch.entries[of_launch.number]
+    )
 
 
 def _usual(logs: Reals, spreads: Reals) -> Reals:
@@ -155,9 +194,9 @@ def _usual(logs: Reals, spreads: Reals) -> Reals:
         padded = np.pad(values, NEIGHBOURS, constant_values=np.nan)
         return np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
 
-    near = (np.abs(around(logs) - logs[:, None]) <= math.log(NEIGHBOURHOOD)) & ~np.isnan(around(spreads))
-    ordered = np.sort(np.where(near, around(spreads), np.inf), axis=1)
-    count = near.sum(axis=1)
+    near = np.abs(around(logs) - logs[:, None]) <= math.log(NEIGHBOURHOOD)
+    ordered = np.sort(np.where(near, around(spreads), np.nan), axis=1)  # what is not known comes last
+    count = np.count_nonzero(~np.isnan(ordered), axis=1)
     row = np.arange(len(logs))
     middle = (ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, count // 2]) / 2
     return np.where(count > 0, middle, np.nan)

@@ -103,30 +103,37 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
 
 
 def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
-    """A row for each loss."""
-    sizes = {loss.small.size_bytes for loss in losses if loss.small}
-    one_size = sizes.pop() if len(sizes) == 1 else None
+    """A row for each loss; all of one pattern are at the same two sizes."""
     columns = _words("layer", "against", *(["pattern"] if several_patterns else []), "adds")
-    columns += [] if one_size else [Column("smallest")]
-    at = f" at {size_text(one_size)}" if one_size else ""
+    small, large = (
+        (sizes.pop() if len(sizes) == 1 else None)
+        for sizes in (
+            {loss.small.size_bytes for loss in losses if loss.small},
+            {loss.large.size_bytes for loss in losses if loss.large},
+        )
+    )
+    at = f" at {size_text(small)}" if small else ""
+    columns += [] if small else [Column("at")]
     columns += [Column(f"takes{at}"), Column(INTERVAL), Column(f"added{at}"), Column(INTERVAL)]
-    columns += [Column("peak kept", "%"), Column(INTERVAL, "%"), Column("sizes that differ")]
+    columns += [] if large else [Column("at")]
+    columns += [Column(f"keeps at {size_text(large)}" if large else "keeps", "%"), Column(INTERVAL, "%")]
+    columns += [Column("sizes that differ")]
     rows = []
     for loss in losses:
-        small = loss.small
-        kept = loss.peak.kept.scaled(100) if loss.peak else None
+        kept = loss.large.kept.scaled(100) if loss.large else None
         row = [loss.variant, loss.below + (f" ({loss.waits[1]})" if loss.waits else "")]
         row += [loss.pattern] if several_patterns else []
         row += [loss.adds or UNKNOWN]
-        row += [] if one_size else [size_text(small.size_bytes if small else None)]
+        row += [] if small else [size_text(loss.small.size_bytes if loss.small else None)]
         row += [
-            times_text(small.times.value if small else None),
-            _limits(small.times, digits) if small else UNKNOWN,
+            times_text(loss.small.times.value if loss.small else None),
+            _limits(loss.small.times, digits) if loss.small else UNKNOWN,
         ]
         row += [
-            time_text(small.added_ns.value if small else None),
-            _time_limits(small.added_ns if small else None),
+            time_text(loss.small.added_ns.value if loss.small else None),
+            _time_limits(loss.small.added_ns if loss.small else None),
         ]
+        row += [] if large else [size_text(loss.large.size_bytes if loss.large else None)]
         row += [fixed(kept.value, 1) if kept else UNKNOWN, _limits(kept, lambda value: fixed(value, 1))]
         row += [f"{sum(size.seen for size in loss.sizes)} of {len(loss.sizes)}"]
         rows.append(tuple(row))

@@ -169,22 +169,22 @@ def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings
 def loss_table(
     rows: Sequence[Loss], settings: PatternSettings | None = None, with_words: bool = True
 ) -> Rows:
-    """What each layer adds to the time of the one below, and keeps of its peak."""
-    sizes = {loss.small.size_bytes for loss in rows if loss.small}
-    small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
+    """What each layer adds to the time of the one below, and keeps of its throughput, each at one size."""
+    small = _one_size([loss.small for loss in rows], "small")
+    large = _one_size([loss.large for loss in rows], "large")
     named = _Named(settings)
     made = Rows(
         *named.columns("loss of"),
         ("against", "name"),
         (f"{small} takes", "right"),
         ("more by", "right"),
-        ("peak kept", "right"),
+        (f"keeps at {large}", "right"),
         *([("it adds", "left")] if with_words else []),
     )
     for loss in rows:
         kept = UNKNOWN
-        if loss.peak is not None:
-            kept = _compared(loss.peak.kept, percent_text(loss.peak.kept.value))
+        if loss.large is not None:
+            kept = _compared(loss.large.kept, percent_text(loss.large.kept.value))
         made.add_row(
             *named.cells(loss.variant, loss.pattern),
             loss.below + ("*" if loss.waits else ""),
@@ -194,6 +194,11 @@ def loss_table(
             *([loss.adds or ""] if with_words else []),
         )
     return made
+
+
+def _one_size(of: Sequence[SizeLoss | None], otherwise: str) -> str:
+    sizes = {one.size_bytes for one in of if one}
+    return size_text(sizes.pop()) if len(sizes) == 1 else otherwise
 
 
 def measure_table(rows: Sequence[Measured], settings: PatternSettings | None = None) -> Rows:
