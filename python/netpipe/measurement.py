@@ -44,6 +44,7 @@ class Measurement:
     site: Launchers = field(default_factory=Launchers)
     others: tuple[Plan, ...] = ()
     run: Run = field(default_factory=Run)
+    first_launch: int = 0  # more than 0: the run is continued
 
     def measure(self, interrupt: Interrupt) -> int:
         """The exit code. What was measured is in the recording and in `run`. Raises Failure when nothing could be
@@ -66,13 +67,18 @@ class Measurement:
                 note = "; ".join(filter(None, (note, moved))) or None
         self.watch(Progress(self.run, event, launch, launches, lines, note))
 
+    @property
+    def started(self) -> bool:
+        """Whether anything was started, be it that nothing came of it."""
+        return any(plan.launch >= self.first_launch for plan in self.run.plans)
+
     def _launch_all(self, interrupt: Interrupt) -> int:
         names = [variant.variant for variant in self.resolved.variants]
         waiting: deque[tuple[Plan, list[str]]] = deque(
             [(plan, names) for plan in (self.plan, *self.others)] * self.launches
         )
         worst = DONE
-        number = 0
+        number = self.first_launch
         while waiting and interrupt.count == 0:
             plan, variants = waiting.popleft()
             assignment = Assignment(plan, self.recording.file, self.recording.name, number)
@@ -90,7 +96,7 @@ class Measurement:
             if worker.exit_code in (DONE, INTERRUPTED):
                 if worker.died:  # it had to be killed: points that it had not written yet are lost
                     tell(None, worker.sentence)
-            elif worker.sentence is not None and not self.run.plans and interrupt.count == 0:
+            elif worker.sentence is not None and not self.started and interrupt.count == 0:
                 # Nothing was started, and it said why.
                 raise Failure(worker.exit_code, worker.sentence)
             else:

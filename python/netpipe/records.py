@@ -463,9 +463,7 @@ def read(path: str | os.PathLike[str], samples: bool = True) -> Iterator[AnyReco
 
 
 def _decoded_blocks(path: str | os.PathLike[str], decoder: Any) -> Iterator[list[AnyRecord]]:
-    """A decoder takes a block of lines in less time than the lines one by one. A block in which anything is unusual is
-    taken by lines, to say which of them it is.
-    """
+    """By blocks, which takes less time than by lines; a block with anything unusual by lines, to say which it is."""
     name = os.fspath(path)
     number = 1  # of the first line of the block
     with Path(path).open("rb") as file:
@@ -578,7 +576,7 @@ class Run:
         self.errors: list[Error] = []
         self.launches: list[Launch] = []
         self.end: End | None = None  # None: the run was cut off, or goes on
-        keep = {kind: getattr(self, place).append for kind, place in self._places.items()}
+        keep = {kind: getattr(self, place).append for kind, place in self._places.items() if kind is not Plan}
         for record in records:
             keep.get(type(record), self.add)(record)
 
@@ -593,6 +591,8 @@ class Run:
         elif isinstance(record, End):
             self.end = record
         else:
+            if isinstance(record, Plan):
+                self.end = None  # the run was continued
             getattr(self, self._places[type(record)]).append(record)
 
     def body(self) -> list[Record]:

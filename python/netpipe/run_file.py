@@ -39,18 +39,23 @@ class Recording:
     first result leaves an older run alone. An `output` that is not a regular file (a device, a pipe) gets a copy of the
     records as they come, and None keeps them in a temporary file only.
 
-    `file` is the descriptor, `path` the name that the file has now.
+    `file` is the descriptor, `path` the name that the file has now. `onto`: the records are added to the run that is in
+    `output`.
 
     Raises Failure (2) when `output` exists and is not a run, OSError when nothing can be written there.
     """
 
-    def __init__(self, output: Path | None) -> None:
+    def __init__(self, output: Path | None, onto: bool = False) -> None:
         self.output = output
         self.kept: Path | None = None  # the new name of the run that was in `output`
         self.in_place = False
         self._stream: BinaryIO | None = None
         self._temporary = output is None or is_stream(output)
-        if output is not None and not self._temporary:
+        if output is not None and onto:
+            with _named(output):
+                self.path, self.file = output, _open_to_go_on(output)
+            self.in_place = True
+        elif output is not None and not self._temporary:
             _check_is_run(output)
             with _named(output):
                 _remove_parts_of_dead_runs(output)
@@ -382,6 +387,20 @@ def _open_to_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | flags)  # NFS locks only files that are open for writing
     except PermissionError:
         return os.open(path, os.O_RDONLY | flags)
+
+
+def _open_to_go_on(path: Path) -> int:
+    """The run at `path`, locked. What a killed run left of its last line is cut off."""
+    if not path.is_file() or _check_is_run(path) is None:
+        raise Failure(USAGE, f"{path} is no run that could be continued")
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    locked = _lock(file)
+    if locked is False or (locked is None and not _has_end(file)):
+        os.close(file)
+        raise InUse(USAGE, f"another run is being written to {path}")
+    size = os.fstat(file).st_size
+    os.ftruncate(file, _end_of_whole_lines(file, size))
+    return file
 
 
 def _lock(file: int) -> bool | None:

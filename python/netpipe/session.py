@@ -182,13 +182,16 @@ class Session:
         *,
         strict: bool = False,
         argv: Sequence[str] = (),
+        onto: bool = False,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
-        measurement without any result leaves it where it is. `argv` goes into the record. `strict`: the exit code is 5
-        when a point did not reach its target. Raises Failure when nothing could be measured, and OSError when
+        measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
+        whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record. `strict`: the exit code
+        is 5 when a point did not reach its target. Raises Failure when nothing could be measured, and OSError when
         `output` cannot be written.
         """
-        recording = Recording(None if output is None else Path(output))
+        recording = Recording(None if output is None else Path(output), onto)
+        so_far = Run(record for _, record in recording.new()) if onto else Run()
         measurement = Measurement(
             self._plans[0],
             self.plan,
@@ -198,9 +201,12 @@ class Session:
             watch,
             site=jobs.Launchers(self._job_settings),
             others=tuple(self._plans[1:]),
+            run=so_far,
+            first_launch=1 + max((plan.launch for plan in so_far.plans), default=-1),
         )
         try:
-            recording.append(_header(argv))
+            if not onto:
+                recording.append(_header(argv))
             code = self._record(measurement, strict)
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
@@ -214,6 +220,7 @@ class Session:
         """Measures and writes the last line, whatever happens. Returns the exit code."""
         code = FAILED
         started_s = time.monotonic()
+        before_s = (measurement.run.end and measurement.run.end.seconds) or 0.0  # of a run that is continued
         try:
             with Interrupt() as interrupt:
                 code = measurement.measure(interrupt)
@@ -223,8 +230,8 @@ class Session:
             code = failure.exit_code
             raise
         finally:
-            if measurement.run.plans:
-                seconds = round(time.monotonic() - started_s, 3)
+            if measurement.started:
+                seconds = round(time.monotonic() - started_s + before_s, 3)
                 code = _finish(
                     measurement, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
                 )

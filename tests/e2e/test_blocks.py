@@ -92,6 +92,12 @@ def test_the_launches_of_a_default_run_share_its_budget(tmp_path: Path) -> None:
     assert all(point.time_ns.known for point in curve.points)
 
 
+def test_one_launch_has_the_whole_budget(tmp_path: Path) -> None:
+    """The default has four, which is not for those who ask for one."""
+    reading = run(tmp_path, "memcpy", "--sizes", "8", "--budget", "0.2", "--launches", "1")
+    assert [(plan.launch, plan.launches) for plan in reading.run.plans] == [(0, 1)]
+
+
 @pytest.mark.parametrize("threshold", [1500, 20000])
 def test_a_step_is_located_to_a_sixteenth_of_an_octave(measure: Runner, threshold: int) -> None:
     """A message that is longer than a packet goes as two, which takes longer."""

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
@@ -16,6 +18,7 @@ from netpipe.failure import DONE, UNSTABLE, USAGE, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from netpipe.records import Run
     from netpipe.session import Result, Session
 
 # Defaults for options that are not given; docs/reference/cli.md has the same table.
@@ -55,6 +58,13 @@ def preset_text(name: str) -> str:
             is_flag=True,
             help="Measure every variant beside itself as well: shows which differences a comparison can tell.",
         ),
+        click.option(
+            "--continue",
+            "onto",
+            metavar="FILE",
+            help="Add launches to the run in FILE: the same plan on the same host, as many as it had or --launches, "
+            "each as long as those or with its part of --budget.",
+        ),
         click.option("--report", metavar="FILE", help="Also write the report, one HTML page."),
         click.option(
             "--dry-run", is_flag=True, help="Show the plan and how long it will take; measure nothing."
@@ -75,12 +85,16 @@ def command(**given: Any) -> int:
     """
     from netpipe.run_file import check_target
 
+    if given["onto"]:
+        given = continued(given)
     report = Path(given["report"]) if given["report"] else None
     if report is not None:
         if report.absolute() == Path(given["output"]).absolute():
             raise Failure(USAGE, f"--report {report} is the run file; choose another name")
         check_target(report)  # and again before it is written: it may have become this run
     session = planned(given)
+    if given["onto"]:
+        check_continued(session, given["run"])
     if given["dry_run"]:
         return dry_run(session, given["as_json"])
     result = measuring.measure(session, given, measuring.display(given, session), given["strict"])
@@ -93,11 +107,46 @@ def command(**given: Any) -> int:
             "target; give more --budget, or see netpipe doctor"
         )
     if not given["quiet"]:
-        measuring.print_result(result, given, points_text(result))
+        measuring.print_result(result, given, points_text(result), more_text(result))
     if report is not None:
         check_target(report)
         make_report(result, report, given["quiet"])
     return result.exit_code
+
+
+# What may stand beside --continue; all else is as it was.
+BESIDE_CONTINUE = frozenset({"onto", "launches", "budget", "report", "dry_run", "strict", "quiet", "as_json"})
+
+
+def continued(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the run that is continued, with those that say how long. Raises Failure (2)."""
+    from netpipe.command.continued import recorded_words
+    from netpipe.records import NotARun, Run
+
+    context = click.get_current_context()
+    for name in given:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in BESIDE_CONTINUE:
+            option = "VARIANT" if name == "variants" else f"--{name.replace('_', '-')}"
+            raise Failure(USAGE, f"--continue repeats the plan of the run; leave {option} out")
+    path = given["onto"]
+    try:
+        run = Run.read(path, samples=False)
+    except NotARun as error:
+        raise Failure(USAGE, f"{error}; it cannot be continued") from None
+    before = context.command.make_context("run", list(recorded_words(run)), parent=context.parent).params
+    had = run.plans[0].launches or 1
+    launches = given["launches"] or had
+    budget = given["budget"] or f"{(run.plans[0].budget_s or 0.0) / had * launches:g}"
+    own = {name: given[name] for name in BESIDE_CONTINUE - {"launches", "budget"}}
+    return {**before, **own, "output": path, "launches": launches, "budget": budget, "run": run}
+
+
+def check_continued(session: Session, run: Run) -> None:
+    """Raises Failure (2) where the plan is not that of the run any more."""
+    from netpipe import native, version
+    from netpipe.command.continued import check_same
+
+    check_same(run, session.plan, version(), native.environment())
 
 
 def planned(given: Mapping[str, Any]) -> Session:
@@ -107,7 +156,8 @@ def planned(given: Mapping[str, Any]) -> Session:
     preset = dict(PRESETS[given["preset"]])
     if given.get("sizes") or given.get("perturbation"):  # of the schedules list and classic
         preset.pop("schedule", None)
-    launches = given["launches"] or int(preset.pop("launches", 1))
+    usual = int(preset.pop("launches", 1))
+    launches = given["launches"] or usual
     return Session(
         measuring.request(
             given, preset, patterns=given["pattern"], launches=launches, beside_itself=given["aa"]
@@ -129,6 +179,33 @@ def points_text(result: Result) -> str:
     else:
         which = "" if settled == len(points) else f", {settled} of them settled,"
     return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
+
+
+MOST_MORE_S = 900.0  # nobody wants to be told what takes longer; half the width is then the offer
+
+
+def more_text(result: Result) -> str | None:
+    """What narrower intervals would take: they shrink with the square root of the number of launches."""
+    from netpipe.reading import Reading
+    from netpipe.units import span_text, width_text
+
+    run = result.run
+    launches = len({point.launch for point in run.points})
+    widths = [point.time_ns.half_width for curve in Reading(run).curves for point in curve.points]
+    target = next((plan.target for plan in run.plans if plan.target), None)
+    if launches < 2 or not widths or not target or run.end is None or not run.end.seconds:
+        return None
+    typical = median(widths)
+    if not target < typical < math.inf:
+        return None
+    more = math.ceil(launches * ((typical / target) ** 2 - 1))
+    if more * run.end.seconds / launches > MOST_MORE_S:
+        more, target = 3 * launches, typical / 2
+    time = span_text(more * run.end.seconds / launches)
+    return (
+        f"For {width_text(target)} it takes about {time} more: netpipe run --continue {result.path} "
+        f"--launches {more}"
+    )
 
 
 def dry_run(session: Session, as_json: bool) -> int:

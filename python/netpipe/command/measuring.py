@@ -225,7 +225,8 @@ def measure(session: Session, given: Mapping[str, Any], shown: Display, strict: 
     try:
         for note in session.notes:
             say(note)
-        result = session.measure(output, watch, strict=strict, argv=click.get_current_context().obj)
+        argv = click.get_current_context().obj
+        result = session.measure(output, watch, strict=strict, argv=argv, onto=bool(given.get("onto")))
         if result.kept is not None:
             shown.say(f"the run that was in {output} is now in {result.kept}")
     finally:
@@ -246,8 +247,8 @@ def where(result: Result, given: Mapping[str, Any]) -> str:
     return "what was measured until then has been printed" if to_standard_output(given) else "nothing is kept"
 
 
-def print_result(result: Result, given: Mapping[str, Any], last: str) -> None:
-    """The summary and a last sentence; on standard error when standard output has the records."""
+def print_result(result: Result, given: Mapping[str, Any], last: str, more: str | None = None) -> None:
+    """The summary and last sentences; on standard error when standard output has the records."""
     from netpipe.reading import Reading
     from netpipe.render.terminal.summary import console, print_summary
 
@@ -256,3 +257,5 @@ def print_result(result: Result, given: Mapping[str, Any], last: str) -> None:
     if result.path is not None:
         out.print()
         out.print(f"{last}; netpipe report {result.path} writes the report.", soft_wrap=True)
+        if more:
+            out.print(f"{more}.", soft_wrap=True)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netpipe run --continue FILE`: more launches of the same plan on the same host, added to the run in FILE. What would
+be measured differently now is refused: the numbers of one curve must mean one thing.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from netpipe.failure import USAGE, Failure
+from netpipe.records import SCHEMA
+
+if TYPE_CHECKING:
+    from netpipe.records import Plan, Run
+
+# What may differ: the launch, how long it takes, what follows from these, and what is only known when it has started.
+OWN = frozenset({"launch", "launches", "hash", "budget_s", "pin", "state_tolerances", "stack"})
+# Facts of the environment on which every number depends.
+FACTS = ("kernel.release", "cpu.model", "clock.source", "limits.allowed_cpus")
+
+
+def recorded_words(run: Run) -> Sequence[str]:
+    """The words after `netpipe run` that measured this run. Raises Failure (2) for what cannot be continued."""
+    header = run.header
+    if header is None or not run.plans or not header.argv:
+        raise _refused(run, "it was imported or measured by another program, and does not say how")
+    if header.argv[0] != "run":
+        raise _refused(run, f"it was measured by netpipe {header.argv[0]}, not by netpipe run")
+    if header.schema != SCHEMA or any(point.visits is None for point in run.points):
+        raise _refused(run, "it was measured by an older netpipe, whose points have no visits")
+    return header.argv[1:]
+
+
+def check_same(run: Run, plan: Plan, version: str, environment: Mapping[str, Any]) -> None:
+    """Raises Failure (2) where this plan, measured here and now, is not that of the run."""
+    header = run.header
+    assert header is not None
+    facts = run.environments[0].facts if run.environments else {}
+    said = [
+        ("host", header.host, socket.gethostname()),
+        ("version of netpipe", header.netpipe, version),
+        *((name, _fact(facts, name), _fact(environment, name)) for name in FACTS),
+        *_settings(run.plans[0], plan),
+    ]
+    for what, then, now in said:
+        if then != now:
+            raise _refused(run, f"the {what} was {_text(then)} and is {_text(now)} now")
+
+
+def _refused(run: Run, why: str) -> Failure:
+    return Failure(USAGE, f"{run.path} cannot be continued: {why}; measure anew, with another --output")
+
+
+def _settings(then: Plan, now: Plan) -> Iterator[tuple[str, Any, Any]]:
+    yield "list of variants", [one.variant for one in then.variants], [one.variant for one in now.variants]
+    for before, after in zip(then.variants, now.variants, strict=False):
+        yield from _options(f"{before.variant}: setting", before.options, after.options)
+    yield "list of patterns", then.patterns, now.patterns
+    for old, new in zip(then.modes, now.modes, strict=False):
+        yield from _options(f"{old.pattern}: setting", old.options, new.options)
+    for name in then.__struct_fields__:
+        if name not in OWN | {"variants", "patterns", "modes"}:
+            yield name.replace("_", " "), getattr(then, name), getattr(now, name)
+
+
+def _options(of: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
+    return ((f"{of} {key}", then.get(key), now.get(key)) for key in sorted({*then, *now}))
+
+
+def _fact(facts: Mapping[str, Any], name: str) -> Any:
+    here: Any = facts
+    for word in name.split("."):
+        here = here.get(word) if isinstance(here, dict) else None
+    return here
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "empty"
+    return "unknown" if value is None else f"{value}"

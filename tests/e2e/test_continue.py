@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe run --continue: more launches for a run that is there, of the same plan on the same host."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netpipe.reading import Reading
+from netpipe.records import Run
+
+WORDS = ("pipe", "unix", "--sizes", "8,1k", "--budget", "0.3", "--launches", "2")
+
+
+def netpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "netpipe", "run", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("continue")
+    done = netpipe(folder, *WORDS)
+    assert done.returncode == 0, done.stderr
+    assert "more: netpipe run --continue run.jsonl --launches " in done.stdout
+    return folder / "run.jsonl"
+
+
+@pytest.fixture
+def here(measured: Path, tmp_path: Path) -> Path:
+    """A copy of a run of two launches."""
+    return Path(shutil.copy(measured, tmp_path / "run.jsonl"))
+
+
+def test_launches_are_added_to_the_run(here: Path) -> None:
+    before = here.read_bytes()
+    old = Run.read(here)
+    done = netpipe(here.parent, "--continue", "run.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert here.read_bytes().startswith(before), "what was there stays"
+    assert [path.name for path in here.parent.iterdir()] == ["run.jsonl"]
+    run = Run.read(here)
+    assert [(plan.launch, plan.budget_s, plan.launches) for plan in run.plans] == [
+        (launch, 0.3, 2) for launch in range(4)
+    ]
+    assert old.end is not None
+    assert run.end is not None
+    assert (run.end.exit, run.end.reason) == (0, "done")
+    assert (run.end.seconds or 0) > (old.end.seconds or 0)
+    for curve in Reading(run).curves:
+        assert [point.size_bytes for point in curve.points] == [8, 1024]
+        assert all(len(point.by_launch) == 4 for point in curve.points)
+    assert "4 points of 4 launches" in done.stdout
+    # As many launches as are asked for, each as long as those that are there, or with its part of the budget.
+    assert netpipe(here.parent, "--continue", "run.jsonl", "--launches", "1", "-q").returncode == 0
+    assert netpipe(here.parent, "--continue", "run.jsonl", "--budget", "0.2", "-q").returncode == 0
+    assert [(plan.launch, plan.budget_s, plan.launches) for plan in Run.read(here).plans[4:]] == [
+        (4, 0.15, 1),
+        (5, 0.2, 2),
+        (6, 0.2, 2),
+    ]
+
+
+Record = dict[str, Any]
+
+
+def _set(kind: str, *path: str) -> Callable[[Record, Any], None]:
+    def change(record: Record, value: Any) -> None:
+        if record["type"] == kind:
+            at = record
+            for name in path[:-1]:
+                at = at[name]
+            at[path[-1]] = value
+
+    return change
+
+
+def _without_visits(record: Record, _: Any) -> None:
+    record.pop("visits", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "said"),
+    [
+        (_set("run", "host"), "node17", "the host was node17 and is "),
+        (_set("run", "netpipe"), "0.0.1", "the version of netpipe was 0.0.1 and is "),
+        (_set("environment", "facts", "kernel", "release"), "5.4", "the kernel.release was 5.4 and is "),
+        (_set("plan", "sizes"), [8], "the sizes was 8 and is 8, 1024 now"),
+        (_set("plan", "variants"), [], "the list of variants was empty and is pipe, unix now"),
+        (_set("plan", "timeout_s"), 77, "the timeout s was 77"),
+        (_set("run", "argv"), ["memory", "mpi"], "it was measured by netpipe memory, not by netpipe run"),
+        (_set("run", "argv"), [], "it was imported or measured by another program"),
+        (_without_visits, None, "it was measured by an older netpipe, whose points have no visits"),
+    ],
+)
+def test_what_would_be_measured_differently_is_refused(
+    here: Path, change: Callable[[Record, Any], None], value: Any, said: str
+) -> None:
+    records = [json.loads(line) for line in here.read_text().splitlines()]
+    for record in records:
+        change(record, value)
+    here.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    before = here.read_bytes()
+    done = netpipe(here.parent, "--continue", "run.jsonl")
+    assert done.returncode == 2
+    assert f"netpipe: run.jsonl cannot be continued: {said}" in done.stderr
+    assert here.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tcp",), "leave VARIANT out"),
+        (("--sizes", "8"), "leave --sizes out"),
+        (("-o", "other.jsonl"), "leave --output out"),
+    ],
+)
+def test_the_plan_is_that_of_the_run(here: Path, words: tuple[str, ...], said: str) -> None:
+    done = netpipe(here.parent, "--continue", "run.jsonl", *words)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"netpipe: --continue repeats the plan of the run; {said}\n",
+    )
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    assert netpipe(tmp_path, "--continue", "notes.txt").returncode == 2
+    assert netpipe(tmp_path, "--continue", "nothing.jsonl").returncode == 2
+    assert netpipe(tmp_path, "--continue", "/dev/null").returncode == 2
+    assert (tmp_path / "notes.txt").read_text() == "hello\n"
+
+
+def test_a_run_that_is_still_being_written_is_left_alone(here: Path) -> None:
+    with here.open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = netpipe(here.parent, "--continue", "run.jsonl")
+    assert done.returncode == 2
+    assert "another run is being written to run.jsonl" in done.stderr
+
+
+def test_a_run_that_was_cut_off_is_continued_after_its_last_record(here: Path) -> None:
+    lines = here.read_bytes().splitlines(keepends=True)
+    whole = b"".join(lines[:-4])
+    here.write_bytes(whole + lines[-4][:20])
+    assert Run.read(here).end is None
+    assert netpipe(here.parent, "--continue", "run.jsonl", "-q").returncode == 0
+    assert here.read_bytes().startswith(whole + b'{"type":"plan"')
+    assert Run.read(here).end is not None
+
+
+def test_a_run_that_is_killed_while_it_is_continued_is_a_valid_shorter_one(here: Path) -> None:
+    before = here.read_bytes()
+    words = [sys.executable, "-m", "netpipe", "run", "--continue", "run.jsonl", "--launches", "40", "-q"]
+    running = subprocess.Popen(words, cwd=here.parent, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while here.read_bytes().count(b'"type":"point"') < before.count(b'"type":"point"') + 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait(timeout=30)
+    run = Run.read(here)
+    assert run.end is None, "it did not come to its end, although it once had"
+    assert here.read_bytes().startswith(before)
+    assert len(run.points) >= before.count(b'"type":"point"') + 4
+    for _ in range(100):  # the workers end with their connection, and hold the lock until then
+        done = netpipe(here.parent, "--continue", "run.jsonl", "--launches", "1", "-q")
+        if "is being written" not in done.stderr:
+            break
+        time.sleep(0.1)
+    assert done.returncode == 0, done.stderr
+    assert Run.read(here).end is not None
