@@ -30,6 +30,12 @@ constexpr double longest_visit_ns = 100'000'000;
 constexpr std::size_t visits_to_bend = 3;
 constexpr double budget_to_bend = 0.75;
 constexpr int most_added = 48;
+// A size of which one sample takes this part of a curve's budget is slow; all slow ones together have half of it, as
+// long as there are others. A size of which one round takes more than this is not measured at all.
+constexpr double slow_part = 0.01;
+constexpr double slowest_part = 0.5;
+constexpr double always_slow_s = 0.005;
+constexpr double always_bearable_s = 0.25;
 constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 4;
 
@@ -155,7 +161,16 @@ std::optional<Visit> Sampler::calibrate() {
       ++next_in_order_;
       continue;
     }
-    if (point.round_ns == 0) return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0, block};
+    if (point.round_ns == 0) {
+      const double bearable_ns = 1e9 * std::max(slowest_part * setting_.budget_s, always_bearable_s);
+      if (expected_ns(curve, point) > bearable_ns) {
+        const std::uint64_t from = point.size_bytes;
+        for (Point& one : curve.points) one.too_slow = one.size_bytes >= from;
+        give_up(c, Stop::budget, from);
+        continue;
+      }
+      return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0, block};
+    }
     const double enough = std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
     const std::uint64_t most = limit_of(curve.setting.most_rounds, curve, point);
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
@@ -165,6 +180,29 @@ std::optional<Visit> Sampler::calibrate() {
     return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds)), block};
   }
   return std::nullopt;
+}
+
+// What the first rounds of a size will take, by the line through the two sizes below; 0: not known.
+double Sampler::expected_ns(const Curve& curve, const Point& point) const {
+  const Point *last = nullptr, *before = nullptr;
+  for (const Point& one : curve.points) {
+    if (one.size_bytes >= point.size_bytes || one.whole_ns == 0) continue;
+    if (last == nullptr || one.size_bytes > last->size_bytes) {
+      before = std::exchange(last, &one);
+    } else if (before == nullptr || one.size_bytes > before->size_bytes) {
+      before = &one;
+    }
+  }
+  if (before == nullptr) return 0;
+  const auto bytes = [](const Point& of) { return static_cast<double>(of.size_bytes); };
+  const double slope = (last->whole_ns - before->whole_ns) / (bytes(*last) - bytes(*before));
+  const double round_ns = last->whole_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
+  return round_ns * static_cast<double>(within_sample(curve, point, 1));
+}
+
+bool Sampler::slow(const Point& point) const {
+  const double sample_s = 1e-9 * point.cost_ns(static_cast<double>(std::max<std::uint64_t>(point.rounds, 1)));
+  return sample_s > std::max(slow_part * setting_.budget_s, always_slow_s);
 }
 
 void Sampler::begin_pass() {
@@ -194,11 +232,19 @@ void Sampler::choose_visit_lengths(double passes) {
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     const Curve& curve = curves_[c];
     const double around_ns = curve.visits > 0 ? curve.around_s * 1e9 / curve.visits : 0;
-    const double allowed = std::max(0.0, setting_.budget_s - curve.used_s) * 1e9 / passes;
+    double slow_s = curve.slow_s;
+    for (const Point& p : curve.points) {
+      if (p.wanted && p.stop == Stop::none && slow(p)) {
+        slow_s += passes * 1e-9 * p.cost_ns(static_cast<double>(p.rounds));
+      }
+    }
+    slow_s = std::min(slow_s, slowest_part * setting_.budget_s);
+    const double others_s = curve.used_s - curve.slow_s;
+    const double allowed = std::max(0.0, setting_.budget_s - slow_s - others_s) * 1e9 / passes;
     const auto pass_ns = [&](double visit_ns, std::uint64_t fewest) {
       double sum = 0;
       for (const Point& p : curve.points) {
-        if (!p.wanted || p.stop != Stop::none) continue;
+        if (!p.wanted || p.stop != Stop::none || slow(p)) continue;
         sum += around_ns +
                std::max(visit_ns, p.cost_ns(static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1))));
       }
@@ -232,8 +278,9 @@ std::optional<Visit> Sampler::next() {
       if (curve.over || point.stop != Stop::none) continue;
       if (spent(curve, point)) continue;
       const double sample_ns = point.cost_ns(static_cast<double>(point.rounds));
-      std::uint64_t samples = std::clamp<std::uint64_t>(
-          static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)), fewest_[c], most_samples_per_visit);
+      std::uint64_t samples =
+          std::clamp<std::uint64_t>(static_cast<std::uint64_t>(visit_ns_[c] / std::max(sample_ns, 1.0)),
+                                    slow(point) ? 1 : fewest_[c], most_samples_per_visit);
       // The first visit is a short one, and no visit would last very long even if the layer were as slow as it ever
       // was.
       if (point.passes == 0) samples = std::min(samples, first_visit_samples);
@@ -259,6 +306,9 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   Point& point = at(visit);
   if (visit.pass >= 0 && curve.used_s >= setting_.budget_s) ++point.late_tries;
   curve.used_s += seconds;
+  if (slow(point) || (point.round_ns == 0 && seconds > always_slow_s && seconds > slow_part * setting_.budget_s)) {
+    curve.slow_s += seconds;
+  }
   if (sample_ns.empty()) return 0;
   const double samples_ns = span_ns > 0 ? span_ns * static_cast<double>(sample_ns.size())
                                         : std::accumulate(sample_ns.begin(), sample_ns.end(), 0.0);
@@ -313,7 +363,14 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
 // that lost their messages or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {
   constexpr int most_late_tries = 2 * most_corrections + 3;  // more than can be corrections
-  return curve.used_s >= setting_.budget_s && (!point.blocks.empty() || point.late_tries >= most_late_tries);
+  const double for_slow_s = slowest_part * setting_.budget_s;
+  bool over = curve.used_s - curve.slow_s >= setting_.budget_s - std::min(curve.slow_s, for_slow_s);
+  if (slow(point)) {
+    const auto open_and_fast = [&](const Point& p) { return p.wanted && p.stop == Stop::none && !slow(p); };
+    const bool alone = std::none_of(curve.points.begin(), curve.points.end(), open_and_fast);
+    over = curve.used_s >= setting_.budget_s || (curve.slow_s >= for_slow_s && !alone);
+  }
+  return over && (!point.blocks.empty() || point.late_tries >= most_late_tries);
 }
 
 void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {

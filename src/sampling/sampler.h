@@ -74,6 +74,7 @@ struct Point {
   double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
   double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit
   double slowest_whole_ns = 0;
+  bool too_slow = false;      // by the smaller sizes one operation takes more than there is time for: not measured
   int corrections = 0;        // how often a first visit proved the calibration wrong
   std::uint64_t rounds = 0;   // of one sample; fixed after calibration, so that all samples are alike
   std::vector<Block> blocks;  // kept samples by visit, ns per operation
@@ -96,6 +97,7 @@ struct Curve {
   CurveSetting setting;
   std::vector<Point> points;
   double used_s = 0;
+  double slow_s = 0;    // of used_s: at sizes of which a single sample takes a good part of the budget
   double around_s = 0;  // of used_s: everything but the samples (commands, warm buffers, verification)
   int visits = 0;
   int added = 0;      // points that became wanted
@@ -145,6 +147,8 @@ class Sampler {
   void refine(Curve& curve);
   void want(Curve& curve, std::size_t before, std::size_t after);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
+  [[nodiscard]] bool slow(const Point& point) const;
+  [[nodiscard]] double expected_ns(const Curve& curve, const Point& point) const;
   void finish(std::size_t curve, std::size_t point, Stop why);
   [[nodiscard]] double long_sample_ns(const Curve& curve) const;
   [[nodiscard]] std::uint64_t rounds_for(const Curve& curve, const Point& point) const;

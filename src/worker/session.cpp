@@ -80,6 +80,10 @@ void Session::write_done(Sampler& sampler) {
     } else if (!point.losses.empty() && point.samples == 0) {
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
                     "messages were lost in every sample, so none has a time");
+    } else if (point.stop == Stop::budget && point.too_slow) {
+      write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
+                    "one operation would take more than half of the time that a launch has for the curve; give more "
+                    "--budget");
     }  // else the error or the interruption says why there is nothing
   }
 }

@@ -48,6 +48,43 @@ TEST(SamplerStop, StopsByBudgetWhereTheNoiseIsLarge) {
   EXPECT_GE(sampler.curves()[0].used_s, 0.2);
 }
 
+// tcp with a send buffer of 16 KiB: the receiver's delayed acknowledgement is waited for.
+double stalls(std::size_t, std::uint64_t size_bytes) { return size_bytes < 65536 ? 14'000 : 88'000'000; }
+
+TEST(SamplerStop, SlowSizesLeaveTheOthersTheirSamples) {
+  SamplerSetting setting;
+  setting.budget_s = 0.75;
+  setting.target = 1e-4;
+  Sampler sampler(setting, {curve(powers(21))});
+  Machine machine{stalls};
+  machine.noise = 0.2;
+  Simulation simulation(sampler, machine);
+  simulation.run();
+  for (const Point& point : sampler.curves()[0].points) {
+    ASSERT_FALSE(point.blocks.empty()) << point.size_bytes;
+    if (point.size_bytes < 65536) EXPECT_GE(point.passes, fewest_passes) << point.size_bytes;
+  }
+  const double slow_s = sampler.curves()[0].slow_s;
+  EXPECT_GE(sampler.curves()[0].used_s - slow_s, 0.5 * setting.budget_s) << "what is fast has half of the budget";
+  EXPECT_LE(slow_s, 5 * 2 * 0.088 * 1.5) << "of each slow size the calibration and one visit";
+}
+
+TEST(SamplerStop, WhatTakesLongerThanThereIsTimeForIsLeftOut) {
+  SamplerSetting setting;
+  setting.budget_s = 2;
+  Sampler sampler(setting, {curve(powers(24))});
+  Simulation simulation(sampler,
+                        {[](std::size_t, std::uint64_t size_bytes) { return 1e3 * static_cast<double>(size_bytes); }});
+  simulation.run();
+  for (const Point& point : sampler.curves()[0].points) {
+    const bool fits = 1e-6 * static_cast<double>(point.size_bytes) <= 1;  // half of the budget
+    EXPECT_EQ(point.blocks.empty(), !fits) << point.size_bytes;
+    EXPECT_EQ(point.too_slow, !fits) << point.size_bytes;
+    if (!fits) EXPECT_EQ(point.stop, Stop::budget);
+  }
+  EXPECT_LE(sampler.curves()[0].used_s, 3 * setting.budget_s);
+}
+
 TEST(SamplerStop, StopsByLimitWhereNothingElseEndsAPoint) {
   SamplerSetting setting;
   setting.target = 1e-5;
