@@ -78,6 +78,7 @@ class Rank(msgspec.Struct, kw_only=True):
     private_bytes: Int | None = None  # of these in memory that no other process sees
     pinned_bytes: Int | None = None
     open_s: Real | None = None  # in the library, until it was open and connected
+    barrier_resident_bytes: Int | None = None  # the same when all ranks had met in a barrier
 
 
 class Histogram(msgspec.Struct, kw_only=True):
