@@ -182,9 +182,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
-    idle: bool | None = (
-        None  # it touches no byte, and measures netpipe itself; None: an older file does not say
-    )
+    idle: bool | None = None  # it touches no byte: netpipe itself is measured; None: an older file
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 
