@@ -164,8 +164,10 @@ static void* work(void* of) {
     const event e = next_event(&w->planned);
     const int64_t at = w->begin_ns + e.at_ns;
     if (at >= w->end_ns) return NULL;
+    const int awake = sleep_until(w, at);
+    if (told_to_stop && clock_ns(CLOCK_MONOTONIC) < at) return NULL;
     w->planned_ns += at + e.for_ns > w->end_ns ? w->end_ns - at : e.for_ns;
-    if (!sleep_until(w, at)) continue; /* over, but what was planned is counted to its end */
+    if (!awake) continue; /* over, but what was planned until now is counted */
     ++w->events;
     const int64_t late = clock_ns(CLOCK_MONOTONIC) - at;
     w->late_ns += late;

@@ -114,7 +114,9 @@ def test_it_stops_when_told_and_says_what_it_did(program: Path) -> None:
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
-    assert json.loads(said)["seconds"] < 3600
+    did = json.loads(said)
+    assert did["seconds"] < 3600
+    assert did["threads"][0]["planned_s"] <= did["seconds"] + 0.5, "what was planned for later does not count"
 
 
 def test_it_ends_with_its_parent(program: Path) -> None:
