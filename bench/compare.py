@@ -4,7 +4,7 @@
 within the same seconds mean something, so every comparison alternates its sides and reports the median of the ratios
 with its 95 % interval. Comparisons are in the files of_*.py beside this one; a new one needs nothing else.
 
-    python bench/compare.py [NAME ...] [--rounds N] [--json FILE] [--gate]
+    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--json FILE] [--gate]
 
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
 both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed is
@@ -19,14 +19,23 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import noise
 from measured import MissingError, Result
 
 COMPARISONS: dict[str, Callable[[int], list[Result]]] = {}
 for file in sorted(Path(__file__).parent.glob("of_*.py")):
     COMPARISONS.update(importlib.import_module(file.stem).COMPARISONS)
+
+
+def under(text: str, compare: Callable[[int], list[Result]], rounds: int) -> list[Result]:
+    """A comparison on a machine that is disturbed so; its rows say it."""
+    with noise.made(text) as did:
+        found = compare(rounds)
+    print(did, flush=True)
+    return [replace(row, what=f"{row.what}, under noise {text}") for row in found]
 
 
 def table(results: list[Result]) -> list[str]:
@@ -40,6 +49,11 @@ def main() -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(COMPARISONS)}; default all")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--noise",
+        metavar="NAME=VALUE,...",
+        help="disturb the machine meanwhile, as bench/noise.c can: steal=0.2,bandwidth=0.5,wakeups=1000,seed=1",
+    )
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--table", type=Path, help="and there as a table in Markdown")
     parser.add_argument("--gate", action="store_true", help="exit 1 when a target is missed")
@@ -47,12 +61,22 @@ def main() -> int:
     unknown = [name for name in arguments.names if name not in COMPARISONS]
     if unknown:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
+    if arguments.noise:
+        try:
+            noise.words(arguments.noise)
+        except ValueError as wrong:
+            parser.error(str(wrong))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is stopped is ended with us
     results: list[Result] = []
     broken: list[str] = []
     for name in arguments.names or COMPARISONS:
         try:
-            found = COMPARISONS[name](arguments.rounds)
+            compare = COMPARISONS[name]
+            found = (
+                under(arguments.noise, compare, arguments.rounds)
+                if arguments.noise
+                else compare(arguments.rounds)
+            )
         except MissingError as missing:
             print(f"{name}: skipped, {missing}", flush=True)
             continue

@@ -27,15 +27,17 @@ def known(name: str, per_kib: str, size: int) -> float:
     return SYNTHETIC[name] + size * SYNTHETIC[per_kib] / 1024
 
 
-def over_synthetic(pattern: str, sizes: list[int], overlap: int = 100) -> list[dict[str, Any]]:
-    """The records of a pattern over the layer that behaves as a model says."""
+def over_synthetic(
+    pattern: str, sizes: list[int], overlap: int = 100, helper: int = 0
+) -> list[dict[str, Any]]:
+    """The records of a pattern over the layer that behaves as a model says. helper: ns, 0: none."""
     module = NATIVE / "test-modules" / "synthetic.so"
     if not module.is_file():
         raise MissingError(f"{module.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_TESTS=ON")
     options = ",".join(f"{name}={value}" for name, value in SYNTHETIC.items())
     return worker(
         f"module-file {module}",
-        f"variant synthetic:{options},overlap={overlap}",
+        f"variant synthetic:{options},overlap={overlap},helper={helper}",
         f"pattern {pattern}",
         "schedule list",
         "sizes " + ",".join(map(str, sizes)),
@@ -96,13 +98,58 @@ def overlap(rounds: int) -> list[Result]:
                 f"overlap of {share} % of each transfer, {computes} of the ranks with work: measured / known"
             )
             results.append(against_known("overlap", what, found, truth))
+    return results + by_search(rounds)
+
+
+# A helper that carries on after LATE_NS hides all of a transfer behind the long computation of the model, and no more
+# than the layer does by itself behind a shorter one.
+SEARCH_SIZES = [1, 1024, 4096]
+LATE_NS = 24_000
+SEARCH_SHARE = 60
+
+
+def by_search(rounds: int) -> list[Result]:
+    """What a search finds, and the model beside it, without and with a helper that steps in late."""
+    results = []
+    for helper in (0, LATE_NS):
+        records = [
+            over_synthetic("overlap:by=search", SEARCH_SIZES, SEARCH_SHARE, helper) for _ in range(rounds)
+        ]
+        ours = [
+            {size: found[size] - tolerance[size] for size in found}
+            for found, tolerance in (
+                (measures(one, "overlap"), measures(one, "tolerance")) for one in records
+            )
+        ]
+        modelled = [measures(one, "modelled") for one in records]
+
+        def transfer(size: int) -> float:
+            return known("latency", "gap_per_kib", size)
+
+        def hidden(size: int) -> float:
+            return transfer(size) * SEARCH_SHARE / 100
+
+        layer = f"overlap of {SEARCH_SHARE} % of each transfer" + (
+            f", the rest after {helper / 1000:g} us" if helper else ""
+        )
+        results += [
+            against_known(
+                "overlap", f"{layer}, by search less its tolerance: measured / known", ours, hidden
+            ),
+            against_known(
+                "overlap",
+                f"{layer}, by the model: measured / known",
+                modelled,
+                transfer if helper else hidden,
+            ),
+        ]
     return results
 
 
 def overhead(rounds: int) -> list[Result]:
     """What pattern overhead finds of a layer whose calls take a known time."""
     results = []
-    for side in ("send", "recv"):
+    for side in ("send", "recv", "both"):
         for call in ("request", "blocking"):
             found = []
             for _ in range(rounds):
@@ -113,7 +160,10 @@ def overhead(rounds: int) -> list[Result]:
                     "overhead",
                     f"overhead of {side}, {call}: measured / known",
                     found,
-                    lambda size, side=side: known(f"{side}_overhead", "overhead_per_kib", size),  # type: ignore[misc]
+                    lambda size, side=side: sum(  # type: ignore[misc]
+                        known(f"{one}_overhead", "overhead_per_kib", size)
+                        for one in (("send", "recv") if side == "both" else (side,))
+                    ),
                 )
             )
     return results

@@ -16,9 +16,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from measured import Result, shown
+from measured import MissingError, Result, shown
 
+from netpipe.libraries.adding import added
 from netpipe.reading import Reading
+from netpipe.reading.blocks.steps import CLOSE, Step
 from netpipe.reading.losses import SizeLoss
 from netpipe.records import Run
 
@@ -164,4 +166,73 @@ def beside(rounds: int) -> list[Result]:
     return results
 
 
-COMPARISONS = {"runs": runs, "beside": beside}
+# ------------------------------------------------------------------------------------------------------- thresholds
+
+EAGER = {"1k": 1 << 10, "4k": 4 << 10, "16k": 16 << 10, "64k": 64 << 10}  # as it is set, and in bytes
+# Of the limit, what Open MPI's own header takes. Seen with 4.1.4 and a limit of 4096 over shm and over tcp: 4040 bytes
+# take 1.4 us and 5 us, 4044 bytes 2.6 us and 14 us.
+HEADER_BYTES = 56
+
+
+def at_limit(step: Step, limit: int) -> bool:
+    """Is it the step from eager messages to others, with a limit of so many bytes?"""
+    return step.below_bytes <= limit - HEADER_BYTES < step.above_bytes
+
+
+def near(a: Step, b: Step) -> bool:
+    """Are these the same step of two curves?"""
+    return a.below_bytes <= CLOSE * b.above_bytes and b.below_bytes <= CLOSE * a.above_bytes
+
+
+def thresholds_of(found: dict[str, list[Step]], limits: dict[str, int]) -> tuple[list[bool], list[Step]]:
+    """Of each variant whether the step at its limit was found, and the steps that nothing explains. A step that other
+    variants have too, whatever their limit is, belongs to the layer: it copies, fragments or fills a cache there.
+    """
+    hits = [any(at_limit(step, limit) for step in found.get(name, ())) for name, limit in limits.items()]
+    false = [
+        step
+        for name, limit in limits.items()
+        for step in found.get(name, ())
+        if not at_limit(step, limit)
+        and not any(near(step, one) for other, those in found.items() if other != name for one in those)
+    ]
+    return hits, false
+
+
+def thresholds(rounds: int) -> list[Result]:
+    """Open MPI's eager limit at four values that the run is not told: does `step` find each of them?"""
+    module = next((one.name for one in added.all_() if one.version.startswith("Open MPI")), None)
+    if module is None:
+        raise MissingError("no Open MPI was added: netpipe modules add")
+    results = []
+    for transport in ("shm", "tcp"):
+        hits: list[bool] = []
+        false: list[Step] = []
+        seconds = []
+        limits = {f"{module}:transport={transport},eager={text}": limit for text, limit in EAGER.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(max(1, min(rounds, 3))):
+                reading, took = measured(folder, number, *limits)
+                found: dict[str, list[Step]] = {name: [] for name in limits}
+                for step in reading.steps:
+                    found[step.variant].append(step)
+                hit, more = thresholds_of(found, limits)
+                hits += hit
+                false += more
+                seconds.append(took)
+        wrong = ", ".join(sorted({f"{step.below_bytes} to {step.above_bytes} B" for step in false}))
+        results.append(
+            Result(
+                "thresholds",
+                f"eager limits of {', '.join(EAGER)} over {transport}, found within a sixteenth of an octave",
+                f"{sum(hits)} of {len(hits)}",
+                "",
+                f"{len(false)} false{f' ({wrong})' if wrong else ''}, {shown(seconds, 1, ' s')} a run",
+                f"all, none false, <= {MOST_S:g} s",
+                all(hits) and not false and max(seconds) <= MOST_S,
+            )
+        )
+    return results
+
+
+COMPARISONS = {"runs": runs, "beside": beside, "thresholds": thresholds}

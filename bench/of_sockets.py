@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from measured import LIMIT_S, Result, in_turn, interval, peer_program, points, shown, worker
+from measured import LIMIT_S, Result, in_turn, interval, peer_program, shown, worker
+
+from netpipe.reading import Reading
+from netpipe.records import Run
 
 
 def nptcp(*cpus: str) -> tuple[float, dict[int, float]]:
@@ -47,21 +51,35 @@ def nptcp(*cpus: str) -> tuple[float, dict[int, float]]:
         return seconds, {int(row[0]): float(row[2]) * 1e9 for row in rows}
 
 
+CURVE = ("run", "tcp", "--schedule", "classic")
+
+
 def netpipe_curve() -> tuple[float, dict[int, float]]:
-    """The same with the command that a user types: everything that it does counts."""
+    """The same sizes with the command that a user types: everything that it does counts. Of several launches the
+    median at each size.
+    """
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "run.jsonl"
         begin = time.monotonic()
         subprocess.run(
-            [sys.executable, "-m", "netpipe", "run", "tcp", "--quiet", "--output", str(record)],
+            [sys.executable, "-m", "netpipe", *CURVE, "--quiet", "--output", str(record)],
             cwd=folder,
             check=True,
             capture_output=True,
             timeout=LIMIT_S,
         )
         seconds = time.monotonic() - begin
-        records = [json.loads(line) for line in record.read_text().splitlines()]
-        return seconds, {size: p["median_ns"] for size, p in points(records).items()}
+        (found,) = Reading(Run.read(record, samples=False)).curves
+        return seconds, {p.size_bytes: p.time_ns.value for p in found.points}
+
+
+def roughness(times: dict[int, float]) -> float:
+    """Median over the sizes of how far ln t is from the mean of its neighbours'."""
+    logs = [math.log(times[size]) for size in sorted(times)]
+    return statistics.median(
+        abs(here - (before + after) / 2)
+        for before, here, after in zip(logs, logs[1:], logs[2:], strict=False)
+    )
 
 
 def spread(curves: list[dict[int, float]]) -> float:
@@ -73,15 +91,17 @@ def curve(rounds: int) -> list[Result]:
     """Both on two processors, which is where netpipe puts its ranks by itself: NPtcp, left alone, is moved about by the
     kernel, and then its runs differ by where they were.
     """
-    runs = min(rounds, 5)
+    runs = max(2, min(rounds, 5))  # one has no spread
     mine, theirs = in_turn(runs, netpipe_curve, lambda: nptcp("1", "0"))
     faster = [b[0] / a[0] for a, b in zip(mine, theirs, strict=True)]
+    rough = [(roughness(a[1]), roughness(b[1])) for a, b in zip(mine, theirs, strict=True)]
+    rougher = [a / b for a, b in rough]
     ours_spread = spread([c for _, c in mine])
     peer_spread = spread([c for _, c in theirs])
     return [
         Result(
             "curve",
-            "seconds of a full TCP curve: NPtcp / netpipe run tcp",
+            f"seconds of a full TCP curve: NPtcp / netpipe {' '.join(CURVE)}",
             shown([s for s, _ in mine], 1, " s"),
             shown([s for s, _ in theirs], 1, " s"),
             shown(faster, 1),
@@ -96,6 +116,15 @@ def curve(rounds: int) -> list[Result]:
             f"{(ours_spread - 1) / (peer_spread - 1):.2f} of the peer's",
             "<= 1",
             ours_spread <= peer_spread,
+        ),
+        Result(
+            "curve",
+            "roughness (median over sizes of |ln t - mean of the neighbours'|): netpipe / NPtcp",
+            f"{statistics.median(a for a, _ in rough):.2%}",
+            f"{statistics.median(b for _, b in rough):.2%}",
+            shown(rougher, 2),
+            "<= 1",
+            interval(rougher)[0] <= 1,
         ),
     ]
 

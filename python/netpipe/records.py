@@ -73,6 +73,7 @@ class Rank(msgspec.Struct, kw_only=True):
     private_bytes: Int | None = None  # of these in memory that no other process sees
     pinned_bytes: Int | None = None
     open_s: Real | None = None  # in the library, until it was open and connected
+    barrier_resident_bytes: Int | None = None  # the same when all ranks had met in a barrier
 
 
 class Histogram(msgspec.Struct, kw_only=True):
@@ -175,9 +176,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
-    idle: bool | None = (
-        None  # it touches no byte, and measures netpipe itself; None: an older file does not say
-    )
+    idle: bool | None = None  # it touches no byte: netpipe itself is measured; None: an older file
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 

@@ -14,15 +14,18 @@
 namespace netpipe {
 namespace {
 
-void add_cost_fields(Json& json, const Cost& cost, bool known) {
-  const Footprint grown = cost.memory.value_or(Footprint{});
-  const auto bytes = [&](const char* name, std::int64_t value) {
-    known&& cost.memory ? json.field(name, value) : json.field_null(name);
-  };
-  bytes("resident_bytes", grown.resident_bytes);
-  bytes("private_bytes", grown.private_bytes);
-  bytes("pinned_bytes", grown.pinned_bytes);
+void bytes_of(Json& json, const char* name, const std::optional<Footprint>& grown, std::int64_t Footprint::* which) {
+  grown ? json.field(name, (*grown).*which) : json.field_null(name);
+}
+
+// met: what had been spent when all ranks had met in a barrier.
+void add_cost_fields(Json& json, const Cost& cost, const std::optional<Cost>& met, bool known) {
+  const auto grown = [known](const Cost& of) { return known ? of.memory : std::nullopt; };
+  bytes_of(json, "resident_bytes", grown(cost), &Footprint::resident_bytes);
+  bytes_of(json, "private_bytes", grown(cost), &Footprint::private_bytes);
+  bytes_of(json, "pinned_bytes", grown(cost), &Footprint::pinned_bytes);
   known ? json.field("open_s", static_cast<double>(cost.ns) * 1e-9) : json.field_null("open_s");
+  bytes_of(json, "barrier_resident_bytes", met ? grown(*met) : std::nullopt, &Footprint::resident_bytes);
 }
 
 Exit exit_of(np_status status) {
@@ -214,8 +217,15 @@ Outcome Endpoint::reach_all() {
   char* const out = pool_->token_out();
   char* const in = pool_->token_in();
   clear_message();
-  const Meter meter(set_.ranks_in_process);
   np_status status = NP_OK;
+  if (module_.barrier != nullptr) {
+    const Meter barrier(set_.ranks_in_process);
+    status = module_.barrier(handle_);
+    cost_ += barrier.spent();
+    if (status != NP_OK) return fault("a barrier of all ranks", status);
+    barrier_cost_ = cost_;
+  }
+  const Meter meter(set_.ranks_in_process);
   if (module_.prepare != nullptr) {
     const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}, NP_USES_MESSAGES, 0};
     status = module_.prepare(handle_, &visit);
@@ -250,7 +260,7 @@ RankFacts Endpoint::describe(int cpu, bool with_cost) const {
   json.open('{').field("rank", rank()).field("host", host_name());
   cpu >= 0 ? json.field("cpu", cpu) : json.field_null("cpu");
   json.field_raw("settings", facts.settings);
-  add_cost_fields(json, cost_, with_cost);
+  add_cost_fields(json, cost_, barrier_cost_, with_cost);
   json.close('}');
   return {limits_, facts.below, json.take()};
 }

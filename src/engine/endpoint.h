@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,7 +78,9 @@ class Endpoint {
   // Attaches to the memory of the mirrored rank. keys: by member of the group. All ranks read the same keys and come to
   // the same conclusion.
   Outcome attach(const std::vector<std::string>& keys);
-  // Exchanges a byte with every other rank: many libraries only then make a connection and the memory for it.
+  // What it costs until all ranks have met in one barrier and nothing else, where the module has one, as in the barrier
+  // program of Liu et al. 2003; then until each has exchanged a byte with every other: many libraries only then make a
+  // connection and the memory for it.
   Outcome reach_all();
 
   // The settings as they really are. cpu: that the rank is pinned to, -1: none. with_cost: false where it is not known.
@@ -96,6 +99,7 @@ class Endpoint {
   np_limits limits_{};
   np_bootstrap bootstrap_{};  // of a library with a launcher of its own
   Cost cost_;
+  std::optional<Cost> barrier_cost_;  // of it, what had been spent when all ranks had met
   std::shared_ptr<BufferPool> pool_;
   std::vector<int> member_of_rank_;
   std::vector<bool> far_;

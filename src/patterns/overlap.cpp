@@ -16,6 +16,21 @@
 // computation (a thread of its own on the same processor) counts against it. Nothing is clamped: where there is no
 // overlap, single samples lie on either side of 0.
 //
+// by=search: the model is wrong where it matters when calls are made: a helper that steps in after a while carries the
+// exchange through a long computation and not through a short one. So it is searched for as Liu et al. define it.
+// Beside the three parts above a sample has
+//
+//     noise       pairs of two exchanges without work: tolerance = 2.5 x the median of how far the two are apart, and
+//                 at least 1 % of A
+//     bisection   of work from 0 to 1.25 A, in 7 steps. Each has 5 pairs of an exchange without and one with the work,
+//                 one right after the other and every other pair the other way round; the work lengthens the exchange
+//                 if the median of the differences is above the tolerance
+//
+//     overlap = the middle of what is left, 1 % of A wide
+//
+// Where a longer computation adds all of its length, overlap comes out too long by the tolerance, which is a measure of
+// its own, and so is what the model says of the same sample. Both ranks' times of an exchange count, by their mean.
+//
 // computes=both: the two ranks exchange a message and both compute, as neighbours in a simulation do. Of C and B the
 // longer of their times counts, because neither goes on alone; of A the mean: when one begins so much later, the other
 // one's exchange is longer by that and its own shorter. computes=one: as in the paper, the first rank starts a receive
@@ -23,35 +38,56 @@
 // way and the other rank's calls can be hidden as well. More ranks are pairs, the first with the last.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "base/ready.h"
+#include "patterns/kit/longest.h"
 #include "patterns/kit/pattern.h"
 #include "patterns/kit/work.h"
 
 namespace netpipe::patterns {
 namespace {
 
-enum Option { computes };
-constexpr std::array<np_option, 1> options{{
+enum Option { computes, by };
+constexpr std::array<np_option, 2> options{{
     {"computes", NP_CHOICE, "both", 0, 0, "both|one", "", "which ranks of a pair compute", 0},
+    {"by", NP_CHOICE, "model", 0, 0, "model|search", "",
+     "how overlap is found: from one long computation, or by search for the longest that does not lengthen the "
+     "exchange",
+     0},
 }};
 
-constexpr std::array<Measure, 5> measures{{
+constexpr std::array<Measure, 7> measures{{
     {"overlap", "ns", "the longest computation that does not lengthen the exchange"},
     {"fraction", "1", "the same, as a fraction of the exchange's time"},
     {"computation", "ns", "time of the computation alone"},
     {"together", "ns", "exchange and work together"},
     {"exposed", "ns", "time that the exchange adds to the computation"},
+    {"modelled", "ns", "by=search: overlap as by=model finds it in the same sample"},
+    {"tolerance", "ns", "by=search: how much longer an exchange may be that counts as not lengthened"},
 }};
 
-// What a rank notes of a sample; whole: with all that is not timed.
-enum Note { exchange, computation, together, whole, notes };
+// What a rank notes of a sample; whole: with all that is not timed. by=search: two more.
+enum Note { exchange, computation, together, whole, notes, longest = notes, tolerance, notes_of_search };
 
 constexpr double work_per_exchange = 2;
-constexpr std::uint32_t trial_rounds = 3;  // of two exchanges each, before the first sample
+
+constexpr std::uint32_t steps = 7, pairs_of_step = 5, pairs_of_noise = 9;
+constexpr double longest_per_exchange = 1.25;
+constexpr double least_tolerance = 0.01;
 
 bool all_compute(const Part& part) { return part.options[computes].number == 0; }
+bool searches(const Part& part) { return part.options[by].number != 0; }
+
+// Exchanges of a round: with work and without, and those of the search.
+std::uint32_t exchanges(const Part& part) {
+  return searches(part) ? 2 + 2 * (steps * pairs_of_step + pairs_of_noise) : 2;
+}
+// Rounds of so many before the first sample, to choose the work.
+std::uint32_t trial_rounds(const Part& part) { return searches(part) ? 1 : 3; }
 
 // One exchange, with so much work in it.
 np_status swap(Stage& s, Work& work, std::uint64_t units) {
@@ -107,9 +143,9 @@ np_status meet(Stage& s, std::uint64_t& units) {
 
 // How much work takes about twice as long as an exchange: chosen once for a visit, from some exchanges of which neither
 // the fastest counts (this rank came too late for it) nor the slowest (a processor was taken away).
-np_status choose(Stage& s, Work& work, std::uint64_t& units) {
-  const double unit_ns = work.calibrate();
-  std::array<std::int64_t, 2 * trial_rounds> trials{};
+np_status choose(Stage& s, Work& work, std::uint64_t& units, double& unit_ns) {
+  unit_ns = work.calibrate();
+  std::vector<std::int64_t> trials(std::size_t{trial_rounds(s)} * exchanges(s));
   for (std::int64_t& ns : trials) {
     np_status status = meet(s, units);
     if (status == NP_OK) status = swaps(s, work, 0, 1, ns);
@@ -120,11 +156,59 @@ np_status choose(Stage& s, Work& work, std::uint64_t& units) {
   return NP_OK;
 }
 
+// A batch of exchanges with so many of the first rank's units of work in each. ns: for the first rank, the mean of both
+// ranks' times where both compute.
+np_status batch(Stage& s, Work& work, std::uint64_t units, std::uint64_t rounds, std::int64_t& ns) {
+  np_status status = meet(s, units);
+  if (status == NP_OK) status = swaps(s, work, is_first(s) || all_compute(s) ? units : 0, rounds, ns);
+  if (status != NP_OK || !all_compute(s)) return status;
+  const int peer = mirrored(s.rank, s.nranks);
+  if (!is_first(s)) {
+    s.memory.put(s.token_out, ns);
+    return s.module.send(s.endpoint, peer, s.token_out, sizeof ns);
+  }
+  status = s.module.recv(s.endpoint, peer, s.token_in, sizeof ns);
+  ns = (ns + s.memory.get<std::int64_t>(s.token_in)) / 2;
+  return status;
+}
+
+// How much longer exchanges are with work than without, of each pair.
+np_status differences(Stage& s, Work& work, std::uint64_t units, std::uint64_t rounds, std::span<std::int64_t> pairs) {
+  np_status status = NP_OK;
+  for (std::size_t i = 0; i < pairs.size() && status == NP_OK; ++i) {
+    std::array<std::int64_t, 2> ns{};  // without, with
+    for (const std::size_t turn : {i % 2, 1 - i % 2}) {
+      if (status == NP_OK) status = batch(s, work, turn == 1 ? units : 0, rounds, ns[turn]);
+    }
+    pairs[i] = ns[1] - ns[0];
+  }
+  return status;
+}
+
+// units: the work of the sample's other parts, about twice as long as the exchange; unit_ns: how long one takes by
+// itself.
+np_status search(Stage& s, Work& work, std::uint64_t units, double unit_ns, std::uint64_t rounds, std::int64_t* to) {
+  std::array<std::int64_t, pairs_of_noise> noise{};
+  np_status status = differences(s, work, 0, rounds, noise);
+  to[tolerance] = tolerance_of(noise, least_tolerance * static_cast<double>(to[exchange]));
+  const double most = longest_per_exchange / work_per_exchange * static_cast<double>(units);
+  const double found = longest_unnoticed(most, steps, [&](double middle) {
+    std::array<std::int64_t, pairs_of_step> longer{};
+    const auto tried = static_cast<std::uint64_t>(std::llround(middle));
+    if (status == NP_OK) status = differences(s, work, tried, rounds, longer);
+    return median_of(longer) > to[tolerance];
+  });
+  to[longest] = std::llround(found * unit_ns * static_cast<double>(rounds));
+  return status;
+}
+
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
+  const bool searching = searches(s);
   Work work;
   std::uint64_t units = 0;
-  if (const np_status status = choose(s, work, units); status != NP_OK) return status;
-  for (std::uint64_t sample = 0; sample < samples; ++sample, to += notes) {
+  double unit_ns = 0;
+  if (const np_status status = choose(s, work, units, unit_ns); status != NP_OK) return status;
+  for (std::uint64_t sample = 0; sample < samples; ++sample, to += searching ? notes_of_search : notes) {
     const std::int64_t here = now_ns();
     np_status status = meet(s, units);
     if (status == NP_OK) status = swaps(s, work, 0, rounds, to[exchange]);
@@ -138,6 +222,7 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
     to[computation] = now_ns() - begin;
     status = meet(s, units);
     if (status == NP_OK) status = swaps(s, work, own, rounds, to[together]);
+    if (status == NP_OK && searching) status = search(s, work, units, unit_ns, rounds, to);
     if (status != NP_OK) return status;
     to[whole] = now_ns() - here;
   }
@@ -154,15 +239,26 @@ void evaluate(const Part& part, std::uint64_t rounds, Notes of, Reading& reading
   const auto each = static_cast<double>(rounds);
   reading.ns = a;
   reading.span_ns = static_cast<double>(first[whole]);
-  reading.measures[0] = (a + c - b) / each;
-  reading.measures[1] = (a + c - b) / std::max(a, 1.0);
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  const double modelled = a + c - b;
+  const double found = searches(part) ? static_cast<double>(first[longest]) : modelled;
+  reading.measures[0] = found / each;
+  reading.measures[1] = found / std::max(a, 1.0);
   reading.measures[2] = c / each;
   reading.measures[3] = b / each;
   reading.measures[4] = (b - c) / each;
+  reading.measures[5] = searches(part) ? modelled / each : none;
+  reading.measures[6] = searches(part) ? static_cast<double>(first[tolerance]) / each : none;
 }
 
 std::uint32_t one(const Part&) { return 1; }
-std::uint32_t two(const Part&) { return 2; }  // messages of a round each way, with work and without
+
+// Of short exchanges a batch has several: one alone is as long as it happens to be.
+std::uint64_t fewest_rounds(const Part& part) {
+  constexpr std::uint64_t enough_bytes = 64 << 10;
+  if (!searches(part)) return 1;
+  return std::clamp<std::uint64_t>(enough_bytes / std::max<std::uint64_t>(part.size_bytes, 1), 1, 8);
+}
 
 }  // namespace
 
@@ -172,20 +268,22 @@ const Pattern overlap = {
     .summary = "how much computation fits behind an exchange without making it longer",
     .formula =
         "time of one operation A = post, start, wait; overlap = A + C - B, C: a computation, B: exchange and "
-        "computation together; fraction = overlap / A",
+        "computation together; by=search: overlap = the longest computation tried that left A as it was; "
+        "fraction = overlap / A",
     .source =
         "Liu et al.: Performance Comparison of MPI Implementations over InfiniBand, Myrinet and Quadrics (2003), "
         "section 3.4",
     .options = options,
     .operations = one,
     .messages_per_operation = [](const Part&) { return 2U; },
-    .extra_rounds = [](const Part&) { return trial_rounds; },
-    .arrivals = two,
-    .departures = two,
+    .extra_rounds = trial_rounds,
+    .arrivals = exchanges,
+    .departures = exchanges,
     .requests = [](const Part&, std::uint64_t) { return std::uint64_t{2}; },
+    .fewest_rounds = fewest_rounds,
     .single_rounds = true,
     .one_buffer = false,
-    .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
+    .notes = [](const Part& part, std::uint64_t) { return std::uint64_t{searches(part) ? notes_of_search : notes}; },
     .every_rank = true,
     .computes = true,
     .evaluate = evaluate,

@@ -154,8 +154,9 @@ std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& mode, i
   const std::uint64_t places = verified_places(pool, place_bytes);
   const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
   // The sampler leaves room for one round that is not timed. A pattern that pauses has its own with each sample.
-  const std::uint64_t extra = mode.pattern->extra_rounds(mode.part(0, nranks, size_bytes));
-  if (mode.pattern->pauses) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
+  const Part part = mode.part(0, nranks, size_bytes);
+  const std::uint64_t extra = mode.pattern->extra_rounds(part);
+  if (mode.pattern->pauses(part)) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
   return rounds > extra ? rounds + 1 - extra : 1;
 }
 

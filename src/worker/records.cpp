@@ -31,6 +31,9 @@ void text_or_null(Json& json, const char* name, std::string_view text) {
 
 std::string_view view_of(const char* text) { return text != nullptr ? text : ""; }
 
+// Whether a pattern has this measure with the options that it runs with.
+bool measured(const std::vector<float>& values) { return values.empty() || !std::isnan(values.front()); }
+
 // The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost.
 void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blocks, std::size_t leading,
                   std::span<const Losses> losses) {
@@ -45,6 +48,7 @@ void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blo
     add("loss", "1", loss.share, loss.low, loss.high, loss.bounded);
   }
   for (std::size_t m = 0; m < pattern.measures.size(); ++m) {
+    if (!blocks.empty() && !measured(blocks.front().beside.measures[m])) continue;
     std::vector<Block> own;
     for (const Block& block : blocks) {
       const std::vector<float>& values = block.beside.measures[m];
@@ -166,6 +170,7 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
   list("dropped_ns", 0, record.dropped);
   json.key("measures").open('{');
   for (std::size_t m = 0; m < samples.beside.measures.size(); ++m) {
+    if (!measured(samples.beside.measures[m])) continue;
     json.key(curve.mode->pattern->measures[m].name).open('[');
     for (std::size_t i = record.dropped; i < samples.ns.size(); ++i) {
       json.value(static_cast<double>(samples.beside.measures[m][i]));

@@ -45,12 +45,14 @@ double correction(const Mode& mode, const VisitShape& visit, const RankNumbers& 
 // before and after each.
 Samples from_clock(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
   const Pattern& pattern = *mode.pattern;
-  const std::vector<std::int64_t>& clock = gathered.notes[static_cast<std::size_t>(pattern.clock_rank(visit.nranks))];
+  const int clock_rank = pattern.clock_rank(visit.nranks);
+  const std::vector<std::int64_t>& clock = gathered.notes[static_cast<std::size_t>(clock_rank)];
+  const bool pauses = pattern.pauses(mode.part(clock_rank, visit.nranks, visit.size_bytes));
   Samples taken;
   taken.losses = losses_of(mode, visit, gathered.lost);
   taken.ns.reserve(visit.samples);
   for (std::size_t i = 0; i < visit.samples; ++i) {
-    const std::size_t begin = pattern.pauses ? 2 * i : i;
+    const std::size_t begin = pauses ? 2 * i : i;
     const auto ns = static_cast<double>(clock[begin + 1] - clock[begin]);
     const double times = taken.losses.lost > 0 ? correction(mode, visit, gathered.lost, i) : 1;
     if (times > 0) {

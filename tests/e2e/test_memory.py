@@ -23,7 +23,8 @@ def test_what_a_module_takes_is_counted_to_the_page_and_also_what_it_takes_late(
     assert variant["launch_s"] is None
     assert [rank["rank"] for rank in variant["ranks"]] == [0, 1]
     for rank in variant["ranks"]:
-        assert 24 * MIB <= rank["private_bytes"] <= rank["resident_bytes"] < 25 * MIB
+        assert 28 * MIB <= rank["private_bytes"] <= rank["resident_bytes"] < 29 * MIB
+        assert 20 * MIB <= rank["barrier_resident_bytes"] < 21 * MIB, "before its first message"
         assert rank["pinned_bytes"] == 4096
         assert rank["open_s"] > 0
     assert done.of("plan")[0]["patterns"] == []
@@ -39,6 +40,7 @@ def test_buffers_of_netpipe_and_what_comes_with_the_first_message_are_no_cost_of
     (variant,) = done.of("variant")
     for rank in variant["ranks"]:
         assert 16 * MIB <= rank["private_bytes"] <= rank["resident_bytes"] < 17 * MIB
+        assert rank["barrier_resident_bytes"] is None
 
 
 def memory(*arguments: str | Path, code: int = 0) -> tuple[str, str]:
@@ -89,6 +91,7 @@ def test_every_rank_of_every_library_says_what_it_cost(netpipe: Netpipe, with_mp
         for rank in variant["ranks"]:
             assert 0 < rank["private_bytes"] < rank["resident_bytes"]
             assert rank["pinned_bytes"] >= 0
+            assert 0 < rank["barrier_resident_bytes"] <= rank["resident_bytes"]
             assert rank["open_s"] > 0
 
 

@@ -260,7 +260,14 @@ def test_what_a_rank_costs_is_not_known_where_all_are_one_process(netpipe: Netpi
     assert len(variant["ranks"]) == 5
     assert variant["launch_s"] > 0
     for rank in variant["ranks"]:
-        assert {rank[name] for name in ("resident_bytes", "private_bytes", "pinned_bytes", "open_s")} == {
-            None
-        }
+        assert {
+            rank[name]
+            for name in (
+                "barrier_resident_bytes",
+                "resident_bytes",
+                "private_bytes",
+                "pinned_bytes",
+                "open_s",
+            )
+        } == {None}
     assert "ranks of a simulated machine are one process" in done.said

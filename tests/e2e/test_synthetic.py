@@ -23,6 +23,8 @@ MEASURES = {
         "overlap": "ns", "fraction": "1", "computation": "ns", "together": "ns", "exposed": "ns",
     },
     "overhead": {"start": "ns", "finish": "ns"},
+    "overhead:side=both": {"start": "ns", "finish": "ns"},
+    "overhead:side=both,call=blocking": {"start": "ns", "finish": "ns"},
     "overhead:side=recv": {"start": "ns", "finish": "ns"},
     "overhead:call=blocking": {"start": "ns", "finish": "ns"},
     "overhead:side=recv,call=blocking": {"start": "ns", "finish": "ns"},
@@ -30,6 +32,7 @@ MEASURES = {
     "loggp:messages=2": {"o_s": "ns", "o_r": "ns", "gap": "ns", "transfer": "ns"},
     "pingpong": {},
     "window": {},
+    "window:completion=local": {},
     "bidirectional": {},
 }  # fmt: skip
 
@@ -62,6 +65,31 @@ def test_every_byte_arrives_and_every_measure_is_there(measure: Runner, ranks: i
             assert {name: len(values) for name, values in s["measures"].items()} == dict.fromkeys(
                 names, len(s["ns"])
             )
+
+
+def test_a_search_says_what_the_model_finds_in_the_same_sample_and_what_it_tolerates(measure: Runner) -> None:
+    done = measure(
+        MODULE,
+        f"{QUICK},overlap=30",
+        "pattern overlap:by=search",
+        "schedule list",
+        "sizes 1,1000",
+        "verify yes",
+        "budget 0.2",
+    )
+    assert done.code == 0, done.said
+    for p in done.of("point"):
+        assert p["verified_bytes"] > 0
+        found = {m["name"]: m["median"] for m in p["measures"]}
+        assert list(found) == [*MEASURES["overlap"], "modelled", "tolerance"]
+        assert all(math.isfinite(value) for value in found.values())
+        assert found["overlap"] > 0
+        assert found["tolerance"] > 0
+    for s in done.of("sample"):
+        assert list(s["measures"]) == [*MEASURES["overlap"], "modelled", "tolerance"]
+        for i, ns in enumerate(s["ns"]):
+            modelled, exposed = of_sample(s, "modelled")[i], of_sample(s, "exposed")[i]
+            assert modelled + exposed == pytest.approx(ns / s["ops"], rel=1e-3, abs=2)
 
 
 def of_sample(sample: dict[str, Any], name: str) -> list[float]:
@@ -101,6 +129,56 @@ def test_what_loggp_measured_can_be_fitted(measure: Runner, tmp_path: Path) -> N
             assert 0 <= line.per_byte_ns.low <= line.per_byte_ns.value <= line.per_byte_ns.high
 
 
+def test_overhead_of_both_sides_is_that_of_a_send_and_a_receive_without_the_way(measure: Runner) -> None:
+    done = measure(
+        MODULE,
+        "variant synthetic:latency=200000,send_overhead=30000,recv_overhead=50000,gap=1000",
+        "pattern overhead:side=both",
+        "pattern overhead:side=both,call=blocking",
+        "schedule list",
+        "sizes 8",
+        "budget 1",
+    )
+    assert done.code == 0, done.said
+    for pattern in ("overhead:side=both", "overhead:side=both,call=blocking"):
+        samples = done.of("sample", pattern=pattern)
+        least = min(ns / s["ops"] for s in samples for ns in s["ns"])
+        assert 75_000 < least < 150_000, "the way there and back takes 400 us"
+        start, finish = (min(v for s in samples for v in of_sample(s, name)) for name in ("start", "finish"))
+        assert 28_000 < start < 75_000
+        assert 45_000 < finish < 100_000
+
+
+def test_a_window_that_is_complete_where_it_left_takes_no_round_trip(measure: Runner) -> None:
+    done = measure(
+        MODULE,
+        "variant synthetic:latency=400000,send_overhead=2000,recv_overhead=3000,gap=1000",
+        "pattern window:in_flight=4",
+        "pattern window:in_flight=4,completion=local",
+        "schedule list",
+        "sizes 8",
+        "budget 1",
+    )
+    assert done.code == 0, done.said
+    took = {p["pattern"]: p["min_ns"] for p in done.of("point")}
+    assert took["window:in_flight=4"] > 200_000, "there and back, over four messages"
+    assert took["window:in_flight=4,completion=local"] < 100_000, "the calls, wherever there is room for more"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("window:directions=both,completion=local", "has no acknowledgement to leave out"),
+        ("overhead:side=both,in_flight=4", "has one message in flight"),
+    ],
+)
+def test_a_setting_that_would_not_be_obeyed_is_refused(measure: Runner, pattern: str, says: str) -> None:
+    done = measure("variant shm", f"pattern {pattern}", "sizes 8")
+    assert not done.of("point")
+    (skipped,) = done.of("skipped")
+    assert says in skipped["reason"]
+
+
 @pytest.mark.parametrize("pattern", ["pingpong", "overlap", "overhead", "overhead:side=recv", "loggp"])
 def test_a_message_that_does_not_come_ends_at_the_deadline(measure: Runner, pattern: str) -> None:
     done = measure(
@@ -122,7 +200,9 @@ def test_a_message_that_does_not_come_ends_at_the_deadline(measure: Runner, patt
     [
         ("overlap:computes=none", "not one of its choices"),
         ("overlap:work=3", "no option 'work'"),
-        ("overhead:side=both", "not one of its choices"),
+        ("overhead:side=none", "not one of its choices"),
+        ("overlap:by=guess", "not one of its choices"),
+        ("window:completion=none", "not one of its choices"),
         ("overhead:in_flight=0", "1 to 65536"),
         ("overhead:in_flight=many", "whole number"),
         ("loggp:messages=1", "2 to 1024"),

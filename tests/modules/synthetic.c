@@ -11,6 +11,10 @@
  * overlap: so many per cent of T(s) go by themselves; the rest only while the receiver is in recv, wait or test. Under
  * a computation of length c between irecv and wait a transfer then lasts max(c, overlap x T) + (1 - overlap) x T.
  *
+ * helper: so long after the departure of a message somebody else carries the rest of its transfer on, in calls and
+ * outside of them, as a thread that wakes up late does. A computation that lasts until it is done hides all of T, and a
+ * shorter one no more than overlap x T.
+ *
  * The bytes are really copied, on either side within its overhead; counters say how often that was too short for it, or
  * the sender found no room and had to wait, and the model was not kept.
  *
@@ -33,7 +37,7 @@
 
 __attribute__((visibility("default"))) const np_module* netpipe_module(void);
 
-enum { LATENCY, SEND_OVERHEAD, RECV_OVERHEAD, OVERHEAD_PER_KIB, GAP, GAP_PER_KIB, OVERLAP };
+enum { LATENCY, SEND_OVERHEAD, RECV_OVERHEAD, OVERHEAD_PER_KIB, GAP, GAP_PER_KIB, OVERLAP, HELPER };
 
 #define LONGEST 1000000000
 #define TIME(NAME, DEFAULT, HELP) \
@@ -52,6 +56,7 @@ static const np_option options[] = {
      .max = 100,
      .unit = "%",
      .help = "how much of a transfer goes on outside of the receiver's calls"},
+    TIME("helper", "0", "from a departure until the rest of the transfer goes on by itself, too; 0: never"),
 };
 
 #define MESSAGES 256 /* under way from one rank to another at most */
@@ -151,6 +156,13 @@ static np_status synthetic_send(np_endpoint* e, int peer, const void* data, size
   return leave_at(e, end_ns);
 }
 
+/* When the rest of a transfer goes on without calls. */
+static int64_t helped_ns(const np_endpoint* e, const message* m, int64_t begin_ns) {
+  const int64_t from_ns = m->departed_ns + option(e, HELPER);
+  if (option(e, HELPER) == 0) return INT64_MAX;
+  return from_ns > begin_ns ? from_ns : begin_ns;
+}
+
 /* Time inside calls, from one reading to the next, is what the rest of every transfer needs. */
 static void progress(np_endpoint* e, int64_t from_ns, int64_t to_ns) {
   if (option(e, OVERLAP) == 100) return;
@@ -161,7 +173,10 @@ static void progress(np_endpoint* e, int64_t from_ns, int64_t to_ns) {
       message* const m = &c->messages[i % MESSAGES];
       const int64_t itself_ns = with_bytes(e, LATENCY, GAP_PER_KIB, m->bytes) * option(e, OVERLAP) / 100;
       const int64_t begin_ns = m->departed_ns + itself_ns;
-      if (to_ns > begin_ns) m->inside_ns += to_ns - (from_ns > begin_ns ? from_ns : begin_ns);
+      const int64_t first_ns = from_ns > begin_ns ? from_ns : begin_ns;
+      const int64_t alone_ns = helped_ns(e, m, begin_ns);
+      const int64_t last_ns = to_ns < alone_ns ? to_ns : alone_ns;
+      if (last_ns > first_ns) m->inside_ns += last_ns - first_ns;
     }
   }
 }
@@ -171,6 +186,10 @@ static int64_t arrival_ns(const np_endpoint* e, const message* m, int64_t at_ns)
   const int64_t whole_ns = with_bytes(e, LATENCY, GAP_PER_KIB, m->bytes);
   const int64_t itself_ns = whole_ns * option(e, OVERLAP) / 100;
   const int64_t rest_ns = whole_ns - itself_ns;
+  const int64_t alone_ns = helped_ns(e, m, m->departed_ns + itself_ns);
+  if (m->inside_ns < rest_ns && at_ns >= alone_ns && at_ns - alone_ns >= rest_ns - m->inside_ns) {
+    return alone_ns + rest_ns - m->inside_ns;
+  }
   if (m->departed_ns + itself_ns > at_ns || m->inside_ns < rest_ns) return INT64_MAX;
   return rest_ns == 0 ? m->departed_ns + itself_ns : at_ns - (m->inside_ns - rest_ns);
 }

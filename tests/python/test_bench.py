@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 import compare  # noqa: E402
+import of_runs  # noqa: E402
+import of_sockets  # noqa: E402
 import slices  # noqa: E402
 from measured import Result  # noqa: E402
 
@@ -140,6 +142,30 @@ def test_a_row_without_a_target_is_neither_met_nor_missed(
     monkeypatch.setattr(compare.signal, "signal", lambda *_: None)  # of the process that tests
     assert compare.main() == 1
     assert "1 met, 1 missed" in capsys.readouterr().out
+
+
+def test_a_smooth_curve_is_not_rough_and_a_saw_is() -> None:
+    sizes = [2**n for n in range(10)]
+    assert of_sockets.roughness({size: float(size) for size in sizes}) == pytest.approx(0, abs=1e-12)
+    saw = {size: float(size) * (1.1 if n % 2 else 1) for n, size in enumerate(sizes)}
+    assert of_sockets.roughness(saw) == pytest.approx(0.0953, rel=1e-3)
+
+
+def test_thresholds_are_found_missed_or_false() -> None:
+    def step(variant: str, below: int, above: int) -> of_runs.Step:
+        return of_runs.Step(variant, "pingpong", below, above, times=None)  # how high it is does not matter
+
+    limits = {"a": 4096, "b": 16384}
+    layer = [(name, step(name, 32768, 34196)) for name in limits]  # both have it
+    found = {name: [own] for name, own in layer}
+    found["a"].append(step("a", 4000, 4096))
+    assert of_runs.thresholds_of(found, limits) == ([True, False], [])
+    wrong = step("b", 8192, 8555)
+    found["b"] += [wrong, step("b", 16320, 16900)]
+    assert of_runs.thresholds_of(found, limits) == ([True, True], [wrong])
+    found["b"].pop()
+    found["b"].append(step("b", 16330, 16900))
+    assert of_runs.thresholds_of(found, limits)[0] == [True, False], "the last eager message has 16328 bytes"
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:

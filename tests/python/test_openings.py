@@ -33,7 +33,7 @@ def panel(runs: list[Run], figure: str, variants: tuple[str, ...] = ()) -> Panel
 
 
 def picture(runs: list[Run], figure: str, variants: tuple[str, ...] = ()) -> Picture:
-    (view,) = panel(runs, figure, variants).views
+    view = panel(runs, figure, variants).views[-1]
     assert isinstance(view, Picture)
     return view
 
@@ -44,6 +44,7 @@ def variant(
     ranks = [
         Rank(
             rank=rank,
+            barrier_resident_bytes=size // 2 if size and launch_s is not None else None,
             resident_bytes=size,
             private_bytes=size // 4 if size else None,
             pinned_bytes=0,
@@ -79,6 +80,7 @@ def test_means_over_ranks_and_medians_over_launches() -> None:
     two, four, simulated, shm = openings(RUN)
     assert (two.variant, two.ranks, two.launches) == ("mpi@b", 2, 3)
     assert two.resident_bytes == Spread(11 * MIB, 10 * MIB, 30 * MIB)
+    assert two.barrier_bytes == Spread(11 * MIB / 2, 10 * MIB / 2, 30 * MIB / 2)
     assert two.private_bytes == Spread(11 * MIB / 4, 10 * MIB / 4, 30 * MIB / 4)
     assert two.pinned_bytes == Spread(0, 0, 0)
     assert two.launcher_s == Spread(0.05, 0.05, 0.5)
@@ -91,6 +93,7 @@ def test_means_over_ranks_and_medians_over_launches() -> None:
     assert simulated.start_s is None
     assert simulated.launcher_s == Spread(0.2, 0.2, 0.2)
     assert shm.launcher_s is None
+    assert shm.barrier_bytes is None, "it has no barrier"
     assert shm.start_s == Spread(0.002, 0.002, 0.002)
 
 
@@ -112,9 +115,21 @@ def test_the_table_has_a_dash_for_what_is_not_known() -> None:
     Console(width=160, file=stream).print(terminal.table(openings(RUN)))
     text = stream.getvalue()
     rows = {tuple(words[:2]): words for line in text.splitlines() if (words := line.split())}
-    assert rows["mpi@a", "2"].count("\u2013") == 3
-    assert rows["mpi@b", "2"][2:6] == ["11.0", "[10.0", "30.0]", "MiB"]
-    assert rows["mpi@b", "4"][2:4] == ["15.0", "MiB"]
+    assert rows["mpi@a", "2"].count("\u2013") == 4
+    assert rows["mpi@b", "2"][2:10] == ["5.50", "[5.00", "15.0]", "MiB", "11.0", "[10.0", "30.0]", "MiB"]
+    assert rows["mpi@b", "4"][2:6] == ["7.50", "MiB", "15.0", "MiB"]
+
+
+def test_the_memory_after_a_barrier_is_kept_apart_from_that_of_all_to_all() -> None:
+    barrier, all_to_all = panel([RUN], "memory").views
+    assert isinstance(barrier, Picture)
+    assert isinstance(all_to_all, Picture)
+    assert (barrier.label, all_to_all.label) == ("after a barrier", "all to all")
+    assert {line.label: line.y for line in barrier.lines} == {"mpi@b": (5.5 * MIB, 7.5 * MIB)}, "shm has none"
+    older = made(variant(0, "shm", [MIB, MIB], [0.1, 0.1], None))
+    assert [view.label for view in panel([older], "memory").views if isinstance(view, Picture)] == [
+        "all to all"
+    ]
 
 
 def test_pictures_lay_the_libraries_over_each_other() -> None:
@@ -157,8 +172,8 @@ def test_the_report_shows_them() -> None:
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert data
     memory, startup = json.loads(data[1])["panels"]
-    assert [one["label"] for one in memory["views"][0]["series"]] == ["mpi@b", "shm"]
-    (ours, _) = memory["views"][0]["series"]
+    assert [one["label"] for one in memory["views"][1]["series"]] == ["mpi@b", "shm"]
+    (ours, _) = memory["views"][1]["series"]
     assert (ours["x"], ours["low"][0], ours["high"][0]) == (
         [2, 4],
         pytest.approx(10 * MIB, 1e-4),

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overhead, overlap and loggp make of their notes.
+// What overhead, overlap and loggp make of their notes, and what they and window ask for with their options.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "catalog/variant.h"
+#include "patterns/kit/longest.h"
 
 namespace netpipe {
 namespace {
@@ -36,6 +39,7 @@ Outcome evaluated(const std::string& text, std::uint64_t rounds,
   pattern.evaluate(part, rounds, notes, reading);
   outcome.ns = reading.ns;
   outcome.span_ns = reading.span_ns;
+  while (!outcome.measures.empty() && std::isnan(outcome.measures.back())) outcome.measures.pop_back();
   return outcome;
 }
 
@@ -72,6 +76,49 @@ TEST(Overlap, BelowZeroIsNotHidden) {
   EXPECT_DOUBLE_EQ(o.measures[1], -0.3);
 }
 
+TEST(Overlap, BySearchIsWhatWasFoundBesideTheModel) {
+  // Two rounds: an exchange of 100 ns, of which the model hides 70 and the search 30, give or take 2.
+  const Outcome o = evaluated("overlap:by=search", 2, {{200, 400, 460, 9000, 60, 4}, {200, 400, 460, 9000, 0, 0}});
+  EXPECT_EQ(o.ns, 200);
+  EXPECT_EQ(o.measures, (std::vector<double>{30, 0.3, 200, 230, 30, 70, 2}));
+}
+
+// A transfer of 1000 ns, 600 of which go on without calls; helper: so long after its start the rest does, too.
+double with_computation(double c, double helper) {
+  if (c <= 600) return 1000;
+  const double helped = c > helper ? std::min(c - helper, 400.0) : 0;
+  return c + 400 - helped;
+}
+
+TEST(Overlap, BySearchDiffersFromTheModelWhereItMattersWhenCallsAreMade) {
+  for (const double helper : {1e9, 1000.0}) {
+    const double a = with_computation(0, helper), c = 2 * a, b = with_computation(c, helper);
+    EXPECT_EQ(a + c - b, helper == 1000 ? 1000 : 600) << "the model";
+    const double found = longest_unnoticed(1.25 * a, 7, [&](double x) { return with_computation(x, helper) > a + 10; });
+    EXPECT_NEAR(found, 610, 1250.0 / 128) << "what an application can do meanwhile, and the tolerance";
+  }
+  EXPECT_NEAR(longest_unnoticed(1250, 7, [](double) { return true; }), 0, 1250.0 / 128) << "nothing overlaps";
+  EXPECT_NEAR(longest_unnoticed(1250, 7, [](double) { return false; }), 1250, 1250.0 / 128);
+}
+
+TEST(Overlap, CountsAsLengthenedWhatIsMoreThanPairsOfTheSameDiffer) {
+  std::vector<std::int64_t> alike{-30, 10, 5000, -20, 0};
+  EXPECT_EQ(tolerance_of(alike, 10), 50) << "2.5 x 20, whatever one pair met";
+  std::vector<std::int64_t> exact(9, 0);
+  EXPECT_EQ(tolerance_of(exact, 10), 10) << "a clock has steps";
+}
+
+TEST(Overlap, CountsTheExchangesOfItsSearch) {
+  const Result<Mode> model = parse_mode("overlap"), search = parse_mode("overlap:by=search");
+  ASSERT_TRUE(model && search);
+  const Pattern& p = *model->pattern;
+  EXPECT_EQ(p.arrivals(model->part(1, 2, 8)), 2U);
+  EXPECT_EQ(p.arrivals(search->part(1, 2, 8)), 2U + 2 * (7 * 5 + 9));
+  EXPECT_EQ(p.fewest_rounds(model->part(0, 2, 8)), 1U);
+  EXPECT_EQ(p.fewest_rounds(search->part(0, 2, 8)), 8U);
+  EXPECT_EQ(p.fewest_rounds(search->part(0, 2, 1 << 20)), 1U);
+}
+
 TEST(Overhead, IsTheTimeInBothCallsWithoutTheClocksOwn) {
   const Outcome o = evaluated("overhead", 4, {{425, 105, 25, 9000}, {}});
   EXPECT_EQ(o.ns, 480);
@@ -83,6 +130,47 @@ TEST(Overhead, OfOneCallHasOneReadingTakenOff) {
   const Outcome o = evaluated("overhead:call=blocking,side=recv", 2, {{225, 0, 25, 900}, {}});
   EXPECT_EQ(o.ns, 200);
   EXPECT_EQ(o.measures, (std::vector<double>{100, 0}));
+}
+
+TEST(Overhead, OfBothSidesHasTwoReadingsOfEachRoundTripTakenOff) {
+  for (const std::string call : {"request", "blocking"}) {
+    const Outcome o = evaluated("overhead:side=both,call=" + call, 4, {{500, 700, 25, 9000}, {}});
+    EXPECT_EQ(o.ns, 1000) << call;
+    EXPECT_EQ(o.measures, (std::vector<double>{100, 150})) << call;
+  }
+}
+
+TEST(Overhead, OfBothSidesIsAPingPong) {
+  const Result<Mode> mode = parse_mode("overhead:side=both");
+  ASSERT_TRUE(mode);
+  const Pattern& p = *mode->pattern;
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(p.departures(mode->part(rank, 2, 8)), 1U);
+    EXPECT_EQ(p.arrivals(mode->part(rank, 2, 8)), 1U);
+    EXPECT_EQ(p.in_flight(mode->part(rank, 2, 8)), 1U);
+  }
+  EXPECT_EQ(p.requests(mode->part(0, 2, 8), 16), 2U);
+  EXPECT_EQ(p.unfit(mode->part(0, 2, 8), Layer()), "");
+  const Result<Mode> wide = parse_mode("overhead:side=both,in_flight=4");
+  ASSERT_TRUE(wide);
+  EXPECT_NE(p.unfit(wide->part(0, 2, 8), Layer()), "") << "it would not be obeyed";
+}
+
+TEST(Window, OfLocalCompletionSendsNoMoreThanMayPileUp) {
+  const Result<Mode> mode = parse_mode("window:completion=local"), acknowledged = parse_mode("window");
+  ASSERT_TRUE(mode && acknowledged);
+  const Pattern& p = *mode->pattern;
+  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1)), 4096U) << "65536 messages";
+  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 64 << 10)), 64U) << "64 MiB";
+  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1 << 30)), 1U);
+  EXPECT_EQ(p.most_rounds(acknowledged->part(0, 2, 1)), 0U) << "no bound";
+  EXPECT_EQ(notes_of(p, mode->part(0, 2, 8), 3, 1), 6U) << "the clock stops between samples";
+  EXPECT_EQ(notes_of(p, acknowledged->part(0, 2, 8), 3, 1), 4U);
+  EXPECT_EQ(all_rounds(p, mode->part(0, 2, 8), 3, 5), 15U) << "all of its windows are timed";
+  const Result<Mode> both = parse_mode("window:completion=local,directions=both");
+  ASSERT_TRUE(both);
+  EXPECT_EQ(p.unfit(mode->part(0, 2, 8), Layer()), "");
+  EXPECT_NE(p.unfit(both->part(0, 2, 8), Layer()), "");
 }
 
 TEST(Overhead, SendsAndReceivesOnOppositeSides) {

@@ -206,7 +206,9 @@ TEST(Plan, TakesAPatternOnceForEachOfItsSettings) {
   const std::string canonical = canonical_text(plan, *resolved);
   EXPECT_PRED_FORMAT2(
       testing::IsSubstring,
-      "\npattern window:in_flight=64,directions=one,buffers=warm,reuse=100,send_offset=0,recv_offset=0\n", canonical);
+      "\npattern "
+      "window:in_flight=64,directions=one,completion=acknowledged,buffers=warm,reuse=100,send_offset=0,recv_offset=0\n",
+      canonical);
 }
 
 TEST(Plan, HasRoomForWhatItsPatternsHaveUnderWay) {

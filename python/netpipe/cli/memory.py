@@ -39,9 +39,9 @@ SETTINGS = {"schedule": "list", "sizes": "1", "timeout": TIMEOUT_S}
 def command(**given: Any) -> int:
     """Measure the memory and the start-up time of VARIANTs.
 
-    Starts each library with different numbers of processes, lets every rank exchange a message with every other, and
-    records what this costs each process. Without a VARIANT: shm, tcp and every MPI library that was added. netpipe
-    plot --figure memory and --figure startup draw the result.
+    Starts each library with different numbers of processes. Records what each process has taken after a barrier, and
+    after every rank has exchanged a message with every other. Without a VARIANT: shm, tcp and every MPI library that
+    was added. netpipe plot --figure memory and --figure startup draw the result.
     """
     from netpipe.session import Session, process_counts
 

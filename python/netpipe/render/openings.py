@@ -13,7 +13,8 @@ from netpipe.units import SIZE_STEPS, TIME_STEPS, UNKNOWN, Steps, bracketed_text
 COLUMNS = (
     ("variant", "name"),
     ("ranks", "right"),
-    ("memory of each", "right"),
+    ("after a barrier", "right"),
+    ("all to all", "right"),
     ("private", "right"),
     ("pinned", "right"),
     ("start-up", "right"),
@@ -25,13 +26,16 @@ COLUMNS = (
 def remark(found: Sequence[Opening]) -> str:
     """What the numbers mean, and why some are missing."""
     words = (
-        "Memory is the growth of a process after the library was opened and every rank had exchanged a message with "
-        "every other. Shared pages count in every process that touched them; private pages belong to one process. "
-        "Start-up ends when these messages have arrived, the launcher's part of it when all processes have started. "
-        "In brackets: the minimum and maximum over all launches."
+        "Memory is the growth of a process since before the library was opened: until all ranks had met in a barrier, "
+        "and until every rank had exchanged a message with every other. Shared pages count in every process that "
+        "touched them; private and pinned pages are part of the second number. Start-up ends when these messages have "
+        "arrived, the launcher's part of it when all processes have started. In brackets: the minimum and maximum over "
+        "all launches."
     )
     if any(opening.resident_bytes is None for opening in found):
         words += f" {UNKNOWN}: not known; the ranks of a simulated machine are one process."
+    elif any(opening.barrier_bytes is None for opening in found):
+        words += f" {UNKNOWN}: the module has no barrier, or an older version measured."
     return words
 
 
@@ -40,6 +44,7 @@ def cells(opening: Opening) -> tuple[str, ...]:
     return (
         opening.variant,
         str(opening.ranks),
+        _text(opening.barrier_bytes, SIZE_STEPS, "B"),
         _text(opening.resident_bytes, SIZE_STEPS, "B"),
         _text(_middle(opening.private_bytes), SIZE_STEPS, "B"),
         _text(_middle(opening.pinned_bytes), SIZE_STEPS, "B"),

@@ -94,7 +94,7 @@ using Notes = std::span<const std::span<const std::int64_t>>;
 struct Reading {
   double ns = 0;                     // of all its operations together
   double span_ns = 0;                // how long taking it lasted; 0: as long as ns
-  std::span<double> measures;        // one per Measure of the pattern
+  std::span<double> measures;        // one per Measure of the pattern; NaN: these options have none, in any sample
   std::span<double> cells;           // one per Cell, ns of all its operations together
   std::vector<double>* events = {};  // ns of single operations, where a sample has many that were timed one by one
 };
@@ -172,7 +172,7 @@ struct Pattern {
   // How long the rounds of one sample last at least; 0: as long as the clock, or a stream, makes necessary.
   double sample_ns = 0;
   // true: between samples is something that does not count.
-  bool pauses = false;
+  bool (*pauses)(const Part& part) = [](const Part&) { return false; };
   // true: no rank sends and receives at the same time, so warm messages leave from where they landed, as in NetPIPE.
   // The data then really changes hands with every message, and does not stay in the cache of the side that has copied
   // it before.
@@ -219,12 +219,12 @@ inline std::uint64_t notes_of(const Pattern& pattern, const Part& part, std::uin
   const bool counts = pattern.every_rank || pattern.clock_rank(part.nranks) == part.rank;
   if (!counts) return 0;
   if (pattern.evaluate != nullptr) return samples * pattern.notes(part, rounds);
-  return pattern.pauses ? 2 * samples : samples + 1;
+  return pattern.pauses(part) ? 2 * samples : samples + 1;
 }
 
 // All the rounds of a visit, those that are not timed included.
 inline std::uint64_t all_rounds(const Pattern& pattern, const Part& part, std::uint64_t samples, std::uint64_t rounds) {
-  return samples * rounds + (pattern.pauses ? samples : 1) * pattern.extra_rounds(part);
+  return samples * rounds + (pattern.pauses(part) ? samples : 1) * pattern.extra_rounds(part);
 }
 
 std::span<const Pattern* const> all_patterns();

@@ -12,16 +12,27 @@ from netpipe.render.drawing.ticks import tick_text
 
 BAND = "minimum and maximum of all launches"
 
+Value = Callable[[Opening], Spread | None]
+Values = dict[str, Value]  # by the name of their view; "": the only one
+
 
 def opening_panel(
-    scope: Scope,
-    title: str,
-    quantity: str,
-    label: str,
-    value: Callable[[Opening], Spread | None],
-    scale: float,
+    scope: Scope, title: str, quantity: str, label: str, values: Values, scale: float
 ) -> list[Panel]:
-    """`value` times `scale` is in the unit of the quantity."""
+    """A view for each of `values`, which times `scale` are in the unit of the quantity; without those of which nothing
+    is known.
+    """
+    views = tuple(
+        view
+        for name, value in values.items()
+        if (view := _view(scope, name, quantity, label, value, scale)) is not None
+    )
+    if not views:
+        raise NothingToDraw("no library was opened to measure its cost; run netpipe memory")
+    return [Panel(title, views)]
+
+
+def _view(scope: Scope, name: str, quantity: str, label: str, value: Value, scale: float) -> Picture | None:
     lines: list[Line] = []
     for number, reading in enumerate(scope.readings):
         by_variant: dict[str, list[tuple[int, Spread]]] = {}
@@ -53,17 +64,16 @@ def opening_panel(
                 )
             )
     if not lines:
-        raise NothingToDraw("no library was opened to measure its cost; run netpipe memory")
+        return None
     x_values = [at for line in lines for at in line.x]
     y_values = [at for line in lines for at in (*line.low, *line.high)]
-    picture = Picture(
-        label="",
+    return Picture(
+        label=name,
         x=Axis("number", "processes", True, min(x_values) / 1.2, max(x_values) * 1.2),
         y=Axis(quantity, label, True, min(y_values) / 1.5, max(y_values) * 1.5),
         lines=tuple(lines),
         band=BAND,
     )
-    return [Panel(title, (picture,))]
 
 
 def _text(quantity: str, x: float, y: float, low: float, high: float) -> str:

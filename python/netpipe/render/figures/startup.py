@@ -16,6 +16,6 @@ def panels(scope: Scope) -> list[Panel]:
         "Start-up time over the number of processes",
         "time",
         "from the launch until all have talked to all",
-        lambda opening: opening.start_s,
+        {"": lambda opening: opening.start_s},
         1e9,
     )
