@@ -6,14 +6,17 @@
  *           [--steal FRACTION] [--burst-ms MEAN] [--priority normal|raised]
  *           [--bandwidth FRACTION] [--memory MIB] [--wakeups RATE]
  *
- *     steal      on each processor a pinned thread computes in bursts, FRACTION of the time. Bursts and the gaps
- * between them have exponential lengths; a burst counts processor time, so beside somebody who wants the processor too
- * it lasts longer by the clock, and what follows comes later. raised: SCHED_FIFO, so that nobody else has the processor
- * in a burst, as when a hypervisor takes it bandwidth  one thread goes through more memory than the last-level cache
- * holds, reads and writes each line, for FRACTION of the time, in bursts likewise. It has to run somewhere: its
- * processor time is stolen as well wakeups    on each processor a thread sleeps until its next timer, about RATE times
- * a second. Timers come in bursts, and from burst to burst the rate wanders between a quarter and four times the mean,
- * so that the depth of idle states, and what it takes to wake from them, wanders
+ * steal: on each processor a pinned thread computes in bursts, FRACTION of the time. Bursts and the gaps between them
+ * have exponential lengths; a burst counts processor time, so beside somebody who wants the processor too it lasts
+ * longer by the clock, and what follows comes later. With --priority raised (SCHED_FIFO) nobody else has the processor
+ * in a burst, as when a hypervisor takes it.
+ *
+ * bandwidth: one thread goes through more memory than the last-level cache holds, reads and writes each line, for
+ * FRACTION of the time, in bursts likewise. It has to run somewhere: its processor time is stolen as well.
+ *
+ * wakeups: on each processor a thread sleeps until its next timer, about RATE times a second. Timers come in bursts,
+ * and from burst to burst the rate wanders between a quarter and four times the mean, so that the depth of idle states,
+ * and what it takes to wake from them, wanders.
  *
  * What is planned depends on the seed and the options alone; --plan prints it and does nothing. The first line of a run
  * says that all threads are there, the last one, a JSON object, what they really did. It ends at its deadline, on
