@@ -204,7 +204,11 @@ namespace {
 Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& registry) {
   std::vector<Variant> variants;
   for (const std::string& text : plan.variants) {
-    Result<Variant> variant = parse_variant(text, registry, plan.ranks);
+    const Result<const LoadedModule*> loaded = registry.require(name_in(text));
+    if (!loaded) return loaded.failure();
+    // netpipe's own layers have one rank on each of two hosts, however many a library has there.
+    const bool one_on_each = starts_on_hosts(plan) && !launched(*(*loaded)->layer);
+    Result<Variant> variant = parse_variant(text, registry, one_on_each ? default_ranks : plan.ranks);
     if (!variant) return variant.failure();
     for (const Variant& other : variants) {
       if (other.name == variant->name) {
