@@ -8,8 +8,8 @@
 // directions=both: each rank sends a window and receives one at the same time. Their arrival is acknowledgement enough,
 // and both directions are counted: throughput = 2 x size_bytes / that time.
 //
-// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. More ranks
-// are pairs, the first with the last and so on inwards; the clock is rank 0's, which sends.
+// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. The
+// clock is rank 0's, which sends.
 #include <array>
 
 #include "patterns/kit/pattern.h"
@@ -81,6 +81,7 @@ const Pattern window = {
     .requests = [](const Part& part, std::uint64_t) { return std::uint64_t{2} * width(part); },
     .single_rounds = true,
     .one_buffer = false,
+    .in_pairs = true,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

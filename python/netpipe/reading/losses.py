@@ -96,6 +96,12 @@ class _Layer:
     adds: str | None
     wait: str | None
     hosts: frozenset[str | None]
+    ranks: int
+
+    @property
+    def pairs(self) -> int:
+        """Of patterns for two ranks: their rate is that of all pairs together."""
+        return max(1, self.ranks // 2)
 
 
 class _Pair(NamedTuple):
@@ -136,14 +142,22 @@ def losses(
 
     @cache  # hundreds of variants of one module ask the same
     def at(
-        module: str, pattern: str, wait: str | None, hosts: frozenset[str | None], own: frozenset[int]
+        module: str,
+        pattern: str,
+        wait: str | None,
+        hosts: frozenset[str | None],
+        ranks: int,
+        own: frozenset[int],
     ) -> tuple[bool, _Layer] | None:
-        """What was measured of this module together with such a layer, and whether it waits as that does."""
+        """What was measured of this module together with such a layer, if possible with as many ranks, and whether it
+        waits as that does.
+        """
         there = [
             other
             for other in by_module.get((pattern, module), [])
             if other.hosts == hosts and not own.isdisjoint(launches[other.variant, pattern])
         ]
+        there = [other for other in there if other.ranks == ranks] or there
         alike = [other for other in there if wait in (None, other.wait)]
         return (bool(alike), _plain(alike or there)) if there else None
 
@@ -159,7 +173,10 @@ def losses(
         if layer is None:
             continue
         down = _down(layer, under)
-        below = [at(module, pattern, layer.wait, layer.hosts, launches[variant, pattern]) for module in down]
+        below = [
+            at(module, pattern, layer.wait, layer.hosts, layer.ranks, launches[variant, pattern])
+            for module in down
+        ]
         some = [(place, *of) for place, of in enumerate(below) if of is not None]
         if some:
             # The nearest one that waits in the same way, else the nearest.
@@ -186,6 +203,7 @@ def _layers(run: Run) -> dict[str, _Layer]:
             opened.adds,
             options.get(opened.variant, {}).get("wait") or _found_wait(opened),
             frozenset(rank.host for rank in opened.ranks),
+            len(opened.ranks),
         )
         for opened in run.variants
     }
@@ -255,6 +273,7 @@ def _loss(
         for pair in pairs:
             by_launch.setdefault(pair.upper.launch, []).append(pair)
     small = [size for size in sizes if 0 < size.size_bytes <= LATENCY_MOST_BYTES]
+    peak = _paired_peak(upper, lower, visited, ratios) if ratios else _peak_loss(list(by_launch.values()))
     return Loss(
         variant=layer.variant,
         pattern=pattern,
@@ -264,7 +283,7 @@ def _loss(
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
         small=next((s for s in small if s.size_bytes == LATENCY_BYTES), small[0] if small else None),
-        peak=_paired_peak(upper, lower, visited, ratios) if ratios else _peak_loss(list(by_launch.values())),
+        peak=peak if layer.pairs == below.pairs else None,  # the rate of two pairs is no part of that of one
         other_state_sizes=other_state,
     )
 
