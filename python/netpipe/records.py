@@ -73,6 +73,7 @@ class Rank(msgspec.Struct, kw_only=True):
     rank: Int
     host: str | None = None
     cpu: Int | None = None
+    processors: str | None = None  # that it may run on, as "0-3,8"; None: not known, or ranks share a process
     settings: dict[str, str] = {}  # as they really are
     resident_bytes: Int | None = None  # by which opening the library has made this process grow
     private_bytes: Int | None = None  # of these in memory that no other process sees
@@ -181,9 +182,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
-    idle: bool | None = (
-        None  # it touches no byte, and measures netpipe itself; None: an older file does not say
-    )
+    idle: bool | None = None  # it touches no byte, and measures netpipe itself; None: an older file
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 
