@@ -321,9 +321,7 @@ np_status isend(np_endpoint* e, int peer, const void* data, size_t stride, size_
   const char* from = static_cast<const char*>(data);
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
-    auto* operation = new (&requests[i]) Operation;
-    operation->with = messages;
-    status = messages->start_send(operation, from, bytes);
+    status = messages->start_send(new (&requests[i]) Operation{.with = messages}, from, bytes);
   }
   return status;
 }
@@ -333,9 +331,7 @@ np_status irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t byte
   char* into = static_cast<char*>(data);
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
-    auto* operation = new (&requests[i]) Operation;
-    operation->with = messages;
-    status = messages->start_receive(operation, into, bytes);
+    status = messages->start_receive(new (&requests[i]) Operation{.with = messages}, into, bytes);
   }
   return status;
 }
@@ -344,7 +340,7 @@ np_status wait(np_endpoint*, np_request* requests, size_t count) {
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i) {
     const Operation* const operation = operation_of(&requests[i]);
-    status = operation->with->wait(operation);
+    if (operation->state != Operation::State::done) status = operation->with->wait(operation);
   }
   return status;
 }

@@ -82,7 +82,7 @@ struct Peer {
 
 // What the messages of a process to and from all its peers have in common.
 struct Crowd {
-  std::uint64_t pending = 0;     // operations in the queues of all of them
+  std::uint64_t busy = 0;        // of them, those with operations in their queues
   OwnMemory* memory = nullptr;   // of this process
   std::vector<Messages*> begun;  // that have exchanged anything; room for all
 };
@@ -200,7 +200,7 @@ class Messages {
   [[gnu::cold]] np_status breaks(np_status status) {
     broken_ = status;
     sends_ = offered_ = receives_ = Queue();
-    crowd_->pending += 1 - pending_;
+    if (pending_ == 0) ++crowd_->busy;
     pending_ = 1;  // never the short way again
     return status;
   }
@@ -214,14 +214,12 @@ class Messages {
     operation->data = static_cast<unsigned char*>(data);
     operation->bytes = bytes;
     queue.push(operation);
-    ++pending_;
-    ++crowd_->pending;
+    if (pending_++ == 0) ++crowd_->busy;
   }
 
   void finish(Operation* operation) {
     operation->state = Operation::State::done;
-    --pending_;
-    --crowd_->pending;
+    if (--pending_ == 0) --crowd_->busy;
   }
 
   [[gnu::noinline]] np_status send_any_way(const void* data, std::size_t bytes) {
@@ -237,7 +235,7 @@ class Messages {
   }
 
   [[gnu::noinline]] np_status receive_any_way(void* data, std::size_t bytes) {
-    if (crowd_->pending == 0 && bytes <= set_.eager) {
+    if (pending_ == 0 && crowd_->busy == 0 && bytes <= set_.eager) {
       Waiter::Patience patience(waiter);
       const unsigned gap = waiter.pace.gap(bytes);
       Cells::Found found = cells.look();
@@ -264,7 +262,7 @@ class Messages {
   }
 
   np_status progress_others(bool& moved) {
-    if (crowd_->pending == pending_) return NP_OK;
+    if (crowd_->busy == (pending_ != 0 ? 1 : 0)) return NP_OK;
     for (Messages* other : crowd_->begun) {
       if (other == this || other->pending_ == 0) continue;
       if (const np_status status = other->progress(moved); status != NP_OK) return other->breaks(status);
