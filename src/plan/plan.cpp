@@ -167,8 +167,11 @@ bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks,
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
   const int nranks = possible_ranks(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
-    return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
-           module.name + " has " + std::to_string(nranks);
+    const std::string needs = std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks);
+    if (module.max_ranks < pattern.min_ranks) {
+      return needs + " ranks, module " + module.name + " has " + std::to_string(nranks);
+    }
+    return needs + " ranks, there are " + std::to_string(nranks) + " (--ranks)";
   }
   if (nranks > 1 && nranks % pattern.multiple_of != 0) {
     return std::string("pattern ") + pattern.name + " needs a multiple of " + std::to_string(pattern.multiple_of) +

@@ -57,8 +57,7 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
       return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
                    (variant.ranks == 1 ? " rank" : " ranks") + " and --hosts names " + std::to_string(hosts) +
                    (hosts == 1 ? " host" : " hosts") + "; module " + name +
-                   " is measured with one rank on each of two hosts: name two hosts and write " + name +
-                   ":ranks=2, or leave it out");
+                   " is measured with one rank on each of two hosts: name two, or leave it out");
     }
   }
   return ok();

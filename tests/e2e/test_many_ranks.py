@@ -186,7 +186,7 @@ def test_modules_of_one_two_and_many_ranks_share_a_run(measure: Runner) -> None:
     ("ranks", "pattern", "reason"),
     [
         (3, "pairs", "pattern pairs needs a multiple of 2 ranks, there are 3"),
-        (2, "congestion", "pattern congestion needs 4 ranks, module crowd has 2"),
+        (2, "congestion", "pattern congestion needs 4 ranks, there are 2 (--ranks)"),
         (5, "congestion", "pattern congestion needs a multiple of 2 ranks, there are 5"),
     ],
 )

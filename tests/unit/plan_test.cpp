@@ -470,6 +470,7 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   const Pattern& pingpong = *resolved->modes[1].pattern;
   EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
+  EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 8), 1), "pattern stream needs 2 ranks, there are 1 (--ranks)");
   EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)),
             "module some has no send and recv, which pattern pingpong needs");
 }
