@@ -68,6 +68,7 @@ class Rank(msgspec.Struct, kw_only=True):
     rank: Int
     host: str | None = None
     cpu: Int | None = None
+    processors: str | None = None  # that it may run on, as "0-3,8"; None: not known, or ranks share a process
     settings: dict[str, str] = {}  # as they really are
     resident_bytes: Int | None = None  # by which opening the library has made this process grow
     private_bytes: Int | None = None  # of these in memory that no other process sees

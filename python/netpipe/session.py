@@ -66,6 +66,7 @@ DEFAULT_VARIANTS = (
     "tcp",
     "tcp:wait=poll",
 )
+DEFAULT_RANKS = 2  # of the plan
 REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
 
 
@@ -143,7 +144,7 @@ class Session:
             hosts, request.launcher, request.launcher_args, request.remote_shell
         )
         far = bool(hosts.given or settings.get("host"))
-        variants, settings = self._with_ranks(self._variants(far), settings)
+        variants, settings = self._with_ranks(self._variants(far), settings, far)
         if request.beside_itself:
             variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
@@ -154,7 +155,7 @@ class Session:
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
         if "ranks" in request.settings:
-            self.notes += _other_ranks(self.answer, settings.get("ranks", ""))
+            self.notes += _other_ranks(self.answer, settings.get("ranks", ""), far)
 
     @property
     def variants(self) -> list[str]:
@@ -249,7 +250,7 @@ class Session:
         return variants
 
     def _with_ranks(
-        self, variants: Sequence[str], settings: dict[str, str]
+        self, variants: Sequence[str], settings: dict[str, str], far: bool
     ) -> tuple[tuple[str, ...], dict[str, str]]:
         """`ranks` of 2,4 as a variant with each number of ranks, for modules that take all of them."""
         text = settings.get("ranks", "")
@@ -257,40 +258,59 @@ class Session:
             return tuple(variants), settings
         counts = process_counts(text)
         files = [os.fspath(Path(file).absolute()) for file in self.request.modules]
-        limits = {
-            module["name"]: (module["min_ranks"], module["max_ranks"])
-            for module in native.list_(files)["modules"]
-        }
+        modules = {module["name"]: module for module in native.list_(files)["modules"]}
         found: list[str] = []
-        own: list[str] = []
+        fixed: list[str] = []  # their own number of ranks: in one process, or one on each of two hosts
         for variant in variants:
-            least, most = limits.get(name_of(variant), (1, 0))
-            if least <= counts[0] and counts[-1] <= most:
+            module = modules.get(name_of(variant), {})
+            least, most = module.get("min_ranks", 1), module.get("max_ranks", 0)
+            if most == 1 or (far and not module.get("launched")):
+                found.append(variant)
+                fixed.append(variant)
+            elif least <= counts[0] and counts[-1] <= most:
                 bare, copy = apart(variant)
                 between = "," if ":" in bare else ":"
                 found += [f"{bare}{between}ranks={count}{copy}" for count in counts]
             else:
-                found.append(variant)
-                own.append(variant)
+                takes = f"{least} ranks" if least == most else f"{least} to {most} ranks"
+                raise Failure(
+                    USAGE,
+                    f"--ranks {text}: {variant} takes {takes}; leave it out, or give numbers that it takes",
+                )
         if found == list(variants):
-            raise Failure(
-                USAGE,
-                f"--ranks {text}: none of {', '.join(variants)} takes all of these numbers of ranks; "
-                "netpipe list NAME shows how many a module takes",
-            )
-        if own:
+            raise Failure(USAGE, _nothing_has(text, variants, far))
+        if fixed:
             self.notes.append(
-                f"although --ranks {text} was given, these variants keep their own number of ranks: {', '.join(own)}"
+                f"although --ranks {text} was given, these variants keep their own number of ranks: "
+                f"{', '.join(fixed)}"
             )
         return tuple(found), {key: value for key, value in settings.items() if key != "ranks"}
 
 
-def _other_ranks(answer: Mapping[str, Any], asked: str) -> list[str]:
-    """Sentences about the variants that do not have the number of ranks that was asked for."""
+def _nothing_has(text: str, variants: Sequence[str], far: bool) -> str:
+    why = "netpipe's own layers have one on each of two hosts" if far else "they stay in one process"
+    return f"--ranks {text}: none of {', '.join(variants)} can have these ranks, because {why}; leave out --ranks"
+
+
+def _other_ranks(answer: Mapping[str, Any], asked: str, far: bool) -> list[str]:
+    """Sentences about the variants that do not have the number of ranks that was asked for. Raises Failure (2) if none
+    of them has it, and it is not what every run asks for.
+    """
+    if not asked.isdecimal():
+        return []
+    ranks_of = {one["variant"]: one.get("ranks") for one in answer.get("curves", ())}
+    chosen = {one["variant"] for one in answer.get("curves", ()) if "ranks=" in one["variant"]}
     found: dict[int, list[str]] = {}
-    for variant, ranks in {one["variant"]: one.get("ranks") for one in answer.get("curves", ())}.items():
-        if asked.isdecimal() and ranks not in (None, int(asked)):
+    for variant, ranks in ranks_of.items():
+        if ranks not in (None, int(asked)):
             found.setdefault(ranks, []).append(variant)
+    if (
+        found
+        and int(asked) != DEFAULT_RANKS
+        and not chosen
+        and sum(map(len, found.values())) == len(ranks_of)
+    ):
+        raise Failure(USAGE, _nothing_has(asked, list(ranks_of), far))
     return [
         f"although --ranks {asked} was given, these variants have {number}: {', '.join(names)}"
         for ranks, names in found.items()

@@ -135,8 +135,30 @@ constexpr std::array<np_option, 4> of_patterns{{
 }};
 constexpr std::array<np_option, 1> of_variants{{
     {"ranks", NP_INT, "2", 1, most_ranks, nullptr, "",
-     "number of processes that take part; by default what --ranks says, as near to that as the module can", 0},
+     "number of processes that take part; by default what --ranks says", 0},
 }};
+
+// Whether the settings behind the colon of a variant's text name this option.
+bool names_option(std::string_view text, std::string_view name) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return false;
+  const std::vector<std::string> settings = split(text.substr(colon + 1), ',');
+  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) {
+    return trim(std::string_view(setting).substr(0, setting.find('='))) == name;
+  });
+}
+
+// A layer that stays in one process is the floor of a comparison, however many ranks the others have.
+Outcome takes_ranks(const Layer& module, int ranks) {
+  if (module.max_ranks == 1 || (ranks >= module.min_ranks && ranks <= module.max_ranks)) return ok();
+  const std::string name = module.name;
+  const std::string least = std::to_string(module.min_ranks);
+  const std::string most = module.max_ranks < INT32_MAX ? std::to_string(module.max_ranks) : "any number";
+  const std::string nearest = std::to_string(possible_ranks(module, ranks));
+  return usage("module " + name + " takes " + (module.min_ranks == module.max_ranks ? least : least + " to " + most) +
+               " ranks, and --ranks asks for " + std::to_string(ranks) + "; write " + name + ":ranks=" + nearest +
+               " to measure it with " + nearest + ", or leave it out");
+}
 
 }  // namespace
 
@@ -166,6 +188,9 @@ Result<Variant> parse_variant(std::string_view whole, const Registry& registry, 
   });
   variant.ranks = possible_ranks(module, ranks);
   const std::string by_default = std::to_string(variant.ranks);
+  if (own || !names_option(text, of_variants[0].name)) {
+    if (Outcome takes = takes_ranks(module, ranks); !takes) return takes.failure();
+  }
   if (!own) {
     np_option& option = variant.options.emplace_back(of_variants[0]);
     option.default_value = by_default.c_str();

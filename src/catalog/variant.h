@@ -60,7 +60,8 @@ using Mode = ChosenPattern;  // its name in the run file, and before
 // The name of a module in the text of a variant, and of the pattern in that of a pattern.
 std::string name_in(std::string_view text);
 
-// ranks: of a variant that does not choose any itself; a module that takes fewer, or needs more, gets what it can.
+// ranks: of a variant that does not choose any itself. A module that cannot have so many is refused, except one that
+// stays in one process.
 Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks = default_ranks);
 // buffers: of a pattern that does not choose its own.
 Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& buffers = {});

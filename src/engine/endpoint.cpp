@@ -7,7 +7,9 @@
 #include "base/host_name.h"
 #include "catalog/probing.h"
 #include "engine/facts.h"
+#include "engine/pinning.h"
 #include "engine/watchdog.h"
+#include "machine/files.h"
 #include "patterns/kit/pattern.h"
 #include "record/json.h"
 
@@ -259,6 +261,8 @@ RankFacts Endpoint::describe(int cpu, bool with_cost) const {
   Json json;
   json.open('{').field("rank", rank()).field("host", host_name());
   cpu >= 0 ? json.field("cpu", cpu) : json.field_null("cpu");
+  // Of ranks that share a process no processor is their own.
+  with_cost ? json.field("processors", cpu_list_text(usable_cpus())) : json.field_null("processors");
   json.field_raw("settings", facts.settings);
   add_cost_fields(json, cost_, barrier_cost_, with_cost);
   json.close('}');

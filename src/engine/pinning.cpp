@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -12,15 +13,16 @@
 #include "machine/environment.h"
 
 namespace netpipe {
-namespace {
-
-int allowed_cpus() {
+std::vector<int> usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::vector<int> usable;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return usable;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) usable.push_back(cpu);
+  }
+  return usable;
 }
-
-}  // namespace
 
 Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks) {
   std::vector<int> cpus;
@@ -43,7 +45,7 @@ bool ranks_share_a_cpu(const std::vector<int>& cpus) {
     ++pinned;
     distinct.insert(cpu);
   }
-  return static_cast<int>(distinct.size()) < pinned || allowed_cpus() < static_cast<int>(cpus.size());
+  return static_cast<int>(distinct.size()) < pinned || std::max<std::size_t>(usable_cpus().size(), 1) < cpus.size();
 }
 
 Outcome pin_to(int cpu) {

@@ -10,6 +10,8 @@ namespace netpipe {
 
 // One processor for each rank, -1 for a rank that is not pinned. The failure says what is wrong with pin.
 Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks);
+// Processors that this process may run on, ascending; empty: the kernel does not say.
+std::vector<int> usable_cpus();
 bool ranks_share_a_cpu(const std::vector<int>& cpus);
 Outcome pin_to(int cpu);  // this process; -1: does nothing
 

@@ -5,7 +5,7 @@
 //     throughput = 2 x size_bytes / that time: both directions are counted
 //
 // The receive is posted before the send, and both are waited for together, so that no size and no buffer can make two
-// senders wait for each other. More ranks are pairs, the first with the last and so on inwards; the clock is rank 0's.
+// senders wait for each other. The clock is rank 0's.
 #include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
@@ -62,6 +62,7 @@ const Pattern bidirectional = {
     .requests = [](const Part&, std::uint64_t) { return std::uint64_t{2}; },
     .single_rounds = true,
     .one_buffer = false,
+    .in_pairs = true,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

@@ -7,7 +7,7 @@
 //
 // Receives that are posted at once need places of their own: a sample is as many round trips as places fit into 64 MiB,
 // up to 1024 and at least 8. Between samples, where no clock runs, they are posted, and one round trip that does not
-// count tells each rank that the other one has posted its own. More ranks are pairs, the first with the last.
+// count tells each rank that the other one has posted its own.
 #include <algorithm>
 
 #include "patterns/kit/pattern.h"
@@ -71,6 +71,7 @@ const Pattern burst = {
     .single_rounds = true,
     .pauses = [](const Part&) { return true; },
     .one_buffer = false,
+    .in_pairs = true,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

@@ -15,8 +15,7 @@
 //
 // After Turner and Chen, "Protocol-dependent message-passing performance on Linux clusters" (2002), section 2: a
 // ping-pong between idle nodes is an upper bound, and says nothing of libraries that move messages beside the
-// application. More ranks are pairs, the first with the last and so on inwards; the clock is that of rank 0, the work
-// that of all.
+// application. The clock is that of rank 0, the work that of both ranks.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -174,6 +173,7 @@ const Pattern loaded = {
     .sample_ns = sample_ns,
     .one_buffer = true,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
+    .in_pairs = true,
     .every_rank = true,
     .computes = true,
     .evaluate = evaluate,

@@ -18,8 +18,7 @@
 // was taken away, would be repeated n times), and passes on the clock, without a call of the layer. What is taken off
 // is what the delays really lasted, with the clock's own cost; of the receives that cost is taken off as well. After
 // Hoefler, Lichei, Rehm, "Low-Overhead LogGP Parameter Assessment for Modern Interconnection Networks" (2007), who send
-// the delayed messages as here, and receive one and not n. More ranks are pairs, the first with the last; the clock is
-// rank 0's.
+// the delayed messages as here, and receive one and not n. The clock is rank 0's.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -193,6 +192,7 @@ const Pattern loggp = {
     .single_rounds = true,
     .one_buffer = false,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
+    .in_pairs = true,
     .evaluate = evaluate,
     .measures = measures,
     .min_ranks = 2,

@@ -17,8 +17,7 @@
 // one clock only, but it adds a second queue, that of the way back, and a sender that receives while it waits for its
 // next moment.
 //
-// More ranks are pairs, the first with the last and so on inwards, all at the same rate; the clock is that of rank 0's
-// receiver. The rate is that of each pair.
+// The clock is the receiver's. Of several pairs the rate is that of each.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -177,6 +176,7 @@ const Pattern offered = {
     .single_rounds = true,
     .one_buffer = true,
     .notes = [](const Part&, std::uint64_t rounds) { return notes + rounds; },
+    .in_pairs = true,
     .clock_rank = [](int nranks) { return nranks - 1; },
     .synchronised = true,
     .evaluate = evaluate,

@@ -21,7 +21,7 @@
 //
 // One clock reading costs as much as a small call, so a sample is a batch: `in_flight` messages at most, as many as
 // find places in 64 MiB. What a reading costs is taken off each interval. call=blocking: send or recv instead of
-// starting and waiting. The clock is rank 0's, which sends or receives. More ranks are pairs, the first with the last.
+// starting and waiting. The clock is rank 0's, which sends or receives.
 //
 // After the sender and receiver overheads of LogP (Culler et al., "Assessing fast network interfaces", 1996).
 #include <algorithm>
@@ -237,6 +237,7 @@ const Pattern overhead = {
     .pauses = [](const Part&) { return true; },
     .one_buffer = false,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
+    .in_pairs = true,
     .evaluate = evaluate,
     .measures = measures,
     .min_ranks = 2,

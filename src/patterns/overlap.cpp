@@ -35,7 +35,7 @@
 // longer of their times counts, because neither goes on alone; of A the mean: when one begins so much later, the other
 // one's exchange is longer by that and its own shorter. computes=one: as in the paper, the first rank starts a receive
 // and a send, computes and waits, the other one only answers; the exchange is then a whole round trip, and the answer's
-// way and the other rank's calls can be hidden as well. More ranks are pairs, the first with the last.
+// way and the other rank's calls can be hidden as well.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -284,6 +284,7 @@ const Pattern overlap = {
     .single_rounds = true,
     .one_buffer = false,
     .notes = [](const Part& part, std::uint64_t) { return std::uint64_t{searches(part) ? notes_of_search : notes}; },
+    .in_pairs = true,
     .every_rank = true,
     .computes = true,
     .evaluate = evaluate,

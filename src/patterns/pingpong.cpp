@@ -3,7 +3,7 @@
 //
 //     latency = round trip / 2          throughput = size_bytes / latency
 //
-// More ranks are pairs, the first with the last and so on inwards, all at the same time; the clock is that of rank 0.
+// More ranks are pairs, the first with the last and so on inwards, all at the same time (Pattern::in_pairs).
 // In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the
 // receive of it.
 #include "patterns/kit/pattern.h"
@@ -103,6 +103,7 @@ const Pattern pingpong = {
     .departures = messages,
     .single_rounds = true,
     .one_buffer = true,
+    .in_pairs = true,
     .loss = Loss::spoils,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,

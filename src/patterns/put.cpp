@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 puts into the memory of the last rank; one_sided.h says how, and what is timed. More ranks are pairs, the
-// first with the last and so on inwards, all at the same time; the clock is that of rank 0. A process alone puts into
-// its own memory.
+// Rank 0 puts into the memory of the last rank; one_sided.h says how, and what is timed. A process alone puts into its
+// own memory.
 #include "patterns/kit/one_sided.h"
 
 namespace netpipe::patterns {
@@ -38,6 +37,7 @@ const Pattern put = {
     .in_flight = width,
     .single_rounds = true,
     .one_buffer = false,
+    .in_pairs = true,
     .reach = NP_REACH_PUT,
     .uses = NP_USES_ONE_SIDED,
     .min_ranks = 1,

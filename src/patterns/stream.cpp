@@ -6,7 +6,7 @@
 //
 // The system may join many small messages into one packet: the time of a small message is no latency. Connections are
 // made anew before each visit where the module can (tcp: reopen), because a window that has collapsed would spoil what
-// follows. More ranks are pairs, the first with the last and so on inwards; the clock is that of rank 0's receiver.
+// follows.
 #include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
@@ -64,6 +64,7 @@ const Pattern stream = {
     .departures = departures,
     .single_rounds = false,
     .one_buffer = true,
+    .in_pairs = true,
     .clock_rank = [](int nranks) { return nranks - 1; },
     .resets = true,
     .loss = Loss::thins,

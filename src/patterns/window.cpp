@@ -14,8 +14,8 @@
 // message taken for 1 KiB at least; between samples, outside of the clock, the receiver says that it has everything.
 // The messages of the last window, and whatever else the layer still holds, arrive after the clock has stopped.
 //
-// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. More ranks
-// are pairs, the first with the last and so on inwards; the clock is rank 0's, which sends.
+// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. The
+// clock is rank 0's, which sends.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -122,6 +122,7 @@ const Pattern window = {
     .single_rounds = true,
     .pauses = local,
     .one_buffer = false,
+    .in_pairs = true,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

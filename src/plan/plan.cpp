@@ -168,8 +168,11 @@ bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks,
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
   const int nranks = possible_ranks(module, ranks);
   if (nranks < pattern.min_ranks || nranks > pattern.max_ranks) {
-    return std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks) + " ranks, module " +
-           module.name + " has " + std::to_string(nranks);
+    const std::string needs = std::string("pattern ") + pattern.name + " needs " + std::to_string(pattern.min_ranks);
+    if (module.max_ranks < pattern.min_ranks) {
+      return needs + " ranks, module " + module.name + " has " + std::to_string(nranks);
+    }
+    return needs + " ranks, there are " + std::to_string(nranks) + " (--ranks)";
   }
   if (nranks > 1 && nranks % pattern.multiple_of != 0) {
     return std::string("pattern ") + pattern.name + " needs a multiple of " + std::to_string(pattern.multiple_of) +
@@ -205,7 +208,11 @@ namespace {
 Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& registry) {
   std::vector<Variant> variants;
   for (const std::string& text : plan.variants) {
-    Result<Variant> variant = parse_variant(text, registry, plan.ranks);
+    const Result<const LoadedModule*> loaded = registry.require(name_in(text));
+    if (!loaded) return loaded.failure();
+    // netpipe's own layers have one rank on each of two hosts, however many a library has there.
+    const bool one_on_each = starts_on_hosts(plan) && !launched(*(*loaded)->layer);
+    Result<Variant> variant = parse_variant(text, registry, one_on_each ? default_ranks : plan.ranks);
     if (!variant) return variant.failure();
     for (const Variant& other : variants) {
       if (other.name == variant->name) {

@@ -177,7 +177,7 @@ const std::vector<PlanKey>& table() {
        .type = PlanType::integer,
        .least = 1,
        .most = most_ranks,
-       .help = "Processes of each variant that takes any number; one that takes fewer gets as many as it can",
+       .help = "Processes of each variant; memcpy and null stay in one process",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.ranks; }},
       {.name = "pin",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/checks.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <string>
 
@@ -22,17 +20,6 @@ namespace {
 constexpr std::size_t most_processes_per_cpu = 64;
 constexpr std::size_t always_allowed_processes = 1024;
 
-std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> usable;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return usable;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) usable.push_back(cpu);
-  }
-  return usable;
-}
-
 // Processes that connect to an address that only this host has run here.
 bool starts_here(const Plan& plan, const Variant& variant) {
   return (!launched(*variant.module) && !starts_on_hosts(plan)) || plan.bind.starts_with("127.") ||
@@ -48,7 +35,7 @@ Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
     }
     if (!launched(*variant.module) && variant.ranks > 2) {
       return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
-                   " ranks, and a run with --host has one on each host; use two ranks");
+                   " ranks, and a run with --host has one on each host; write " + variant.module->name + ":ranks=2");
     }
   }
   const Result<std::string> token = read_token(plan.token_file);

@@ -46,7 +46,7 @@ class OneCurve {
     curve.variant = variant;
     curve.pattern = index;
     curve.operations_per_round = pattern().operations(part(0));
-    curve.messages_per_operation = pattern().messages_per_operation(part(0));
+    curve.messages_per_operation = messages_of(pattern(), part(0));
     curve.single_rounds = pattern().single_rounds;
     curve.sample_ns = pattern().sample_ns;
     return curve;

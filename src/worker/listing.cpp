@@ -63,7 +63,7 @@ void add_module(Json& json, const LoadedModule& module) {
   add_options(json, "options", std::span(m.options, m.noptions));
   json.key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
-    if (skip_reason(*pattern, m).empty()) json.value(pattern->name);
+    if (skip_reason(*pattern, m, std::max(default_ranks, pattern->min_ranks)).empty()) json.value(pattern->name);
   }
   json.close(']').close('}');
 }

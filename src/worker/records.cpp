@@ -35,7 +35,7 @@ std::string_view view_of(const char* text) { return text != nullptr ? text : "";
 bool measured(const std::vector<float>& values) { return values.empty() || !std::isnan(values.front()); }
 
 // The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost.
-void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blocks, std::size_t leading,
+void add_measures(Json& json, std::span<const Measure> measures, std::span<const Block> blocks, std::size_t leading,
                   std::span<const Losses> losses) {
   const auto add = [&](const char* name, const char* unit, double median, double low, double high, bool bounded) {
     json.open('{').field("name", name).field("unit", unit).field("median", median);
@@ -47,7 +47,7 @@ void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blo
     const LossShare loss = loss_share(losses);
     add("loss", "1", loss.share, loss.low, loss.high, loss.bounded);
   }
-  for (std::size_t m = 0; m < pattern.measures.size(); ++m) {
+  for (std::size_t m = 0; m < measures.size(); ++m) {
     if (!blocks.empty() && !measured(blocks.front().beside.measures[m])) continue;
     std::vector<Block> own;
     for (const Block& block : blocks) {
@@ -55,7 +55,7 @@ void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blo
       own.push_back({block.at_s, {values.begin() + static_cast<std::ptrdiff_t>(leading), values.end()}});
     }
     const Estimate e = estimate(own);
-    add(pattern.measures[m].name, pattern.measures[m].unit, e.median, e.low, e.high, e.bounded);
+    add(measures[m].name, measures[m].unit, e.median, e.low, e.high, e.bounded);
   }
   json.close(']');
 }
@@ -63,8 +63,8 @@ void add_measures(Json& json, const Pattern& pattern, std::span<const Block> blo
 // The median of each cell over the visits of the point.
 void add_cells(Json& json, const Pattern& pattern, const Part& part, std::span<const Block> blocks) {
   json.key("cells").open('[');
-  for (std::uint32_t c = 0; c < pattern.cells(part); ++c) {
-    const Cell cell = pattern.cell(part, c);
+  for (std::uint32_t c = 0; c < cells_of(pattern, part); ++c) {
+    const Cell cell = cell_of(pattern, part, c);
     std::vector<float> medians;
     std::uint64_t slowest = 0;
     for (const Block& block : blocks) {
@@ -168,10 +168,11 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
   };
   list("ns", record.dropped, samples.ns.size());
   list("dropped_ns", 0, record.dropped);
+  const std::vector<Measure> measures = measures_of(*curve.mode->pattern, curve.variant->ranks);
   json.key("measures").open('{');
   for (std::size_t m = 0; m < samples.beside.measures.size(); ++m) {
     if (!measured(samples.beside.measures[m])) continue;
-    json.key(curve.mode->pattern->measures[m].name).open('[');
+    json.key(measures[m].name).open('[');
     for (std::size_t i = record.dropped; i < samples.ns.size(); ++i) {
       json.value(static_cast<double>(samples.beside.measures[m][i]));
     }
@@ -221,7 +222,7 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("verified_bytes", point.verified_bytes);
   add_histogram(json, histogram);
   add_visits(json, blocks, e.leading);
-  add_measures(json, pattern, blocks, e.leading, point.losses);
+  add_measures(json, measures_of(pattern, opening.nranks), blocks, e.leading, point.losses);
   json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;
   const int rank = pattern.every_rank ? 0 : pattern.clock_rank(nranks);

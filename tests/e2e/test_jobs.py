@@ -192,14 +192,6 @@ def test_jobs_and_forked_ranks_are_measured_in_one_order(stage: Stage) -> None:
     assert "secret" not in (stage.folder / "run.jsonl").read_text()
 
 
-def test_more_than_two_ranks_are_refused_by_a_pattern_of_pairs(stage: Stage) -> None:
-    done = stage.measure(
-        "variant " + NAME, "variant unix", "schedule list", "sizes 8", "budget 0.1", "ranks 1"
-    )
-    assert done.code == 0, done.said
-    assert sizes(done, NAME) == [8], "the module has no fewer than two"
-
-
 @pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.deep), "die"])
 def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) -> None:
     done = stage.measure(

@@ -5,12 +5,15 @@ takes any number of ranks, one of which may be slow (tests/modules/crowd.c), and
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from conftest import Netpipe, Outcome, Runner
 from mpi import Mpis
 from test_faults import module
+
+from netpipe.reading.crowding import cpu_set
 
 SIZES = "1,4097,300001"
 PAIRS = (
@@ -169,12 +172,12 @@ def test_the_victim_is_measured_with_and_without_load(measure: Runner) -> None:
 
 def test_modules_of_one_two_and_many_ranks_share_a_run(measure: Runner) -> None:
     done = measure(
-        module("crowd"), "variant crowd", "variant pipe", "variant memcpy", "ranks 4", "schedule list", "sizes 8,4097",
-        "verify yes", "budget 0.2",
+        module("crowd"), "variant crowd", "variant pipe:ranks=2", "variant memcpy", "ranks 4", "schedule list",
+        "sizes 8,4097", "verify yes", "budget 0.2",
     )  # fmt: skip
     assert done.code == 0, done.said
     ranks = {one["variant"]: len(one["ranks"]) for one in done.of("variant")}
-    assert ranks == {"crowd": 4, "pipe": 2, "memcpy": 1}
+    assert ranks == {"crowd": 4, "pipe:ranks=2": 2, "memcpy": 1}
     assert {point["variant"] for point in done.of("point")} == set(ranks)
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
@@ -183,7 +186,7 @@ def test_modules_of_one_two_and_many_ranks_share_a_run(measure: Runner) -> None:
     ("ranks", "pattern", "reason"),
     [
         (3, "pairs", "pattern pairs needs a multiple of 2 ranks, there are 3"),
-        (2, "congestion", "pattern congestion needs 4 ranks, module crowd has 2"),
+        (2, "congestion", "pattern congestion needs 4 ranks, there are 2 (--ranks)"),
         (5, "congestion", "pattern congestion needs a multiple of 2 ranks, there are 5"),
     ],
 )
@@ -276,3 +279,125 @@ def test_a_number_of_ranks_that_a_module_cannot_have_is_refused(measure: Runner)
     assert done.code == 2
     assert "option 'ranks' of module crowd: 65 is outside 2 to 64" in done.said
     assert not done.records
+
+
+# ------------------------------------------------------------------------------------------------ netpipe's own layers
+
+OWN = (
+    "shm",
+    "shm:wait=block",
+    "shm:copy=pipeline,ring=16k",
+    "pipe",
+    "pipe:wait=poll",
+    "unix",
+    "unix:type=seqpacket",
+    "tcp",
+    "tcp:streams=3,connections=one",
+)
+# Patterns for two ranks, of which each pair is one.
+IN_PAIRS = (
+    "pingpong",
+    "stream",
+    "bidirectional",
+    "burst",
+    "window",
+    "overhead",
+    "overlap",
+    "loggp",
+    "offered",
+)
+
+
+@pytest.mark.parametrize("variant", OWN)
+@pytest.mark.parametrize("ranks", [3, 4, pytest.param(7, marks=pytest.mark.deep)])
+def test_every_byte_among_many_ranks_of_our_own_layers_arrives(
+    measure: Runner, variant: str, ranks: int
+) -> None:
+    patterns = (*possible(ranks), *(IN_PAIRS if ranks % 2 == 0 else ()))
+    done = measure(
+        f"variant {variant}", f"ranks {ranks}", "schedule list", f"sizes {SIZES}",
+        *(f"pattern {pattern}" for pattern in patterns), "verify yes", "budget 0.05", "timeout 60",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    (opened,) = done.of("variant")
+    assert [rank["rank"] for rank in opened["ranks"]] == list(range(ranks))
+    check_all_of(done, patterns, {int(size) for size in SIZES.split(",")})
+
+
+@pytest.mark.parametrize("pattern", ["put", "get", "put:sync=fence", "get:in_flight=4"])
+def test_every_pair_reaches_into_the_memory_of_its_own_peer(measure: Runner, pattern: str) -> None:
+    done = measure(
+        "variant shm", "ranks 6", "schedule list", "sizes 8,70001", f"pattern {pattern}", "verify yes", "budget 0.1",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    check_all_of(done, (pattern,), {8, 70001})
+    assert all(list(cells(point)) == [(0, 5), (1, 4), (2, 3)] for point in done.of("point"))
+
+
+def test_two_ranks_each_of_four_are_all_pairs_and_the_rate_is_that_of_all(measure: Runner) -> None:
+    """Rank 3 sends late: it is in the pair of ranks 0 and 3."""
+    done = crowd(
+        measure,
+        4,
+        *(f"pattern {pattern}" for pattern in ("pingpong", "window", "bidirectional", "stream")),
+        "sizes 64",
+        "budget 0.5",
+        settings="slow=3",
+    )
+    assert done.code == 0, done.said
+    messages = {"pingpong": 2, "window": 2, "bidirectional": 4, "stream": 2}
+    for point in done.of("point"):
+        pattern = point["pattern"]
+        assert point["bytes_per_s"] == pytest.approx(messages[pattern] * 64e9 / point["median_ns"]), pattern
+        found = cells(point)
+        assert list(found) == [(0, 3), (1, 2)], pattern
+        # Rank 3 only receives a stream and a window.
+        if pattern in ("pingpong", "bidirectional"):
+            assert found[0, 3]["median_ns"] > 4 * found[1, 2]["median_ns"], pattern
+            assert point["median_ns"] > 4 * found[1, 2]["median_ns"], pattern
+            assert measured(point, "imbalance") > 4, pattern
+            assert found[0, 3]["slowest"] > found[1, 2]["slowest"], pattern
+
+
+@pytest.mark.parametrize("layer", ["shm", "unix"])
+def test_sixty_four_ranks_of_our_own_layers_come_to_an_end(measure: Runner, layer: str) -> None:
+    patterns = ("pingpong", "incast")
+    done = measure(
+        f"variant {layer}", "ranks 64", "schedule list", "sizes 4097", "budget 0.2", "timeout 60",
+        *(f"pattern {pattern}" for pattern in patterns), "verify yes",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    check_all_of(done, patterns, {4097})
+    (point,) = done.of("point", pattern="pingpong")
+    assert len(point["cells"]) == 32
+
+
+@pytest.mark.deep
+def test_sixty_four_ranks_of_tcp_and_pipe_meet_each_other(measure: Runner) -> None:
+    for layer in ("tcp", "pipe"):
+        done = measure(
+            f"variant {layer}", "ranks 64", "schedule list", "sizes 8", "pattern pairs:pairing=all", "budget 0.2",
+            "timeout 120",
+        )  # fmt: skip
+        assert done.code == 0, done.said
+        assert len(done.of("point")[0]["cells"]) == 64 * 63 // 2
+
+
+def test_a_module_that_cannot_have_the_ranks_of_the_run_is_refused_and_nothing_is_measured(
+    measure: Runner,
+) -> None:
+    done = measure(
+        module("silent"), "variant shm", "variant silent", "ranks 4", "schedule list", "sizes 8", "budget 0.1"
+    )
+    assert done.code == 2
+    assert "module silent takes 2 ranks, and --ranks asks for 4; write silent:ranks=2" in done.said
+    assert not done.of("sample")
+
+
+def test_ranks_say_which_processors_they_may_run_on(measure: Runner) -> None:
+    done = measure("variant shm", "ranks 4", "pin none", "schedule list", "sizes 8", "budget 0.1")
+    assert done.code == 0, done.said
+    (opened,) = done.of("variant")
+    assert {tuple(sorted(cpu_set(rank["processors"]))) for rank in opened["ranks"]} == {
+        tuple(sorted(os.sched_getaffinity(0)))
+    }

@@ -42,9 +42,9 @@ int stranger(uint16_t port, const Bytes& says) {
   return fd;
 }
 
-// What rank 0 would say first, but for the proof: 32 bytes of it, a generation of 0, lane 0.
+// What rank 0 would say first, but for the proof: 32 bytes of it, a generation of 0, rank 0, lane 0.
 Bytes false_hello(uint64_t salt) {
-  Bytes said = pattern(37, salt);
+  Bytes said = pattern(41, salt);
   std::fill(said.begin() + 32, said.end(), 0);
   return said;
 }
@@ -329,7 +329,7 @@ TEST(LocalMeeting, AStrangerThatKnowsTheNameIsTurnedAway) {
         const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
         if (intruder < 0 || connect(intruder, reinterpret_cast<sockaddr*>(&at), length) != 0)
           return "the stranger could not even connect";
-        if (send(intruder, false_hello(3).data(), 37, MSG_NOSIGNAL) != 37) return "the stranger could not speak";
+        if (send(intruder, false_hello(3).data(), 41, MSG_NOSIGNAL) != 41) return "the stranger could not speak";
       }
       if (const np_status s = rank.connect(); s != NP_OK) return failed(rank, "connect", s);
       if (std::string wrong = bounce(rank, {1, 100'000}); !wrong.empty()) return wrong;

@@ -160,7 +160,7 @@ def listing() -> dict[str, Any]:
                 "available": True,
                 "reason": None,
                 "min_ranks": 1 if name in ("null", "memcpy") else 2,
-                "max_ranks": 1 if name in ("null", "memcpy") else 2,
+                "max_ranks": 1 if name in ("null", "memcpy") else 1 << 20,
                 "crosses_hosts": name == "tcp",
                 "operations": ["open", "close", "send", "recv"],
                 "options": options,
@@ -267,6 +267,7 @@ def read_plan() -> tuple[dict[str, str], dict[str, Any]]:
         "target": real(keys.get("target", "0.01")),
         "confidence": 0.95,
         "budget_s": real(keys.get("budget", "3")),
+        "ranks": int(keys.get("ranks", "2")),
         "verify": keys.get("verify", "no") == "yes",
         "timeout_s": real(keys.get("timeout", "10")),
         "seed": int(keys.get("seed", "1")),
@@ -280,7 +281,7 @@ def resolved(plan: dict[str, Any]) -> dict[str, Any]:
         {
             "variant": one["variant"],
             "pattern": pattern,
-            "ranks": 1 if one["module"] in ("null", "memcpy") else 2,
+            "ranks": 1 if one["module"] in ("null", "memcpy") else plan["ranks"],
             "points": len(plan["sizes"]),
             "reason": None,
         }

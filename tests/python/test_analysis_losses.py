@@ -200,6 +200,40 @@ def test_what_goes_between_two_hosts_is_not_held_against_what_stays_on_one() -> 
     assert only(losses(made)).below == "tcp"
 
 
+def test_a_layer_is_held_against_as_many_ranks_and_the_rate_of_pairs_against_no_single_copy() -> None:
+    """The floor stays in one process: its time compares, and its rate is not that of two pairs."""
+    measured = run(
+        [
+            ("memcpy", None, None),
+            ("shm:ranks=2", "memcpy", None),
+            ("shm:ranks=4", "memcpy", None),
+            ("tcp:ranks=4", "shm", None),
+        ],
+        [
+            point(name, size, time)
+            for name, time in (
+                ("memcpy", 10),
+                ("shm:ranks=2", 100),
+                ("shm:ranks=4", 200),
+                ("tcp:ranks=4", 800),
+            )
+            for size in (8, 4096)
+        ],
+    )
+    for opened in measured.variants:
+        count = int(opened.variant.partition("=")[2] or 1)
+        opened.ranks = [Rank(rank=rank) for rank in range(count)]
+    found = {loss.variant: loss for loss in losses(measured)}
+    assert {name: loss.below for name, loss in found.items()} == {
+        "shm:ranks=2": "memcpy", "shm:ranks=4": "memcpy", "tcp:ranks=4": "shm:ranks=4",
+    }  # fmt: skip
+    assert found["tcp:ranks=4"].small is not None
+    assert found["tcp:ranks=4"].small.times.value == 4
+    assert found["tcp:ranks=4"].peak is not None
+    assert found["shm:ranks=2"].peak is not None
+    assert found["shm:ranks=4"].peak is None
+
+
 def test_patterns_are_not_compared_with_each_other() -> None:
     points = [point("unix", 8, 500, pattern="stream"), point("tcp", 8, 1000)]
     assert losses(run([("unix", None, None), ("tcp", "unix", None)], points)) == ()

@@ -203,7 +203,7 @@ def test_a_dry_run_leaves_out_sizes_that_a_pattern_does_not_take(
     [
         (("variant tcp", "schedule list", "sizes 100T"), "choose smaller messages, or fewer of them at once"),
         (("variant tcp", "pin 0,4095"), "pin 0,4095: this process cannot use processor 4095; it can use "),
-        (("variant tcp:ranks=4",), "option 'ranks' of module tcp: 4 is not possible; it has to be 2"),
+        (("variant memcpy:ranks=4",), "option 'ranks' of module memcpy: 4 is not possible; it has to be 1"),
         (("variant tcp", "ranks 2,4"), "ranks: '2,4' is not a whole number"),
         (
             ("variant unix", "host far.example"),
@@ -240,7 +240,7 @@ def test_a_dry_run_refuses_more_processes_than_a_host_runs(
     assert [(one["variant"], one["ranks"]) for one in said["curves"]] == [
         ("mpi@many", 4),
         ("mpi@many:ranks=3", 3),
-        ("tcp", 2),
+        ("tcp", 4),
     ]
 
 

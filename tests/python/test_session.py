@@ -222,10 +222,10 @@ def test_a_recording_that_is_not_kept_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_list_of_ranks_is_a_variant_each(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listing = native.list_()
-    next(one for one in listing["modules"] if one["name"] == "shm")["max_ranks"] = 1 << 20
+    next(one for one in listing["modules"] if one["name"] == "pipe")["max_ranks"] = 2
     monkeypatch.setattr(native, "list_", lambda *_: listing)
     texts: list[str] = []
-    plan = native.plan("netpipe-plan 1\nvariant shm\nend\n")
+    plan = native.plan("netpipe-plan 1\nvariant shm\nranks 4\nend\n")
     monkeypatch.setattr(native, "plan", lambda text: texts.append(text) or plan)
 
     notes: list[str] = []
@@ -234,34 +234,37 @@ def test_a_list_of_ranks_is_a_variant_each(fake: Path, monkeypatch: pytest.Monke
         notes[:] = Session(request(*variants, settings={**SMALL, "ranks": ranks})).notes
         return [line for line in texts[-1].splitlines() if line.startswith(("variant", "ranks"))]
 
-    assert planned("shm:wait=poll", "tcp", "shm", ranks="4,2") == [
+    assert planned("shm:wait=poll", "memcpy", "shm", ranks="4,2") == [
         "variant shm:wait=poll,ranks=2",
         "variant shm:wait=poll,ranks=4",
-        "variant tcp",
+        "variant memcpy",
         "variant shm:ranks=2",
         "variant shm:ranks=4",
     ]
-    assert notes == ["although --ranks 4,2 was given, these variants keep their own number of ranks: tcp"]
+    assert notes == ["although --ranks 4,2 was given, these variants keep their own number of ranks: memcpy"]
     assert planned("shm", ranks="4") == ["variant shm", "ranks 4"]
-    with pytest.raises(
-        Failure, match="--ranks 2,4: none of tcp, pipe takes all of these numbers of ranks"
-    ) as refused:
-        planned("tcp", "pipe", ranks="2,4")
-    assert refused.value.exit_code == USAGE
+    for variants, why in (
+        (("null", "memcpy"), "none of null, memcpy can have these ranks, because they stay in one process"),
+        (("shm", "pipe"), "pipe takes 2 ranks; leave it out, or give numbers that it takes"),
+    ):
+        with pytest.raises(Failure, match=f"--ranks 2,4: {why}") as refused:
+            planned(*variants, ranks="2,4")
+        assert refused.value.exit_code == USAGE
 
 
 def test_a_variant_that_keeps_its_number_of_ranks_is_named(fake: Path) -> None:
-    """The modules of this worker have one or two ranks, whatever is asked for."""
+    """What stays in one process is the floor of a comparison, and the whole of none."""
 
     def notes(**settings: str) -> list[str]:
         return Session(request("null", "tcp", "memcpy", settings={**SMALL, **settings})).notes
 
     assert notes() == []
     assert notes(ranks="2") == ["although --ranks 2 was given, these variants have 1 rank: null, memcpy"]
-    assert notes(ranks="4") == [
-        "although --ranks 4 was given, these variants have 1 rank: null, memcpy",
-        "although --ranks 4 was given, these variants have 2 ranks: tcp",
-    ]
+    assert notes(ranks="4") == ["although --ranks 4 was given, these variants have 1 rank: null, memcpy"]
+    assert Session(request("memcpy", settings={**SMALL, "ranks": "2"})).notes  # what every run asks for
+    with pytest.raises(Failure, match="none of null, memcpy can have these ranks") as refused:
+        Session(request("null", "memcpy", settings={**SMALL, "ranks": "4"}))
+    assert refused.value.exit_code == USAGE
 
 
 @pytest.mark.parametrize("text", ["2,", "0", "two", "-1", "2;4", "²"])

@@ -58,7 +58,7 @@ TEST(Checks, RefuseMoreProcessesThanAnyHostOfThisSizeRuns) {
             "variant mpi@many has 99999 ranks, and this host with its 2 processors runs at most 1024; use fewer ranks, "
             "or more hosts (--hosts)");
   EXPECT_EQ(against("variant mpi@many\nranks 99999\nbind 192.0.2.1\n", {0, 1}), "") << "they are on other hosts too";
-  EXPECT_EQ(against("variant silent\nranks 99999\n", {0, 1}), "") << "it only makes pairs";
+  EXPECT_EQ(against("variant silent:ranks=2\nranks 99999\n", {0, 1}), "") << "it has its own number";
   EXPECT_EQ(against("variant mpi@many\nranks 1024\n", {0, 1}), "");
   const std::vector<int> many(64, 0);
   EXPECT_EQ(against("variant mpi@many\nranks 4096\n", many), "") << "64 for each processor";

@@ -109,13 +109,5 @@ TEST(LostMessages, ThinAStream) {
   EXPECT_EQ(samples.losses.messages, 20U);
 }
 
-TEST(LostMessages, OfAnotherPairLeaveTheClocksPairAlone) {
-  const Gathered gathered{
-      .notes = {{0, 100}, {}, {}, {}}, .counters = {}, .lost = {{0}, {3}, {0}, {0}}};  // pairs 0-3 and 1-2
-  const Samples samples = take_samples(chosen("pingpong"), {.nranks = 4, .samples = 1, .rounds = 5}, gathered);
-  EXPECT_EQ(samples.ns, (std::vector<double>{100}));
-  EXPECT_EQ(samples.losses.lost, 3U);
-}
-
 }  // namespace
 }  // namespace netpipe

@@ -306,9 +306,10 @@ TEST(CanonicalText, ChangesWithEverythingThatBothEndsMustAgreeOn) {
   const std::string plain = canonical_of(minimal);
   for (const std::string line : {"launch 1", "variant silent", "pattern stream", "schedule powers", "start 2",
                                  "end-size 1M", "perturbation 0", "buffers cold", "send-offset 1", "recv-offset 1",
-                                 "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2", "ranks 4"}) {
+                                 "target 2%", "budget 1", "verify yes", "timeout 1", "seed 2"}) {
     EXPECT_NE(canonical_of(minimal + line + "\n"), plain) << line;
   }
+  EXPECT_NE(canonical_of(head + "variant crowd\nranks 4\n"), canonical_of(head + "variant crowd\n"));
   for (const std::string line : {"record run.jsonl", "pin none", "paced yes", "start 1", "seed 1", "joining 9"}) {
     EXPECT_EQ(canonical_of(minimal + line + "\n"), plain) << line;
   }
@@ -422,7 +423,10 @@ TEST(Ranks, AreThePlansUnlessAVariantChoosesItsOwn) {
     return all;
   };
   EXPECT_EQ(ranks("variant crowd\nvariant silent\n"), (std::vector<int>{2, 2}));
-  EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant silent\n"), (std::vector<int>{3, 2})) << "silent makes pairs";
+  EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant silent:ranks=2\n"), (std::vector<int>{3, 2}));
+  EXPECT_EQ(refusal(head + "ranks 3\nvariant crowd\nvariant silent\n"),
+            "module silent takes 2 ranks, and --ranks asks for 3; write silent:ranks=2 to measure it with 2, or leave "
+            "it out");
   EXPECT_EQ(ranks("ranks 3\nvariant crowd\nvariant crowd:ranks=5\n"), (std::vector<int>{3, 5}));
   EXPECT_EQ(refusal(head + "variant silent:ranks=4\n"),
             "option 'ranks' of module silent: 4 is not possible; it has to be 2");
@@ -468,6 +472,7 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   const Pattern& pingpong = *resolved->modes[1].pattern;
   EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
+  EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 8), 1), "pattern stream needs 2 ranks, there are 1 (--ranks)");
   EXPECT_EQ(skip_reason(pingpong, module_of_ranks(2, 2)),
             "module some has no send and recv, which pattern pingpong needs");
 }

@@ -52,7 +52,7 @@ TEST(ForkedProcess, LeavesOutTheRanksThatAModuleCannotTake) {
   const Plan plan = plan_of(5);
   const ForkedProcess process({.plan = &plan, .rank = 0});
   EXPECT_EQ(process.members(variant("crowd", 5), 5), 5);
-  EXPECT_EQ(process.members(variant("closed", 5), 5), 2);
+  EXPECT_EQ(process.members(variant("closed:ranks=2", 5), 5), 2);
   EXPECT_EQ(process.members(variant("short_put", 5), 5), 1);
   EXPECT_EQ(process.members(variant("troupe", 5), 5), 0) << "a launcher starts its ranks";
 }

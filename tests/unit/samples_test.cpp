@@ -49,6 +49,57 @@ TEST(Samples, OfAPatternThatNotesAreWhatItMakesOfEachSample) {
   EXPECT_EQ(samples.beside.measures[0], (std::vector<float>{70, 70}));
 }
 
+// Of six ranks 0 and 5, 1 and 4, 2 and 3 are pairs. The first rank of each counts in pingpong, the last in stream.
+TEST(Samples, OfManyPairsAreThoseOfTheSlowestAndEachPairIsACell) {
+  for (const std::string pattern : {"pingpong", "stream"}) {
+    const Mode mode = mode_of(pattern);
+    const VisitShape shape{.nranks = 6, .size_bytes = 8, .samples = 3, .rounds = 1};
+    RankNumbers notes(6);
+    for (int rank = 0; rank < 6; ++rank) {
+      const std::uint64_t wanted = notes_of(*mode.pattern, mode.part(rank, 6, 8), shape.samples, shape.rounds);
+      EXPECT_EQ(wanted, (rank < 3) == (pattern == "pingpong") ? 4U : 0U) << pattern << " " << rank;
+    }
+    const std::vector<std::vector<std::int64_t>> of_pair = {{0, 10, 20, 30}, {0, 30, 35, 40}, {0, 20, 60, 70}};
+    for (std::size_t pair = 0; pair < 3; ++pair) notes[pattern == "pingpong" ? pair : 5 - pair] = of_pair[pair];
+    const Samples samples = take_samples(mode, shape, {.notes = notes});
+    EXPECT_EQ(samples.ns, (std::vector<double>{30, 40, 10}));
+    const auto per_operation = static_cast<float>(mode.pattern->operations(mode.part(0, 6, 8)));
+    EXPECT_EQ(samples.beside.cells, (std::vector<float>{10 / per_operation, 5 / per_operation, 20 / per_operation}));
+    EXPECT_EQ(samples.beside.slowest, (std::vector<std::uint32_t>{1, 1, 1})) << "of equal ones the first";
+    ASSERT_EQ(samples.beside.measures.size(), 1U) << "the imbalance";
+    EXPECT_EQ(samples.beside.measures[0], (std::vector<float>{1.5, 4, 1}));
+    EXPECT_EQ(measures_of(*mode.pattern, 6).back().name, std::string("imbalance"));
+    EXPECT_EQ(messages_of(*mode.pattern, mode.part(0, 6, 8)), 3U) << "a rate is that of all pairs";
+    const Cell cell = cell_of(*mode.pattern, mode.part(0, 6, 8), 1);
+    EXPECT_EQ(cell.rank, 1);
+    EXPECT_EQ(cell.peer, 4);
+  }
+}
+
+TEST(Samples, OfManyPairsHaveTheMeasuresOfTheSlowest) {
+  const Mode overlap = mode_of("overlap");
+  // Exchange, computation, together, whole; both ranks of a pair alike.
+  const std::vector<std::int64_t> slow = {800, 800, 1320, 7000};
+  const std::vector<std::int64_t> fast = {400, 800, 920, 5000};
+  const Samples samples = take_samples(overlap, {.nranks = 4, .size_bytes = 8, .samples = 1, .rounds = 4},
+                                       {.notes = {fast, slow, slow, fast}});
+  EXPECT_EQ(samples.ns, (std::vector<double>{800}));
+  EXPECT_EQ(samples.span_ns, 7000);
+  ASSERT_EQ(samples.beside.measures.size(), overlap.pattern->measures.size() + 1);
+  EXPECT_EQ(samples.beside.measures[2], (std::vector<float>{200})) << "the computation";
+  EXPECT_EQ(samples.beside.measures.back(), (std::vector<float>{2})) << "the imbalance";
+}
+
+TEST(Samples, OfManyPairsHaveNoTimeWhereOneOfThemLostAMessage) {
+  const Mode pingpong = mode_of("pingpong");
+  const VisitShape shape{.nranks = 4, .size_bytes = 8, .samples = 3, .rounds = 1};
+  Gathered gathered{.notes = {{0, 10, 20, 30}, {0, 11, 22, 33}, {}, {}}};
+  gathered.lost = {{0, 0, 0}, {0, 1, 0}, {0, 0, 0}, {0, 0, 0}};
+  const Samples samples = take_samples(pingpong, shape, gathered);
+  EXPECT_EQ(samples.ns, (std::vector<double>{11, 11}));
+  EXPECT_EQ(samples.losses.lost, 1U);
+}
+
 // The first sample is far above all others: warm-up, but not while the speed is being found out.
 TEST(Samples, DropWarmUpFromCellsAndEvents) {
   const Mode pairs = mode_of("pairs");

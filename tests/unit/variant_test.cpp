@@ -72,7 +72,13 @@ TEST(Variant, ChoosesItsNumberOfRanks) {
   };
   EXPECT_EQ(ranks("crowd", 2), "crowd 2");
   EXPECT_EQ(ranks("crowd", 5), "crowd 5");
-  EXPECT_EQ(ranks("crowd", 99999), "crowd 64") << "as near as it can";
+  EXPECT_EQ(ranks("crowd", 99999),
+            "module crowd takes 2 to 64 ranks, and --ranks asks for 99999; write crowd:ranks=64 to measure it with 64, "
+            "or leave it out");
+  EXPECT_EQ(ranks("silent", 8),
+            "module silent takes 2 ranks, and --ranks asks for 8; write silent:ranks=2 to measure it with 2, or leave "
+            "it out");
+  EXPECT_EQ(ranks("short_put", 8), "short_put 1") << "what stays in one process is the floor of a comparison";
   EXPECT_EQ(ranks("crowd:ranks=3", 2), "crowd:ranks=3 3");
   EXPECT_EQ(ranks("crowd:ranks=2", 2), "crowd 2") << "what the plan says anyway has no name of its own";
   EXPECT_EQ(ranks("crowd:ranks=2", 4), "crowd:ranks=2 2");

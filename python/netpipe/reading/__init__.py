@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.blocks.visits import Seen
     from netpipe.reading.cells import Slowest
+    from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.launches import LaunchSpread
@@ -56,6 +57,20 @@ class Reading:
         from netpipe.reading.layers import idle_by_name
 
         return variant in self.idle or (not self.run.variants and idle_by_name(variant))
+
+    @cached_property
+    def crowded(self) -> dict[str, Crowding]:
+        """Variants with more ranks than processors."""
+        from netpipe.reading.crowding import crowded
+
+        return crowded(self.run)
+
+    @cached_property
+    def operations(self) -> dict[str, str]:
+        """Pattern, as in the points -> the operation that it stands for, of patterns that stand for several."""
+        from netpipe.reading.sweeps import operations
+
+        return operations(self.run)
 
     @cached_property
     def states(self) -> States:

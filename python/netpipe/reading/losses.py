@@ -86,6 +86,7 @@ class _Layer:
     adds: str | None
     wait: str | None
     hosts: frozenset[str | None]
+    ranks: int
 
 
 class _Pair(NamedTuple):
@@ -126,14 +127,22 @@ def losses(
 
     @cache  # hundreds of variants of one module ask the same
     def at(
-        module: str, pattern: str, wait: str | None, hosts: frozenset[str | None], own: frozenset[int]
+        module: str,
+        pattern: str,
+        wait: str | None,
+        hosts: frozenset[str | None],
+        ranks: int,
+        own: frozenset[int],
     ) -> tuple[bool, _Layer] | None:
-        """What was measured of this module together with such a layer, and whether it waits as that does."""
+        """What was measured of this module together with such a layer, if possible with as many ranks, and whether it
+        waits as that does.
+        """
         there = [
             other
             for other in by_module.get((pattern, module), [])
             if other.hosts == hosts and not own.isdisjoint(launches[other.variant, pattern])
         ]
+        there = [other for other in there if other.ranks == ranks] or there
         alike = [other for other in there if wait in (None, other.wait)]
         return (bool(alike), _plain(alike or there)) if there else None
 
@@ -149,7 +158,10 @@ def losses(
         if layer is None:
             continue
         down = _down(layer, under)
-        below = [at(module, pattern, layer.wait, layer.hosts, launches[variant, pattern]) for module in down]
+        below = [
+            at(module, pattern, layer.wait, layer.hosts, layer.ranks, launches[variant, pattern])
+            for module in down
+        ]
         some = [(place, *of) for place, of in enumerate(below) if of is not None]
         if some:
             # The nearest one that waits in the same way, else the nearest.
@@ -198,6 +210,7 @@ def _layers(run: Run) -> dict[str, _Layer]:
             opened.adds,
             options.get(opened.variant, {}).get("wait") or _found_wait(opened),
             frozenset(rank.host for rank in opened.ranks),
+            len(opened.ranks),
         )
         for opened in run.variants
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from netpipe.records import Run
 
+OPERATION = {"collective": "what"}  # the option of a pattern that is always named
 LEAST_VALUES = 4  # of a number, to draw something over it
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
 UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
@@ -48,6 +49,13 @@ def pattern_settings(run: Run) -> tuple[PatternSettings, ...]:
         name, options = known.get(pattern) or _taken_apart(pattern)
         named.setdefault(name, {})[pattern] = options
     return tuple(_settings(name, patterns) for name, patterns in named.items() if len(patterns) > 1)
+
+
+def operations(run: Run) -> dict[str, str]:
+    """Pattern, as in the points -> its operation. "collective" alone does not say what was measured."""
+    found = {mode.pattern: mode.options.get(OPERATION[mode.name]) for plan in run.plans for mode in plan.modes
+             if mode.name in OPERATION}  # fmt: skip
+    return {pattern: operation for pattern, operation in found.items() if operation}
 
 
 def _taken_apart(pattern: str) -> tuple[str, dict[str, str]]:

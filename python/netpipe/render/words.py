@@ -85,6 +85,18 @@ def _pattern_names(reading: Reading, patterns: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(many.get(pattern, pattern) for pattern in patterns))
 
 
+def variant_text(reading: Reading, variant: str) -> str:
+    """The variant, and where it has more ranks than processors how many of each."""
+    crowd = reading.crowded.get(variant)
+    return f"{variant}, {crowd}" if crowd else variant
+
+
+def pattern_text(reading: Reading, pattern: str) -> str:
+    """The pattern, with its operation where the name alone does not say it: "collective, allreduce"."""
+    operation = reading.operations.get(pattern)
+    return f"{pattern}, {operation}" if operation and operation not in pattern else pattern
+
+
 def answer(summary: Summary, idle: bool) -> str:
     """What a curve comes to, without its name. A module that moves nothing has no throughput."""
     if idle:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two ranks come to share sockets: rank 1 listens, rank 0 connects and proves itself. What tcp, unix and pipe
-// share.
+// How ranks come to share sockets: of two ranks the higher one listens, and the lower one connects and proves itself.
+// What tcp, unix and pipe share.
 //
-// The proof is 32 random bytes that rank 0 put in its address: only who was told on the authenticated control channel
-// knows them, and they differ between endpoints that are open at once. Whoever says something else, or nothing, is
-// dropped, and listening goes on.
+// The proof is 32 random bytes that the connecting rank put in its address: only who was told on the authenticated
+// control channel knows them, and they differ between endpoints that are open at once. Whoever says something else, or
+// nothing, is dropped, and listening goes on.
 #pragma once
 
 #include <poll.h>
@@ -21,31 +21,75 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "kit/fd_io.h"
 
 namespace netpipe::fd_io {
 
+using Proof = std::array<uint8_t, 32>;
+
+// A number that is the same on every machine: little-endian.
+struct Number {
+  std::array<uint8_t, 4> bytes{};
+  Number() = default;
+  explicit Number(uint32_t value) {
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(value >> (8 * i));
+  }
+  [[nodiscard]] uint32_t value() const {
+    uint32_t value = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) value |= uint32_t{bytes[i]} << (8 * i);
+    return value;
+  }
+};
+
 // What the connecting rank says first on each connection; bytes only, so that it is the same on every machine.
 struct Hello {
-  std::array<uint8_t, 32> proof{};
-  std::array<uint8_t, 4>
-      generation{};  // counts reset(), little-endian: a late connection of an earlier one is a stranger
+  Proof proof{};
+  Number generation;  // counts reset(): a late connection of an earlier one is a stranger
+  Number rank;        // who connects
   uint8_t lane = 0;
 };
-static_assert(sizeof(Hello) == 37);
+static_assert(sizeof(Hello) == 41);
 
 constexpr uint8_t kWelcome = 0x4e;                      // what a connection that was taken answers
 constexpr int64_t kStrangerPatienceNs = 1'000'000'000;  // how long a connection may take to say its hello
+constexpr int kBacklog = 4096;  // AF_UNIX refuses at once whom it has no room for; the kernel takes no more than it can
 
-inline bool make_proof(Hello& hello) {
-  return getrandom(hello.proof.data(), hello.proof.size(), 0) == static_cast<ssize_t>(hello.proof.size());
+inline bool make_proof(Proof& proof) {
+  return getrandom(proof.data(), proof.size(), 0) == static_cast<ssize_t>(proof.size());
 }
 
-inline void set_generation(Hello& hello, uint32_t generation) {
-  for (size_t i = 0; i < hello.generation.size(); ++i)
-    hello.generation[i] = static_cast<uint8_t>(generation >> (8 * i));
+// Who listens and who connects.
+inline bool connects(const np_context* context) { return context->rank < context->nranks - 1; }
+inline bool listens(const np_context* context) { return context->rank > 0; }
+
+// An address is the proof of a rank that connects, and behind it where a rank listens. NP_OK: *bytes were written.
+inline np_status write_address(const np_context* context, const Proof& proof, const void* place, size_t place_bytes,
+                               void* data, size_t* bytes) {
+  const size_t first = connects(context) ? proof.size() : 0, second = listens(context) ? place_bytes : 0;
+  if (*bytes < first + second) return fail(context, NP_FAILED, "no room for an address of %zu bytes", first + second);
+  std::memcpy(data, proof.data(), first);
+  if (second != 0) std::memcpy(static_cast<char*>(data) + first, place, second);
+  *bytes = first + second;
+  return NP_OK;
+}
+struct Told {  // by one rank
+  Proof proof{};
+  const void* place = nullptr;
+  size_t place_bytes = 0;
+};
+inline np_status read_address(const np_context* context, int peer, const void* data, size_t bytes, Told& told) {
+  const size_t first = peer < context->nranks - 1 ? told.proof.size() : 0;
+  if (bytes < first || (peer == 0 && bytes != first)) {
+    return fail(context, NP_FAILED, "the address of rank %d is malformed", peer);
+  }
+  std::memcpy(told.proof.data(), data, first);
+  told.place = static_cast<const char*>(data) + first;
+  told.place_bytes = bytes - first;
+  return NP_OK;
 }
 
 // Takes the same time wherever the difference is.
@@ -56,13 +100,14 @@ inline bool same_bytes(const uint8_t* a, const uint8_t* b, size_t bytes) {
 }
 
 // Waits for the descriptors. NP_OK: poll() said something about one of them, or a slice is over (look at your clocks).
+// peer: whom this rank waits for.
 inline np_status poll_slice(const np_context* context, pollfd* wanted, nfds_t count, int64_t deadline_ns,
-                            const char* what) {
+                            const char* what, int peer) {
   if (*context->abort != 0) return fail(context, NP_ABORTED, "%s was given up", what);
   const int64_t left_ns = deadline_ns - now_ns();
   if (left_ns <= 0) {
     return fail(context, NP_FAILED, "%s took longer than %.1f s; is rank %d alive, or is a firewall in between?", what,
-                static_cast<double>(context->timeout_ns) * 1e-9, 1 - context->rank);
+                static_cast<double>(context->timeout_ns) * 1e-9, peer);
   }
   const int slice_ms = static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kAbortSliceMs));
   if (::poll(wanted, count, slice_ms) < 0 && errno != EINTR) {
@@ -71,25 +116,33 @@ inline np_status poll_slice(const np_context* context, pollfd* wanted, nfds_t co
   return NP_OK;
 }
 
-// Rank 1: accepts until each of `count` lanes has a connection that proved itself. taken[lane] owns them, in blocking
-// mode.
+// Accepts until each rank below this one has a connection for each of so many lanes that proved itself. taken[rank *
+// lanes + lane] owns them, in blocking mode.
 class Doorman {
  public:
-  // same_user: turn other users' processes away (AF_UNIX, where the kernel says who connects).
-  Doorman(const np_context* context, const Hello& hello, bool same_user, const char* what)
-      : context_(context), hello_(hello), same_user_(same_user), what_(what) {}
+  // proofs: by rank. same_user: turn other users' processes away (AF_UNIX, where the kernel says who connects).
+  Doorman(const np_context* context, const std::vector<Proof>& proofs, Number generation, bool same_user,
+          const char* what)
+      : context_(context), proofs_(proofs), generation_(generation), same_user_(same_user), what_(what) {}
 
-  np_status admit(int listener, int count, Fd* taken, int64_t deadline_ns) {
-    int missing = count;
-    while (missing > 0) {
-      pollfd wanted[kGuests + 1];
+  np_status admit(int listener, int lanes, Fd* taken, int64_t deadline_ns) {
+    const int expected = context_->rank * lanes;
+    guests_.resize(std::max<size_t>(2 * kMaxLanes, 2 * static_cast<size_t>(expected)));
+    std::vector<pollfd> wanted(guests_.size() + 1);
+    for (int missing = expected; missing > 0;) {
       wanted[0] = {listener, POLLIN, 0};
-      for (int i = 0; i < kGuests; ++i) wanted[i + 1] = {guests_[i].fd.get(), POLLIN, 0};  // poll skips those below 0
-      if (const np_status status = poll_slice(context_, wanted, kGuests + 1, deadline_ns, what_); status != NP_OK) {
+      nfds_t last = 0;  // poll skips those below 0, but takes no more of them than the process may have open
+      for (size_t i = 0; i < guests_.size(); ++i) {
+        wanted[i + 1] = {guests_[i].fd.get(), POLLIN, 0};
+        if (guests_[i].fd) last = i + 1;
+      }
+      const int peer = first_missing(lanes, taken);
+      if (const np_status status = poll_slice(context_, wanted.data(), last + 1, deadline_ns, what_, peer);
+          status != NP_OK) {
         return status;
       }
-      for (int i = 0; i < kGuests; ++i) {
-        if (wanted[i + 1].revents != 0 && listen_to(guests_[i])) missing -= take(guests_[i], count, taken) ? 1 : 0;
+      for (size_t i = 0; i < guests_.size(); ++i) {
+        if (wanted[i + 1].revents != 0 && listen_to(guests_[i])) missing -= take(guests_[i], lanes, taken) ? 1 : 0;
         if (guests_[i].fd && now_ns() - guests_[i].since_ns > kStrangerPatienceNs) guests_[i] = Guest{};
       }
       if (wanted[0].revents != 0) {
@@ -100,13 +153,18 @@ class Doorman {
   }
 
  private:
-  static constexpr int kGuests = 2 * kMaxLanes;
   struct Guest {
     Fd fd;
     int64_t since_ns = 0;
     size_t heard = 0;
     Hello said;
   };
+
+  int first_missing(int lanes, const Fd* taken) const {
+    int at = 0;
+    while (at < context_->rank * lanes && taken[at]) ++at;
+    return at / lanes;
+  }
 
   np_status let_in(int listener) {
     Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -139,35 +197,41 @@ class Doorman {
     return guest.heard == sizeof(Hello);
   }
 
-  bool take(Guest& guest, int count, Fd* taken) {
+  bool take(Guest& guest, int lanes, Fd* taken) {
     Fd fd = std::move(guest.fd);
     const Hello said = guest.said;
     guest = Guest{};
-    const bool proven = same_bytes(said.proof.data(), hello_.proof.data(), said.proof.size());
-    if (!proven || said.generation != hello_.generation || said.lane >= count || taken[said.lane]) return false;
-    if (!set_blocking(fd.get(), true)) return false;
+    const uint32_t rank = said.rank.value();
+    const bool known = rank < static_cast<uint32_t>(context_->rank);
+    const Proof& proof = proofs_[known ? rank : 0];
+    const bool proven = same_bytes(said.proof.data(), proof.data(), proof.size());
+    if (!proven || !known || said.generation.bytes != generation_.bytes || said.lane >= lanes) return false;
+    Fd& place = taken[static_cast<int>(rank) * lanes + said.lane];
+    if (place || !set_blocking(fd.get(), true)) return false;
     if (::send(fd.get(), &kWelcome, 1, MSG_NOSIGNAL) != 1) return false;
-    taken[said.lane] = std::move(fd);
+    place = std::move(fd);
     return true;
   }
 
   const np_context* context_;
-  const Hello& hello_;
+  const std::vector<Proof>& proofs_;
+  Number generation_;
   bool same_user_;
   const char* what_;  // "accepting rank 0 at 127.0.0.1 port 40001"
-  std::array<Guest, kGuests> guests_{};
+  std::vector<Guest> guests_;
 };
 
-// Rank 0: connects and says hello. The socket ends in blocking mode; the answer is read by await_welcome, so that all
-// lanes are under way before the first is waited for.
-inline np_status connect_and_say(const np_context* context, int fd, const sockaddr* to, socklen_t to_bytes,
+// Connects and says hello. The socket ends in blocking mode; the answer is read by await_welcome, so that all lanes are
+// under way before the first is waited for.
+inline np_status connect_and_say(const np_context* context, int peer, int fd, const sockaddr* to, socklen_t to_bytes,
                                  const Hello& hello, int64_t deadline_ns, const char* what) {
   if (!set_blocking(fd, false)) return fail(context, NP_FAILED, "%s: %s", what, std::strerror(errno));
   if (::connect(fd, to, to_bytes) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) return fail(context, NP_FAILED, "%s: %s", what, std::strerror(errno));
     pollfd wanted = {fd, POLLOUT, 0};
     while (wanted.revents == 0) {
-      if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what); status != NP_OK) return status;
+      if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what, peer); status != NP_OK)
+        return status;
     }
     int error = 0;
     socklen_t bytes = sizeof error;
@@ -177,42 +241,84 @@ inline np_status connect_and_say(const np_context* context, int fd, const sockad
   if (!set_blocking(fd, true)) return fail(context, NP_FAILED, "%s: %s", what, std::strerror(errno));
   // The first bytes of a connection always fit its buffer.
   if (::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof hello)) {
-    return fail(context, NP_PEER_LOST, "%s: rank %d closed the connection: %s", what, 1 - context->rank,
-                std::strerror(errno));
+    return fail(context, NP_PEER_LOST, "%s: rank %d closed the connection: %s", what, peer, std::strerror(errno));
   }
   return NP_OK;
 }
 
-inline np_status await_welcome(const np_context* context, int fd, int64_t deadline_ns, const char* what) {
+inline np_status await_welcome(const np_context* context, int peer, int fd, int64_t deadline_ns, const char* what) {
   for (;;) {
     pollfd wanted = {fd, POLLIN, 0};
-    if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what); status != NP_OK) return status;
+    if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what, peer); status != NP_OK)
+      return status;
     if (wanted.revents == 0) continue;
     uint8_t answer = 0;
     const ssize_t got = ::recv(fd, &answer, 1, MSG_DONTWAIT);
     if (got == 1 && answer == kWelcome) return NP_OK;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     return fail(context, NP_PEER_LOST, "%s: rank %d refused the connection or has gone; its own error says why", what,
-                1 - context->rank);
+                peer);
   }
 }
 
-// Two processes of one host meet at a name in the abstract AF_UNIX namespace that the kernel chose: no file, nothing to
-// clean up, no clash between endpoints. Other users can see the name and get nowhere.
+// "rank 0", or "ranks 0 to 3": those that connect to this one.
+inline std::string below(const np_context* context) {
+  return context->rank == 1 ? "rank 0" : "ranks 0 to " + std::to_string(context->rank - 1);
+}
+
+// Collective: connections to every other rank, one for each lane; joined[rank * lanes + lane] owns them. A rank
+// connects to all above it, then takes those below it in, and then waits for the answers of those above: the kernel
+// takes a connection without its process, so no two ranks wait for each other. connect(peer, lane, fd): makes a socket,
+// connects and says hello.
+template <typename Connect>
+np_status join_all(const np_context* context, int lanes, int listener, Doorman& doorman, const Connect& connect,
+                   Fd* joined, int64_t deadline_ns) {
+  for (int peer = context->rank + 1; peer < context->nranks; ++peer) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (const np_status s = connect(peer, lane, joined[peer * lanes + lane]); s != NP_OK) return s;
+    }
+  }
+  if (listens(context)) {
+    if (const np_status s = doorman.admit(listener, lanes, joined, deadline_ns); s != NP_OK) return s;
+  }
+  const auto answer_of = [&](int peer, int lane) {
+    const std::string what = "waiting for the answer of rank " + std::to_string(peer);
+    return await_welcome(context, peer, joined[peer * lanes + lane].get(), deadline_ns, what.c_str());
+  };
+  for (int peer = context->rank + 1; peer < context->nranks; ++peer) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (const np_status s = answer_of(peer, lane); s != NP_OK) return s;
+    }
+  }
+  if (context->nranks == 2) return NP_OK;
+  // Who is done may join anew at once, and would be a stranger to one that still waits for a third.
+  for (int peer = 0; peer < context->nranks; ++peer) {
+    if (peer != context->rank) (void)::send(joined[peer * lanes].get(), &kWelcome, 1, MSG_NOSIGNAL);
+  }
+  for (int peer = 0; peer < context->nranks; ++peer) {
+    if (peer == context->rank) continue;
+    if (const np_status s = answer_of(peer, 0); s != NP_OK) return s;
+  }
+  return NP_OK;
+}
+
+// Processes of one host meet at names in the abstract AF_UNIX namespace that the kernel chose: no file, nothing to
+// clean up, no clash between endpoints. Other users can see the names and get nowhere.
 class LocalMeeting {
  public:
   // kind: SOCK_STREAM or SOCK_SEQPACKET.
   np_status open(const np_context* context, int kind) {
     context_ = context;
     kind_ = kind;
-    if (context->rank == 0) {
-      return make_proof(hello_) ? NP_OK : fail(context, NP_FAILED, "getrandom: %s", std::strerror(errno));
+    if (connects(context) && !make_proof(proof_)) {
+      return fail(context, NP_FAILED, "getrandom: %s", std::strerror(errno));
     }
+    if (!listens(context)) return NP_OK;
     listener_ = Fd(::socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un any{};
     any.sun_family = AF_UNIX;  // and no path: unix(7), autobind
     if (!listener_ || ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&any), sizeof any.sun_family) != 0 ||
-        ::listen(listener_.get(), kMaxLanes) != 0) {
+        ::listen(listener_.get(), kBacklog) != 0) {
       return fail(context, NP_FAILED, "cannot create a local socket to listen on: %s", std::strerror(errno));
     }
     return NP_OK;
@@ -221,53 +327,57 @@ class LocalMeeting {
   np_status address(void* data, size_t* bytes) const {
     sockaddr_un name{};
     socklen_t name_bytes = sizeof name;
-    const void* source = hello_.proof.data();
-    size_t wanted = hello_.proof.size();
-    if (context_->rank == 1) {
-      if (getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &name_bytes) != 0) {
-        return fail(context_, NP_FAILED, "getsockname: %s", std::strerror(errno));
-      }
-      source = name.sun_path;
-      wanted = name_bytes - offsetof(sockaddr_un, sun_path);
+    if (listener_ && getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &name_bytes) != 0) {
+      return fail(context_, NP_FAILED, "getsockname: %s", std::strerror(errno));
     }
-    if (*bytes < wanted) return fail(context_, NP_FAILED, "no room for an address of %zu bytes", wanted);
-    std::memcpy(data, source, wanted);
-    *bytes = wanted;
-    return NP_OK;
+    return write_address(context_, proof_, name.sun_path, name_bytes - offsetof(sockaddr_un, sun_path), data, bytes);
   }
 
-  // joined owns the connection, in blocking mode. Nothing listens afterwards.
-  np_status connect(const void* const* addresses, const size_t* bytes, Fd& joined) {
+  // joined: by rank; owns the connections, in blocking mode. Nothing listens afterwards.
+  np_status connect(const void* const* addresses, const size_t* bytes, std::vector<Fd>& joined) {
     const int64_t deadline_ns = now_ns() + context_->timeout_ns;
-    if (context_->rank == 1) {
-      const char* what = "waiting for rank 0 at a local socket";
-      if (bytes[0] != hello_.proof.size()) return fail(context_, NP_FAILED, "%s: its address is malformed", what);
-      std::memcpy(hello_.proof.data(), addresses[0], hello_.proof.size());
-      Doorman doorman(context_, hello_, true, what);
-      const np_status status = doorman.admit(listener_.get(), 1, &joined, deadline_ns);
-      listener_.reset();
-      return status;
+    std::vector<Told> told(static_cast<size_t>(context_->nranks));
+    std::vector<Proof> proofs(told.size());
+    for (int peer = 0; peer < context_->nranks; ++peer) {
+      const auto p = static_cast<size_t>(peer);
+      if (const np_status s = read_address(context_, peer, addresses[p], bytes[p], told[p]); s != NP_OK) return s;
+      proofs[p] = told[p].proof;
     }
-    const char* what = "connecting to the local socket of rank 1";
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    if (bytes[1] > sizeof name.sun_path) return fail(context_, NP_FAILED, "%s: its address is malformed", what);
-    std::memcpy(name.sun_path, addresses[1], bytes[1]);
-    Fd fd(::socket(AF_UNIX, kind_ | SOCK_CLOEXEC, 0));
-    if (!fd) return fail(context_, NP_FAILED, "%s: %s", what, std::strerror(errno));
-    np_status status =
-        connect_and_say(context_, fd.get(), reinterpret_cast<sockaddr*>(&name),
-                        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes[1]), hello_, deadline_ns, what);
-    if (status == NP_OK) status = await_welcome(context_, fd.get(), deadline_ns, what);
-    if (status == NP_OK) joined = std::move(fd);
+    joined.clear();
+    joined.resize(told.size());
+    const std::string what = "waiting for " + below(context_) + " at a local socket";
+    Doorman doorman(context_, proofs, Number(), true, what.c_str());
+    const auto connect_to = [&](int peer, int, Fd& fd) {
+      return connect_one(peer, told[static_cast<size_t>(peer)], deadline_ns, fd);
+    };
+    const np_status status = join_all(context_, 1, listener_.get(), doorman, connect_to, joined.data(), deadline_ns);
+    listener_.reset();
     return status;
   }
 
  private:
+  np_status connect_one(int peer, const Told& told, int64_t deadline_ns, Fd& joined) const {
+    const std::string what = "connecting to the local socket of rank " + std::to_string(peer);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    if (told.place_bytes > sizeof name.sun_path) {
+      return fail(context_, NP_FAILED, "%s: its address is malformed", what.c_str());
+    }
+    std::memcpy(name.sun_path, told.place, told.place_bytes);
+    joined = Fd(::socket(AF_UNIX, kind_ | SOCK_CLOEXEC, 0));
+    if (!joined) return fail(context_, NP_FAILED, "%s: %s", what.c_str(), std::strerror(errno));
+    Hello hello;
+    hello.proof = proof_;
+    hello.rank = Number(static_cast<uint32_t>(context_->rank));
+    return connect_and_say(context_, peer, joined.get(), reinterpret_cast<sockaddr*>(&name),
+                           static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + told.place_bytes), hello,
+                           deadline_ns, what.c_str());
+  }
+
   const np_context* context_ = nullptr;
   int kind_ = 0;
   Fd listener_;
-  Hello hello_;
+  Proof proof_{};
 };
 
 // A module whose endpoint has a `meeting`, for sockets of `kind`, and a constructor that takes its context.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages over byte streams that are file descriptors: what tcp, unix and pipe share. One Wire joins two processes
-// over one or more lanes (descriptors); a message longer than a stripe is dealt out to the lanes stripe by stripe.
+// over one or more lanes (descriptors); a message longer than a stripe is dealt out to the lanes stripe by stripe. An
+// endpoint has a Wire for each peer, and all of them move while it waits for one.
 //
 // Nothing frames the messages: a receive names its exact size, so bytes need no header. The fast path is one system
 // call.
@@ -22,8 +23,10 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kit/waiting.h"
 #include "netpipe/module.h"
@@ -129,17 +132,32 @@ struct WireSettings {
   size_t max_call_bytes = SSIZE_MAX;  // the most that one write may carry
 };
 
-// Used by one thread. Never allocates. After a failure or an abort bytes of a message may be missing, so every later
-// call returns the same status until attach().
+template <typename Io>
+class Wire;
+
+// What the wires of one endpoint have in common.
+template <typename Io>
+struct Traffic {
+  int pending = 0;  // lanes with something to do, of all wires and in both directions
+  std::vector<Wire<Io>*> wires;
+  std::vector<pollfd> wanted;  // room for all of them
+};
+
+// Used by one thread. Allocates in attach() only. After a failure or an abort bytes of a message may be missing, so
+// every later call returns the same status until attach(). Wires live as long as their traffic.
 template <typename Io>
 class Wire {
  public:
-  Wire(const np_context* context, const WireSettings& settings)
+  Wire(const np_context* context, int peer, const WireSettings& settings, Traffic<Io>& traffic)
       : context_(context),
+        peer_(peer),
         settings_(settings),
+        traffic_(traffic),
         blocking_(settings.wait == Wait::block),
         only_looks_(settings.wait == Wait::poll && context->oversubscribed == 0),
-        max_call_bytes_(settings.max_call_bytes) {}
+        max_call_bytes_(settings.max_call_bytes) {
+    traffic_.wires.push_back(this);
+  }
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
   ~Wire() { detach(); }
@@ -150,15 +168,14 @@ class Wire {
     std::copy_n(lanes, count, lanes_);
     lane_count_ = count;
     status_ = NP_OK;
-    out_ = Flow{};
-    in_ = Flow{};
-    pending_ = 0;
+    forget();
+    traffic_.wanted.reserve(2 * kMaxLanes * traffic_.wires.size());
     out_blocks_ = in_blocks_ = true;
     if (!Io::kBlockingIsPerCall && !blocking_) {
       switch_to(out_, false);
       switch_to(in_, false);
     }
-    direct_limit_ = direct_bytes_ = count == 1 ? SIZE_MAX : settings_.stripe_bytes;
+    direct_bytes_ = count == 1 ? SIZE_MAX : settings_.stripe_bytes;
   }
 
   void detach() {
@@ -168,6 +185,7 @@ class Wire {
     }
     lane_count_ = 0;
     direct_bytes_ = 0;
+    forget();
   }
 
   void set_max_call_bytes(size_t bytes) { max_call_bytes_ = bytes; }
@@ -176,11 +194,11 @@ class Wire {
   [[nodiscard]] uint64_t empty_polls() const { return empty_polls_; }
   [[nodiscard]] uint64_t sleeps() const { return sleeps_; }  // Wait::hybrid: polled in vain for spin_ns
 
-  // direct_bytes_ is 0 while anything is queued or broken, and bytes - 1 is the largest number for an empty message:
-  // one comparison asks all there is to ask.
+  // direct_bytes_ is 0 where nothing is connected or something is broken, and bytes - 1 is the largest number for an
+  // empty message. While anything is queued, for whichever peer, a call that sleeps would keep it waiting.
   np_status send(const void* data, size_t bytes) {
     ssize_t done = 0;
-    if (bytes - 1 < direct_bytes_) [[likely]] {
+    if (bytes - 1 < direct_bytes_ && traffic_.pending == 0) [[likely]] {
       done = Io::write(lanes_[0].out, data, std::min(bytes, max_call_bytes_), blocking_);
       if (done == static_cast<ssize_t>(bytes)) return NP_OK;
     }
@@ -189,7 +207,7 @@ class Wire {
 
   np_status recv(void* data, size_t bytes) {
     ssize_t done = 0;
-    if (bytes - 1 < direct_bytes_) [[likely]] {
+    if (bytes - 1 < direct_bytes_ && traffic_.pending == 0) [[likely]] {
       done = Io::read(lanes_[0].in, data, bytes, blocking_);
       // As finish() does, which has more to look at.
       while (only_looks_ && done < 0 && errno == EAGAIN && *context_->abort == 0) {
@@ -214,19 +232,24 @@ class Wire {
     return NP_OK;
   }
 
-  np_status wait(np_request* request) { return request->word[kLanesLeft] == 0 ? NP_OK : finish(request); }
+  static Wire& of(const np_request& request) { return *wire_of(&request); }  // that it was started on
 
-  np_status test(np_request* request) {
+  static np_status wait(np_request* request) {
+    return request->word[kLanesLeft] == 0 ? NP_OK : wire_of(request)->finish(request);
+  }
+
+  static np_status test(np_request* request) {
     if (request->word[kLanesLeft] == 0) return NP_OK;
-    if (status_ != NP_OK) return status_;
-    if (*context_->abort != 0) return aborted();
-    if (const np_status status = advance(out_, false); status != NP_OK) return status;
-    if (const np_status status = advance(in_, false); status != NP_OK) return status;
+    Wire& wire = *wire_of(request);
+    if (wire.status_ != NP_OK) return wire.status_;
+    if (*wire.context_->abort != 0) return wire.aborted();
+    if (const np_status status = wire.advance_all(); status != NP_OK) return status;
     return request->word[kLanesLeft] == 0 ? NP_OK : NP_PENDING;
   }
 
  private:
-  enum Word { kData, kBytes, kNext, kLanesLeft };  // of a request; lanes left: how many have their share still to move
+  // Of a request. Lanes left: how many have their share still to move.
+  enum Word { kData, kBytes, kNext, kLanesLeft, kWire };
 
   // One direction: requests in order, and where each lane is in them. A lane may be several requests ahead of another.
   struct Flow {
@@ -237,6 +260,7 @@ class Wire {
   };
 
   static np_request* next(const np_request* request) { return reinterpret_cast<np_request*>(request->word[kNext]); }
+  static Wire* wire_of(const np_request* request) { return reinterpret_cast<Wire*>(request->word[kWire]); }
 
   [[nodiscard]] uint64_t share(uint64_t bytes, int lane) const {
     if (lane_count_ == 1) return bytes;
@@ -265,15 +289,16 @@ class Wire {
     request->word[kBytes] = bytes;
     request->word[kNext] = 0;
     request->word[kLanesLeft] = static_cast<uint64_t>(lane_count_);
+    request->word[kWire] = reinterpret_cast<uint64_t>(this);
     if (flow.tail != nullptr) flow.tail->word[kNext] = reinterpret_cast<uint64_t>(request);
     flow.tail = request;
-    direct_bytes_ = 0;
     for (int j = 0; j < lane_count_; ++j) {
       if (flow.at[j] != nullptr) continue;  // it comes here by itself
       flow.at[j] = request;
       flow.done[j] = j == 0 ? done_of_lane_0 : 0;
       ++flow.busy;
       ++pending_;
+      ++traffic_.pending;
       pass_finished(flow, j);
     }
   }
@@ -287,7 +312,8 @@ class Wire {
       if (--passed->word[kLanesLeft] == 0 && flow.tail == passed) flow.tail = nullptr;
       if (flow.at[lane] == nullptr) {
         --flow.busy;
-        if (--pending_ == 0) direct_bytes_ = direct_limit_;
+        --pending_;
+        --traffic_.pending;
       }
     }
   }
@@ -326,7 +352,23 @@ class Wire {
     return finish(&direct_);
   }
 
-  // Moves both directions, so that two ranks with full buffers empty each other's, until the request is complete.
+  // The same for both directions, so that two ranks with full buffers empty each other's, and for all other wires.
+  np_status advance_all() {
+    moved_ = false;
+    if (const np_status status = advance(out_, false); status != NP_OK) return status;
+    if (const np_status status = advance(in_, false); status != NP_OK) return status;
+    if (traffic_.pending == pending_) return NP_OK;
+    for (Wire* other : traffic_.wires) {
+      if (other == this || other->pending_ == 0) continue;
+      other->moved_ = false;
+      if (const np_status status = other->advance(other->out_, false); status != NP_OK) return status;
+      if (const np_status status = other->advance(other->in_, false); status != NP_OK) return status;
+      moved_ = moved_ || other->moved_;
+    }
+    return NP_OK;
+  }
+
+  // Moves whatever can be moved until the request is complete.
   np_status finish(np_request* request) {
     int64_t sleep_at_ns = 0;  // 0: not polling in vain yet
     bool sleep = blocking_;
@@ -334,10 +376,13 @@ class Wire {
       if (status_ != NP_OK) return status_;
       if (*context_->abort != 0) return aborted();
       // With one thing to do the call itself can sleep: no poll() and no second try.
-      const bool one_thing = pending_ == 1 && (blocking_ || (sleep && Io::kBlockingIsPerCall));
+      const bool one_thing = traffic_.pending == 1 && (blocking_ || (sleep && Io::kBlockingIsPerCall));
       moved_ = false;
-      if (const np_status status = advance(out_, one_thing); status != NP_OK) return status;
-      if (const np_status status = advance(in_, one_thing && out_.busy == 0); status != NP_OK) return status;
+      if (one_thing) {
+        if (const np_status status = advance(out_.busy != 0 ? out_ : in_, true); status != NP_OK) return status;
+      } else if (const np_status status = advance_all(); status != NP_OK) {
+        return status;
+      }
       if (moved_) {
         sleep_at_ns = 0;
         sleep = blocking_;
@@ -360,18 +405,24 @@ class Wire {
   }
 
   void sleep_until_ready() {
-    pollfd wanted[2 * kMaxLanes];
-    nfds_t count = 0;
+    std::vector<pollfd>& wanted = traffic_.wanted;
+    wanted.clear();
+    for (const Wire* wire : traffic_.wires) {
+      if (wire->pending_ != 0) wire->add_wanted(wanted);
+    }
+    ::poll(wanted.data(), wanted.size(), kAbortSliceMs);  // whatever it says: the next round finds out
+  }
+
+  void add_wanted(std::vector<pollfd>& wanted) const {
     for (int j = 0; j < lane_count_; ++j) {
       const short in = in_.at[j] != nullptr ? POLLIN : 0, out = out_.at[j] != nullptr ? POLLOUT : 0;
       if (lanes_[j].in == lanes_[j].out) {
-        if (in != 0 || out != 0) wanted[count++] = {lanes_[j].in, static_cast<short>(in | out), 0};
+        if (in != 0 || out != 0) wanted.push_back({lanes_[j].in, static_cast<short>(in | out), 0});
         continue;
       }
-      if (in != 0) wanted[count++] = {lanes_[j].in, in, 0};
-      if (out != 0) wanted[count++] = {lanes_[j].out, out, 0};
+      if (in != 0) wanted.push_back({lanes_[j].in, in, 0});
+      if (out != 0) wanted.push_back({lanes_[j].out, out, 0});
     }
-    ::poll(wanted, count, kAbortSliceMs);  // whatever it says: the next round finds out
   }
 
   void switch_to(Flow& flow, bool blocking) {
@@ -398,7 +449,12 @@ class Wire {
   void give_up(np_status status) {
     status_ = status;
     direct_bytes_ = 0;
+    forget();
+  }
+
+  void forget() {
     out_ = in_ = Flow{};
+    traffic_.pending -= pending_;
     pending_ = 0;
   }
 
@@ -417,8 +473,8 @@ class Wire {
       case ETIMEDOUT:
       case ENOTCONN:
         give_up(NP_PEER_LOST);
-        return fail(context_, status_, "%s: rank %d has gone (%s); its own error says why", settings_.layer,
-                    1 - context_->rank, error == 0 ? "end of stream" : std::strerror(error));
+        return fail(context_, status_, "%s: rank %d has gone (%s); its own error says why", settings_.layer, peer_,
+                    error == 0 ? "end of stream" : std::strerror(error));
       default:
         give_up(NP_FAILED);
         return fail(context_, status_, "%s: the transfer failed on rank %d: %s", settings_.layer, context_->rank,
@@ -427,11 +483,12 @@ class Wire {
   }
 
   const np_context* context_;
+  int peer_;
   WireSettings settings_;
+  Traffic<Io>& traffic_;
   bool blocking_;
   bool only_looks_;  // polls, and neither sleeps nor yields
   size_t max_call_bytes_;
-  uint64_t direct_limit_ = 0;
   uint64_t direct_bytes_ = 0;
   np_status status_ = NP_FAILED;
   bool moved_ = false;
@@ -449,33 +506,60 @@ constexpr np_counter kEmptyPolls = {"empty_polls", "1", "looks that found nothin
 constexpr np_counter kSleepsAfterSpin = {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain",
                                          NP_COUNTS_UP};
 template <typename Io>
-void add_waiting(const Wire<Io>& wire, int64_t* values) {
-  values[0] += static_cast<int64_t>(wire.empty_polls());
-  values[1] += static_cast<int64_t>(wire.sleeps());
+void add_waiting(const Traffic<Io>& traffic, int64_t* values) {
+  for (const Wire<Io>* wire : traffic.wires) {
+    values[0] += static_cast<int64_t>(wire->empty_polls());
+    values[1] += static_cast<int64_t>(wire->sleeps());
+  }
 }
 constexpr np_counter kWireCounters[] = {kEmptyPolls, kSleepsAfterSpin};
 
-// What the modules over a Wire have in common. An Endpoint has `context`, and active() is the wire that messages take.
+// The wires of an endpoint whose messages all take the same: by rank, none for the rank itself.
+template <typename Io>
+class Wires {
+ public:
+  Wires(const np_context* context, const WireSettings& settings) : wires_(static_cast<size_t>(context->nranks)) {
+    for (int peer = 0; peer < context->nranks; ++peer) {
+      if (peer != context->rank) wires_[static_cast<size_t>(peer)].emplace(context, peer, settings, traffic_);
+    }
+  }
+  Wire<Io>& to(int peer) { return *wires_[static_cast<size_t>(peer)]; }
+  [[nodiscard]] const Traffic<Io>& traffic() const { return traffic_; }
+
+ private:
+  Traffic<Io> traffic_;
+  std::vector<std::optional<Wire<Io>>> wires_;
+};
+
+// The rank that a pattern for pairs joins with this one, whose connections are described for all.
+inline int opposite(const np_context* context) {
+  const int mirrored = context->nranks - 1 - context->rank;
+  return mirrored == context->rank ? 0 : mirrored;
+}
+
+// What the modules over wires have in common. An Endpoint has to(peer), the wire that messages take, and traffic().
 template <typename Endpoint>
 constexpr np_messages kWireMessages = {
     .size = sizeof(np_messages),
-    .send = [](Endpoint* e, int, const void* data, size_t bytes) { return e->active().send(data, bytes); },
-    .recv = [](Endpoint* e, int, void* data, size_t bytes) { return e->active().recv(data, bytes); },
+    .send = [](Endpoint* e, int peer, const void* data, size_t bytes) { return e->to(peer).send(data, bytes); },
+    .recv = [](Endpoint* e, int peer, void* data, size_t bytes) { return e->to(peer).recv(data, bytes); },
     .isend =
-        [](Endpoint* e, int, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+        [](Endpoint* e, int peer, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+          auto& wire = e->to(peer);
           const char* from = static_cast<const char*>(data);
           np_status status = NP_OK;
           for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
-            status = e->active().isend(from, bytes, &requests[i]);
+            status = wire.isend(from, bytes, &requests[i]);
           }
           return status;
         },
     .irecv =
-        [](Endpoint* e, int, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+        [](Endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+          auto& wire = e->to(peer);
           char* into = static_cast<char*>(data);
           np_status status = NP_OK;
           for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
-            status = e->active().irecv(into, bytes, &requests[i]);
+            status = wire.irecv(into, bytes, &requests[i]);
           }
           return status;
         },
@@ -493,18 +577,19 @@ np_module wire_module(np_module m) {
   m.ncounters = std::size(kWireCounters);
   m.counter_bytes = sizeof(np_counter);
   m.process_model = NP_FORKED;
-  m.min_ranks = m.max_ranks = 2;
+  m.min_ranks = 2;
+  m.max_ranks = INT32_MAX;
   m.messages = &kWireMessages<Endpoint>;
   m.close = [](Endpoint* e) { delete e; };
-  m.wait = [](Endpoint* e, np_request* requests, size_t count) {
+  m.wait = [](Endpoint*, np_request* requests, size_t count) {
     np_status status = NP_OK;
-    for (size_t i = 0; i < count && status == NP_OK; ++i) status = e->active().wait(&requests[i]);
+    for (size_t i = 0; i < count && status == NP_OK; ++i) status = Endpoint::Wire::wait(&requests[i]);
     return status;
   };
-  m.test = [](Endpoint* e, np_request* request) { return e->active().test(request); };
+  m.test = [](Endpoint*, np_request* request) { return Endpoint::Wire::test(request); };
   m.read_counters = [](Endpoint* e, int64_t* values) {
     std::fill_n(values, std::size(kWireCounters), 0);
-    add_waiting(e->active(), values);
+    add_waiting(e->traffic(), values);
   };
   return m;
 }

@@ -10,8 +10,17 @@ namespace netpipe {
 
 enum class Wait { block = NP_WAIT_BLOCK, poll = NP_WAIT_POLL, hybrid = NP_WAIT_HYBRID };
 
-inline constexpr np_option kSpinOption = {
-    "spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1};
+inline constexpr np_option kSpinOption = {"spin_us",
+                                          NP_INT,
+                                          "50",
+                                          0,
+                                          1'000'000,
+                                          nullptr,
+                                          "us",
+                                          "how long wait=hybrid polls before it sleeps",
+                                          1,
+                                          0,
+                                          "with wait=block|poll: only wait=hybrid polls for a time and then sleeps"};
 
 // yields: ranks share a processor, so a process that polls gives it away in between.
 inline void describe_waiting(const np_value& wait, const np_value& spin_us, bool yields, np_emit emit, void* to) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// pipe: messages over two pipes, one for each direction. Rank 0 makes them and hands their ends over.
+// pipe: messages over two pipes for each two ranks, one for each direction. The lower rank makes them and hands their
+// ends over.
 //
 // There is no vmsplice: it lends the sender's pages to the pipe, and nothing tells the sender when they have been read,
 // so send() could not say when the buffer may be written again.
 #include <fcntl.h>
 #include <sys/socket.h>
+
+#include <string>
+#include <vector>
 
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
@@ -26,17 +30,20 @@ constexpr np_option kTable[kOptions] = {
 }  // namespace
 
 struct np_endpoint {
+  using Wire = netpipe::fd_io::Wire<FileIo>;
+
   explicit np_endpoint(const np_context* given)
       : context(given),
-        wire(given, WireSettings{.layer = "pipe",
-                                 .wait = static_cast<Wait>(given->options[kWait].number),
-                                 .spin_ns = given->options[kSpin].number * 1000}) {}
+        wires(given, WireSettings{.layer = "pipe",
+                                  .wait = static_cast<Wait>(given->options[kWait].number),
+                                  .spin_ns = given->options[kSpin].number * 1000}) {}
 
   const np_context* context;
   const int kind = SOCK_STREAM;
   LocalMeeting meeting;
-  Wire<FileIo>& active() { return wire; }
-  Wire<FileIo> wire;
+  Wires<FileIo> wires;
+  Wire& to(int peer) { return wires.to(peer); }
+  [[nodiscard]] const Traffic<FileIo>& traffic() const { return wires.traffic(); }
 };
 
 namespace {
@@ -73,7 +80,7 @@ struct Parcel {
   msghdr message{};
 };
 
-np_status hand_over(const np_context* context, int socket, const int (&ends)[2]) {
+np_status hand_over(const np_context* context, int peer, int socket, const int (&ends)[2]) {
   Parcel parcel;
   cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
   header->cmsg_level = SOL_SOCKET;
@@ -82,14 +89,16 @@ np_status hand_over(const np_context* context, int socket, const int (&ends)[2])
   std::memcpy(CMSG_DATA(header), ends, sizeof ends);
   // NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): a meeting that succeeded has left a socket
   if (sendmsg(socket, &parcel.message, MSG_NOSIGNAL) == 1) return NP_OK;
-  return fail(context, NP_PEER_LOST, "pipe: cannot pass the pipes to rank 1: %s", std::strerror(errno));
+  return fail(context, NP_PEER_LOST, "pipe: cannot pass the pipes to rank %d: %s", peer, std::strerror(errno));
 }
 
-np_status take_over(const np_context* context, int socket, int64_t deadline_ns, int (&ends)[2]) {
-  const char* what = "pipe: waiting for the pipes of rank 0";
+np_status take_over(const np_context* context, int peer, int socket, int64_t deadline_ns, int (&ends)[2]) {
+  const std::string text = "pipe: waiting for the pipes of rank " + std::to_string(peer);
+  const char* what = text.c_str();
   pollfd wanted = {socket, POLLIN, 0};
   while (wanted.revents == 0) {
-    if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what); status != NP_OK) return status;
+    if (const np_status status = poll_slice(context, &wanted, 1, deadline_ns, what, peer); status != NP_OK)
+      return status;
   }
   Parcel parcel;
   const ssize_t got = recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC);
@@ -107,38 +116,52 @@ np_status take_over(const np_context* context, int socket, int64_t deadline_ns, 
     }
     return fail(context, NP_FAILED, "%s: no file descriptors are left for them; raise the limit (ulimit -n)", what);
   }
-  return fail(context, NP_PEER_LOST, "%s: they did not arrive; the error of rank 0 says why", what);
+  return fail(context, NP_PEER_LOST, "%s: they did not arrive; its own error says why", what);
 }
 
-np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
+np_status attach(np_endpoint* endpoint, int peer, const Fd& joined, int64_t deadline_ns) {
   const np_context* context = endpoint->context;
-  const int64_t deadline_ns = now_ns() + context->timeout_ns;
-  Fd joined;
-  if (const np_status s = endpoint->meeting.connect(addresses, bytes, joined); s != NP_OK) return s;
-  if (context->rank == 0) {
+  if (context->rank < peer) {
     Pipe there, back;  // the ends that are handed over close here: a pipe ends when its last holder goes
     if (const np_status s = make_pipe(context, there); s != NP_OK) return s;
     if (const np_status s = make_pipe(context, back); s != NP_OK) return s;
-    if (const np_status s = hand_over(context, joined.get(), {there.read_end.get(), back.write_end.get()});
+    if (const np_status s = hand_over(context, peer, joined.get(), {there.read_end.get(), back.write_end.get()});
         s != NP_OK) {
       return s;
     }
     const Lane lane{back.read_end.release(), there.write_end.release()};
-    endpoint->wire.attach(&lane, 1);
+    endpoint->to(peer).attach(&lane, 1);
   } else {
     int ends[2];
-    if (const np_status s = take_over(context, joined.get(), deadline_ns, ends); s != NP_OK) return s;
+    if (const np_status s = take_over(context, peer, joined.get(), deadline_ns, ends); s != NP_OK) return s;
     const Lane lane{ends[0], ends[1]};
-    endpoint->wire.attach(&lane, 1);
+    endpoint->to(peer).attach(&lane, 1);
   }
   return NP_OK;
+}
+
+// In round r the ranks i and j with i + j = r (modulo the number of ranks) are a pair: few descriptors are on their way
+// at once, of which the kernel allows only so many.
+np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
+  const np_context* context = endpoint->context;
+  const int64_t deadline_ns = now_ns() + context->timeout_ns;
+  std::vector<Fd> joined;
+  np_status status = endpoint->meeting.connect(addresses, bytes, joined);
+  for (int round = 0; round < context->nranks && status == NP_OK; ++round) {
+    const int peer = (round - context->rank + context->nranks) % context->nranks;
+    if (peer == context->rank) continue;
+    status = attach(endpoint, peer, joined[static_cast<size_t>(peer)], deadline_ns);
+    joined[static_cast<size_t>(peer)].reset();
+  }
+  return status;
 }
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   describe_waiting(endpoint->context->options[kWait], endpoint->context->options[kSpin],
                    endpoint->context->oversubscribed != 0, emit, to);
-  if (endpoint->wire.lane_count() == 0) return;
-  const int capacity = fcntl(endpoint->wire.lane(0).out, F_GETPIPE_SZ);
+  const np_endpoint::Wire& wire = endpoint->to(opposite(endpoint->context));
+  if (wire.lane_count() == 0) return;
+  const int capacity = fcntl(wire.lane(0).out, F_GETPIPE_SZ);
   np_emit_integer(emit, to, "capacity_kernel_bytes", capacity, "bytes");
 }
 
@@ -147,7 +170,7 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
   static const np_module module = local_module<np_endpoint>({
       .name = "pipe",
-      .summary = "two pipes between two processes of one host",
+      .summary = "two pipes between each two processes of one host",
       .below = "shm",
       .adds = "kernel crossing and wake-up",
       .options = kTable,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that both processes of the shm module reach: message memory that one allocates and the other maps, and the
+// Memory that two processes of the shm module reach: message memory that one allocates and the other maps, and the
 // memory of the other process through the kernel (cross-memory attach, process_vm_readv(2)).
 //
 // Shared memory has no name: it is a memfd that the other process opens through /proc/PID/fd, so nothing is left
@@ -27,7 +27,7 @@ namespace netpipe::shm {
 
 inline constexpr std::uint32_t kAllocations = 256;  // of one process at a time
 
-// One allocation, as its owner announces it to the peer.
+// One allocation, as its owner announces it to its peers.
 struct Announced {
   std::atomic<std::uint32_t> generation;  // of the slot; 0: never used
   std::atomic<std::int32_t> fd;
@@ -51,25 +51,33 @@ class Mapping {  // of a memfd, own or a peer's
 
   // 0, or an errno. Every page is there afterwards: no fault is left for the timed region.
   int map(int fd, std::size_t bytes) {
+    int reason = reserve(fd, bytes);
+    if (reason != 0) return reason;
+    madvise(base_, bytes, MADV_HUGEPAGE);  // where the administrator allows them for shared memory
+    reason = populate(0, bytes);
+    if (reason != 0) unmap();
+    return reason;
+  }
+  // The same without the pages: populate() makes those that are needed.
+  int reserve(int fd, std::size_t bytes) {
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) return errno;
     base_ = static_cast<unsigned char*>(base);
     bytes_ = bytes;
-    madvise(base, bytes, MADV_HUGEPAGE);  // where the administrator allows them for shared memory
-    constexpr int kPopulateWrite = 23;    // MADV_POPULATE_WRITE of Linux 5.14; a shortage is an error and no SIGBUS
-    if (madvise(base, bytes, kPopulateWrite) == 0) return 0;
-    if (errno != EINVAL) {
-      const int reason = errno;
-      unmap();
-      return reason;
-    }
-    for (std::size_t i = 0; i < bytes; i += kPageBytes) {
+    return 0;
+  }
+  // at, bytes: whole pages. 0, or an errno.
+  int populate(std::size_t at, std::size_t bytes) {
+    constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14; a shortage is an error and no SIGBUS
+    if (madvise(base_ + at, bytes, kPopulateWrite) == 0) return 0;
+    if (errno != EINVAL) return errno;
+    for (std::size_t i = at; i < at + bytes; i += kPageBytes) {
       reinterpret_cast<std::atomic<unsigned char>*>(base_ + i)->fetch_or(0, std::memory_order_relaxed);
     }
     return 0;
   }
-  // Opens the memory that another process has as its descriptor fd. 0, or an errno.
-  int map_of(pid_t pid, int fd, std::size_t bytes) {
+  // Opens the memory that another process has as its descriptor fd, with its pages or without. 0, or an errno.
+  int map_of(pid_t pid, int fd, std::size_t bytes, bool pages = true) {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(pid), fd);
     const int own = open(path, O_RDWR | O_CLOEXEC);
@@ -78,7 +86,7 @@ class Mapping {  // of a memfd, own or a peer's
     int reason = fstat(own, &about) != 0 ? errno : 0;
     // A file that is smaller than promised would raise SIGBUS at the first touch of its end.
     if (reason == 0 && static_cast<std::uint64_t>(about.st_size) < bytes) reason = ESTALE;
-    if (reason == 0) reason = map(own, bytes);
+    if (reason == 0) reason = pages ? map(own, bytes) : reserve(own, bytes);
     close(own);
     return reason;
   }
@@ -123,21 +131,23 @@ inline std::uint64_t available_bytes() {
   return kib * 1024;
 }
 
-class SharedMemory {
+// Message memory of this process that its peers can map.
+class OwnMemory {
  public:
-  ~SharedMemory() {
+  OwnMemory() = default;
+  OwnMemory(const OwnMemory&) = delete;
+  OwnMemory& operator=(const OwnMemory&) = delete;
+  ~OwnMemory() {
     for (Own& own : own_) release(own);
   }
 
-  // announced: the tables of this process and of the peer in the shared memory.
-  void attach(Announced* own, const Announced* peer, pid_t peer_pid) {
-    announced_ = own;
-    peer_announced_ = peer;
-    peer_pid_ = peer_pid;
+  // announced: the table of this process in the shared memory.
+  void attach(Announced* announced) {
+    announced_ = announced;
     for (std::uint32_t i = 0; i < kAllocations; ++i) announce(i);
   }
 
-  // Memory that the peer can map. 0, or an errno: EMFILE when kAllocations are in use.
+  // 0, or an errno: EMFILE when kAllocations are in use.
   int allocate(std::size_t bytes, void** memory) {
     if (bytes > available_bytes()) return ENOMEM;
     bytes = round_up(bytes == 0 ? 1 : bytes, kPageBytes);
@@ -165,7 +175,7 @@ class SharedMemory {
     }
   }
 
-  // Where these bytes are, for the peer.
+  // Where these bytes are, for a peer.
   Place place(const void* memory, std::size_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     Place found{address, kAllocations, 0, 0};
@@ -181,33 +191,10 @@ class SharedMemory {
     return found;
   }
 
-  // Where a place of the peer is here; nullptr when it is not in memory that can be mapped. The first time that an
-  // allocation is named it is mapped: two system calls, in the warm-up of whoever measures.
-  unsigned char* reach(const Place& place, std::size_t bytes) {
-    if (place.slot >= kAllocations) return nullptr;
-    Theirs& theirs = theirs_[place.slot];
-    if (theirs.generation != place.generation) {
-      theirs.mapping.unmap();
-      const Announced& announced = peer_announced_[place.slot];
-      if (announced.generation.load(std::memory_order_acquire) != place.generation) return nullptr;
-      if (theirs.mapping.map_of(peer_pid_, announced.fd.load(std::memory_order_relaxed),
-                                announced.bytes.load(std::memory_order_relaxed)) != 0) {
-        return nullptr;
-      }
-      theirs.generation = place.generation;
-    }
-    if (place.offset > theirs.mapping.bytes() || bytes > theirs.mapping.bytes() - place.offset) return nullptr;
-    return theirs.mapping.base() + place.offset;
-  }
-
  private:
   struct Own {
     Mapping mapping;
     int fd = -1;
-    std::uint32_t generation = 0;
-  };
-  struct Theirs {
-    Mapping mapping;
     std::uint32_t generation = 0;
   };
 
@@ -224,11 +211,47 @@ class SharedMemory {
   }
 
   Announced* announced_ = nullptr;
-  const Announced* peer_announced_ = nullptr;
-  pid_t peer_pid_ = -1;
   std::uint32_t used_ = 0;  // slots from here on were never used
   std::uint32_t last_ = 0;  // where the last place was found
   std::array<Own, kAllocations> own_;
+};
+
+// The message memory of one peer, as far as it is mapped here.
+class PeerMemory {
+ public:
+  // announced: the table of the peer in the shared memory.
+  void attach(const Announced* announced, pid_t pid) {
+    announced_ = announced;
+    pid_ = pid;
+  }
+
+  // Where a place of the peer is here; nullptr when it is not in memory that can be mapped. The first time that an
+  // allocation is named it is mapped: two system calls, in the warm-up of whoever measures.
+  unsigned char* reach(const Place& place, std::size_t bytes) {
+    if (place.slot >= kAllocations) return nullptr;
+    Theirs& theirs = theirs_[place.slot];
+    if (theirs.generation != place.generation) {
+      theirs.mapping.unmap();
+      const Announced& announced = announced_[place.slot];
+      if (announced.generation.load(std::memory_order_acquire) != place.generation) return nullptr;
+      if (theirs.mapping.map_of(pid_, announced.fd.load(std::memory_order_relaxed),
+                                announced.bytes.load(std::memory_order_relaxed)) != 0) {
+        return nullptr;
+      }
+      theirs.generation = place.generation;
+    }
+    if (place.offset > theirs.mapping.bytes() || bytes > theirs.mapping.bytes() - place.offset) return nullptr;
+    return theirs.mapping.base() + place.offset;
+  }
+
+ private:
+  struct Theirs {
+    Mapping mapping;
+    std::uint32_t generation = 0;
+  };
+
+  const Announced* announced_ = nullptr;
+  pid_t pid_ = -1;
   std::array<Theirs, kAllocations> theirs_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of any size between the two processes, started and finished in any order: what is waiting, what is on its
-// way, and the work that moves it. A message up to `eager` is one entry of the cells; above, it is offered to its
-// receiver and copied once, or goes through the ring in parts.
+// Messages of any size between two processes, started and finished in any order: what is waiting, what is on its way,
+// and the work that moves it. While a process waits for one peer it also moves what it has started with others. A
+// message up to `eager` is one entry of the cells; above, it is offered to its receiver and copied once, or goes
+// through the ring in parts.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "netpipe/module.h"
 #include "shm_cells.h"
@@ -23,6 +25,8 @@ namespace netpipe::shm {
 
 enum class Copy { automatic = 0, pipeline = 1, cma = 2 };  // in the order of the option's choices
 
+class Messages;
+
 // An operation that has been started and is not done: lives in the np_request, or on the stack of a blocking call.
 struct Operation {
   enum class State : std::uint32_t { waiting, parts, pulling, joining, done };
@@ -31,6 +35,7 @@ struct Operation {
   std::uint64_t bytes = 0;
   std::uint64_t moved = 0;   // parts: bytes; pulling alone: units
   std::uint64_t ticket = 0;  // of an offer
+  Messages* with = nullptr;  // of one that lives in a request: whose queues it is in
   State state = State::waiting;
 };
 static_assert(sizeof(Operation) <= sizeof(np_request) && alignof(Operation) <= alignof(np_request));
@@ -75,6 +80,13 @@ struct Peer {
   }
 };
 
+// What the messages of a process to and from all its peers have in common.
+struct Crowd {
+  std::uint64_t busy = 0;        // of them, those with operations in their queues
+  OwnMemory* memory = nullptr;   // of this process
+  std::vector<Messages*> begun;  // that have exchanged anything; room for all
+};
+
 class Messages {
  public:
   struct Settings {
@@ -88,12 +100,13 @@ class Messages {
     std::uint64_t helped_units = 0;
   };
 
-  // transfers: of the two directions, by the rank that sends.
-  void bind(const Settings& settings, const Peer& peer, Transfer* transfers) {
+  // transfers: of the two directions, by the side that sends; side: 0 of the lower rank.
+  void bind(const Settings& settings, const Peer& peer, Crowd& crowd, Transfer* transfers, unsigned side) {
     set_ = settings;
     peer_ = peer;
-    out_ = &transfers[1 - peer.rank];
-    in_ = &transfers[peer.rank];
+    crowd_ = &crowd;
+    out_ = &transfers[side];
+    in_ = &transfers[1 - side];
     quick_end_ = waiter.only_looks() ? std::min<std::uint64_t>(settings.eager, kInlineBytes) + 1 : 0;
   }
 
@@ -138,6 +151,8 @@ class Messages {
     if (operation->state == Operation::State::done) return NP_OK;
     if (const np_status status = step(); status != NP_OK) return status;
     if (operation->state == Operation::State::done) return NP_OK;
+    bool moved = false;
+    if (const np_status status = progress_others(moved); status != NP_OK) return status;
     const np_status status = waiter.glance();
     return status == NP_OK ? NP_PENDING : breaks(peer_.gave_up(status));
   }
@@ -151,6 +166,7 @@ class Messages {
     while (!reached()) {
       bool moved = false;
       if (const np_status status = progress(moved); status != NP_OK) return breaks(status);
+      if (const np_status status = progress_others(moved); status != NP_OK) return status;
       if (moved && *peer_.context->abort == 0) continue;
       if (const np_status status = waiter.idle(patience, gap); status != NP_OK) {
         take_target_back();
@@ -172,10 +188,11 @@ class Messages {
   }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] const Peer& peer() const { return peer_; }
 
   Cells cells;
   Waiter waiter;
-  SharedMemory memory;
+  PeerMemory memory;  // of the peer
 
  private:
   // After a failure in the middle of a message nobody knows where the next one begins, and the queues may name
@@ -183,6 +200,7 @@ class Messages {
   [[gnu::cold]] np_status breaks(np_status status) {
     broken_ = status;
     sends_ = offered_ = receives_ = Queue();
+    if (pending_ == 0) ++crowd_->busy;
     pending_ = 1;  // never the short way again
     return status;
   }
@@ -196,12 +214,12 @@ class Messages {
     operation->data = static_cast<unsigned char*>(data);
     operation->bytes = bytes;
     queue.push(operation);
-    ++pending_;
+    if (pending_++ == 0) ++crowd_->busy;
   }
 
   void finish(Operation* operation) {
     operation->state = Operation::State::done;
-    --pending_;
+    if (--pending_ == 0) --crowd_->busy;
   }
 
   [[gnu::noinline]] np_status send_any_way(const void* data, std::size_t bytes) {
@@ -217,7 +235,7 @@ class Messages {
   }
 
   [[gnu::noinline]] np_status receive_any_way(void* data, std::size_t bytes) {
-    if (pending_ == 0 && bytes <= set_.eager) {
+    if (pending_ == 0 && crowd_->busy == 0 && bytes <= set_.eager) {
       Waiter::Patience patience(waiter);
       const unsigned gap = waiter.pace.gap(bytes);
       Cells::Found found = cells.look();
@@ -241,6 +259,15 @@ class Messages {
     bool moved = false;
     const np_status status = progress(moved);
     return status == NP_OK ? NP_OK : breaks(status);
+  }
+
+  np_status progress_others(bool& moved) {
+    if (crowd_->busy == (pending_ != 0 ? 1 : 0)) return NP_OK;
+    for (Messages* other : crowd_->begun) {
+      if (other == this || other->pending_ == 0) continue;
+      if (const np_status status = other->progress(moved); status != NP_OK) return other->breaks(status);
+    }
+    return NP_OK;
   }
 
   np_status progress(bool& moved) {
@@ -274,7 +301,7 @@ class Messages {
 
   // The first entry of a message above eager, which says how it goes on. False: there was no room for it.
   bool announce(Operation* send) {
-    Offer offer{send->bytes, tickets_ + 1, memory.place(send->data, send->bytes)};
+    Offer offer{send->bytes, tickets_ + 1, crowd_->memory->place(send->data, send->bytes)};
     const bool mapped = set_.copy == Copy::automatic && offer.source.slot < kAllocations;
     const bool through_kernel =
         !mapped && set_.cma && set_.copy != Copy::pipeline && (set_.copy == Copy::cma || send->bytes >= set_.cma_min);
@@ -370,7 +397,7 @@ class Messages {
     pull_.least = least_share(pull_.units, mapped);
     pull_.shared = set_.cooperate && worth_sharing(pull_.units, mapped);
     if (!pull_.shared) return NP_OK;
-    Place target = memory.place(receive->data, receive->bytes);
+    Place target = crowd_->memory->place(receive->data, receive->bytes);
     if (set_.copy == Copy::cma) target.slot = kAllocations;
     const std::uint64_t first = share_of(pull_.units, pull_.least);
     in_->address.store(target.address, std::memory_order_relaxed);
@@ -447,6 +474,7 @@ class Messages {
     bool shared = false;  // the sender may help
   } pull_;
   Transfer *out_ = nullptr, *in_ = nullptr;
+  Crowd* crowd_ = nullptr;
   Peer peer_;
   np_status broken_ = NP_OK;
   Counts counts_;

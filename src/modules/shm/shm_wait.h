@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process of the shm module waits for the other one: by looking again and again, by sleeping in the kernel
+// How a process of the shm module waits for another one: by looking again and again, by sleeping in the kernel
 // (futex), or by the first for a while and then the second. Every wait sees *context->abort and a peer that has gone.
 #pragma once
 
@@ -85,8 +85,10 @@ class Waiter {
 
   // Something was published: wakes the peer when it sleeps. No system call otherwise, and nothing at all when
   // processes poll.
-  void ring() {
-    if (settings_.mode != Wait::poll) wake();
+  void ring() { ring(*peer_); }
+  // The same for another process than the peer.
+  void ring(Bell& other) {
+    if (settings_.mode != Wait::poll) wake(other);
   }
 
   // A test() found nothing. NP_OK: the caller may test again.
@@ -97,13 +99,6 @@ class Waiter {
     if (gone_at_last_glance_) return NP_PEER_LOST;
     gone_at_last_glance_ = peer_->closed.load(std::memory_order_acquire) != 0 || peer_ended();
     return NP_OK;
-  }
-
-  // This process will not look any more.
-  void close() {
-    if (own_ == nullptr) return;
-    own_->closed.store(1, std::memory_order_release);
-    ring();
   }
 
  private:
@@ -142,12 +137,12 @@ class Waiter {
     return now - patience.since_ns_ >= settings_.spin_ns;
   }
 
-  [[gnu::noinline]] void wake() {
+  [[gnu::noinline]] void wake(Bell& other) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (peer_->asleep.load(std::memory_order_relaxed) == 0) return;
-    if (peer_->asleep.exchange(0) == 0) return;
+    if (other.asleep.load(std::memory_order_relaxed) == 0) return;
+    if (other.asleep.exchange(0) == 0) return;
     ++wakes_;
-    syscall(SYS_futex, &peer_->asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    syscall(SYS_futex, &other.asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   }
 
   // A killed process stays a zombie until its parent has asked for it: only a pidfd tells that it has ended.

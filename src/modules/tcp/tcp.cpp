@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tcp: messages over one TCP connection, or striped over several. Rank 1 listens, rank 0 connects and proves itself.
+// tcp: messages over one TCP connection for each two ranks, or striped over several. The higher rank listens, the lower
+// one connects and proves itself.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
@@ -31,85 +33,86 @@ np_status probe(char* message, size_t message_bytes) {
 np_status open(const np_context* context, np_endpoint** endpoint) {
   std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
   if (!made) return fail(context, NP_NO_MEMORY, "tcp: no memory for an endpoint");
-  sockaddr_storage own{};
-  socklen_t own_bytes = 0;
-  if (const np_status s = own_address(context, own, own_bytes); s != NP_OK) return s;
-  if (context->rank == 1) {
-    if (const np_status s = listen_at(context, made->listener, own, own_bytes); s != NP_OK) return s;
-    made->at = own;
-    made->at_bytes = own_bytes;
+  made->places.resize(static_cast<size_t>(context->nranks));
+  made->proofs.resize(static_cast<size_t>(context->nranks));
+  const auto rank = static_cast<size_t>(context->rank);
+  np_endpoint::Place& own = made->places[rank];
+  if (const np_status s = own_address(context, own.at, own.at_bytes); s != NP_OK) return s;
+  if (listens(context)) {
+    if (const np_status s = listen_at(context, made->listener, own.at, own.at_bytes); s != NP_OK) return s;
   } else {
-    Fd trial;  // options that this host refuses are refused here and not when both ranks wait
-    if (const np_status s = make_socket(context, own.ss_family, trial); s != NP_OK) return s;
-    if (!make_proof(made->hello)) return fail(context, NP_FAILED, "tcp: getrandom: %s", std::strerror(errno));
+    Fd trial;  // options that this host refuses are refused here and not when all ranks wait
+    if (const np_status s = make_socket(context, own.at.ss_family, trial); s != NP_OK) return s;
+  }
+  if (connects(context) && !make_proof(made->proofs[rank])) {
+    return fail(context, NP_FAILED, "tcp: getrandom: %s", std::strerror(errno));
   }
   *endpoint = made.release();
   return NP_OK;
 }
 
 np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
-  const Blob blob = blob_of(endpoint->at);
-  const void* source = &blob;
-  size_t wanted = sizeof blob;
-  if (endpoint->context->rank == 0) {
-    source = endpoint->hello.proof.data();
-    wanted = endpoint->hello.proof.size();
-  }
-  if (*bytes < wanted) return fail(endpoint->context, NP_FAILED, "tcp: no room for an address of %zu bytes", wanted);
-  std::memcpy(data, source, wanted);
-  *bytes = wanted;
-  return NP_OK;
+  const auto rank = static_cast<size_t>(endpoint->context->rank);
+  const Blob blob = blob_of(endpoint->places[rank].at);
+  return write_address(endpoint->context, endpoint->proofs[rank], &blob, sizeof blob, data, bytes);
 }
 
-// Collective: all lanes of the wire in use, anew.
+np_status connect_lane(np_endpoint& endpoint, int peer, int lane, int64_t deadline_ns, Fd& joined) {
+  const np_context* context = endpoint.context;
+  np_endpoint::Place& there = endpoint.places[static_cast<size_t>(peer)];
+  const std::string what = "tcp: connecting to rank " + std::to_string(peer) + " at " + there.text;
+  if (const np_status s = make_socket(context, there.at.ss_family, joined); s != NP_OK) return s;
+  Hello hello;
+  hello.proof = endpoint.proofs[static_cast<size_t>(context->rank)];
+  hello.generation = Number(endpoint.generation);
+  hello.rank = Number(static_cast<uint32_t>(context->rank));
+  hello.lane = static_cast<uint8_t>(lane);
+  return connect_and_say(context, peer, joined.get(), reinterpret_cast<sockaddr*>(&there.at), there.at_bytes, hello,
+                         deadline_ns, what.c_str());
+}
+
+// Collective: all lanes of the wires in use, anew.
 np_status join(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const int64_t deadline_ns = now_ns() + context->timeout_ns;
   const int streams = static_cast<int>(context->options[kStreams].number);
-  set_generation(endpoint.hello, endpoint.generation++);
-  Fd joined[kMaxLanes];
-  if (context->rank == 1) {
-    const std::string what = "tcp: waiting for rank 0 at " + endpoint.place;
-    Doorman doorman(context, endpoint.hello, false, what.c_str());
-    if (const np_status s = doorman.admit(endpoint.listener.get(), streams, joined, deadline_ns); s != NP_OK) return s;
-    const bool last = context->options[kReopen].number == 0 && context->options[kConnections].number != 0;
-    if (last) endpoint.listener.reset();
-  } else {
-    const std::string what = "tcp: connecting to rank 1 at " + endpoint.place;
+  const std::string what = listens(context) ? "tcp: waiting for " + below(context) + " at " +
+                                                  endpoint.places[static_cast<size_t>(context->rank)].text
+                                            : "";
+  Doorman doorman(context, endpoint.proofs, Number(endpoint.generation), false, what.c_str());
+  std::vector<Fd> joined(static_cast<size_t>(context->nranks * streams));
+  const auto connect = [&](int peer, int lane, Fd& fd) { return connect_lane(endpoint, peer, lane, deadline_ns, fd); };
+  const np_status status =
+      join_all(context, streams, endpoint.listener.get(), doorman, connect, joined.data(), deadline_ns);
+  ++endpoint.generation;
+  if (status != NP_OK) return status;
+  if (context->options[kReopen].number == 0 && context->options[kConnections].number != 0) endpoint.listener.reset();
+  for (int peer = 0; peer < context->nranks; ++peer) {
+    if (peer == context->rank) continue;
+    Lane lanes[kMaxLanes];
     for (int j = 0; j < streams; ++j) {
-      if (const np_status s = make_socket(context, endpoint.at.ss_family, joined[j]); s != NP_OK) return s;
-      endpoint.hello.lane = static_cast<uint8_t>(j);
-      const np_status s = connect_and_say(context, joined[j].get(), reinterpret_cast<sockaddr*>(&endpoint.at),
-                                          endpoint.at_bytes, endpoint.hello, deadline_ns, what.c_str());
-      if (s != NP_OK) return s;
+      const int fd = joined[static_cast<size_t>(peer * streams + j)].release();
+      lanes[j] = {fd, fd};
     }
-    for (int j = 0; j < streams; ++j) {
-      if (const np_status s = await_welcome(context, joined[j].get(), deadline_ns, what.c_str()); s != NP_OK) return s;
-    }
+    endpoint.to(peer).attach(lanes, streams);
   }
-  Lane lanes[kMaxLanes];
-  for (int j = 0; j < streams; ++j) {
-    const int fd = joined[j].release();
-    lanes[j] = {fd, fd};
-  }
-  endpoint.wire->attach(lanes, streams);
   return NP_OK;
 }
 
 // Collective: from now on messages of this class are sent.
 np_status use_class(np_endpoint& endpoint, size_t index) {
-  std::unique_ptr<np_endpoint::Wire>& wire = endpoint.wires[index];
-  if (!wire) {
-    const np_value* options = endpoint.context->options;
-    wire.reset(new (std::nothrow) np_endpoint::Wire(
+  std::unique_ptr<np_endpoint::Wires>& wires = endpoint.of_class[index];
+  const np_value* options = endpoint.context->options;
+  if (!wires) {
+    wires.reset(new (std::nothrow) np_endpoint::Wires(
         endpoint.context, WireSettings{.layer = "tcp",
                                        .wait = static_cast<Wait>(options[kWait].number),
                                        .spin_ns = options[kSpin].number * 1000,
                                        .stripe_bytes = static_cast<uint64_t>(options[kStripe].number)}));
-    if (!wire) return fail(endpoint.context, NP_NO_MEMORY, "tcp: no memory for connections");
   }
-  endpoint.wire = wire.get();
-  return wire->lane_count() > 0 ? NP_OK : join(endpoint);
+  if (!wires) return fail(endpoint.context, NP_NO_MEMORY, "tcp: no memory for connections");
+  endpoint.wires = wires.get();
+  return endpoint.to(opposite(endpoint.context)).lane_count() > 0 ? NP_OK : join(endpoint);
 }
 
 np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
@@ -118,48 +121,51 @@ np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
 }
 
 np_status connect(np_endpoint* endpoint, const void* const* addresses, const size_t* bytes) {
-  if (endpoint->context->rank == 0) {
-    if (const np_status s = read_blob(endpoint->context, addresses[1], bytes[1], endpoint->at, endpoint->at_bytes);
-        s != NP_OK) {
-      return s;
-    }
-  } else {
-    if (bytes[0] != endpoint->hello.proof.size()) {
-      return fail(endpoint->context, NP_FAILED, "tcp: the address of rank 0 is malformed");
-    }
-    std::memcpy(endpoint->hello.proof.data(), addresses[0], bytes[0]);
+  const np_context* context = endpoint->context;
+  for (int peer = 0; peer < context->nranks; ++peer) {
+    const auto p = static_cast<size_t>(peer);
+    Told told;
+    if (const np_status s = read_address(context, peer, addresses[p], bytes[p], told); s != NP_OK) return s;
+    endpoint->proofs[p] = told.proof;
+    if (peer == 0) continue;  // it listens to nobody
+    np_endpoint::Place& place = endpoint->places[p];
+    const np_status s = read_blob(context, peer, told.place, told.place_bytes, place.at, place.at_bytes);
+    if (s != NP_OK) return s;
+    place.text = place_of(place.at, place.at_bytes);
   }
-  endpoint->place = place_of(endpoint->at, endpoint->at_bytes);
   return use_class(*endpoint, 0);
 }
 
 np_status reset(np_endpoint* endpoint) {
   if (endpoint->context->options[kReopen].number == 0) return NP_OK;
-  add_counts(endpoint->closed, *endpoint->wire);
-  endpoint->wire->detach();
+  add_counts(endpoint->closed, *endpoint->wires);
+  for (int peer = 0; peer < endpoint->context->nranks; ++peer) {
+    if (peer != endpoint->context->rank) endpoint->to(peer).detach();
+  }
   return join(*endpoint);
 }
 
-void rearm_quickack(const np_endpoint* endpoint) {
-  if (!endpoint->quickack) [[likely]]
-    return;
+void rearm_quickack(const np_endpoint::Wire& wire) {
   const int yes = 1;
-  for (int j = 0; j < endpoint->wire->lane_count(); ++j) {
-    setsockopt(endpoint->wire->lane(j).in, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
+  for (int j = 0; j < wire.lane_count(); ++j) {
+    setsockopt(wire.lane(j).in, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
   }
 }
 
-np_status recv(np_endpoint* endpoint, int, void* data, size_t bytes) {
-  const np_status status = endpoint->wire->recv(data, bytes);
-  rearm_quickack(endpoint);
+np_status recv(np_endpoint* endpoint, int peer, void* data, size_t bytes) {
+  np_endpoint::Wire& wire = endpoint->to(peer);
+  const np_status status = wire.recv(data, bytes);
+  if (endpoint->quickack) [[unlikely]]
+    rearm_quickack(wire);
   return status;
 }
 
 np_status wait(np_endpoint* endpoint, np_request* requests, size_t count) {
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i) {
-    status = endpoint->wire->wait(&requests[i]);
-    rearm_quickack(endpoint);
+    status = np_endpoint::Wire::wait(&requests[i]);
+    if (endpoint->quickack) [[unlikely]]
+      rearm_quickack(np_endpoint::Wire::of(requests[i]));
   }
   return status;
 }

@@ -79,10 +79,10 @@ Blob blob_of(const sockaddr_storage& address) {
   return blob;
 }
 
-np_status read_blob(const np_context* context, const void* data, size_t bytes, sockaddr_storage& at,
+np_status read_blob(const np_context* context, int peer, const void* data, size_t bytes, sockaddr_storage& at,
                     socklen_t& at_bytes) {
   Blob blob{};
-  if (bytes != sizeof blob) return fail(context, NP_FAILED, "tcp: the address of rank 1 is malformed");
+  if (bytes != sizeof blob) return fail(context, NP_FAILED, "tcp: the address of rank %d is malformed", peer);
   std::memcpy(&blob, data, sizeof blob);
   at = {};
   if (blob.version == 4) {

@@ -27,7 +27,7 @@ struct Blob {
 static_assert(sizeof(Blob) == 20);
 
 Blob blob_of(const sockaddr_storage& address);
-np_status read_blob(const np_context* context, const void* data, size_t bytes, sockaddr_storage& at,
+np_status read_blob(const np_context* context, int peer, const void* data, size_t bytes, sockaddr_storage& at,
                     socklen_t& at_bytes);
 
 // The interface that has this address, or "".

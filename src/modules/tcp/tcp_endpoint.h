@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
@@ -37,22 +38,28 @@ struct Totals {
 
 struct np_endpoint {
   using Wire = netpipe::fd_io::Wire<netpipe::fd_io::SocketIo>;
+  using Wires = netpipe::fd_io::Wires<netpipe::fd_io::SocketIo>;
 
   explicit np_endpoint(const np_context* given)
       : context(given), quickack(given->options[netpipe::tcp::kQuickack].number != 0) {}
 
-  [[nodiscard]] Wire& active() const { return *wire; }
+  [[nodiscard]] Wire& to(int peer) const { return wires->to(peer); }
+  [[nodiscard]] const netpipe::fd_io::Traffic<netpipe::fd_io::SocketIo>& traffic() const { return wires->traffic(); }
 
   const np_context* context;
   bool quickack;
-  // By class of size, made when the first message of a class is announced; and the one in use.
-  std::array<std::unique_ptr<Wire>, netpipe::tcp::kSizeClasses> wires;
-  Wire* wire = nullptr;
-  netpipe::fd_io::Fd listener;  // rank 1
-  sockaddr_storage at{};        // where rank 1 listens
-  socklen_t at_bytes = 0;
-  std::string place;  // the same for people: "127.0.0.1 port 40001"
-  netpipe::fd_io::Hello hello;
-  uint32_t generation = 0;      // counts the times that the lanes were connected
-  netpipe::tcp::Totals closed;  // what the connections have counted that are closed by now
+  // By class of size, made when the first message of a class is announced; and those in use.
+  std::array<std::unique_ptr<Wires>, netpipe::tcp::kSizeClasses> of_class;
+  Wires* wires = nullptr;
+  netpipe::fd_io::Fd listener;
+  // Where a rank listens, by rank.
+  struct Place {
+    sockaddr_storage at{};
+    socklen_t at_bytes = 0;
+    std::string text;  // for people: "127.0.0.1 port 40001"
+  };
+  std::vector<Place> places;
+  std::vector<netpipe::fd_io::Proof> proofs;  // by rank
+  uint32_t generation = 0;                    // counts the times that the lanes were connected
+  netpipe::tcp::Totals closed;                // what the connections have counted that are closed by now
 };

@@ -69,25 +69,29 @@ constexpr np_counter kCounters[kCounted] = {
 
 }  // namespace
 
-void add_counts(Totals& totals, const np_endpoint::Wire& wire) {
-  for (int j = 0; j < wire.lane_count(); ++j) {
-    const tcp_info info = info_of(wire.lane(j).in);
-    totals.retransmits += info.tcpi_total_retrans;
-    totals.segments_out += info.tcpi_segs_out;
-    totals.segments_in += info.tcpi_segs_in;
-    totals.delivered += info.tcpi_delivered;
-    totals.bytes_sent += info.tcpi_bytes_sent;
-    totals.bytes_received += info.tcpi_bytes_received;
-    totals.rwnd_limited_us += info.tcpi_rwnd_limited;
-    totals.sndbuf_limited_us += info.tcpi_sndbuf_limited;
+void add_counts(Totals& totals, const np_endpoint::Wires& wires) {
+  for (const np_endpoint::Wire* wire : wires.traffic().wires) {
+    for (int j = 0; j < wire->lane_count(); ++j) {
+      const tcp_info info = info_of(wire->lane(j).in);
+      totals.retransmits += info.tcpi_total_retrans;
+      totals.segments_out += info.tcpi_segs_out;
+      totals.segments_in += info.tcpi_segs_in;
+      totals.delivered += info.tcpi_delivered;
+      totals.bytes_sent += info.tcpi_bytes_sent;
+      totals.bytes_received += info.tcpi_bytes_received;
+      totals.rwnd_limited_us += info.tcpi_rwnd_limited;
+      totals.sndbuf_limited_us += info.tcpi_sndbuf_limited;
+    }
   }
 }
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   const np_value* options = endpoint->context->options;
   describe_waiting(options[kWait], options[kSpin], endpoint->context->oversubscribed != 0, emit, to);
-  if (endpoint->wire == nullptr || endpoint->wire->lane_count() == 0) return;
-  const int fd = endpoint->wire->lane(0).in;
+  if (endpoint->wires == nullptr) return;
+  const np_endpoint::Wire& wire = endpoint->to(fd_io::opposite(endpoint->context));
+  if (wire.lane_count() == 0) return;
+  const int fd = wire.lane(0).in;
   sockaddr_storage own{}, peer{};
   socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
   getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes);
@@ -118,8 +122,8 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   np_emit_bool(emit, to, "timestamps", (info.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0);
   np_emit_bool(emit, to, "sack", (info.tcpi_options & TCPI_OPT_SACK) != 0);
   np_emit_integer(emit, to, "busy_poll_us", number_of(fd, SOL_SOCKET, SO_BUSY_POLL), "us");
-  np_emit_integer(emit, to, "streams", endpoint->wire->lane_count(), "");
-  if (endpoint->wire->lane_count() > 1) np_emit_integer(emit, to, "stripe_bytes", options[kStripe].number, "bytes");
+  np_emit_integer(emit, to, "streams", wire.lane_count(), "");
+  if (wire.lane_count() > 1) np_emit_integer(emit, to, "stripe_bytes", options[kStripe].number, "bytes");
   np_emit_text(emit, to, "connections", options[kConnections].text);
   np_emit_text(emit, to, "reopen", options[kReopen].text);
 }
@@ -128,14 +132,17 @@ std::span<const np_counter> counters() { return kCounters; }
 
 void read_counters(np_endpoint* endpoint, int64_t* values) {
   std::fill_n(values, +kCounted, INT64_MIN);
-  if (endpoint->wire == nullptr) return;
+  if (endpoint->wires == nullptr) return;
   Totals totals = endpoint->closed;
   std::fill_n(values + kWaiting, kCounted - kWaiting, 0);
-  for (const auto& wire : endpoint->wires) {
-    if (!wire) continue;
-    add_counts(totals, *wire);
-    fd_io::add_waiting(*wire, values + kWaiting);
+  for (const auto& wires : endpoint->of_class) {
+    if (!wires) continue;
+    add_counts(totals, *wires);
+    fd_io::add_waiting(wires->traffic(), values + kWaiting);
   }
+  const np_endpoint::Wire& used = endpoint->to(fd_io::opposite(endpoint->context));
+  const auto made = uint64_t{endpoint->generation} * static_cast<uint64_t>(used.lane_count()) *
+                    static_cast<uint64_t>(endpoint->context->nranks - 1);
   const auto keep = [values](Counted which, uint64_t value) { values[which] = static_cast<int64_t>(value); };
   keep(kRetransmits, totals.retransmits);
   keep(kSegmentsOut, totals.segments_out);
@@ -145,9 +152,9 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   keep(kBytesReceived, totals.bytes_received);
   keep(kRwndLimited, totals.rwnd_limited_us);
   keep(kSndbufLimited, totals.sndbuf_limited_us);
-  keep(kConnectionsMade, uint64_t{endpoint->generation} * static_cast<uint64_t>(endpoint->wire->lane_count()));
-  if (endpoint->wire->lane_count() > 0) {
-    const tcp_info info = info_of(endpoint->wire->lane(0).in);
+  keep(kConnectionsMade, made);
+  if (used.lane_count() > 0) {
+    const tcp_info info = info_of(used.lane(0).in);
     keep(kRtt, info.tcpi_rtt);
     keep(kRttVar, info.tcpi_rttvar);
     keep(kMinRtt, info.tcpi_min_rtt);

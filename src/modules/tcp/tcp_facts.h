@@ -9,7 +9,7 @@
 namespace netpipe::tcp {
 
 // Adds what these connections have counted; before they are closed.
-void add_counts(Totals& totals, const np_endpoint::Wire& wire);
+void add_counts(Totals& totals, const np_endpoint::Wires& wires);
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to);
 

@@ -31,7 +31,8 @@ inline constexpr int64_t kMostBuffer = INT32_MAX / 2;  // the kernel doubles wha
 
 inline constexpr np_option kTable[kOptions] = {
     {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "", "IP version; auto uses that of the rank's address", 0},
-    {"port", NP_INT, "0", 0, 65535, nullptr, "", "TCP port that rank 1 listens on; 0 lets the kernel choose", 0},
+    {"port", NP_INT, "0", 0, 65535, nullptr, "",
+     "TCP port that rank 1 listens on, and further ranks on those above; 0 lets the kernel choose", 0},
     {"sndbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes",
      "SO_SNDBUF, set before connecting; 0 leaves the kernel's autotuning", 1},
     {"rcvbuf", NP_SIZE, "0", 0, kMostBuffer, nullptr, "bytes",
@@ -50,7 +51,7 @@ inline constexpr np_option kTable[kOptions] = {
     netpipe::kSpinOption,
     {"streams", NP_INT, "1", 1, fd_io::kMaxLanes, nullptr, "", "connections that one message is striped over", 1},
     {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes",
-     "bytes sent over one connection before the next one is used", 1},
+     "bytes sent over one connection before the next one is used", 1, 0, "with streams=1: there is no next connection"},
     {"connections", NP_CHOICE, "by_size", 0, 0, "by_size|one", "",
      "by_size: messages of each power of two have connections of their own, so that no size is measured with the "
      "window and "

@@ -3,6 +3,7 @@
 // patterns::NAME`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -181,7 +182,10 @@ struct Pattern {
   std::uint64_t (*notes)(const Part& part, std::uint64_t rounds) = [](const Part&, std::uint64_t) {
     return std::uint64_t{0};
   };
-  int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count
+  // A pattern for two ranks. More of them are pairs, the first with the last and so on inwards, that all measure at the
+  // same time; what is made of their numbers is in worker/samples.h, and no pattern knows of the other pairs.
+  bool in_pairs = false;
+  int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count, in each pair that of this end
   bool every_rank = false;                                // or all of them do
   bool synchronised = false;                              // the ranks' clocks are compared before each visit
   bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
@@ -214,10 +218,42 @@ struct Pattern {
   np_status (*run)(Stage& stage, std::uint64_t samples, std::uint64_t rounds, std::int64_t* notes);
 };
 
+// Pairs that measure at the same time; 1: all ranks are in one measurement.
+inline int pairs_of(const Pattern& pattern, int nranks) { return pattern.in_pairs ? std::max(nranks / 2, 1) : 1; }
+
+// Whether the readings of this rank's clock count.
+inline bool reads_clock(const Pattern& pattern, const Part& part) {
+  const int clock_rank = pattern.clock_rank(part.nranks);
+  if (pairs_of(pattern, part.nranks) == 1) return clock_rank == part.rank;
+  return is_first(part) == (clock_rank == 0);
+}
+
+// The parts with a time of their own: of several pairs each of them.
+inline std::uint32_t cells_of(const Pattern& pattern, const Part& part) {
+  const int pairs = pairs_of(pattern, part.nranks);
+  return pairs > 1 ? static_cast<std::uint32_t>(pairs) : pattern.cells(part);
+}
+inline Cell cell_of(const Pattern& pattern, const Part& part, std::uint32_t i) {
+  const auto rank = static_cast<int>(i);
+  return pairs_of(pattern, part.nranks) > 1 ? Cell{rank, mirrored(rank, part.nranks)} : pattern.cell(part, i);
+}
+
+// Messages that move in the time of one operation, those of all pairs together.
+inline std::uint32_t messages_of(const Pattern& pattern, const Part& part) {
+  return pattern.messages_per_operation(part) * static_cast<std::uint32_t>(pairs_of(pattern, part.nranks));
+}
+
+// What a sample says beside the time: of several pairs also how much slower the slowest is.
+inline constexpr Measure imbalance{"imbalance", "1", "time of the slowest pair over that of the median pair"};
+inline std::vector<Measure> measures_of(const Pattern& pattern, int nranks) {
+  std::vector<Measure> all(pattern.measures.begin(), pattern.measures.end());
+  if (pairs_of(pattern, nranks) > 1) all.push_back(imbalance);
+  return all;
+}
+
 // Numbers that this rank notes in a visit.
 inline std::uint64_t notes_of(const Pattern& pattern, const Part& part, std::uint64_t samples, std::uint64_t rounds) {
-  const bool counts = pattern.every_rank || pattern.clock_rank(part.nranks) == part.rank;
-  if (!counts) return 0;
+  if (!pattern.every_rank && !reads_clock(pattern, part)) return 0;
   if (pattern.evaluate != nullptr) return samples * pattern.notes(part, rounds);
   return pattern.pauses(part) ? 2 * samples : samples + 1;
 }

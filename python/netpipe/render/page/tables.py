@@ -17,6 +17,7 @@ from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
+from netpipe.render.words import pattern_text, variant_text
 from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text, unit_of
 
 THIN = "\u202f"  # between thousands
@@ -73,7 +74,8 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
     verified = any(summary.verified for summary in summaries)
     sizes = {summary.latency_size_bytes for summary in summaries}
     one_size = sizes.pop() if len(sizes) == 1 else None
-    columns = _words("variant", *(["pattern"] if several_patterns else []))
+    with_pattern = several_patterns or bool(reading.operations)
+    columns = _words("variant", *(["pattern"] if with_pattern else []))
     columns += [Column(f"time at {size_text(one_size)}" if one_size else "shortest time"), Column(INTERVAL)]
     columns += [] if one_size else [Column("at")]
     columns += [
@@ -88,7 +90,8 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
     for s in summaries:
         rated = s.peak_bytes_per_s if not reading.is_idle(s.variant) else None
         peak = rated.scaled(8e-9) if rated else None
-        row = [s.variant, *([s.pattern] if several_patterns else [])]
+        row = [variant_text(reading, s.variant)]
+        row += [pattern_text(reading, s.pattern)] if with_pattern else []
         row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
         row += [] if one_size else [size_text(s.latency_size_bytes)]
         row += [fixed(peak.value, 2) if peak else UNKNOWN, _limits(peak, lambda value: fixed(value, 2))]

@@ -112,13 +112,22 @@ class _Named:
         alone = self._settings.options[0] if len(self._settings.options) == 1 else "setting"
         return [(header, "name"), (alone, "right" if numbers and alone != "setting" else "name")]
 
-    def cells(self, variant: str, pattern: str) -> list[str]:
+    def cells(self, variant: str, pattern: str, behind: str = "") -> list[str]:
+        """behind: what is said of the variant after its name."""
+        variant += behind
         if self._settings is None:
             return [variant]
         repeated, self._said = self._said == variant, variant
         values = self._settings.values[pattern].values()
         setting = next(iter(values)) if len(values) == 1 else setting_text(self._settings, pattern)
         return ["" if repeated else variant, setting]
+
+
+def heading(pattern: str, rows: Sequence[tuple[Curve, Summary]], reading: Reading) -> str:
+    """The pattern, with its operation where that is the same in all rows and the name does not say it."""
+    operations = {reading.operations.get(curve.pattern) for curve, _ in rows}
+    said = operations.pop() if len(operations) == 1 else None
+    return f"{pattern}, {said}" if said and said not in pattern else pattern
 
 
 def curve_table(
@@ -130,20 +139,22 @@ def curve_table(
     """Latency, peak, n½ and how wide intervals usually are, a row for each curve."""
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
+    crowds = [reading.crowded.get(curve.variant) for curve, _ in rows]
+    same = len({crowd and str(crowd) for crowd in crowds}) == 1 and crowds[0] is not None
     named = _Named(settings)
     made = Rows(
-        *named.columns(pattern),
+        *named.columns(heading(pattern, rows, reading) + (f", {crowds[0]}" if same else "")),
         (f"time for {small}", "right"),
         ("peak", "right"),
         ("at", "right"),
         ("n½", "right"),
         ("typical ±", "right"),
     )
-    for curve, summary in rows:
+    for (curve, summary), crowd in zip(rows, crowds, strict=True):
         rated = not reading.is_idle(curve.variant)
         width = summary.typical_half_width
         made.add_row(
-            *named.cells(curve.variant, curve.pattern),
+            *named.cells(curve.variant, curve.pattern, f", {crowd}" if crowd and not same else ""),
             interval_text(summary.latency_ns),
             rate_text(summary.peak_bytes_per_s.value) if rated and summary.peak_bytes_per_s else UNKNOWN,
             size_text(summary.peak_size_bytes) if rated else UNKNOWN,

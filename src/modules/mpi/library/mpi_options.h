@@ -180,6 +180,10 @@ static const struct refusal common_refusals[] = {
     {"any_source", "yes", "op", "partitioned", NULL, "a partitioned receive must name its sender"},
     {"sync", "none", "op", "get", NULL, "only synchronisation tells that the message has arrived"},
     {"window", "shared", "transport", "tcp|ucx_tcp|ofi_tcp", NULL, "it is memory that the ranks share"},
+    {"block", NULL, "type", "bytes", NULL, "only a derived datatype has blocks"},
+    {"stride", NULL, "type", "bytes|contiguous|indexed", NULL, "only the blocks of type=vector are apart"},
+    {"partitions", NULL, "op", TWO_SIDED_OPERATIONS "|put|get|accumulate", NULL, "only op=partitioned has them"},
+    {"reuse", NULL, "op", "send|isend|ssend|bsend|rsend|put|get|accumulate", NULL, "only persistent requests are kept"},
     {"op", "partitioned", "type", "contiguous|vector|indexed", NULL, "it sends plain bytes"},
     {.option = NULL},
 };

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library's job has more ranks than processors. Of ranks that netpipe forks the facts of the host tell the same
+(machine/placement.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Finding, Quantity, examples, rule
+from netpipe.reading import Reading
+from netpipe.records import Rank, Run, Variant
+
+
+@rule("oversubscribed-job", "Oversubscribed", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """One finding for each variant whose ranks share processors."""
+    if not any(rank.processors for variant in reading.run.variants for rank in variant.ranks):
+        raise CannotJudge("the ranks did not record their processors")
+    for variant, one in reading.crowded.items():
+        if not one.started:
+            continue
+        yield Finding(
+            severity=SEVERE,
+            variant=variant,
+            host=one.host,
+            what=f"{variant} was measured with {one}: the ranks take turns, so its times contain context switches.",
+            evidence={
+                "ranks": Quantity(one.ranks, "ranks"),
+                "processors": Quantity(one.processors, "processors"),
+            },
+            certainty=AS_RECORDED,
+            cause="A library that polls for a message holds the processor that the sender needs; one that yields or "
+            "sleeps gives it away. So two libraries differ here by how they wait, and not by how they communicate.",
+            remedy="run fewer ranks, use more hosts (--hosts), or allow more processors (--launcher-args, the batch "
+            "system's request)",
+        )
+
+
+def _job(ranks: int) -> Run:
+    where = [Rank(rank=rank, host="node17", processors="0-3") for rank in range(ranks)]
+    job = Variant(variant="mpi@mpich", module="mpi@mpich", launch_s=0.4, ranks=where)
+    return examples.run(job, examples.point("mpi@mpich", 8, 1000.0, pattern="collective"))
+
+
+def fires() -> Run:
+    return _job(8)
+
+
+def silent() -> Run:
+    return _job(4)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is labelled was in force, or was refused with a sentence: every pattern with values of every option over a layer
+that has it, and every pattern beside every setting of every module. The lists come from the worker itself.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import WORKER, Runner
+from mpi import Mpis
+from test_conformance import LISTING
+from test_faults import module
+
+# With `collective`, which no module of ours has: a test module.
+LAYER = {"collective": ("lagging", module), "congestion": ("shm:ranks=4", None)}
+SIZES = (8, 4096)
+# Messages that are counted in the time of one operation, where a setting changes it; with two ranks.
+BOTH_WAYS = {"window:directions=both", "pairs:traffic=both", "bidirectional", "overlap"}
+NO_RATE = ("overhead", "offered")
+
+
+def values(option: dict[str, Any]) -> list[str]:
+    """Every choice; of a number the default and one that is small."""
+    if option["type"] == "choice":
+        return list(option["choices"])
+    if option["type"] == "bool":
+        return ["yes", "no"]
+    if option["type"] in ("int", "size"):
+        small = 5000 if option["unit"] == "1/s" else max(option["min"], min(3, option["max"]))
+        in_k = option["type"] == "size" and small > 0 and small % 1024 == 0  # as the worker writes it
+        return [option["default"], f"{small // 1024}k" if in_k else str(small)]
+    return [option["default"]]
+
+
+def settings_of(pattern: dict[str, Any]) -> list[tuple[str, str]]:
+    # Cold memory is gigabytes on some machines, and is walked in test_conformance.py.
+    common = [one for one in LISTING.get("pattern_options", []) if one["name"] not in ("buffers", "reuse")]
+    return [(one["name"], value) for one in (*pattern["options"], *common) for value in values(one)]
+
+
+@pytest.mark.parametrize("pattern", LISTING["patterns"], ids=lambda pattern: str(pattern["name"]))
+def test_every_choice_of_every_option_of_a_pattern_was_in_force_or_refused(
+    measure: Runner, pattern: dict[str, Any]
+) -> None:
+    name = pattern["name"]
+    variant, of_tests = LAYER.get(name, ("shm", None))
+    wanted = settings_of(pattern)
+    done = measure(
+        *([of_tests(variant)] if of_tests else []), f"variant {variant}",
+        *dict.fromkeys(f"pattern {name}:{option}={value}" for option, value in wanted),
+        "schedule list", f"sizes {','.join(map(str, SIZES))}", "verify yes", "budget 0.05", "timeout 30",
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    (plan,) = done.of("plan")
+    defaults = {one["name"]: one["default"] for one in pattern["options"]}
+    for option, value in wanted:
+        found = [
+            mode
+            for mode in plan["modes"]
+            if mode["options"][option] == value
+            and all(
+                mode["options"][other] == default for other, default in defaults.items() if other != option
+            )
+        ]
+        assert found, f"{name}:{option}={value} is in no mode"
+        label = found[0]["pattern"]
+        skipped = done.of("skipped", pattern=label)
+        points = done.of("point", pattern=label)
+        assert points or skipped, label
+        for one in skipped:
+            assert len(one["reason"]) > 20, one
+        for point in points:
+            assert point["verified_bytes"] > 0 or "barrier" in label, label
+            if name in ("collective", "congestion", "incast", "outcast", "loggp", "loaded"):
+                continue
+            messages = 0 if name in NO_RATE else 2 if label in BOTH_WAYS or name == "bidirectional" else 1
+            if name == "overlap":
+                messages = 2
+            rate = messages * point["size_bytes"] * 1e9 / point["median_ns"] if messages else None
+            assert point["bytes_per_s"] == (pytest.approx(rate) if rate else None), label
+
+
+def planned(variant: str, patterns: list[str], *lines: str) -> tuple[dict[str, Any] | None, str]:
+    """The plan as the worker understands it, or the sentence with which it refuses it."""
+    text = "\n".join(
+        ["netpipe-plan 1", *lines, f"variant {variant}", *(f"pattern {one}" for one in patterns), "end", ""]
+    )
+    done = subprocess.run(
+        [WORKER, "plan"], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    return (json.loads(done.stdout), "") if done.returncode == 0 else (None, done.stdout + done.stderr)
+
+
+def walk(module_: dict[str, Any]) -> None:
+    """Every setting of a module beside every pattern."""
+    patterns = [one["name"] for one in LISTING["patterns"]]
+    for option in module_["options"]:
+        for value in values(option):
+            variant = f"{module_['name']}:{option['name']}={value}"
+            plan, sentence = planned(variant, patterns)
+            if plan is None:
+                assert option["name"] in sentence, f"{variant} is refused for another reason: {sentence}"
+                assert len(sentence) > 30, sentence
+                continue
+            assert plan["variants"][0]["options"][option["name"]] == value, variant
+            assert [curve["pattern"] for curve in plan["curves"]] == patterns
+            for curve in plan["curves"]:
+                assert curve["reason"] is None or len(curve["reason"]) > 20, curve
+
+
+@pytest.mark.parametrize("module_", LISTING["modules"], ids=lambda module_: str(module_["name"]))
+def test_every_setting_of_a_module_is_in_the_plan_or_refused(module_: dict[str, Any]) -> None:
+    walk(module_)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "tcp:spin_us=10",
+        "shm:wait=block,spin_us=10",
+        "tcp:stripe=4k",
+        "unix:packet=1000",
+        "shm:copy=pipeline,cma_min=1k",
+    ],
+)
+def test_a_setting_that_does_nothing_beside_another_is_refused(variant: str) -> None:
+    plan, sentence = planned(variant, ["pingpong"])
+    assert plan is None, f"{variant} would be a label for nothing"
+    assert " with " in sentence, sentence
+
+
+def test_every_setting_of_an_mpi_is_in_the_plan_or_refused(with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    listing = json.loads(subprocess.run([WORKER, "list"], capture_output=True, check=True, timeout=60).stdout)
+    (mpich,) = [one for one in listing["modules"] if one["name"] == "mpi@mpich"]
+    walk(mpich)
+    # Datatypes are those of messages: a collective operation has its own.
+    for setting in ("type=vector", "type=indexed,block=8", "any_source=yes"):
+        plan, sentence = planned(f"mpi@mpich:{setting}", ["collective", "pingpong"])
+        assert plan is not None, sentence
+        reasons = {curve["pattern"]: curve["reason"] for curve in plan["curves"]}
+        assert f"does not obey {setting.partition(',')[0]}" in reasons["collective"]
+        assert reasons["pingpong"] is None
+    for setting in ("block=8", "stride=512", "partitions=8", "reuse=no", "sync=pscw"):
+        plan, sentence = planned(f"mpi@mpich:{setting}", ["pingpong"])
+        assert plan is None, f"{setting} would be a label for nothing"
