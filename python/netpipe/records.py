@@ -67,6 +67,7 @@ class Buffers(msgspec.Struct, kw_only=True):
     send_offset_bytes: Int = 0
     recv_offset_bytes: Int = 0
     pool_bytes: Int | None = None
+    fresh_bytes: Int | None = None  # beside it: pages that are mapped for the fresh buffers of a visit
 
 
 class Rank(msgspec.Struct, kw_only=True):
@@ -181,9 +182,8 @@ class Variant(Record, kw_only=True, tag="variant"):
     version: str | None = None
     below: str | None = None
     adds: str | None = None
-    idle: bool | None = (
-        None  # it touches no byte, and measures netpipe itself; None: an older file does not say
-    )
+    # It touches no byte, and measures netpipe itself; None: an older file does not say.
+    idle: bool | None = None
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 

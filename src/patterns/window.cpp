@@ -8,8 +8,10 @@
 // directions=both: each rank sends a window and receives one at the same time. Their arrival is acknowledgement enough,
 // and both directions are counted: throughput = 2 x size_bytes / that time.
 //
-// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. More ranks
-// are pairs, the first with the last and so on inwards; the clock is rank 0's, which sends.
+// Every message in flight lands in a place of its own, and sends start from one place, unless they are verified.
+// places=one: all messages land in one place too, as in osu_bw, although MPI does not allow it; places=all: each starts
+// from a place of its own, too. More ranks are pairs, the first with the last and so on inwards; the clock is rank 0's,
+// which sends.
 #include <array>
 
 #include "patterns/kit/pattern.h"
@@ -17,15 +19,19 @@
 namespace netpipe::patterns {
 namespace {
 
-enum Option { in_flight, directions };
-constexpr std::array<np_option, 2> options{{
+enum Option { in_flight, directions, places };
+enum Places { for_receives, for_none, for_all };
+constexpr std::array<np_option, 3> options{{
     {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a window, in flight together", 0},
     {"directions", NP_CHOICE, "one", 0, 0, "one|both", "", "whether both ranks send at once", 0},
+    {"places", NP_CHOICE, "receives", 0, 0, "receives|one|all", "",
+     "which messages of a window have a place of their own: those received, none (one place for all), or all", 0},
 }};
 
 std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
 bool both(const Part& part) { return part.options[directions].number != 0; }
 bool sends(const Part& part) { return both(part) || is_first(part); }
+bool shares_place(const Part& part) { return part.options[places].number == for_none; }
 bool receives(const Part& part) { return both(part) || !is_first(part); }
 
 np_status windows(Stage& s, std::uint64_t times) {
@@ -77,7 +83,9 @@ const Pattern window = {
     .extra_rounds = [](const Part&) { return 1U; },
     .arrivals = [](const Part& part) { return receives(part) ? width(part) : 0; },
     .departures = [](const Part& part) { return sends(part) ? width(part) : 0; },
-    .in_flight = width,
+    .in_flight = [](const Part& part) { return shares_place(part) ? 1U : width(part); },
+    .starts = [](const Part& part) { return part.options[places].number == for_all ? width(part) : 1U; },
+    .overwrites = shares_place,
     .requests = [](const Part& part, std::uint64_t) { return std::uint64_t{2} * width(part); },
     .single_rounds = true,
     .one_buffer = false,
