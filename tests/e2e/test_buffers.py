@@ -134,7 +134,7 @@ def test_mpi_has_empty_messages_and_fresh_buffers(
         "bidirectional",
         "stream",
         "put",
-        "collective:what=allreduce",
+        "collective",
         "collective:what=bcast",
     )
     words = [word for pattern in patterns for word in ("--pattern", pattern)]
