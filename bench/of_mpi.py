@@ -19,6 +19,7 @@ from netpipe.libraries.adding import added
 from netpipe.libraries.starting import description
 
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
+ALL_UNITS = {**UNITS, 65536: "64 KiB"}
 CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for
 
 
@@ -80,7 +81,7 @@ def rows(
             netpipe(library.variant, size, pattern, speed),
             library.by_hand(program, size, words, speed),
         )
-        what = f"{shape}, {UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
+        what = f"{shape}, {ALL_UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
         within = f"within {target:.0%}"
         results.append(result(comparison, what, found, within, 1 - target, 1 + target))
     return results
@@ -182,6 +183,26 @@ def mpi_patterns(rounds: int) -> list[Result]:
     )
 
 
+def mpi_peers(rounds: int) -> list[Result]:
+    """A peer's number in the peer's way: the loops of the OSU and Intel MPI benchmarks over every Open MPI and MPICH in
+    shared memory, beside the options that docs/how-to/compare-with-osu-and-imb.md names for them.
+    """
+    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
+    if not chosen:
+        raise MissingError("no MPI was added: netpipe modules add")
+    window = "window:in_flight=64,places=one"
+    shapes = [
+        *(("pingpong:buffers=apart", ("latency",), size, "osu_latency") for size in (8, 65536, 1 << 20)),
+        *((window, ("bw", "64"), size, "osu_bw") for size in (8, 65536, 1 << 20)),
+        (f"{window},directions=both", ("bibw", "64"), 1 << 20, "osu_bibw"),
+    ]
+    results = []
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            results += rows(rounds, "mpi-peers", Library(name, "transport=shm", Path(folder)), "osu", shapes)
+    return results
+
+
 def mpi_collectives(rounds: int) -> list[Result]:
     """The slowest rank of a collective operation."""
     return over_open_mpi(
@@ -275,6 +296,7 @@ def mpi_many(_: int) -> list[Result]:
 COMPARISONS = {
     "mpi": mpi,
     "mpi-patterns": mpi_patterns,
+    "mpi-peers": mpi_peers,
     "mpi-collectives": mpi_collectives,
     "mpi-put": mpi_put,
     "mpi-all": mpi_all,

@@ -16,7 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { kBatch = 50 };
+#ifndef SAMPLES_IN_A_LINE
+#define SAMPLES_IN_A_LINE 50
+#endif
+enum { kBatch = SAMPLES_IN_A_LINE };
 static const double kSampleNs = 20000; /* a sample of short operations is as many as last this long */
 
 static int rank, bytes;

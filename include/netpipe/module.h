@@ -172,15 +172,17 @@ typedef struct np_endpoint np_endpoint; /* the module's own: one variant of it, 
 /* What an endpoint can do with these settings. netpipe sets size, sets delivers to 1 and clears the rest; a module
  * changes what differs, field by field. */
 typedef struct np_limits {
-  uint32_t size;      /* sizeof(np_limits) of this netpipe */
-  uint32_t delivers;  /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
-  uint32_t idle;      /* 1: not even a byte is touched (null), so there is a time and no rate */
-  uint32_t lossy;     /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
-  uint32_t unordered; /* 1: messages may overtake each other */
-  uint32_t reserved;
+  uint32_t size;              /* sizeof(np_limits) of this netpipe */
+  uint32_t delivers;          /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
+  uint32_t idle;              /* 1: not even a byte is touched (null), so there is a time and no rate */
+  uint32_t lossy;             /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
+  uint32_t unordered;         /* 1: messages may overtake each other */
+  uint32_t empty;             /* 1: a message may have 0 bytes. 0: the smallest has 1, as in a stream of bytes */
   uint64_t max_message_bytes; /* 0: no limit */
   uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is */
   uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
+  uint32_t any_memory;        /* of a module with memory of its own: 1: messages may lie in any other memory as well */
+  uint32_t reserved;
 } np_limits;
 
 /* An operation in flight; the module uses the words as it likes. Owned by the pattern. */
@@ -189,7 +191,8 @@ typedef struct np_request {
 } np_request;
 
 /* Where the messages of a visit start or land, in turn: message i (from 0) at base + stride * ((next + i) % count).
- * count 0: at such places too, but some are used more often than others, and no rule says which comes next. */
+ * count 0: at such places too, but the layer is not told which comes next: some are used more often than others, or are
+ * to be new to the layer when the message comes. */
 typedef struct np_places {
   char* base;
   uint64_t stride, count, next;

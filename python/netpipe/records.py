@@ -62,6 +62,7 @@ class Buffers(msgspec.Struct, kw_only=True):
     send_offset_bytes: Int = 0
     recv_offset_bytes: Int = 0
     pool_bytes: Int | None = None
+    fresh_bytes: Int | None = None  # beside it: pages that are mapped for the fresh buffers of a visit
 
 
 class Rank(msgspec.Struct, kw_only=True):

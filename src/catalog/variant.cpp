@@ -124,10 +124,9 @@ std::string_view copy_in(std::string_view text) {
 // Defaults of the common options are the plan's: these are only in force until then.
 enum CommonOfPattern { common_buffers, common_reuse, common_send_offset, common_recv_offset };
 constexpr std::array<np_option, 4> of_patterns{{
-    {"buffers", NP_CHOICE, "warm", 0, 0, "warm|cold", "",
-     "warm reuses the same memory for every message; cold takes each from memory that is in no cache", 0},
+    {"buffers", NP_CHOICE, "warm", 0, 0, buffer_choices, "", buffers_help, 0},
     {"reuse", NP_INT, "100", 0, 100, nullptr, "%",
-     "percentage of messages that reuse a buffer; the others take one that was not used before", 0},
+     "percentage of messages that reuse a buffer; each of the others takes pages that were mapped for it", 0},
     {"send_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
      "where messages start, counted from a page boundary", 0},
     {"recv_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
@@ -227,7 +226,8 @@ Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& b
   const std::string reuse = std::to_string(buffers.reuse_percent);
   const std::string send_offset = size_text(buffers.send_offset_bytes);
   const std::string recv_offset = size_text(buffers.recv_offset_bytes);
-  common[common_buffers].default_value = buffers.cold ? "cold" : "warm";
+  const std::string kind = split(buffer_choices, '|')[static_cast<std::size_t>(buffers.kind)];
+  common[common_buffers].default_value = kind.c_str();
   common[common_reuse].default_value = reuse.c_str();
   common[common_send_offset].default_value = send_offset.c_str();
   common[common_recv_offset].default_value = recv_offset.c_str();
@@ -235,12 +235,14 @@ Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& b
   for (np_option& option : common) option.default_value = nullptr;  // what it pointed to ends here
   if (!settings) return settings.failure();
   const np_value* const values = &chosen.values[pattern.options.size()];
-  chosen.buffers.cold = values[common_buffers].number != 0;
+  chosen.buffers.kind = static_cast<Buffers>(values[common_buffers].number);
   chosen.buffers.reuse_percent = static_cast<int>(values[common_reuse].number);
   chosen.buffers.send_offset_bytes = static_cast<std::uint64_t>(values[common_send_offset].number);
   chosen.buffers.recv_offset_bytes = static_cast<std::uint64_t>(values[common_recv_offset].number);
-  if (chosen.buffers.cold && chosen.buffers.reuse_percent < 100) {
-    return usage("pattern " + chosen.name + ": cold buffers are never reused; leave out either buffers or reuse");
+  const bool once = chosen.buffers.kind == Buffers::cold || chosen.buffers.kind == Buffers::fresh;
+  if (once && chosen.buffers.reuse_percent < 100) {
+    return usage("pattern " + chosen.name + ": " + chosen.texts[pattern.options.size() + common_buffers] +
+                 " buffers are never reused; leave out either buffers or reuse");
   }
   return chosen;
 }

@@ -2,6 +2,7 @@
 #include "engine/buffer_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +19,18 @@ namespace {
 
 std::string reason() { return std::strerror(errno); }
 
+// Addresses for fresh buffers: 30,000 visits with the most pages that a visit has. Simulated ranks share one process.
+constexpr std::uint64_t fresh_addresses = 4ULL << 40U;
+constexpr std::uint64_t addresses_of_a_process = 64ULL << 40U;  // half of 2^47: the library needs some, too
+
 }  // namespace
+
+BufferPool::BufferPool(int ranks_here)
+    : fresh_(std::min(fresh_addresses, addresses_of_a_process / static_cast<std::uint64_t>(ranks_here))) {}
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
                                                      int ranks_here) {
-  std::unique_ptr<BufferPool> pool(new BufferPool);
+  std::unique_ptr<BufferPool> pool(new BufferPool(ranks_here));
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
   pool->alignment_ = need.alignment;
@@ -76,10 +84,11 @@ Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& po
   const std::uint64_t stride = place_stride(place_bytes, alignment_);
   const std::uint64_t room = half_bytes_ - 2 * margin_bytes_ - offset - token_room(alignment_);
   const std::uint64_t fit = std::max<std::uint64_t>(room / stride, 1);
-  const std::uint64_t wanted = policy.spreads() ? fit : std::clamp<std::uint64_t>(many, 1, fit);
+  const std::uint64_t wanted = policy.kind == Buffers::cold ? fit : std::clamp<std::uint64_t>(many, 1, fit);
   Slots result(half + margin_bytes_ + offset, stride,
                static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, UINT32_MAX)));
-  if (policy.spreads()) result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
+  if (policy.kind == Buffers::cold)
+    result.rewind(turn_ = turn_ * 1664525U + 1013904223U);  // each visit begins elsewhere
   return result;
 }
 
@@ -96,6 +105,19 @@ char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_room
 
 Slots BufferPool::returning(const BufferPolicy& policy, std::uint64_t place_bytes) {
   return slots(incoming_, policy.send_offset_bytes, policy, place_bytes, 1);
+}
+
+Result<Slots> BufferPool::fresh(const BufferPolicy& policy, std::uint64_t offset, std::uint64_t place_bytes,
+                                std::uint64_t places) {
+  const auto page = std::max<std::uint64_t>(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), alignment_);
+  const std::uint64_t stride = (fresh_stride(policy, place_bytes, alignment_) + page - 1) / page * page;
+  // What lies before the first and behind the last message is looked at where messages are verified.
+  const std::uint64_t margin = (watched_bytes + page - 1) / page * page;
+  Result<char*> base = fresh_.map(2 * margin + places * stride, page);
+  if (!base) return base.failure();
+  Slots slots(*base + margin + offset % page, stride, static_cast<std::uint32_t>(places));
+  slots.keep_from_layer();
+  return slots;
 }
 
 void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) const {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "engine/fresh_memory.h"
 #include "layer/layer.h"
 #include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"
@@ -23,12 +24,18 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // Warm: one place. Cold, and where places are not used again: as many as fit, continued from where the last visit of
-  // this pool stopped. many: at least this number of distinct places, for verification, as far as they fit.
+  // Warm and apart: one place. Cold: as many as fit, from another one on in each visit. many: at least this number of
+  // distinct places, for verification, as far as they fit.
   Slots outgoing(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many = 1);
   Slots incoming(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many = 1);
   // Warm: the place where messages land, to send from it (with the offset for sending).
   Slots returning(const BufferPolicy& policy, std::uint64_t place_bytes);
+  // So many places in pages of their own, which were mapped for them, at this distance from the beginning of a page.
+  // They are there until release_fresh().
+  Result<Slots> fresh(const BufferPolicy& policy, std::uint64_t offset, std::uint64_t place_bytes,
+                      std::uint64_t places);
+  void release_fresh() { fresh_.unmap(); }
+  [[nodiscard]] std::uint64_t most_fresh_bytes() const { return fresh_.most_mapped(); }
   // Flushes what a visit will touch out of the caches, where the processor can. Outside the timed region.
   void evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) const;
 
@@ -42,13 +49,14 @@ class BufferPool {
   [[nodiscard]] std::uint64_t bytes() const { return 2 * half_bytes_; }
 
  private:
-  BufferPool() = default;
+  explicit BufferPool(int ranks_here);
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
   const np_memory* table_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
   Memory memory_;
+  FreshMemory fresh_;
   std::uint64_t half_bytes_ = 0, alignment_ = 1, margin_bytes_ = 0;
   char* outgoing_ = nullptr;
   char* incoming_ = nullptr;

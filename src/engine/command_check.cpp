@@ -38,13 +38,15 @@ Outcome check_length(const RankSetting& setting, const Mode& mode, const OpenHer
     return refuse(text(command.rounds) + " rounds in a sample of pattern " + mode.name + "; there are 1 to " +
                   text(most));
   }
-  if (!setting.plan->verify || open.limits.delivers == 0) return ok();
+  const bool verified = setting.plan->verify && open.limits.delivers != 0;
+  if (!verified && mode.buffers.fresh_percent() == 0) return ok();
   const PoolNeed pool = pool_need(*setting.plan, *setting.resolved, open.limits.alignment);
-  const std::uint64_t places = verified_rounds(pool, mode, open.nranks, command.size_bytes);
-  const std::uint64_t verified = std::max<std::uint64_t>(places, 2) - 1;
-  if (command.samples * command.rounds <= verified) return ok();
-  return refuse(text(command.samples) + " samples of " + text(command.rounds) +
-                " rounds to verify, and there is room for " + text(verified) + " rounds");
+  const std::uint64_t rounds = most_rounds(pool, mode, open.nranks, command.size_bytes);
+  const std::uint64_t placed = std::max<std::uint64_t>(rounds, 2) - 1;
+  if (command.samples * command.rounds <= placed) return ok();
+  return refuse(text(command.samples) + " samples of " + text(command.rounds) + " rounds" +
+                (verified ? " to verify" : " in fresh buffers") + ", and there is room for " + text(placed) +
+                " rounds");
 }
 
 Outcome check_visit(const RankSetting& setting, const OpenHere& open, const Command& command) {
@@ -58,11 +60,14 @@ Outcome check_visit(const RankSetting& setting, const OpenHere& open, const Comm
   if (open.limits.lossy != 0 && mode.pattern->loss == Loss::refused) {
     return refuse("pattern " + mode.name + " over variant " + variant.name + ", which may lose messages");
   }
+  if (const std::string reason = fresh_obstacle(mode, *variant.module, open.limits, open.nranks); !reason.empty()) {
+    return refuse(reason);
+  }
   const bool planned =
       std::find(resolved.sizes.begin(), resolved.sizes.end(), command.size_bytes) != resolved.sizes.end();
   const std::uint64_t largest = open.limits.max_message_bytes;
   if (!planned || !takes_size(resolved, mode, open.nranks, command.size_bytes) ||
-      (largest != 0 && command.size_bytes > largest)) {
+      (largest != 0 && command.size_bytes > largest) || (command.size_bytes == 0 && open.limits.empty == 0)) {
     return refuse("messages of " + text(command.size_bytes) + " bytes with pattern " + mode.name);
   }
   if (command.deadline_ns <= 0 || command.deadline_ns > longest_deadline_ns(*setting.plan)) {

@@ -45,7 +45,10 @@ void Engine::note_buffers() {
 }
 
 Report Engine::visit(const Command& command) {
-  return run_visit(set_, group(command.variant), *endpoints_[command.variant], command, visit_memory_);
+  Endpoint& endpoint = *endpoints_[command.variant];
+  const Report report = run_visit(set_, group(command.variant), endpoint, command, visit_memory_);
+  most_fresh_bytes_ = std::max(most_fresh_bytes_, endpoint.pool().most_fresh_bytes());
+  return report;
 }
 
 Result<std::vector<std::string>> Engine::counters(std::uint32_t variant) {
@@ -79,7 +82,8 @@ Yardstick Engine::yardstick() {
 }
 
 MemoryUse Engine::memory() const {
-  return {most_resident_bytes() / static_cast<std::uint64_t>(set_.process->in_process()), most_buffer_bytes_};
+  return {most_resident_bytes() / static_cast<std::uint64_t>(set_.process->in_process()),
+          most_buffer_bytes_ + most_fresh_bytes_};
 }
 
 Outcome Engine::check(const Command& command) const {

@@ -64,7 +64,7 @@ class Engine {
   std::shared_ptr<BufferPool> common_pool_;           // of all variants whose module has no memory of its own
   VisitMemory visit_memory_;
   std::vector<char> yardstick_memory_;
-  std::uint64_t most_buffer_bytes_ = 0;
+  std::uint64_t most_buffer_bytes_ = 0, most_fresh_bytes_ = 0;
   bool in_step_ = true;
 };
 

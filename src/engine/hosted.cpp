@@ -38,7 +38,7 @@ Outcome HostedProcess::connect(Endpoint& endpoint, const std::vector<std::string
 }
 
 std::string HostedProcess::last_words(const StuckIn& where, const std::string& sentence) const {
-  const std::string size = where.size_bytes != 0 ? ", " + std::to_string(where.size_bytes) + " bytes" : "";
+  const std::string size = where.pattern != nullptr ? ", " + std::to_string(where.size_bytes) + " bytes" : "";
   return "netpipe-worker: rank " + std::to_string(rank_) + ", " + where.variant + size + ": " + sentence + "\n";
 }
 

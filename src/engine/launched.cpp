@@ -76,7 +76,7 @@ np_status LaunchedProcess::after_visit(Endpoint& endpoint) {
 
 std::string LaunchedProcess::last_words(const StuckIn& where, const std::string& sentence) const {
   const std::string who = where.rank >= 0 ? "rank " + std::to_string(where.rank) : "a process";
-  const std::string size = where.size_bytes != 0 ? ", " + std::to_string(where.size_bytes) + " bytes" : "";
+  const std::string size = where.pattern != nullptr ? ", " + std::to_string(where.size_bytes) + " bytes" : "";
   return "netpipe-worker: " + who + size + ": " + sentence + "\n";
 }
 

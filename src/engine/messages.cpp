@@ -140,9 +140,22 @@ std::string spilt(const VisitMessages& visit, Stage& stage) {
   return {};
 }
 
+// Takes the places of these messages from pages that were mapped for them, but for those that reuse the place that was
+// chosen before. Another rank's pattern may have no message of this direction here that is measured.
+Outcome take_fresh(const BufferPolicy& policy, BufferPool& pool, std::uint64_t offset, std::uint64_t place_bytes,
+                   std::uint64_t messages, Slots& places) {
+  if (messages == 0) return ok();
+  Result<Slots> fresh = pool.fresh(policy, offset, place_bytes, fresh_places(policy, messages));
+  if (!fresh) return fresh.failure();
+  const int again_percent = 100 - policy.fresh_percent();
+  if (again_percent > 0) fresh->reuse(static_cast<std::uint32_t>(again_percent), places.base());
+  places = *fresh;
+  return ok();
+}
+
 }  // namespace
 
-void prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage) {
+Outcome prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage) {
   const Pattern& pattern = *visit.mode->pattern;
   const BufferPolicy& policy = visit.mode->buffers;
   const std::uint64_t sent = visit.rounds * pattern.departures(stage);
@@ -150,21 +163,26 @@ void prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage
   const std::uint64_t bytes = pattern.place_bytes(stage);
   const std::uint32_t many = visit.verify ? UINT32_MAX : 1;
   // A process alone copies between two places, and verification must still know what was sent.
-  const bool one_buffer = pattern.one_buffer && stage.nranks > 1 && !visit.verify && !policy.spreads();
-  stage.outgoing = one_buffer ? pool.returning(policy, bytes) : pool.outgoing(policy, bytes, many);
+  const bool together = pattern.one_buffer && policy.kind == Buffers::warm && stage.nranks > 1 && !visit.verify;
+  stage.outgoing =
+      together ? pool.returning(policy, bytes) : pool.outgoing(policy, bytes, std::max(many, pattern.starts(stage)));
   stage.incoming = pool.incoming(policy, bytes, std::max(many, pattern.in_flight(stage)));
+  if (policy.fresh_percent() > 0) {
+    pool.release_fresh();  // those of a visit that failed
+    Outcome there = take_fresh(policy, pool, policy.send_offset_bytes, bytes, sent, stage.outgoing);
+    if (there) there = take_fresh(policy, pool, policy.recv_offset_bytes, bytes, received, stage.incoming);
+    if (!there) return there;
+  }
   if (visit.verify) {
     stage.outgoing.rewind();
     stage.incoming.rewind();
     fill_places(visit, stage, sent, received);
-  } else if (policy.reuse_percent < 100) {
-    stage.outgoing.reuse(static_cast<std::uint32_t>(policy.reuse_percent));
-    stage.incoming.reuse(static_cast<std::uint32_t>(policy.reuse_percent));
   }
-  if (policy.cold) {
+  if (policy.kind == Buffers::cold) {
     pool.evict(stage.outgoing, bytes, sent);
     pool.evict(stage.incoming, bytes, received);
   }
+  return ok();
 }
 
 Checked check_messages(const VisitMessages& visit, Stage& stage) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/result.h"
 #include "catalog/variant.h"
 #include "engine/buffer_pool.h"
 #include "patterns/kit/pattern.h"
@@ -22,8 +23,8 @@ struct VisitMessages {
 };
 
 // Chooses the places, fills them where the visit is verified, and pushes them out of the caches where they are to be
-// cold. Sets stage.outgoing and stage.incoming.
-void prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage);
+// cold. Sets stage.outgoing and stage.incoming. A failure: there is no memory for fresh ones.
+Outcome prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage);
 
 struct Checked {
   std::uint64_t bytes = 0;  // that are right, up to the first that is not

@@ -90,15 +90,16 @@ class Steps {
   Result<std::string> open() {
     const RankProcess::Identity identity = set_.process->identity(variant_);
     const Meter meter(set_.process->in_process());
-    Result<std::unique_ptr<Endpoint>> opened = Endpoint::open({.variant = &variant_,
-                                                               .rank = identity.rank,
-                                                               .nranks = identity.nranks,
-                                                               .job = set_.job + "-" + std::to_string(index_),
-                                                               .local_address = set_.local_address,
-                                                               .max_bytes = set_.resolved->sizes.back(),
-                                                               .timeout_ns = set_.timeout_ns(),
-                                                               .oversubscribed = set_.oversubscribed,
-                                                               .ranks_in_process = set_.process->in_process()});
+    Result<std::unique_ptr<Endpoint>> opened =
+        Endpoint::open({.variant = &variant_,
+                        .rank = identity.rank,
+                        .nranks = identity.nranks,
+                        .job = set_.job + "-" + std::to_string(index_),
+                        .local_address = set_.local_address,
+                        .max_bytes = std::max<std::uint64_t>(set_.resolved->sizes.back(), 1),
+                        .timeout_ns = set_.timeout_ns(),
+                        .oversubscribed = set_.oversubscribed,
+                        .ranks_in_process = set_.process->in_process()});
     if (!opened) return opened.failure();
     endpoint_ = std::move(*opened);
     Result<std::string> address = set_.process->address(*endpoint_);

@@ -16,7 +16,7 @@ namespace netpipe {
 namespace {
 
 // The numbers of np_limits that rank 0 of the group uses.
-constexpr std::size_t limit_count = 5;
+constexpr std::size_t limit_count = 7;
 
 }  // namespace
 
@@ -25,7 +25,8 @@ std::string facts_text(const RankFacts& facts) {
   const np_limits& limits = facts.limits;
   return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
          std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
-         "\n" + facts.below + "\n" + facts.settings;
+         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) + "\n" + facts.below + "\n" +
+         facts.settings;
 }
 
 std::optional<RankFacts> parse_facts(std::string_view text) {
@@ -46,6 +47,8 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.idle = static_cast<std::uint32_t>(numbers[2]);
   facts.limits.lossy = static_cast<std::uint32_t>(numbers[3]);
   facts.limits.alignment = numbers[4];
+  facts.limits.empty = static_cast<std::uint32_t>(numbers[5]);
+  facts.limits.any_memory = static_cast<std::uint32_t>(numbers[6]);
   if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
   facts.below = without_controls(text.substr(first + 1, second - first - 1));
   std::optional<std::string> settings = rewritten_object(text.substr(second + 1));

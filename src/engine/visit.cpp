@@ -112,9 +112,12 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
                                                        std::to_string(command.deadline_ns / 1'000'000) +
                                                        " ms, nor after it was told to give up; the process was ended"),
                 setting.process->last_words_fd(), Interrupts::ignore);
-  prepare_messages(messages, endpoint.pool(), stage);
   np_status status = NP_OK;
-  if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr) {
+  if (Outcome there = prepare_messages(messages, endpoint.pool(), stage); !there) {
+    status = NP_FAILED;
+    std::snprintf(stage.message.data(), stage.message.size(), "%s", there.failure().sentence.c_str());
+  }
+  if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr && status == NP_OK) {
     status = NP_UNSUPPORTED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", why);
   }
@@ -134,6 +137,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
   Checked checked;
   if (status == NP_OK && messages.verify) checked = check_messages(messages, stage);
   if (status == NP_OK) status = stage.memory.take_status();
+  if (status == NP_OK) endpoint.pool().release_fresh();  // else a message may still be on its way into them
   const Cause cause = Watchdog::disarm();
 
   report.verified_bytes = checked.bytes;

@@ -28,10 +28,11 @@ constexpr std::array<np_option, 3> options{{
     {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
 }};
 
-constexpr std::array<Measure, 3> measures{{
+constexpr std::array<Measure, 4> measures{{
     {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
     {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
     {"first_out", "ns", "when the rank that ended first was done"},
+    {"rank_mean", "ns", "mean over the ranks of the time from a rank's own start to its own end"},
 }};
 
 // What each rank notes of a sample, in ns from the agreed moment on; whole: of all of it, with the agreement.
@@ -138,8 +139,10 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   std::int64_t first = INT64_MAX;
   std::int64_t skew = 0;
   std::int64_t error = 0;
+  double sum = 0;
   for (int rank = 0; rank < part.nranks; ++rank) {
     const std::span<const std::int64_t> own = of[static_cast<std::size_t>(rank)];
+    sum += static_cast<double>(own[ended] - own[began]);
     last = std::max(last, own[ended]);
     first = std::min(first, own[ended]);
     skew = std::max(skew, own[began]);
@@ -151,6 +154,7 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   reading.measures[0] = static_cast<double>(skew);
   reading.measures[1] = static_cast<double>(error);
   reading.measures[2] = static_cast<double>(first);
+  reading.measures[3] = sum / part.nranks;
 }
 
 // ------------------------------------------------------------------------------------------------- verification

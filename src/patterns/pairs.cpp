@@ -16,6 +16,7 @@
 // How the ranks of a step begin at one moment: agreed_start.h.
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "patterns/kit/agreed_start.h"
@@ -32,10 +33,11 @@ constexpr std::array<np_option, 3> options{{
     {"together", NP_BOOL, "yes", 0, 1, nullptr, "", "all pairs at once, or one after another", 0},
 }};
 
-constexpr std::array<Measure, 3> measures{{
+constexpr std::array<Measure, 4> measures{{
     {"imbalance", "1", "time of the slowest pair over that of the median pair"},
     {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
     {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"pair_mean", "ns", "mean over the pairs of their own times of one operation"},
 }};
 
 bool everybody(const Part& part) { return part.options[pairing].number == all; }
@@ -205,7 +207,12 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
   return NP_OK;
 }
 
-void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
+std::uint32_t operations(const Part& part) {
+  const std::uint32_t turns = at_once(part) ? static_cast<std::uint32_t>(steps(part)) : pairs_in_all(part);
+  return turns * (both(part) ? 1 : 2);
+}
+
+void evaluate(const Part& part, std::uint64_t rounds, Notes of, Reading& reading) {
   const double turns = at_once(part) ? steps(part) : pairs_in_all(part);
   double sum = 0;
   std::int64_t skew = 0;
@@ -240,6 +247,8 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   reading.measures[0] = median > 0 ? sorted.back() / median : 1;
   reading.measures[1] = static_cast<double>(skew);
   reading.measures[2] = static_cast<double>(error);
+  reading.measures[3] = std::accumulate(sorted.begin(), sorted.end(), 0.0) /
+                        (static_cast<double>(sorted.size()) * static_cast<double>(rounds) * operations(part));
 }
 
 // A short sample would be all start; a long one is bounded by what its messages take.
@@ -263,11 +272,7 @@ const Pattern pairs = {
         "throughput = size_bytes x pairs at once x directions / that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), sections 2 and 6",
     .options = options,
-    .operations =
-        [](const Part& part) {
-          const std::uint32_t turns = at_once(part) ? static_cast<std::uint32_t>(steps(part)) : pairs_in_all(part);
-          return turns * (both(part) ? 1 : 2);
-        },
+    .operations = operations,
     .messages_per_operation =
         [](const Part& part) {
           return (at_once(part) ? static_cast<std::uint32_t>(pairs_of_step(part)) : 1U) * (both(part) ? 2 : 1);

@@ -14,8 +14,9 @@
 // message taken for 1 KiB at least; between samples, outside of the clock, the receiver says that it has everything.
 // The messages of the last window, and whatever else the layer still holds, arrive after the clock has stopped.
 //
-// Every message in flight lands in a place of its own. Sends start from one place, unless they are verified. The
-// clock is rank 0's, which sends.
+// Every message in flight lands in a place of its own, and sends start from one place, unless they are verified.
+// places=one: all messages land in one place too, as in osu_bw, although MPI does not allow it; places=all: each starts
+// from a place of its own, too. The clock is rank 0's, which sends.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -25,18 +26,22 @@
 namespace netpipe::patterns {
 namespace {
 
-enum Option { in_flight, directions, completion };
-constexpr std::array<np_option, 3> options{{
+enum Option { in_flight, directions, completion, places };
+enum Places { for_receives, for_none, for_all };
+constexpr std::array<np_option, 4> options{{
     {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a window, in flight together", 0},
     {"directions", NP_CHOICE, "one", 0, 0, "one|both", "", "whether both ranks send at once", 0},
     {"completion", NP_CHOICE, "acknowledged", 0, 0, "acknowledged|local", "",
      "a window is done when the receiver says that it has come, or when the sender's own requests are complete", 0},
+    {"places", NP_CHOICE, "receives", 0, 0, "receives|one|all", "",
+     "which messages of a window have a place of their own: those received, none (one place for all), or all", 0},
 }};
 
 std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
 bool both(const Part& part) { return part.options[directions].number != 0; }
 bool local(const Part& part) { return part.options[completion].number != 0; }
 bool sends(const Part& part) { return both(part) || is_first(part); }
+bool shares_place(const Part& part) { return part.options[places].number == for_none; }
 bool receives(const Part& part) { return both(part) || !is_first(part); }
 
 // Of local completion: how many windows may be on their way at once, if the receiver takes none.
@@ -116,7 +121,9 @@ const Pattern window = {
     .extra_rounds = [](const Part& part) { return local(part) ? 0U : 1U; },
     .arrivals = [](const Part& part) { return receives(part) ? width(part) : 0; },
     .departures = [](const Part& part) { return sends(part) ? width(part) : 0; },
-    .in_flight = width,
+    .in_flight = [](const Part& part) { return shares_place(part) ? 1U : width(part); },
+    .starts = [](const Part& part) { return part.options[places].number == for_all ? width(part) : 1U; },
+    .overwrites = shares_place,
     .requests = [](const Part& part, std::uint64_t) { return std::uint64_t{2} * width(part); },
     .most_rounds = most_rounds,
     .single_rounds = true,

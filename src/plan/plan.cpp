@@ -87,6 +87,31 @@ std::uint64_t messages_of_round(const ChosenPattern& mode, int nranks, std::uint
   return most;
 }
 
+// Messages of the shortest visit that this pattern can make of this size.
+std::uint64_t shortest_visit(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
+  return all_rounds(*mode.pattern, mode.part(0, nranks, size_bytes), 1, 1) *
+         messages_of_round(mode, nranks, size_bytes);
+}
+
+// The largest place that a rank has in a visit of this size.
+std::uint64_t largest_place(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
+  std::uint64_t bytes = size_bytes;
+  for (int rank = 0; rank < nranks; ++rank) {
+    bytes = std::max(bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
+  }
+  return bytes;
+}
+
+// How many rounds the samples of a visit may have together where it may have so many messages. The sampler leaves room
+// for one round that is not timed. A pattern that pauses has its own with each sample.
+std::uint64_t rounds_of(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes, std::uint64_t messages) {
+  const std::uint64_t rounds = messages / messages_of_round(mode, nranks, size_bytes);
+  const Part part = mode.part(0, nranks, size_bytes);
+  const std::uint64_t extra = mode.pattern->extra_rounds(part);
+  if (mode.pattern->pauses(part)) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
+  return rounds > extra ? rounds + 1 - extra : 1;
+}
+
 bool among(const std::vector<std::uint32_t>& only, std::uint32_t variant) {
   return only.empty() || std::find(only.begin(), only.end(), variant) != only.end();
 }
@@ -104,19 +129,19 @@ PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const Cho
   need.verify = plan.verify;
   for (const ChosenPattern& mode : patterns) {
     const Pattern& pattern = *mode.pattern;
-    need.spreads |= mode.buffers.spreads();
+    need.spreads |= mode.buffers.kind == Buffers::cold;
     need.offset_bytes = std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
     for (const std::uint64_t size : resolved.sizes) {
       std::uint64_t places = 1;
-      std::uint64_t place_bytes = size;
+      const std::uint64_t place_bytes = largest_place(mode, nranks, size);
       for (int rank = 0; rank < nranks; ++rank) {
         const Part part = mode.part(rank, nranks, size);
-        places = std::max<std::uint64_t>(places, pattern.in_flight(part));
-        place_bytes = std::max(place_bytes, pattern.place_bytes(part));
+        places = std::max<std::uint64_t>({places, pattern.in_flight(part), pattern.starts(part)});
       }
-      if (plan.verify) {
-        const std::uint64_t shortest = all_rounds(pattern, mode.part(0, nranks, size), 1, 1);
-        places = std::max(places, shortest * messages_of_round(mode, nranks, size));
+      if (plan.verify) places = std::max(places, shortest_visit(mode, nranks, size));
+      if (mode.buffers.fresh_percent() > 0) {
+        const std::uint64_t shortest = shortest_visit(mode, nranks, size);
+        need.fresh_bytes = std::max(need.fresh_bytes, fresh_room(mode.buffers, place_bytes, need.alignment, shortest));
       }
       need.place_bytes = std::max(need.place_bytes, place_bytes);
       need.at_once_bytes = std::max(need.at_once_bytes, places_bytes(places, place_bytes, need.alignment));
@@ -146,18 +171,26 @@ std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resol
   return starts_on_hosts(plan) ? own_variants(resolved) : std::vector<std::uint32_t>{};
 }
 
-std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
-  std::uint64_t place_bytes = size_bytes;
-  for (int rank = 0; rank < nranks; ++rank) {
-    place_bytes = std::max(place_bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
+std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
+  const std::uint64_t place_bytes = largest_place(mode, nranks, size_bytes);
+  const bool fresh = mode.buffers.fresh_percent() > 0;
+  const std::uint64_t messages =
+      fresh ? fresh_messages(mode.buffers, place_bytes, pool.alignment, shortest_visit(mode, nranks, size_bytes))
+            : verified_places(pool, place_bytes);
+  return rounds_of(mode, nranks, size_bytes, messages);
+}
+
+std::string fresh_obstacle(const ChosenPattern& mode, const Layer& module, const np_limits& limits, int nranks) {
+  if (mode.buffers.fresh_percent() == 0) return {};
+  if (mode.pattern->reach != NP_REACH_NONE || (nranks == 1 && module.put != nullptr)) {
+    return "its messages lie in memory that is open to the peer, and fresh buffers are not: measure it with buffers "
+           "warm, apart or cold";
   }
-  const std::uint64_t places = verified_places(pool, place_bytes);
-  const std::uint64_t rounds = places / messages_of_round(mode, nranks, size_bytes);
-  // The sampler leaves room for one round that is not timed. A pattern that pauses has its own with each sample.
-  const Part part = mode.part(0, nranks, size_bytes);
-  const std::uint64_t extra = mode.pattern->extra_rounds(part);
-  if (mode.pattern->pauses(part)) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
-  return rounds > extra ? rounds + 1 - extra : 1;
+  if (module.own_memory() != nullptr && limits.any_memory == 0) {
+    return "messages of this variant lie in memory of the layer's own, and fresh buffers do not: measure it with "
+           "buffers warm, apart or cold";
+  }
+  return {};
 }
 
 bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
@@ -225,6 +258,25 @@ Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& 
   return variants;
 }
 
+// Whether messages can lie as it is chosen.
+Outcome check_places(const Plan& plan, const ChosenPattern& mode) {
+  const BufferPolicy& buffers = mode.buffers;
+  const bool reuses = buffers.kind != Buffers::fresh && buffers.reuse_percent > 0;
+  if (plan.verify && buffers.fresh_percent() > 0 && reuses) {
+    return usage("pattern " + mode.name +
+                 " cannot be verified: a buffer that is used again holds its last message only; use reuse=0");
+  }
+  if (!mode.pattern->overwrites(mode.part(0, 1, 0))) return ok();
+  if (plan.verify) {
+    return usage("pattern " + mode.name + " cannot be verified: its messages land on each other");
+  }
+  if (buffers.kind == Buffers::cold || buffers.fresh_percent() > 0) {
+    return usage("pattern " + mode.name +
+                 " has one place for all messages of a window, which cannot be cold or fresh for each of them");
+  }
+  return ok();
+}
+
 Result<std::vector<ChosenPattern>> resolve_patterns(const Plan& plan) {
   std::vector<ChosenPattern> chosen;
   if (plan.patterns == std::vector<std::string>{no_pattern}) return chosen;
@@ -243,6 +295,7 @@ Result<std::vector<ChosenPattern>> resolve_patterns(const Plan& plan) {
     }
     Result<ChosenPattern> pattern = parse_pattern(text, plan.buffers);
     if (!pattern) return pattern.failure();
+    if (Outcome can = check_places(plan, *pattern); !can) return can.failure();
     const bool twice = std::any_of(chosen.begin(), chosen.end(),
                                    [&](const ChosenPattern& other) { return other.name == pattern->name; });
     if (!twice) chosen.push_back(std::move(*pattern));
@@ -303,7 +356,11 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
   // own.
   const bool here = plan.host.empty() && plan.hosts.empty();
   const auto ranks = static_cast<std::uint64_t>(here ? resolved.nranks : 1);
-  const auto per_rank = [](const PoolNeed& need) { return 2 * half_bytes(need); };
+  const auto per_rank = [](const PoolNeed& need) {
+    constexpr std::uint64_t too_much = 1ULL << 62U;  // or it would wrap around
+    const std::uint64_t half = half_bytes(need);
+    return half >= too_much || need.fresh_bytes >= too_much ? UINT64_MAX : 2 * (half + need.fresh_bytes);
+  };
   if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
   const auto alone = [&](const ChosenPattern& mode) { return per_rank(need_of(plan, resolved, {&mode, 1})); };
   const auto largest =
@@ -368,10 +425,10 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
     if (plan.schedule.kind != Schedule::Kind::adaptive || is_octave(plan.schedule, size)) json.value(size);
   }
   const std::uint64_t pool = half_bytes(resolved.pool);
-  json.close(']').key("buffers").open('{').field("policy", plan.buffers.cold ? "cold" : "warm");
+  json.close(']').key("buffers").open('{').field("policy", values_of(key_named("buffers"), plan).front());
   json.field("send_offset_bytes", plan.buffers.send_offset_bytes)
       .field("recv_offset_bytes", plan.buffers.recv_offset_bytes);
-  json.field("pool_bytes", 2 * pool).close('}');
+  json.field("pool_bytes", 2 * pool).field("fresh_bytes", 2 * resolved.pool.fresh_bytes).close('}');
   json.field("target", plan.target).field("confidence", confidence).field("budget_s", plan.budget_s);
   json.field("launches", plan.launches);
   json.field("verify", plan.verify).field("timeout_s", plan.timeout_s).field("seed", plan.seed);

@@ -102,9 +102,12 @@ std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resol
 PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment,
                    const std::vector<std::uint32_t>& only = {});
 
-// How many rounds the samples of a visit of a verified message may have together: each message needs a place of its
-// own. The same on every host.
-std::uint64_t verified_rounds(const PoolNeed& pool, const ChosenPattern& pattern, int nranks, std::uint64_t size_bytes);
+// How many rounds the samples of a visit may have together where each message needs a place of its own, because it is
+// verified or its buffer is fresh. One of them is not timed. The same on every host.
+std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& pattern, int nranks, std::uint64_t size_bytes);
+
+// Why messages of this open variant cannot lie in pages that were mapped for them, where the pattern wants that; or "".
+std::string fresh_obstacle(const ChosenPattern& pattern, const Layer& module, const np_limits& limits, int nranks);
 
 // Whether this pattern is measured at this size of the plan.
 bool takes_size(const Resolved& resolved, const ChosenPattern& pattern, int nranks, std::uint64_t size_bytes);

@@ -80,9 +80,9 @@ const std::vector<PlanKey>& table() {
        .option = "start",
        .metavar = "SIZE",
        .type = PlanType::size,
-       .least = 1,
+       .least = 0,
        .unit = "bytes",
-       .help = "The smallest message",
+       .help = "The smallest message; 0 for layers that have empty ones",
        .field = [](Plan& p) -> Field { return &p.schedule.start_bytes; }},
       {.name = "end-size",
        .option = "end",
@@ -104,10 +104,10 @@ const std::vector<PlanKey>& table() {
        .option = "buffers",
        .metavar = "POLICY",
        .type = PlanType::choice,
-       .choices = {"warm", "cold"},
-       .help = "warm reuses the same memory for every message; cold takes each from memory that is in no cache",
+       .choices = split(buffer_choices, '|'),
+       .help = buffers_help,
        .agreed = true,
-       .field = [](Plan& p) -> Field { return &p.buffers.cold; }},
+       .field = [](Plan& p) -> Field { return &p.buffers.kind; }},
       {.name = "send-offset",
        .option = "send-offset",
        .metavar = "BYTES",
@@ -359,7 +359,7 @@ Outcome set_value(const PlanKey& key, Plan& plan, std::string_view text) {
     case PlanType::choice: {
       const Result<std::size_t> index = parse_choice(key, text);
       if (!index) return index.failure();
-      if (auto* const* second = std::get_if<bool*>(&field)) **second = *index == 1;
+      if (auto* const* kind = std::get_if<Buffers*>(&field)) **kind = static_cast<Buffers>(*index);
       if (auto* const* kind = std::get_if<Schedule::Kind*>(&field)) **kind = static_cast<Schedule::Kind>(*index);
       return ok();
     }
@@ -388,10 +388,7 @@ std::vector<std::string> values_of(const PlanKey& key, const Plan& plan) {
     Values operator()(const double* real) const {
       return {key.type == PlanType::percent ? percent_text(*real) : number_text(*real)};
     }
-    Values operator()(const bool* yes) const {
-      if (key.type == PlanType::choice) return {key.choices[*yes ? 1 : 0]};
-      return {*yes ? "yes" : "no"};
-    }
+    Values operator()(const bool* yes) const { return {*yes ? "yes" : "no"}; }
     Values operator()(const int* number) const { return {std::to_string(*number)}; }
     Values operator()(const std::uint64_t* number) const {
       return {key.type == PlanType::size ? size_text(*number) : std::to_string(*number)};
@@ -402,6 +399,7 @@ std::vector<std::string> values_of(const PlanKey& key, const Plan& plan) {
       return text.empty() ? Values{} : Values{text};
     }
     Values operator()(const Schedule::Kind* kind) const { return {key.choices[static_cast<std::size_t>(*kind)]}; }
+    Values operator()(const Buffers* kind) const { return {key.choices[static_cast<std::size_t>(*kind)]}; }
     Values operator()(const Pinning* pin) const { return {pin_text(*pin)}; }
   };
   Plan copy = plan;  // a field is found in a plan that may be written to

@@ -31,7 +31,7 @@ enum class PlanType {
 struct PlanKey {
   // Where the value is kept in a plan.
   using Field = std::variant<std::string*, std::vector<std::string>*, double*, bool*, int*, std::uint64_t*,
-                             std::vector<std::uint64_t>*, Schedule::Kind*, Pinning*>;
+                             std::vector<std::uint64_t>*, Schedule::Kind*, Buffers*, Pinning*>;
 
   const char* name;
   const char* option = nullptr;   // its name on the command line of `netpipe run`; nullptr: it has no option there

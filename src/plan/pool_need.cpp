@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t verify_bytes = 16ULL << 20;  // distinct places of one direction for a visit that is verified
+// Mapped and written for each visit, in each direction: more would take longer than the visit.
+constexpr std::uint64_t fresh_bytes = 64ULL << 20;
+constexpr std::uint64_t beyond_all = 1ULL << 62U;  // more than any host has, and far from wrapping around
+
+std::uint64_t product(std::uint64_t places, std::uint64_t stride) {
+  return places > beyond_all / stride ? beyond_all : places * stride;
+}
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
@@ -23,9 +30,8 @@ std::uint64_t place_stride(std::uint64_t place_bytes, std::uint64_t alignment) {
 std::uint64_t token_room(std::uint64_t alignment) { return round_up(token_bytes, std::max(alignment, line_bytes)); }
 
 std::uint64_t places_bytes(std::uint64_t places, std::uint64_t place_bytes, std::uint64_t alignment) {
-  constexpr std::uint64_t beyond_all = 1ULL << 62U;  // more than any host has, and far from wrapping around
   const std::uint64_t stride = place_stride(place_bytes, alignment);
-  return places > beyond_all / stride ? beyond_all : places * stride;
+  return product(places, stride);
 }
 
 std::uint64_t margin_bytes(const PoolNeed& need) {
@@ -41,6 +47,30 @@ std::uint64_t half_bytes(const PoolNeed& need) {
   if (need.verify) bytes = std::max({bytes, verify_bytes, 2 * stride});
   return round_up(bytes + need.offset_bytes + token_room(need.alignment), std::max(page, need.alignment)) +
          2 * margin_bytes(need);
+}
+
+std::uint64_t fresh_stride(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment) {
+  const std::uint64_t unit = std::max(page, alignment);
+  const std::uint64_t offset = std::max(policy.send_offset_bytes % unit, policy.recv_offset_bytes % unit);
+  return round_up(offset + place_bytes + guard_bytes, unit);
+}
+
+// One more than there are messages: a pattern may take the place of the next one before its last is done.
+std::uint64_t fresh_places(const BufferPolicy& policy, std::uint64_t messages) {
+  return (messages * static_cast<std::uint64_t>(policy.fresh_percent()) + 99) / 100 + 1;
+}
+
+std::uint64_t fresh_messages(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment,
+                             std::uint64_t shortest) {
+  const std::uint64_t places = fresh_bytes / fresh_stride(policy, place_bytes, alignment);
+  const std::uint64_t fit = places < 2 ? 0 : (places - 1) * 100 / static_cast<std::uint64_t>(policy.fresh_percent());
+  return std::max(fit, shortest);
+}
+
+std::uint64_t fresh_room(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment,
+                         std::uint64_t shortest) {
+  const std::uint64_t messages = fresh_messages(policy, place_bytes, alignment, shortest);
+  return product(fresh_places(policy, messages), fresh_stride(policy, place_bytes, alignment));
 }
 
 std::uint64_t verified_places(const PoolNeed& need, std::uint64_t place_bytes) {

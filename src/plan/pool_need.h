@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "patterns/kit/slots.h"
+
 namespace netpipe {
 
 inline constexpr std::uint64_t line_bytes = 64;  // every place begins at a multiple of it, so that none shares a line
@@ -19,6 +21,7 @@ struct PoolNeed {
   std::uint64_t offset_bytes = 0;        // the largest offset
   bool spreads = false;
   bool verify = false;
+  std::uint64_t fresh_bytes = 0;  // pages that are mapped for the messages of one visit, in one direction
 };
 
 // Bytes of so many places.
@@ -35,6 +38,16 @@ std::uint64_t margin_bytes(const PoolNeed& need);
 
 // Bytes of each half of a pool: of the outgoing messages, and of the incoming ones.
 std::uint64_t half_bytes(const PoolNeed& need);
+
+// Messages whose buffers are fresh. Bytes of the pages of one of them; how many of so many messages need pages; and how
+// many messages a visit may have, where the shortest visit has so many. The numbers depend on the plan alone.
+std::uint64_t fresh_stride(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment);
+std::uint64_t fresh_places(const BufferPolicy& policy, std::uint64_t messages);
+std::uint64_t fresh_messages(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment,
+                             std::uint64_t shortest);
+// Bytes of all these pages in one direction.
+std::uint64_t fresh_room(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment,
+                         std::uint64_t shortest);
 
 // How many messages of one visit can be verified: each needs a place of its own. It depends on the plan alone,
 // because both sides have to come to the same number and their caches may differ.

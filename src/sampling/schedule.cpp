@@ -17,7 +17,7 @@ std::vector<std::uint64_t> classic(const Schedule& s) {
   const std::uint64_t p = s.perturbation_bytes;
   // A start above 1 begins with half of itself as the increment, and as if one step had been made.
   std::uint64_t increment = std::max<std::uint64_t>(s.start_bytes / 2, 1);
-  std::uint64_t length = s.start_bytes;
+  std::uint64_t length = std::max<std::uint64_t>(s.start_bytes, 1);
   for (std::uint64_t step = length > 1 ? 1 : 0; length <= s.end_bytes; length += increment, ++step) {
     if (step > 2 && step % 2 == 1) increment *= 2;
     if (p > 0 && increment > p + 1) {
@@ -60,7 +60,6 @@ bool is_octave(const Schedule& schedule, std::uint64_t size_bytes) {
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
   std::vector<std::uint64_t> sizes = s.list;
   if (s.kind != Schedule::Kind::list) {
-    if (s.start_bytes < 1) return usage("the start of the schedule is 0 bytes; a message has at least 1");
     if (s.end_bytes < s.start_bytes) {
       return usage("the schedule ends at " + size_text(s.end_bytes) + " bytes, below its start at " +
                    size_text(s.start_bytes) + "; give an end that is not smaller");
@@ -68,6 +67,7 @@ Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
     if (s.end_bytes > largest) return usage("the schedule ends above 4 EiB");
     if (s.perturbation_bytes > largest) return usage("the perturbation is above 4 EiB");
     sizes = s.kind == Schedule::Kind::classic ? classic(s) : s.kind == Schedule::Kind::powers ? powers(s) : adaptive(s);
+    if (s.start_bytes == 0) sizes.push_back(0);  // an empty message, and then as from 1 byte on
   }
   if (sizes.empty()) {
     return usage("the schedule has no sizes: the list is empty, or there is no power of two from " +
@@ -76,7 +76,6 @@ Result<std::vector<std::uint64_t>> sizes_of(const Schedule& s) {
   std::sort(sizes.begin(), sizes.end());
   const bool as_given = s.kind == Schedule::Kind::list;
   if (!as_given) sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  if (sizes.front() < 1) return usage("a size of 0 bytes is in the schedule; a message has at least 1");
   if (sizes.back() > largest) return usage("a size above 4 EiB is in the schedule");
   return sizes;
 }

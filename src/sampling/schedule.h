@@ -22,6 +22,8 @@ struct Schedule {
 // exactly: an increment from 1 (from half of the start, where that is above 1), doubled at every other step from the
 // third on; bounds apply to the base length only.
 //
+// A start of 0 is an empty message, and then the same sizes as from 1 on.
+//
 // Adaptive is every size that may be visited: sixteen to an octave, where there are so many, and both ends. Which of
 // them are, the sampler decides; it begins with the octaves.
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& schedule);

@@ -154,7 +154,7 @@ Result<RemotePlan> check_remote_plan(const std::string& plan_text, const Bounds&
                  std::to_string(bounds.max_message_bytes) +
                  "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t half = half_bytes(resolved->pool);
+  const std::uint64_t half = half_bytes(resolved->pool) + resolved->pool.fresh_bytes;
   const std::uint64_t halves = 2 * resolved->variants.size();
   constexpr std::uint64_t no_end = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t memory = half > no_end / halves ? no_end : half * halves;

@@ -12,6 +12,7 @@ class OneCurve {
   OneCurve(const Plan& plan, const Resolved& resolved, const Opening& opening, const Mode& mode, std::uint32_t variant)
       : plan_(plan),
         resolved_(resolved),
+        layer_(*resolved.variants[variant].module),
         limits_(opening.limits),
         nranks_(opening.nranks),
         mode_(mode),
@@ -22,6 +23,7 @@ class OneCurve {
     if (limits_.lossy != 0 && pattern().loss == Loss::refused) {
       return std::string("messages of this variant may be lost, and pattern ") + pattern().name + " needs each of them";
     }
+    if (std::string reason = fresh_obstacle(mode_, layer_, limits_, nranks_); !reason.empty()) return reason;
     for (const std::uint64_t offset : {mode_.buffers.send_offset_bytes, mode_.buffers.recv_offset_bytes}) {
       if (limits_.alignment < 2 || offset % limits_.alignment == 0) continue;
       return "messages of this variant begin at multiples of " + std::to_string(limits_.alignment) +
@@ -36,6 +38,8 @@ class OneCurve {
       if (pattern().sizeless(part(size))) return std::nullopt;
       return "no multiple of " + std::to_string(pattern().unit_bytes(part(size))) + " bytes";
     }
+    if (size == 0 && pattern().reach != NP_REACH_NONE) return "an empty message moves nothing into or out of memory";
+    if (size == 0 && limits_.empty == 0) return "this layer has no empty messages";
     const std::uint64_t most = limits_.max_message_bytes;
     if (most == 0 || size <= most) return std::string();
     return "the largest message of this variant is " + std::to_string(most) + " bytes";
@@ -54,7 +58,8 @@ class OneCurve {
 
   void add_size(CurveSetting& curve, std::uint64_t size) const {
     curve.sizes.push_back(size);
-    curve.most_rounds.push_back(verified() ? verified_rounds(pool_, mode_, nranks_, size) : 0);
+    const bool placed = verified() || mode_.buffers.fresh_percent() > 0;
+    curve.most_rounds.push_back(placed ? most_rounds(pool_, mode_, nranks_, size) : 0);
     curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
     if (adaptive()) curve.coarse.push_back(is_octave(plan_.schedule, size));
@@ -71,6 +76,7 @@ class OneCurve {
 
   const Plan& plan_;
   const Resolved& resolved_;
+  const Layer& layer_;
   const np_limits& limits_;
   int nranks_;
   const Mode& mode_;
@@ -86,16 +92,16 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
     if (!opening) continue;
     for (std::uint32_t p = 0; p < resolved.modes.size(); ++p) {
       const Mode& mode = resolved.modes[p];
-      const auto skip = [&](std::uint64_t size_bytes, const std::string& reason) {
+      const auto skip = [&](std::optional<std::uint64_t> size_bytes, const std::string& reason) {
         curves.skipped.push_back({v, mode.name, size_bytes, reason});
       };
       if (const std::string reason = skip_reason(mode, resolved.variants[v]); !reason.empty()) {
-        skip(0, reason);
+        skip(std::nullopt, reason);
         continue;
       }
       const OneCurve one(plan, resolved, *opening, mode, v);
       if (const std::string reason = one.obstacle(); !reason.empty()) {
-        skip(0, reason);
+        skip(std::nullopt, reason);
         continue;
       }
       CurveSetting curve = one.setting(v, p);
@@ -107,7 +113,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         if (asked && reason && !reason->empty()) skip(size, *reason);
       }
       if (plan.verify && opening->limits.idle != 0) {
-        skip(0, "it moves no bytes, so there is nothing to verify; it is measured without verification");
+        skip(std::nullopt, "it moves no bytes, so there is nothing to verify; it is measured without verification");
       }
       if (std::find(curve.coarse.begin(), curve.coarse.end(), true) == curve.coarse.end()) curve.coarse.clear();
       if (!curve.sizes.empty()) curves.settings.push_back(std::move(curve));

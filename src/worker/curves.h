@@ -16,7 +16,7 @@ namespace netpipe {
 struct Skipped {
   std::uint32_t variant = 0;
   std::string pattern;
-  std::uint64_t size_bytes = 0;  // 0: all sizes
+  std::optional<std::uint64_t> size_bytes;  // nullopt: all sizes
   std::string reason;
 };
 

@@ -208,7 +208,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
       json.close('}');
     }
   }
-  const std::uint64_t memory = 2 * half_bytes(resolved.pool) * resolved.variants.size();
+  const std::uint64_t memory = 2 * (half_bytes(resolved.pool) * resolved.variants.size() + resolved.pool.fresh_bytes);
   json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
   return record + "," + json.text().substr(1);
 }

@@ -130,11 +130,11 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
   return json.take();
 }
 
-std::string skipped_record(int launch, const std::string& variant, const std::string& pattern, std::uint64_t size_bytes,
-                           const std::string& reason) {
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
+                           std::optional<std::uint64_t> size_bytes, const std::string& reason) {
   Json json = begin("skipped", launch);
   json.field("variant", variant).field("pattern", pattern);
-  size_bytes != 0 ? json.field("size_bytes", size_bytes) : json.field_null("size_bytes");
+  size_bytes ? json.field("size_bytes", *size_bytes) : json.field_null("size_bytes");
   json.field("reason", reason).close('}');
   return json.take();
 }
@@ -213,7 +213,8 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("min_ns", histogram.min_ns()).field("max_ns", histogram.max_ns()).field("mean_ns", histogram.mean_ns());
   json.field("p90_ns", percentile(0.90)).field("p99_ns", percentile(0.99)).field("p999_ns", percentile(0.999));
   json.field("p9999_ns", percentile(0.9999));
-  const bool has_rate = opening.limits.idle == 0 && e.median > 0 && setting.messages_per_operation > 0;
+  const bool has_rate =
+      opening.limits.idle == 0 && e.median > 0 && setting.messages_per_operation > 0 && point.size_bytes > 0;
   const double bytes = static_cast<double>(point.size_bytes) * setting.messages_per_operation;
   json.field("bytes_per_s", has_rate ? bytes * 1e9 / e.median : std::numeric_limits<double>::quiet_NaN());
   json.field("correlation", e.correlation).field("converged", point.stop == Stop::precision);

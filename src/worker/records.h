@@ -3,6 +3,8 @@
 // without a newline. docs/reference/record.md describes them. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,9 +19,9 @@ namespace netpipe {
 // facts: JSON of machine/environment.h.
 std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts);
 std::string variant_record(int launch, const Variant& variant, const Opening& opening);
-// size_bytes 0: all sizes.
-std::string skipped_record(int launch, const std::string& variant, const std::string& pattern, std::uint64_t size_bytes,
-                           const std::string& reason);
+// size_bytes nullopt: all sizes.
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
+                           std::optional<std::uint64_t> size_bytes, const std::string& reason);
 std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick);
 // values: a JSON object.
 std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);

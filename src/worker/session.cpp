@@ -43,14 +43,15 @@ void Session::write(std::string record) {
   if (file_state_) file_state_ = set_.file->write(std::move(record));
 }
 
-void Session::complain(Exit exit, std::uint32_t variant, std::uint64_t size_bytes, const std::string& sentence) {
+void Session::complain(Exit exit, std::uint32_t variant, std::optional<std::uint64_t> size_bytes,
+                       const std::string& sentence) {
   exit_ = worse(exit_, exit);
-  const std::string where = size_bytes != 0 ? " at " + std::to_string(size_bytes) + " bytes" : "";
+  const std::string where = size_bytes ? " at " + std::to_string(*size_bytes) + " bytes" : "";
   std::fprintf(stderr, "netpipe-worker: %s%s: %s\n", set_.resolved->variants[variant].name.c_str(), where.c_str(),
                sentence.c_str());
 }
 
-void Session::write_skipped(std::uint32_t variant, const std::string& pattern, std::uint64_t size_bytes,
+void Session::write_skipped(std::uint32_t variant, const std::string& pattern, std::optional<std::uint64_t> size_bytes,
                             const std::string& reason) {
   variants_[variant].lack = reason;
   write(skipped_record(set_.plan->launch, set_.resolved->variants[variant].name, pattern, size_bytes, reason));
@@ -58,7 +59,7 @@ void Session::write_skipped(std::uint32_t variant, const std::string& pattern, s
 
 void Session::write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes,
                           const Failure& failure) {
-  complain(failure.exit, variant, size_bytes, failure.sentence);
+  complain(failure.exit, variant, pattern != nullptr ? std::optional(size_bytes) : std::nullopt, failure.sentence);
   write(to_json({.launch = set_.plan->launch,
                  .variant = set_.resolved->variants[variant].name,
                  .pattern = pattern != nullptr ? pattern->name.c_str() : nullptr,

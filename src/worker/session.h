@@ -51,8 +51,8 @@ class Session {
   };
 
   void write(std::string record);
-  void complain(Exit exit, std::uint32_t variant, std::uint64_t size_bytes, const std::string& sentence);
-  void write_skipped(std::uint32_t variant, const std::string& pattern, std::uint64_t size_bytes,
+  void complain(Exit exit, std::uint32_t variant, std::optional<std::uint64_t> size_bytes, const std::string& sentence);
+  void write_skipped(std::uint32_t variant, const std::string& pattern, std::optional<std::uint64_t> size_bytes,
                      const std::string& reason);
   // pattern nullptr: of the whole variant.
   void write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes, const Failure& failure);

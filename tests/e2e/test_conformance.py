@@ -39,8 +39,11 @@ PATTERNS = [
             f"{pattern['name']}:{option['name']}={value}"
             for option in pattern["options"]
             for value in option["choices"]
-            # What is computed beside the messages, and by whom, changes none of them.
-            if value != option["default"] and option["name"] not in {"work", "side"}
+            # What is computed beside the messages, and by whom, changes none of them. Messages that land on each
+            # other cannot be verified (test_buffers.py).
+            if value != option["default"]
+            and option["name"] not in {"work", "side"}
+            and (option["name"], value) != ("places", "one")
         ),
     )
 ]
@@ -186,7 +189,7 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
         pytest.param(("buffers cold",), marks=pytest.mark.deep),
         pytest.param(("send-offset 1", "recv-offset 3"), marks=pytest.mark.deep),
         ("buffers cold", "send-offset 5", "recv-offset 2"),
-        ("pattern pingpong:reuse=50,recv_offset=1",),
+        ("buffers apart", "recv-offset 1"),
     ],
 )
 def test_every_buffer_policy_delivers_every_byte(

@@ -88,7 +88,7 @@ PLAN_KEYS = [
 ]
 CHOICES = {
     "schedule": ["classic", "powers", "list", "adaptive"],
-    "buffers": ["warm", "cold"],
+    "buffers": ["warm", "apart", "cold", "fresh"],
     "pin": ["auto", "none", "smt", "cache", "socket", "sockets"],
 }
 BEHAVIOUR = dict(word.partition("=")[::2] for word in os.environ.get("FAKE_WORKER", "").split())

@@ -52,7 +52,7 @@ class Layer:
         """Moves smoothly (in log size) from one rate to the next."""
         rate = self.rates[0][1]
         for (until, _), (_, following) in zip(self.rates, self.rates[1:], strict=False):
-            weight = 1 / (1 + (until / size_bytes) ** 3)
+            weight = 1 / (1 + (until / max(size_bytes, 1)) ** 3)
             rate = rate ** (1 - weight) * following**weight
         return self.latency_ns + size_bytes / rate * 1e9
 

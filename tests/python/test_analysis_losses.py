@@ -229,7 +229,7 @@ def test_a_layer_is_held_against_as_many_ranks_and_the_rate_of_pairs_against_no_
     }  # fmt: skip
     assert found["tcp:ranks=4"].small is not None
     assert found["tcp:ranks=4"].small.times.value == 4
-    assert found["tcp:ranks=4"].peak is not None
+    assert found["tcp:ranks=4"].large is not None
     assert found["shm:ranks=2"].peak is not None
     assert found["shm:ranks=4"].peak is None
 

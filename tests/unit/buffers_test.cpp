@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,7 @@ PoolNeed need_of(const BufferPolicy& policy, std::uint64_t max_bytes, bool verif
   PoolNeed need;
   need.place_bytes = max_bytes;
   need.offset_bytes = std::max(policy.send_offset_bytes, policy.recv_offset_bytes);
-  need.spreads = policy.spreads();
+  need.spreads = policy.kind == Buffers::cold;
   need.verify = verify;
   return need;
 }
@@ -134,7 +135,7 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
   for (const bool cold : {false, true}) {
     for (const std::uint64_t max_bytes : {std::uint64_t{1}, 5 * mib, 8 * mib + 3, 17'000'000UL}) {
       BufferPolicy policy;
-      policy.cold = cold;
+      policy.kind = cold ? Buffers::cold : Buffers::warm;
       policy.send_offset_bytes = 13;
       policy.recv_offset_bytes = 4099;
       const std::unique_ptr<BufferPool> pool = made(need_of(policy, max_bytes, true));
@@ -144,9 +145,9 @@ TEST(Buffers, HaveAPlaceForEveryMessageThatMayBeVerified) {
         EXPECT_GE(places, 2U) << size;
         EXPECT_LE(places, pool->incoming(policy, size, UINT32_MAX).count()) << size;
         EXPECT_LE(places, pool->outgoing(policy, size, UINT32_MAX).count()) << size;
-        policy.cold = !cold;
+        policy.kind = cold ? Buffers::warm : Buffers::cold;
         EXPECT_EQ(verified_places(need_of(policy, max_bytes), size), places) << size;
-        policy.cold = cold;
+        policy.kind = cold ? Buffers::cold : Buffers::warm;
       }
     }
   }
@@ -181,27 +182,93 @@ TEST(Slots, AreTakenInTurnAndBeginWhereTheyAreRewoundTo) {
 }
 
 TEST(Slots, UseOnePlaceAgainAsOftenAsTheyAreTold) {
-  std::vector<char> memory(1000);
+  std::vector<char> memory(1001);
+  char* const again = memory.data() + 1000;
   for (const std::uint32_t percent : {1U, 25U, 50U, 99U}) {
     Slots slots(memory.data(), 1, 1000);
-    slots.rewind(1);
-    slots.reuse(percent);
-    std::vector<int> seen(1000);
+    slots.reuse(percent, again);
+    std::vector<int> seen(1001);
     for (int i = 0; i < 400; ++i) ++seen[static_cast<std::size_t>(slots.take() - memory.data())];
-    EXPECT_EQ(seen[0], static_cast<int>(4 * percent));
-    EXPECT_EQ(*std::max_element(seen.begin() + 1, seen.end()), 1) << "no other place twice";
+    EXPECT_EQ(seen[1000], static_cast<int>(4 * percent));
+    EXPECT_EQ(*std::max_element(seen.begin(), seen.end() - 1), 1) << "no other place twice";
     EXPECT_EQ(slots.places().count, 0U) << "a module must not think that it knows the order";
   }
 }
 
-TEST(ReusedBuffers, SpreadOverMoreThanTheCachesUnlessAllAreReused) {
+// What fresh buffers promise: no byte of a page that a message was in, in this visit or in an earlier one.
+TEST(FreshBuffers, LieInPagesOfTheirOwnThatNoMessageWasInBefore) {
   BufferPolicy policy;
-  policy.reuse_percent = 50;
+  policy.kind = Buffers::fresh;
+  policy.send_offset_bytes = 4099;
   const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536));
   ASSERT_TRUE(pool);
-  EXPECT_GE(places_bytes(pool->outgoing(policy, 65536).count(), 65536), 2 * last_level_cache_bytes());
-  policy.reuse_percent = 100;
-  EXPECT_EQ(pool->outgoing(policy, 65536).count(), 1U);
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  std::set<std::uintptr_t> pages;
+  for (int visit = 0; visit < 20; ++visit) {
+    for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}}) {
+      const Result<Slots> slots = pool->fresh(policy, policy.send_offset_bytes, size, 7);
+      ASSERT_TRUE(slots) << slots.failure().sentence;
+      ASSERT_EQ(slots->count(), 7U);
+      EXPECT_EQ(slots->places().count, 0U) << "or the layer would know them beforehand";
+      for (std::uint64_t i = 0; i < 7; ++i) {
+        char* const place = slots->at(i);
+        const auto from = reinterpret_cast<std::uintptr_t>(place);
+        EXPECT_EQ(from % page, 4099 % page);
+        for (std::uintptr_t at = from / page; at <= (from + size) / page; ++at) {
+          EXPECT_TRUE(pages.insert(at).second) << "visit " << visit << ", place " << i;
+        }
+        // As far as verification looks, on both sides, it can be written to.
+        std::fill(place - watched_bytes, place, 'b');
+        std::fill(place + size, place + size + guard_bytes, 'a');
+      }
+      std::fill(slots->at(6) + size, slots->at(6) + size + watched_bytes, 'a');
+    }
+    pool->release_fresh();
+  }
+}
+
+TEST(FreshBuffers, AreThereBeforeTheClockRunsAndGoneAfterwards) {
+  FreshMemory memory(1ULL << 30U);
+  const Result<char*> base = memory.map(64 * 4096, 4096);
+  ASSERT_TRUE(base) << base.failure().sentence;
+  std::vector<unsigned char> resident(64, 0);
+  ASSERT_EQ(mincore(*base, 64UL * 4096, resident.data()), 0);
+  for (const unsigned char one : resident) EXPECT_EQ(one & 1, 1);
+  memory.unmap();
+  EXPECT_DEATH(** base = 1, "");
+  const Result<char*> next = memory.map(4096, 2U << 20U);
+  ASSERT_TRUE(next);
+  EXPECT_GE(*next, *base + 64L * 4096) << "addresses only rise";
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*next) % (2U << 20U), 0U);
+}
+
+TEST(FreshBuffers, EndWithASentenceWhenEveryAddressWasUsed) {
+  FreshMemory memory(64ULL << 20U);
+  int times = 0;
+  Result<char*> last = memory.map(10U << 20U, 4096);
+  for (; last && times < 100; ++times) {
+    memory.unmap();
+    last = memory.map(10U << 20U, 4096);
+  }
+  EXPECT_EQ(times, 6) << "what was given back is never handed out again";
+  ASSERT_FALSE(last);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "fresh buffers have used 60M bytes of addresses", last.failure().sentence);
+}
+
+TEST(FreshBuffers, OfAVisitAreBoundedUnlessTheShortestVisitNeedsMore) {
+  BufferPolicy policy;
+  policy.kind = Buffers::fresh;
+  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{65536}, 8 * mib}) {
+    const std::uint64_t messages = fresh_messages(policy, size, line_bytes, 2);
+    EXPECT_LE(fresh_places(policy, messages) * fresh_stride(policy, size, line_bytes), 64 * mib);
+    EXPECT_EQ(fresh_room(policy, size, line_bytes, 2),
+              fresh_places(policy, messages) * fresh_stride(policy, size, line_bytes));
+    policy = {.reuse_percent = 50};
+    EXPECT_EQ(fresh_messages(policy, size, line_bytes, 2), 2 * messages) << "half of them need no pages";
+    policy = {.kind = Buffers::fresh};
+  }
+  EXPECT_EQ(fresh_messages(policy, 64 * mib, line_bytes, 128), 128U);
+  EXPECT_GT(fresh_room(policy, 1ULL << 61U, line_bytes, 128), 1ULL << 61U) << "no overflow";
 }
 
 TEST(Buffers, AreTouchedBeforeTheyAreUsed) {
@@ -219,7 +286,7 @@ TEST(Buffers, AreTouchedBeforeTheyAreUsed) {
 
 TEST(ColdBuffers, AreLargerThanTwiceTheLastLevelCacheInEachDirection) {
   BufferPolicy policy;
-  policy.cold = true;
+  policy.kind = Buffers::cold;
   const std::uint64_t cache = last_level_cache_bytes();
   EXPECT_GE(cache, 64U << 10);
   for (const std::uint64_t size : {std::uint64_t{1}, mib, 64 * mib, 1024 * mib}) {
@@ -231,7 +298,7 @@ TEST(ColdBuffers, AreLargerThanTwiceTheLastLevelCacheInEachDirection) {
 
 TEST(ColdBuffers, VisitTheWholePoolFromAnotherPlaceEachTime) {
   BufferPolicy policy;
-  policy.cold = true;
+  policy.kind = Buffers::cold;
   policy.send_offset_bytes = 13;
   if (half_bytes(need_of(policy, 65536, false)) > available_memory_bytes() / 8) GTEST_SKIP() << "not enough memory";
   const std::unique_ptr<BufferPool> pool = made(need_of(policy, 65536, false));
@@ -273,7 +340,7 @@ TEST(Buffers, RowsAreThePlacesOneByOne) {
   for (const std::uint32_t places : {1U, 3U, 16U}) {
     for (const std::uint32_t reuse : {0U, 50U}) {
       Slots single(memory.data(), 64, places);
-      single.reuse(reuse);
+      if (reuse != 0) single.reuse(reuse, memory.data() + 1000);
       Slots rows = single;
       for (const std::uint64_t wanted : {1U, 5U, 16U, 2U, 40U}) {
         std::uint64_t pieces = 0;
@@ -306,7 +373,7 @@ TEST(Buffers, OfManyPlacesAreNeverTakenForFew) {
 
 TEST(Buffers, DoNotOverflowAtTheLargestSizesThatAPlanAllows) {
   BufferPolicy policy;
-  policy.cold = true;
+  policy.kind = Buffers::cold;
   policy.recv_offset_bytes = 1ULL << 30;
   EXPECT_GT(half_bytes(need_of(policy, 1ULL << 62, true)), 1ULL << 63);
   std::uint64_t last = 0;

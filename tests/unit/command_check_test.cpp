@@ -169,6 +169,24 @@ TEST(CommandCheck, RefusesMoreMessagesToVerifyThanThereIsRoomFor) {
   EXPECT_EQ(rank.refusal(command), "") << "nothing is verified where nothing arrives";
 }
 
+TEST(CommandCheck, RefusesMoreMessagesInFreshBuffersThanThereAreAddressesFor) {
+  Rank rank("buffers fresh\n");
+  EXPECT_EQ(rank.refusal(visit()), "");
+  Command command = visit();
+  command.rounds = most_rounds_per_sample;
+  EXPECT_NE(rank.refusal(command).find("rounds in fresh buffers, and there is room for"), std::string::npos)
+      << rank.refusal(command);
+}
+
+TEST(CommandCheck, RefusesEmptyMessagesWhereTheLayerHasNone) {
+  Rank rank("sizes 0,8\n");
+  Command command = visit();
+  command.size_bytes = 0;
+  rank.expect_refused(command, "messages of 0 bytes with pattern pingpong");
+  rank.open.limits.empty = 1;
+  EXPECT_EQ(rank.refusal(command), "");
+}
+
 TEST(CommandCheck, RefusesDeadlinesBeyondThoseOfThePlan) {
   const Rank rank;
   const std::int64_t longest = longest_deadline_ns(*rank.setting.plan);

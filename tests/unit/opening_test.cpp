@@ -21,6 +21,8 @@ RankFacts facts_of(int rank) {
   facts.limits.idle = 0;
   facts.limits.lossy = 1;
   facts.limits.alignment = 256;
+  facts.limits.empty = 1;
+  facts.limits.any_memory = 1;
   facts.below = "tcp";
   facts.settings = "{\"rank\":" + std::to_string(rank) + ",\"text\":\"a\\nb c\"}";
   return facts;
@@ -43,6 +45,8 @@ TEST(FactsText, ComesBackAsItWas) {
   EXPECT_EQ(back->limits.idle, 0U);
   EXPECT_EQ(back->limits.lossy, 1U);
   EXPECT_EQ(back->limits.alignment, 256U);
+  EXPECT_EQ(back->limits.empty, 1U);
+  EXPECT_EQ(back->limits.any_memory, 1U);
   EXPECT_EQ(back->below, "tcp");
   EXPECT_EQ(back->settings, facts_of(3).settings);
 }
@@ -54,10 +58,10 @@ TEST(FactsText, OfALayerBelowThatIsNotKnownIsEmpty) {
 }
 
 TEST(FactsText, IsRefusedWhereItIsMalformed) {
-  for (const char* text :
-       {"", "\n", "\n\n", "1 1 0 0\ntcp\n{}", "1 1 0 0 64 7\ntcp\n{}", "1 x 0 0 64\ntcp\n{}", "-1 1 0 0 64\ntcp\n{}",
-        "1 1 0x 0 64\ntcp\n{}", "1 1 0 0 64", "1 1 0 0 64\ntcp", "99999999999999999999 1 0 0 64\ntcp\n{}",
-        "1 1 0 0 65\ntcp\n{}", "1 1 0 0 1099511627776\ntcp\n{}"}) {
+  for (const char* text : {"", "\n", "\n\n", "1 1 0 0 64 0\ntcp\n{}", "1 1 0 0 64 0 0 7\ntcp\n{}",
+                           "1 x 0 0 64 0 0\ntcp\n{}", "-1 1 0 0 64 0 0\ntcp\n{}", "1 1 0x 0 64 0 0\ntcp\n{}",
+                           "1 1 0 0 64 0 0", "1 1 0 0 64 0 0\ntcp", "99999999999999999999 1 0 0 64 0 0\ntcp\n{}",
+                           "1 1 0 0 65 0 0\ntcp\n{}", "1 1 0 0 1099511627776 0 0\ntcp\n{}"}) {
     EXPECT_FALSE(parse_facts(text)) << text;
   }
 }

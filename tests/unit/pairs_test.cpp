@@ -232,6 +232,7 @@ TEST(Pairs, TheTimeIsFromTheFirstStartToTheLastEnd) {
   EXPECT_DOUBLE_EQ(outcome.measures[0], 9.9);
   EXPECT_EQ(outcome.measures[1], 40);
   EXPECT_EQ(outcome.measures[2], 7);
+  EXPECT_EQ(outcome.measures[3], (100 + 990) / 4.0) << "mean of the pairs, half a round trip";
 }
 
 TEST(Pairs, OfATournamentItIsTheSumOverTheStepsAndEachPairHasItsOwn) {
@@ -243,7 +244,16 @@ TEST(Pairs, OfATournamentItIsTheSumOverTheStepsAndEachPairHasItsOwn) {
   // Times three: an operation of this mode is a third of the three steps.
   EXPECT_EQ(together.cells, (std::vector<double>{600, 900, 300}));
   EXPECT_DOUBLE_EQ(together.measures[0], 1.5);
+  EXPECT_DOUBLE_EQ(together.measures[3], 100) << "a sixth of 600: three steps, there and back";
   EXPECT_EQ(evaluated("pairs:pairing=all,together=no", notes).reading.ns, 600);
+}
+
+// Of a collective each rank notes its start and end from the agreed moment on, its clock error and the whole.
+TEST(Collective, TheSlowestRankCountsAndTheMeanOverTheRanksStandsBeside) {
+  const Evaluated outcome = evaluated("collective", {{10, 110, 5, 900}, {30, 100, 7, 0}});
+  EXPECT_EQ(outcome.reading.ns, 110);
+  EXPECT_EQ(outcome.cells, (std::vector<double>{110, 100}));
+  EXPECT_EQ(outcome.measures, (std::vector<double>{30, 7, 100, 85})) << "100 and 70 ns from their own starts";
 }
 
 TEST(Pairs, CountAllPairsThatAreAtItAtOnceAndBothDirectionsWhereTheyAre) {

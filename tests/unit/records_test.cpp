@@ -71,7 +71,35 @@ TEST(Curves, OfAPatternThatTheModuleCannotRunAreSkipped) {
   EXPECT_TRUE(curves.settings.empty());
   ASSERT_EQ(curves.skipped.size(), 1U);
   EXPECT_EQ(curves.skipped[0].pattern, "put");
+  EXPECT_EQ(curves.skipped[0].size_bytes, std::nullopt);
+}
+
+TEST(Curves, LeaveOutEmptyMessagesWhereTheLayerHasNone) {
+  Planned planned("variant crowd\nschedule list\nsizes 0,8\n");
+  Curves curves = planned.curves();
+  EXPECT_EQ(curves.settings[0].sizes, (std::vector<std::uint64_t>{8}));
+  ASSERT_EQ(curves.skipped.size(), 1U);
   EXPECT_EQ(curves.skipped[0].size_bytes, 0U);
+  EXPECT_EQ(curves.skipped[0].reason, "this layer has no empty messages");
+  planned.openings[0]->limits.empty = 1;
+  curves = planned.curves();
+  EXPECT_EQ(curves.settings[0].sizes, (std::vector<std::uint64_t>{0, 8}));
+  EXPECT_TRUE(curves.skipped.empty());
+}
+
+TEST(Curves, OfFreshBuffersAreSkippedWhereMessagesLieInTheLayersOwnMemory) {
+  Planned planned("variant crowd\nbuffers fresh\n" + sizes);
+  EXPECT_EQ(planned.curves().settings[0].most_rounds[0], 16383U);
+  Layer own = Layer();
+  own.name = "own";
+  own.memory_kinds.emplace_back();
+  const Mode& mode = planned.resolved.modes[0];
+  np_limits limits{};
+  EXPECT_TRUE(has(fresh_obstacle(mode, own, limits, 2), "memory of the layer's own"));
+  limits.any_memory = 1;
+  EXPECT_EQ(fresh_obstacle(mode, own, limits, 2), "");
+  own.put = [](np_endpoint*, int, const void*, const np_region*, size_t, size_t) { return NP_OK; };
+  EXPECT_TRUE(has(fresh_obstacle(mode, own, limits, 1), "open to the peer")) << "a rank alone puts";
 }
 
 TEST(Curves, BoundTheRoundsOfAVerifiedVisitUnlessNothingArrives) {
@@ -102,9 +130,10 @@ TEST(Records, OfAVariantSayWhereItReallyStands) {
 }
 
 TEST(Records, OfSomethingSkippedHaveASizeOrNone) {
-  EXPECT_EQ(skipped_record(0, "tcp", "put", 0, "why"),
+  EXPECT_EQ(skipped_record(0, "tcp", "put", std::nullopt, "why"),
             R"({"type":"skipped","launch":0,"variant":"tcp","pattern":"put","size_bytes":null,"reason":"why"})");
   EXPECT_TRUE(has(skipped_record(0, "tcp", "put", 12, "why"), R"("size_bytes":12,)"));
+  EXPECT_TRUE(has(skipped_record(0, "tcp", "put", 0, "why"), R"("size_bytes":0,)")) << "an empty message";
 }
 
 TEST(Records, OfAnErrorHaveAPatternAndASizeOrNeither) {

@@ -16,7 +16,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for each error; several ranks that report the same error are one."""
     same = {(error.variant, error.size_bytes, error.message): error for error in reversed(reading.run.errors)}
     for error in reversed(same.values()):
-        size = f" at {size_text(error.size_bytes)}" if error.size_bytes else ""
+        size = f" at {size_text(error.size_bytes)}" if error.size_bytes is not None else ""
         yield Finding(
             severity=SEVERE,
             variant=error.variant,

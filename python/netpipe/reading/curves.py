@@ -46,6 +46,16 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
         return self.time_ns.half_width > WIDE
 
     @property
+    def mean_ns(self) -> float | None:
+        """The mean time of an operation: of all that were timed, so a launch counts by its operations. What OSU and IMB
+        print; the number is the median.
+        """
+        known = [(point.mean_ns, (point.samples or 1) * (point.ops or 1)) for point in self.by_launch]
+        if any(mean is None for mean, _ in known):
+            return None
+        return sum((mean or 0.0) * count for mean, count in known) / sum(count for _, count in known)
+
+    @property
     def shown(self) -> Point:
         """The launch whose median is nearest to the number shown: distributions, ranks and pairs of different launches
         are not mixed.

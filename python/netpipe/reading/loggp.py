@@ -95,9 +95,11 @@ def loggp(curves: Iterable[Curve]) -> tuple[LogGP, ...]:
             continue
         said = {measure.name: measure.values for measure in measures_of(curve)}
         lines = [said.get(name, {}) for name in LINES]
-        # Sizes at which one of the four is missing say nothing.
+        # Sizes at which one of the four is missing say nothing, and the model begins at the first byte.
         sizes = {
-            size: tuple(line[size] for line in lines) for size in lines[0] if all(size in of for of in lines)
+            size: tuple(line[size] for line in lines)
+            for size in lines[0]
+            if size > 0 and all(size in of for of in lines)
         }
         if len(sizes) >= 2:
             found.append(LogGP(curve.variant, curve.pattern, _ranges(sizes)))

@@ -255,6 +255,7 @@ static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
 
 static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
   limits->max_message_bytes = most_bytes(e);
+  limits->empty = limits->any_memory = !e->one_sided;
   if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
   if ((e->library.quirks & EAGER_BOUNDS_PSCW) != 0 && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
     limits->max_message_bytes = e->library.family->eager_bytes(&e->settings, e->found.transport);

@@ -20,6 +20,7 @@ void close(np_endpoint*) {}
 np_status limits(np_endpoint*, np_limits* limits) {
   limits->delivers = 0;
   limits->idle = 1;
+  limits->empty = 1;
   return NP_OK;
 }
 

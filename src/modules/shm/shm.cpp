@@ -498,6 +498,11 @@ const char* version() {
   return text.c_str();
 }
 
+np_status limits(np_endpoint*, np_limits* limits) {
+  limits->any_memory = 1;  // other memory goes through the kernel, or through the ring
+  return NP_OK;
+}
+
 const np_module* module_table() {
   static constexpr np_messages messages = {
       .size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
@@ -537,6 +542,7 @@ const np_module* module_table() {
       .close = close,
       .address = address,
       .connect = connect,
+      .limits = limits,
       .wait = wait,
       .test = test,
       .barrier = barrier,

@@ -155,6 +155,10 @@ struct Pattern {
   };
   // How many messages may be under way to this rank at once: each lands in a place of its own.
   std::uint32_t (*in_flight)(const Part& part) = [](const Part&) { return 1U; };
+  // From how many places in turn the messages of this rank start, unless they are verified, cold or fresh.
+  std::uint32_t (*starts)(const Part& part) = [](const Part&) { return 1U; };
+  // true: messages in flight together land on each other, so that there is nothing to verify.
+  bool (*overwrites)(const Part& part) = [](const Part&) { return false; };
   // Bytes of one place, where a message is made of several parts of size_bytes.
   std::uint64_t (*place_bytes)(const Part& part) = [](const Part& part) { return part.size_bytes; };
   // Sizes that are no multiple of this are left out.

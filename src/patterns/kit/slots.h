@@ -10,12 +10,26 @@
 
 namespace netpipe {
 
+enum class Buffers : std::uint8_t {
+  warm,   // always the same place; messages leave from where they landed, if the pattern can (Pattern::one_buffer)
+  apart,  // always the same two places, one to send from and one to receive into
+  cold,   // each message from and to a new place in main memory, out of a pool that is larger than the caches
+  fresh,  // each message from and to pages that were mapped for it
+};
+
+inline constexpr const char* buffer_choices = "warm|apart|cold|fresh";
+inline constexpr const char* buffers_help =
+    "warm uses the same memory for every message, to send and to receive alike where the pattern can; apart uses one "
+    "buffer to send and another to receive; cold takes each from memory that is in no cache; fresh from pages that "
+    "were mapped for it";
+
 struct BufferPolicy {
-  bool cold = false;  // each message from and to a new place in main memory; else always the same one, warm in cache
-  int reuse_percent = 100;  // of warm messages so many use the same place, all others one that none used before
+  Buffers kind = Buffers::warm;
+  int reuse_percent = 100;  // of messages so many use the same place, all others pages that were mapped for them
   std::uint64_t send_offset_bytes = 0;  // from a page boundary
   std::uint64_t recv_offset_bytes = 0;
-  [[nodiscard]] bool spreads() const { return cold || reuse_percent < 100; }  // over more memory than the caches hold
+  // Percentage of messages that have pages of their own.
+  [[nodiscard]] int fresh_percent() const { return kind == Buffers::fresh ? 100 : 100 - reuse_percent; }
 };
 
 // The places of one direction, taken in turn. A value type without logic worth a call: it is used in the timed region.
@@ -24,12 +38,12 @@ class Slots {
   Slots() = default;
   Slots(char* base, std::size_t stride, std::uint32_t count) : base_(base), stride_(stride), count_(count) {}
   char* take() noexcept {
-    // So that reuse_ of a hundred, evenly spread, are the first place.
+    // So that reuse_ of a hundred, evenly spread, are the same place.
     if (reuse_ != 0) {
       credit_ += reuse_;
       if (credit_ >= 100) {
         credit_ -= 100;
-        return base_;
+        return again_;
       }
     }
     char* place = base_ + stride_ * next_;
@@ -55,9 +69,16 @@ class Slots {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] char* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  [[nodiscard]] np_places places() const noexcept { return {base_, stride_, reuse_ == 0 ? count_ : 0, next_}; }
+  [[nodiscard]] np_places places() const noexcept { return {base_, stride_, announced_ ? count_ : 0, next_}; }
   void rewind(std::uint32_t to = 0) noexcept { next_ = count_ == 0 ? 0 : to % count_; }
-  void reuse(std::uint32_t percent) noexcept { reuse_ = percent; }
+  // The layer is not told of them beforehand.
+  void keep_from_layer() noexcept { announced_ = false; }
+  // So many of a hundred are this place instead. No rule says which, so the layer is told of none.
+  void reuse(std::uint32_t percent, char* again) noexcept {
+    reuse_ = percent;
+    again_ = again;
+    announced_ = false;
+  }
   [[nodiscard]] std::uint32_t next() const noexcept { return next_; }
 
  private:
@@ -67,6 +88,8 @@ class Slots {
   std::uint32_t next_ = 0;
   std::uint32_t reuse_ = 0;
   std::uint32_t credit_ = 0;
+  char* again_ = nullptr;
+  bool announced_ = true;
 };
 
 // Behind every message lie at least this many bytes of its place that no message has.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from statistics import fmean
 
 import msgspec
 
@@ -102,11 +101,12 @@ def of_all_launches(at: CurvePoint) -> Point:
         several[0],
         median_ns=at.time_ns.value,
         bytes_per_s=at.rate_bytes_per_s.value if at.rate_bytes_per_s else None,
+        mean_ns=at.mean_ns,
         **{name: of(known[name]) if known[name] else None for name, of in _EXTREMES.items()},
     )
 
 
-_EXTREMES: dict[str, Callable[[list[float]], float]] = {"min_ns": min, "mean_ns": fmean, "max_ns": max}
+_EXTREMES: dict[str, Callable[[list[float]], float]] = {"min_ns": min, "max_ns": max}
 
 
 def write(points: Iterable[Point], form: str) -> str:
