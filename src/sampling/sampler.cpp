@@ -36,6 +36,7 @@ constexpr double slow_part = 0.01;
 constexpr double slowest_part = 0.5;
 constexpr double always_slow_s = 0.005;
 constexpr double always_bearable_s = 0.25;
+constexpr double hopeless_s = 2;
 constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 4;
 
@@ -162,11 +163,9 @@ std::optional<Visit> Sampler::calibrate() {
       continue;
     }
     if (point.round_ns == 0) {
-      const double bearable_ns = 1e9 * std::max(slowest_part * setting_.budget_s, always_bearable_s);
-      if (expected_ns(curve, point) > bearable_ns) {
-        const std::uint64_t from = point.size_bytes;
-        for (Point& one : curve.points) one.too_slow = one.size_bytes >= from;
-        give_up(c, Stop::budget, from);
+      // Where it is certain that it lasts far too long not even that is tried.
+      if (expected_ns(curve, point) > std::max(4 * bearable_ns(), 1e9 * hopeless_s)) {
+        leave_out(c, point.size_bytes);
         continue;
       }
       return Visit{c, p, 1, within_sample(curve, point, 1), -1, 0, block};
@@ -176,27 +175,40 @@ std::optional<Visit> Sampler::calibrate() {
     const double bound = most == 0 ? 4096.0 : static_cast<double>(std::max<std::uint64_t>(most / 4, 1));
     const auto rounds = within_sample(
         curve, point, static_cast<std::uint64_t>(std::clamp(std::ceil(enough / point.round_ns), 1.0, bound)));
-    const std::uint64_t samples = most == 0 || most / 4 >= rounds ? 3 : 1;
+    const bool many =
+        (most == 0 || most / 4 >= rounds) && point.cost_ns(static_cast<double>(rounds)) < bearable_ns() / 4;
+    const std::uint64_t samples = many ? 3 : 1;
     return Visit{c, p, samples, rounds, -1, point.cost_ns(static_cast<double>(samples * rounds)), block};
   }
   return std::nullopt;
 }
 
-// What the first rounds of a size will take, by the line through the two sizes below; 0: not known.
+double Sampler::bearable_ns() const { return 1e9 * std::max(slowest_part * setting_.budget_s, always_bearable_s); }
+
+// This size of a curve, and all above, take longer than there is time for.
+void Sampler::leave_out(std::size_t c, std::uint64_t from_size_bytes) {
+  for (Point& point : curves_[c].points) point.too_slow = point.size_bytes >= from_size_bytes;
+  give_up(c, Stop::budget, from_size_bytes);
+}
+
+// What the first rounds of a size will take: by the line through the last size and one of at most half of it, and no
+// more than in proportion to the last one. 0: not known, as from sizes that are far below.
 double Sampler::expected_ns(const Curve& curve, const Point& point) const {
-  const Point *last = nullptr, *before = nullptr;
-  for (const Point& one : curve.points) {
-    if (one.size_bytes >= point.size_bytes || one.whole_ns == 0) continue;
-    if (last == nullptr || one.size_bytes > last->size_bytes) {
-      before = std::exchange(last, &one);
-    } else if (before == nullptr || one.size_bytes > before->size_bytes) {
-      before = &one;
+  const auto largest_below = [&](std::uint64_t bytes) {
+    const Point* largest = nullptr;
+    for (const Point& one : curve.points) {
+      const bool known = one.size_bytes < bytes && one.whole_ns > 0;
+      if (known && (largest == nullptr || one.size_bytes > largest->size_bytes)) largest = &one;
     }
-  }
-  if (before == nullptr) return 0;
+    return largest;
+  };
+  const Point* const last = largest_below(point.size_bytes);
+  const Point* const before = last != nullptr ? largest_below(last->size_bytes / 2 + 1) : nullptr;
+  if (before == nullptr || point.size_bytes > 16 * last->size_bytes) return 0;
   const auto bytes = [](const Point& of) { return static_cast<double>(of.size_bytes); };
   const double slope = (last->whole_ns - before->whole_ns) / (bytes(*last) - bytes(*before));
-  const double round_ns = last->whole_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
+  const double by_line = last->whole_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
+  const double round_ns = std::min(by_line, last->whole_ns * bytes(point) / std::max(bytes(*last), 1.0));
   return round_ns * static_cast<double>(within_sample(curve, point, 1));
 }
 
@@ -328,7 +340,12 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     point.dropped += values.size();
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
                              std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
-    if (!first || long_enough) point.rounds = rounds_for(curve, point);
+    const bool too_long = point.cost_ns(static_cast<double>(within_sample(curve, point, 1))) > bearable_ns();
+    if (!first && too_long) {
+      leave_out(visit.curve, point.size_bytes);
+    } else if (!first || (long_enough && !too_long)) {  // what lasted too long once may have met an interruption
+      point.rounds = rounds_for(curve, point);
+    }
     return values.size();
   }
   if (point.corrections < (curve.setting.sample_ns > 0 ? 2 : 1) * most_corrections) {

@@ -143,11 +143,13 @@ class Sampler {
   std::optional<Visit> calibrate();
   void end_pass();
   void begin_pass();
+  void leave_out(std::size_t curve, std::uint64_t from_size_bytes);
   void choose_visit_lengths(double passes);
   void refine(Curve& curve);
   void want(Curve& curve, std::size_t before, std::size_t after);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   [[nodiscard]] bool slow(const Point& point) const;
+  [[nodiscard]] double bearable_ns() const;
   [[nodiscard]] double expected_ns(const Curve& curve, const Point& point) const;
   void finish(std::size_t curve, std::size_t point, Stop why);
   [[nodiscard]] double long_sample_ns(const Curve& curve) const;
