@@ -197,7 +197,7 @@ double Sampler::expected_ns(const Curve& curve, const Point& point) const {
   const auto largest_below = [&](std::uint64_t bytes) {
     const Point* largest = nullptr;
     for (const Point& one : curve.points) {
-      const bool known = one.size_bytes < bytes && one.whole_ns > 0;
+      const bool known = one.size_bytes < bytes && one.round_ns > 0;
       if (known && (largest == nullptr || one.size_bytes > largest->size_bytes)) largest = &one;
     }
     return largest;
@@ -206,10 +206,10 @@ double Sampler::expected_ns(const Curve& curve, const Point& point) const {
   const Point* const before = last != nullptr ? largest_below(last->size_bytes / 2 + 1) : nullptr;
   if (before == nullptr || point.size_bytes > 16 * last->size_bytes) return 0;
   const auto bytes = [](const Point& of) { return static_cast<double>(of.size_bytes); };
-  const double slope = (last->whole_ns - before->whole_ns) / (bytes(*last) - bytes(*before));
-  const double by_line = last->whole_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
-  const double round_ns = std::min(by_line, last->whole_ns * bytes(point) / std::max(bytes(*last), 1.0));
-  return round_ns * static_cast<double>(within_sample(curve, point, 1));
+  const double slope = (last->round_ns - before->round_ns) / (bytes(*last) - bytes(*before));
+  const double by_line = last->round_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
+  const double expected = std::min(by_line, last->round_ns * bytes(point) / std::max(bytes(*last), 1.0));
+  return expected * static_cast<double>(within_sample(curve, point, 1));
 }
 
 bool Sampler::slow(const Point& point) const {
@@ -340,7 +340,8 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     point.dropped += values.size();
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
                              std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
-    const bool too_long = point.cost_ns(static_cast<double>(within_sample(curve, point, 1))) > bearable_ns();
+    // Not the time that a pattern lets pass between operations.
+    const bool too_long = point.round_ns * static_cast<double>(within_sample(curve, point, 1)) > bearable_ns();
     if (!first && too_long) {
       leave_out(visit.curve, point.size_bytes);
     } else if (!first || (long_enough && !too_long)) {  // what lasted too long once may have met an interruption
