@@ -206,9 +206,9 @@ double Sampler::expected_ns(const Curve& curve, const Point& point) const {
   const Point* const before = last != nullptr ? largest_below(last->size_bytes / 2 + 1) : nullptr;
   if (before == nullptr || point.size_bytes > 16 * last->size_bytes) return 0;
   const auto bytes = [](const Point& of) { return static_cast<double>(of.size_bytes); };
-  const double slope = (last->round_ns - before->round_ns) / (bytes(*last) - bytes(*before));
-  const double by_line = last->round_ns + std::max(0.0, slope) * (bytes(point) - bytes(*last));
-  const double expected = std::min(by_line, last->round_ns * bytes(point) / std::max(bytes(*last), 1.0));
+  const double slope = (last->lasts_ns() - before->lasts_ns()) / (bytes(*last) - bytes(*before));
+  const double by_line = last->lasts_ns() + std::max(0.0, slope) * (bytes(point) - bytes(*last));
+  const double expected = std::min(by_line, last->lasts_ns() * bytes(point) / std::max(bytes(*last), 1.0));
   return expected * static_cast<double>(within_sample(curve, point, 1));
 }
 
@@ -340,8 +340,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     point.dropped += values.size();
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
                              std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
-    // Not the time that a pattern lets pass between operations.
-    const bool too_long = point.round_ns * static_cast<double>(within_sample(curve, point, 1)) > bearable_ns();
+    const bool too_long = point.lasts_ns() * static_cast<double>(within_sample(curve, point, 1)) > bearable_ns();
     if (!first && too_long) {
       leave_out(visit.curve, point.size_bytes);
     } else if (!first || (long_enough && !too_long)) {  // what lasted too long once may have met an interruption

@@ -89,6 +89,8 @@ struct Point {
 
   // One round took ns in a visit, and its part of a whole sample lasted so long; 0: as long.
   void note_speed(double ns, double lasts_ns);
+  // One round without what a pattern lets pass between operations, and without what an operation waits for its turn.
+  [[nodiscard]] double lasts_ns() const { return round_ns < whole_ns ? round_ns : whole_ns; }
   // What so many rounds take altogether.
   [[nodiscard]] double cost_ns(double many) const { return many * whole_ns; }
 };
