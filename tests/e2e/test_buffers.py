@@ -122,6 +122,7 @@ def test_of_nothing_but_empty_messages_nothing_is_measured(measure: Runner) -> N
     assert "nothing could be measured: this layer has no empty messages" in done.said
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("library", ["openmpi", "mpich"])
 def test_mpi_has_empty_messages_and_fresh_buffers(
     netpipe: Netpipe, with_mpis: Mpis, library: str, tmp_path: Path

@@ -90,7 +90,10 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, vari
     check_every_byte(measure, variant, WAYS, sizes)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(name, marks=pytest.mark.deep if name in ("unix", "pipe") else ()) for name in MODULES],
+)
 def test_every_byte_arrives_under_every_pattern(measure: Runner, module: str) -> None:
     # One of the ways with them: a module that stays in one process has no other pattern.
     others = [pattern for pattern in PATTERNS if pattern not in WAYS]

@@ -44,7 +44,16 @@ def settings_of(pattern: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["name"], value) for one in (*pattern["options"], *common) for value in values(one)]
 
 
-@pytest.mark.parametrize("pattern", LISTING["patterns"], ids=lambda pattern: str(pattern["name"]))
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # Companions that start and stop take seconds.
+        pytest.param(
+            one, marks=pytest.mark.deep if one["name"] in ("loaded", "congestion") else (), id=one["name"]
+        )
+        for one in LISTING["patterns"]
+    ],
+)
 def test_every_choice_of_every_option_of_a_pattern_was_in_force_or_refused(
     measure: Runner, pattern: dict[str, Any]
 ) -> None:

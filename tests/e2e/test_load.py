@@ -121,7 +121,7 @@ def test_a_rate_that_is_none_is_refused(measure: Runner, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["loaded", "loaded:work=memory,side=first", "loaded:load=40,side=last"])
-@pytest.mark.parametrize("variant", ["tcp", "shm:wait=poll"])
+@pytest.mark.parametrize("variant", [pytest.param("tcp", marks=pytest.mark.deep), "shm:wait=poll"])
 def test_a_loaded_processor_is_seen_on_both_sides(measure: Runner, variant: str, pattern: str) -> None:
     done = finished(
         measure,

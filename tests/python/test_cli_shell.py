@@ -31,9 +31,7 @@ def commands() -> list[str]:
 
 
 def test_an_interrupt_while_it_loads_ends_it_as_one_does_later(fake: Path, tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text(
-        "raise KeyboardInterrupt\n"
-    )
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
     paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(
         [sys.executable, "-m", "netpipe", "list"],

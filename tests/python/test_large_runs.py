@@ -201,7 +201,7 @@ def printed(width: int, show: Callable[[Console], None], **more: bool) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [80, *(pytest.param(more, marks=pytest.mark.deep) for more in (100, 120))])
 @pytest.mark.parametrize("launches", [1, 2])
 def test_points_look_as_a_table_of_rich_does(width: int, launches: int) -> None:
     curves = Reading(run(LAYERS, launches=launches)).curves
@@ -399,7 +399,11 @@ def calls(work: Callable[[Path], object], path: Path) -> int:
     return number
 
 
-@pytest.mark.parametrize("work", [summary, points, report], ids=lambda work: work.__name__)
+@pytest.mark.parametrize(
+    "work",
+    [summary, pytest.param(points, marks=pytest.mark.deep), report],
+    ids=["summary", "points", "report"],
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_work_grows_with_the_points(tmp_path: Path, work: Callable[[Path], object], shape: str) -> None:
     once, twice, four = (file_of(tmp_path, shape, times) for times in (1, 2, 4))

@@ -447,7 +447,7 @@ def test_limits_are_in_the_unit_of_the_time_beside_them() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
-@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("width", [390, pytest.param(1400, marks=pytest.mark.deep)])
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
     whole: str, width: int, tmp_path: Path
 ) -> None:
