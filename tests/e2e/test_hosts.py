@@ -234,7 +234,7 @@ def test_a_rank_that_dies_ends_the_run_and_what_was_measured_is_kept(site: Site,
 
 
 def test_a_rank_that_dies_gives_exit_code_4(site: Site) -> None:
-    process = site.start("tcp", "--sizes", "1,8,64", "--budget", "60", "--timeout", "3")
+    process = site.start("tcp", "--sizes", "1,8,64", "--budget", "60", "--target", "0.001%", "--timeout", "3")
     wait_for_samples(next_part(site), 20)
     os.kill(site.ranks()[1][0], signal.SIGKILL)
     done = site.end(process)
