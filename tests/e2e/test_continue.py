@@ -99,12 +99,16 @@ def _without_visits(record: Record, _: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "value", "said"),
     [
-        (_set("run", "host"), "node17", "the host was node17 and is "),
-        (_set("run", "netpipe"), "0.0.1", "the version of netpipe was 0.0.1 and is "),
-        (_set("environment", "facts", "kernel", "release"), "5.4", "the kernel.release was 5.4 and is "),
-        (_set("plan", "sizes"), [8], "the sizes was 8 and is 8, 1024 now"),
-        (_set("plan", "variants"), [], "the list of variants was empty and is pipe, unix now"),
-        (_set("plan", "timeout_s"), 77, "the timeout s was 77"),
+        (_set("run", "host"), "node17", "it was measured with host node17, and now it would be "),
+        (_set("run", "netpipe"), "0.0.1", "it was measured with netpipe 0.0.1, and now it would be "),
+        (
+            _set("environment", "facts", "kernel", "release"),
+            "5.4",
+            "it was measured with kernel.release 5.4, and now it would be ",
+        ),
+        (_set("plan", "sizes"), [8], "it was measured with sizes 8, and now it would be 8, 1024"),
+        (_set("plan", "variants"), [], "it was measured with variants none, and now it would be pipe, unix"),
+        (_set("plan", "timeout_s"), 77, "it was measured with timeout_s 77"),
         (_set("run", "argv"), ["memory", "mpi"], "it was measured by netpipe memory, not by netpipe run"),
         (_set("run", "argv"), [], "it was imported or measured by another program"),
         (_without_visits, None, "it was measured by an older netpipe, whose points have no visits"),

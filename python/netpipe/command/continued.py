@@ -42,13 +42,15 @@ def check_same(run: Run, plan: Plan, version: str, environment: Mapping[str, Any
     facts = run.environments[0].facts if run.environments else {}
     said = [
         ("host", header.host, socket.gethostname()),
-        ("version of netpipe", header.netpipe, version),
+        ("netpipe", header.netpipe, version),
         *((name, _fact(facts, name), _fact(environment, name)) for name in FACTS),
         *_settings(run.plans[0], plan),
     ]
     for what, then, now in said:
         if then != now:
-            raise _refused(run, f"the {what} was {_text(then)} and is {_text(now)} now")
+            raise _refused(
+                run, f"it was measured with {what} {_text(then)}, and now it would be {_text(now)}"
+            )
 
 
 def _refused(run: Run, why: str) -> Failure:
@@ -56,19 +58,19 @@ def _refused(run: Run, why: str) -> Failure:
 
 
 def _settings(then: Plan, now: Plan) -> Iterator[tuple[str, Any, Any]]:
-    yield "list of variants", [one.variant for one in then.variants], [one.variant for one in now.variants]
+    yield "variants", [one.variant for one in then.variants], [one.variant for one in now.variants]
     for before, after in zip(then.variants, now.variants, strict=False):
-        yield from _options(f"{before.variant}: setting", before.options, after.options)
-    yield "list of patterns", then.patterns, now.patterns
+        yield from _options(f"{before.variant}:", before.options, after.options)
+    yield "patterns", then.patterns, now.patterns
     for old, new in zip(then.modes, now.modes, strict=False):
-        yield from _options(f"{old.pattern}: setting", old.options, new.options)
+        yield from _options(f"{old.pattern}:", old.options, new.options)
     for name in then.__struct_fields__:
         if name not in OWN | {"variants", "patterns", "modes"}:
-            yield name.replace("_", " "), getattr(then, name), getattr(now, name)
+            yield name, getattr(then, name), getattr(now, name)
 
 
 def _options(of: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
-    return ((f"{of} {key}", then.get(key), now.get(key)) for key in sorted({*then, *now}))
+    return ((f"{of}{key}", then.get(key), now.get(key)) for key in sorted({*then, *now}))
 
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
@@ -82,5 +84,5 @@ def _text(value: Any) -> str:
     if isinstance(value, msgspec.Struct):
         value = msgspec.to_builtins(value)
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "empty"
+        return ", ".join(map(str, value)) or "none"
     return "unknown" if value is None else f"{value}"
