@@ -2,6 +2,7 @@
 #include "worker/checks.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <climits>
 #include <filesystem>
@@ -15,7 +16,8 @@ namespace {
 // The modules of the tests, and a library that starts any number of ranks.
 const Registry& registry() {
   static const Result<Registry> loaded = [] {
-    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "netpipe-checks-test";
+    const std::filesystem::path folder =
+        std::filesystem::path(testing::TempDir()) / ("netpipe-checks-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "mpi@many.module") << "netpipe-module 1\nname mpi@many\nfile /no/such.so\nsummary s\n"
                                                  "version v\nranks 1 2147483647\ncrosses-hosts yes\n"

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -490,7 +491,8 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
 }
 
 TEST(PlanRecord, SaysWhichLayerStandsOnWhichAlsoOfThoseThatAreNotMeasured) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "netpipe-stack-test";
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("netpipe-stack-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "mpi@one.module") << "netpipe-module 1\nname mpi@one\nfile /no/such.so\nsummary s\n"
                                               "version v\nbelow tcp\nranks 2 8\ncrosses-hosts yes\n"
