@@ -31,7 +31,7 @@ constexpr std::size_t visits_to_bend = 3;
 constexpr double budget_to_bend = 0.75;
 constexpr int most_added = 48;
 // A size of which one sample takes this part of a curve's budget is slow; all slow ones together have half of it, as
-// long as there are others. A size of which one round takes more than this is not measured at all.
+// long as there are others. A size of which one round takes more than this is not measured at all, the smallest excepted.
 constexpr double slow_part = 0.01;
 constexpr double slowest_part = 0.5;
 constexpr double always_slow_s = 0.005;
@@ -341,7 +341,8 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
                              std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
     const bool too_long = point.lasts_ns() * static_cast<double>(within_sample(curve, point, 1)) > bearable_ns();
-    if (!first && too_long) {
+    const bool smallest = &point == &curve.points.front();  // a curve is not left without any number
+    if (!first && too_long && !smallest) {
       leave_out(visit.curve, point.size_bytes);
     } else if (!first || (long_enough && !too_long)) {  // what lasted too long once may have met an interruption
       point.rounds = rounds_for(curve, point);

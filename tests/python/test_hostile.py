@@ -52,6 +52,7 @@ DAMAGED = {
     b'{"type":"launch","launch":' + b"9" * 10_000 + b"}": "out of range",
     b'{"type":"launch","launch":"x"}': "expected `int`",
     b'{"type":"launch","launch":1e999}': "out of range",
+    b'{"type":"point","variant":"tcp","pattern":"p","size_bytes":8,"median_ns":1,"bytes_per_s":-1}': ">= 0",
     b'{"type":"error","message":"\\ud800"}': "truncated",
 }
 

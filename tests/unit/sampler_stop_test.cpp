@@ -86,6 +86,18 @@ TEST(SamplerStop, WhatTakesLongerThanThereIsTimeForIsLeftOut) {
   EXPECT_LE(sampler.curves()[0].used_s, 3 * setting.budget_s);
 }
 
+TEST(SamplerStop, NoCurveIsLeftWithoutItsSmallestSize) {
+  SamplerSetting setting;
+  setting.budget_s = 0.1;
+  Sampler sampler(setting, {curve({1 << 20, 1 << 21})});
+  Simulation simulation(sampler, {[](std::size_t, std::uint64_t) { return 3e8; }});
+  simulation.run();
+  const std::vector<Point>& points = sampler.curves()[0].points;
+  EXPECT_FALSE(points[0].blocks.empty());
+  EXPECT_FALSE(points[0].too_slow);
+  EXPECT_TRUE(points[1].too_slow);
+}
+
 TEST(SamplerStop, StopsByLimitWhereNothingElseEndsAPoint) {
   SamplerSetting setting;
   setting.target = 1e-5;

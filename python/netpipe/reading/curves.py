@@ -88,9 +88,9 @@ def rate_of(point: Point, time: Estimate | None = None) -> Estimate | None:
     (`bytes_per_s`).
     """
     time = time or time_of(point)
-    if not point.bytes_per_s or time.low <= 0:
+    moved = (point.bytes_per_s or 0.0) * point.median_ns
+    if moved <= 0 or time.low <= 0:
         return None
-    moved = point.bytes_per_s * point.median_ns
     return Estimate(moved / time.value, moved / time.high, moved / time.low, time.known)
 
 

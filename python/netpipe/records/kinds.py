@@ -21,6 +21,7 @@ from netpipe.records.parts import (
     PlannedMode,
     PlannedVariant,
     Rank,
+    Rate,
     Real,
     Schedule,
     Visits,
@@ -120,7 +121,7 @@ class Yardstick(Record, kw_only=True, tag="yardstick"):
     clock_ns: Ns | None = None
     clock_resolution_ns: Ns | None = None
     bounce_ns: Ns | None = None
-    copy_bytes_per_s: Real | None = None
+    copy_bytes_per_s: Rate | None = None
     wakeup_ns: Ns | None = None
 
 
@@ -176,7 +177,7 @@ class Point(Record, kw_only=True, tag="point"):
     p99_ns: Ns | None = None
     p999_ns: Ns | None = None
     p9999_ns: Ns | None = None
-    bytes_per_s: Real | None = None  # over the median
+    bytes_per_s: Rate | None = None  # over the median
     correlation: Real | None = None  # integrated correlation time, in samples
     converged: bool | None = None  # None: imported, nobody knows
     stop: str | None = None  # precision, budget, limit, interrupted, error

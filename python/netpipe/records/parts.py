@@ -12,6 +12,7 @@ import msgspec
 # damage, and arithmetic with it would end in infinities.
 Ns = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 Decoded = TypeVar("Decoded")
