@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
 CORES = str(os.cpu_count() or 1)
 TWICE = str(2 * (os.cpu_count() or 1))  # for tests of which many wait for a deadline
+CTEST_FAILED = 8  # its exit code when a test failed
 FEW = 3  # failed tests of a step that are run again: more are no accident
 LIMIT_S = 1800  # of one command; none comes near it unless it hangs
 
@@ -243,8 +244,8 @@ def run_step(step: Step, report: Path) -> Outcome:
         code = run(tuple(word.replace("{report}", str(report)) for word in command), step.environment)
         if report.is_file():
             outcome.read(report)
-        if code == 1 and command[1:3] == ("-m", "pytest") and len(outcome.failures) <= FEW:
-            code = run_again(command, step, report, outcome)
+        if code in (1, CTEST_FAILED) and 0 < len(outcome.failures) <= FEW and (alone := again(command)):
+            code = run_again(alone, step, report, outcome)
         nothing_to_run = (
             command[1:3] == ("-m", "pytest") and code == 5
         )  # of what this machine and module have
@@ -256,19 +257,29 @@ def run_step(step: Step, report: Path) -> Outcome:
     return outcome if outcome.counts else Outcome(Counter(passed=1))
 
 
-def run_again(command: Command, step: Step, report: Path, outcome: Outcome) -> int:
+def again(command: Command) -> Command | None:
+    """The command that runs what failed in this one, one test after the other; None: it cannot."""
+    words = list(command)
+    if command[0] == "ctest":
+        words[words.index("--parallel") + 1] = "1"
+        return (*words, "--rerun-failed")
+    if command[1:3] == ("-m", "pytest"):
+        words[words.index("--numprocesses") + 1] = "0"
+        return (*words, "--last-failed", "--last-failed-no-failures", "none")
+    return None
+
+
+def run_again(alone: Command, step: Step, report: Path, outcome: Outcome) -> int:
     """Runs the tests that failed once more, one after the other: on a shared machine a measurement may have met a
     neighbour. What passes now has not failed, and is named as unsteady: it is to be mended all the same.
     """
     print(f"\n{len(outcome.failures)} failed; they are run again, alone", flush=True)
     report.unlink()
-    words = [word.replace("{report}", str(report)) for word in command]
-    words[words.index("--numprocesses") + 1] = "0"
-    code = run((*words, "--last-failed", "--last-failed-no-failures", "none"), step.environment)
+    code = run(tuple(word.replace("{report}", str(report)) for word in alone), step.environment)
     second = Outcome()
     if report.is_file():
         second.read(report)
-    if code not in (0, 1) or sum(second.counts.values()) != len(outcome.failures):
+    if code not in (0, 1, CTEST_FAILED) or sum(second.counts.values()) != len(outcome.failures):
         return 1  # it did not run what was to be run again
     outcome.unsteady = sorted(set(outcome.failures) - set(second.failures))
     outcome.failures = second.failures

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -120,6 +121,27 @@ def test_what_fails_is_run_again_and_named(
     said = capsys.readouterr().out
     assert "unsteady (failed, and passed when run again):\n  some: test_some test_once\n" in said
     assert "failed:\n  some: test_some test_always: assert False\n" in said
+    assert "\n2 passed, 1 failed, 0 skipped in " in said
+
+
+def test_what_fails_under_ctest_is_run_again_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\n"
+        "project(some LANGUAGES NONE)\n"
+        "enable_testing()\n"
+        "add_test(NAME fine COMMAND cmake -E true)\n"
+        "add_test(NAME once COMMAND sh -c [[test -e seen || { touch seen; false; }]])\n"
+        "add_test(NAME always COMMAND cmake -E false)\n"
+    )
+    subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "build"], check=True, capture_output=True)
+    assert run_tests.run_tier("check", [run_tests.Step("some", (run_tests.ctest("build"),))]) == 1
+    said = capsys.readouterr().out
+    assert "unsteady (failed, and passed when run again):\n  some: once once\n" in said
+    assert "failed:\n  some: always always: " in said
     assert "\n2 passed, 1 failed, 0 skipped in " in said
 
 
