@@ -103,7 +103,28 @@ void Child::kill_group(int signal) const {
   ::kill(pid_, SIGCONT);  // a stopped process would not see SIGTERM
 }
 
+// Its own watchdog ends a process that is stopped while it waits for something. Before it has one, or between two
+// waits, nobody would.
+void Child::notice_stop(std::int64_t now_ns) {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+    stopped_ns_ = info.si_code == CLD_STOPPED ? now_ns : 0;
+    info = {};
+  }
+}
+
+std::int64_t Child::next_ns() const {
+  return stopped_ns_ == 0 ? next_ns_ : std::min(next_ns_, stopped_ns_ + grace_ns_);
+}
+
 void Child::tick(std::int64_t now_ns) {
+  notice_stop(now_ns);
+  if (stopped_ns_ != 0 && now_ns >= stopped_ns_ + grace_ns_) {
+    ::kill(-pid_, SIGKILL);
+    given_up_ = true;
+    stopped_ns_ = 0;
+    return;
+  }
   if (now_ns < next_ns_) return;
   kill_group(asked_ ? SIGKILL : SIGTERM);
   asked_ = true;
@@ -131,6 +152,7 @@ std::optional<Ending> Child::reap() {
     ending.sentence =
         "killed by signal " + std::to_string(WTERMSIG(status)) + " (" + (name != nullptr ? name : "?") + ")";
   }
+  if (given_up_) ending.sentence = "ended, because somebody had stopped it for " + seconds_text(1e-9 * grace_ns_);
   if (asked_) ending.sentence = "stopped after " + seconds_text(max_seconds_) + ", which is all that the server grants";
   return ending;
 }

@@ -43,9 +43,10 @@ class Child {
   Child& operator=(Child&&) = default;
 
   [[nodiscard]] double seconds(std::int64_t now_ns) const { return static_cast<double>(now_ns - started_ns_) * 1e-9; }
-  // After max_seconds SIGTERM to the process group, and SIGKILL when the grace is over.
+  // After max_seconds SIGTERM to the process group, and SIGKILL when the grace is over. SIGKILL, too, when somebody has
+  // stopped (SIGSTOP) the process for as long as the grace: its client gave up before.
   void tick(std::int64_t now_ns);
-  [[nodiscard]] std::int64_t next_ns() const { return next_ns_; }  // when tick has something to do
+  [[nodiscard]] std::int64_t next_ns() const;  // when tick has something to do
   // How it ended, once it has; whatever else is left of its group ends with it. Never waits.
   std::optional<Ending> reap();
   // Ends it now: SIGTERM, and SIGKILL after the grace. Waits.
@@ -54,6 +55,7 @@ class Child {
  private:
   Child() = default;
   void kill_group(int signal) const;
+  void notice_stop(std::int64_t now_ns);
 
   pid_t pid_ = -1;
   Descriptor words_;  // where the child leaves its ending
@@ -61,7 +63,9 @@ class Child {
   std::int64_t next_ns_ = 0;
   std::int64_t grace_ns_ = 0;
   double max_seconds_ = 0;
-  bool asked_ = false;  // SIGTERM was sent because its time was over
+  bool asked_ = false;           // SIGTERM was sent because its time was over
+  std::int64_t stopped_ns_ = 0;  // since when somebody keeps it stopped; 0: nobody does
+  bool given_up_ = false;        // SIGKILL was sent because of that
 };
 
 }  // namespace netpipe

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -64,6 +65,12 @@ Ending tell(int fd, const Admission& a) {
   write_text(fd, a.plan_text + "|" + a.peer_host + "|" + a.local_address + "|" + a.job + "\n");
   read_text(fd);
   return {0, true, {}};
+}
+
+bool is_stopped(int pid) {
+  std::string text;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
+  return text.find(") T ") != std::string::npos;
 }
 
 using Body = std::function<Ending(int fd, const Admission&)>;
@@ -422,6 +429,32 @@ TEST(Server, EndsAMeasurementWhoseTimeIsOver) {
     const Result<Link> next = server.call();
     ASSERT_TRUE(next) << next.failure().sentence;
     const Descriptor next_fd(next->fd);
+  }
+}
+
+TEST(Server, EndsAMeasurementThatSomebodyKeepsStopped) {
+  ServeOptions options;
+  options.grace_ns = 1'000'000'000;
+  options.measure = measured([](int fd, const Admission& admission) {
+    write_text(fd, std::to_string(::getpid()) + "\n");
+    std::raise(SIGSTOP);
+    write_text(fd, "going on\n");
+    if (admission.plan_text != plan) std::raise(SIGSTOP);
+    return Ending{0, true, {}};
+  });
+  RunningServer server(options);
+  for (const bool again : {true, false}) {
+    CallOptions caller = server.options();
+    if (again) caller.plan_text = "stopped twice";
+    const Result<Link> link = call(caller);
+    ASSERT_TRUE(link) << link.failure().sentence;
+    const Descriptor fd(link->fd);
+    const int pid = std::stoi(read_text(fd.get(), "\n"));
+    for (int waited = 0; !is_stopped(pid) && waited < 5000; ++waited) ::poll(nullptr, 0, 1);
+    ::kill(pid, SIGCONT);
+    EXPECT_EQ(read_text(fd.get(), "\n"), "going on\n") << "a short stop is no fault";
+    const std::string log = server.log_until(again ? "had stopped it for 1 s" : ": done");
+    EXPECT_EQ(log.find("(silent)"), std::string::npos) << log;
   }
 }
 

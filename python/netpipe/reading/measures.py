@@ -39,6 +39,8 @@ def measures_of(curve: Curve) -> tuple[Measured, ...]:
     """Every measure of a curve, in the order of the pattern."""
     found: dict[str, Measured] = {}
     for point in curve.points:
+        if not any(one.measures for one in point.by_launch):
+            continue
         for name, (unit, estimate) in _merged(point).items():
             of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
             of.values[point.size_bytes] = estimate

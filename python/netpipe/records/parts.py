@@ -107,9 +107,7 @@ class Cell(msgspec.Struct, kw_only=True):
     slowest: Int | None = None  # samples in which no other cell was slower
 
 
-def _check_lengths(visits: VisitTimes | Visits) -> None:
-    if len(set(map(len, msgspec.structs.astuple(visits)))) > 1:
-        raise ValueError("the lists of visits differ in length")
+LENGTHS = "the lists of visits differ in length"
 
 
 class VisitTimes(msgspec.Struct, kw_only=True, gc=False):
@@ -119,7 +117,8 @@ class VisitTimes(msgspec.Struct, kw_only=True, gc=False):
     median_ns: list[Ns]
 
     def __post_init__(self) -> None:
-        _check_lengths(self)
+        if len(self.block) != len(self.median_ns):
+            raise ValueError(LENGTHS)
 
 
 class Visits(msgspec.Struct, kw_only=True, gc=False):
@@ -132,4 +131,5 @@ class Visits(msgspec.Struct, kw_only=True, gc=False):
     median_ns: list[Ns]  # per operation
 
     def __post_init__(self) -> None:
-        _check_lengths(self)
+        if len(set(map(len, msgspec.structs.astuple(self)))) > 1:
+            raise ValueError(LENGTHS)
