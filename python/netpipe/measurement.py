@@ -81,7 +81,7 @@ class Measurement:
         number = self.first_launch
         while waiting and interrupt.count == 0:
             plan, variants = waiting.popleft()
-            assignment = Assignment(plan, self.recording.file, self.recording.name, number)
+            assignment = Assignment(plan, self.recording.file, self.recording.name, number, self._wanted())
 
             def tell(event: AnyEvent | None, note: str | None = None, launch: int = number) -> None:
                 self.report(event, launch, len(waiting), note)
@@ -105,6 +105,18 @@ class Measurement:
                 tell(None, self._loss_sentence(worker, number) + _what_follows(again))
             number += 1
         return INTERRUPTED if interrupt.count else worst
+
+    def _wanted(self) -> tuple[str, ...]:
+        """Where the launches so far looked closer at a curve. The next one begins there: were each to search anew, few
+        pairs of close sizes would have been measured by all of them.
+        """
+        if self.resolved.schedule is None or self.resolved.schedule.kind != "adaptive":
+            return ()
+        sizes: dict[tuple[str, str], set[int]] = {}
+        for point in self.run.points:
+            if point.size_bytes.bit_count() > 1:
+                sizes.setdefault((point.variant, point.pattern), set()).add(point.size_bytes)
+        return tuple(f"{' '.join(curve)} {','.join(map(str, sorted(there)))}" for curve, there in sizes.items())
 
     def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
         """Records the loss if the worker could not, and returns the variants to measure again, in groups."""

@@ -326,6 +326,26 @@ Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
                std::to_string(resolved.nranks) + " ranks; name one for each rank");
 }
 
+// The name of a variant may contain blanks.
+Result<Wanted> parse_wanted(const std::string& text) {
+  const auto malformed = [&] {
+    return usage("wanted: '" + text +
+                 "' is not a variant, a pattern and sizes with commas, such as tcp pingpong 1000,1040");
+  };
+  const std::size_t before_sizes = text.rfind(' ');
+  const std::size_t before_pattern = before_sizes == 0 ? std::string::npos : text.rfind(' ', before_sizes - 1);
+  if (before_sizes == std::string::npos || before_pattern == std::string::npos) return malformed();
+  Wanted wanted{.variant = text.substr(0, before_pattern),
+                .pattern = text.substr(before_pattern + 1, before_sizes - before_pattern - 1),
+                .sizes = {}};
+  for (const std::string& one : split(text.substr(before_sizes + 1), ',')) {
+    const Result<std::uint64_t> size = parse_size(one);
+    if (!size) return malformed();
+    wanted.sizes.push_back(*size);
+  }
+  return wanted;
+}
+
 }  // namespace
 
 Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
@@ -343,6 +363,11 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
+  for (const std::string& text : plan.wanted) {
+    Result<Wanted> wanted = parse_wanted(text);
+    if (!wanted) return wanted.failure();
+    resolved.wanted.push_back(std::move(*wanted));
+  }
   resolved.pool = need_of(plan, resolved, resolved.modes);
   for (const LoadedModule& module : registry.modules()) {
     if (module.layer->below != nullptr) resolved.stack.emplace_back(module.layer->name, module.layer->below);

@@ -35,10 +35,11 @@ struct Plan {
   std::vector<std::string> patterns;
   std::vector<std::string> module_files;
   Schedule schedule;
-  BufferPolicy buffers;   // of patterns that do not choose their own
-  double target = 0.01;   // half width of the interval over the median
-  double budget_s = 3;    // for one curve, in all launches
-  double timeout_s = 10;  // for any wait
+  std::vector<std::string> wanted;  // of schedule adaptive: VARIANT PATTERN SIZES
+  BufferPolicy buffers;             // of patterns that do not choose their own
+  double target = 0.01;             // half width of the interval over the median
+  double budget_s = 3;              // for one curve, in all launches
+  double timeout_s = 10;            // for any wait
   bool verify = false;
   bool paced = false;
   std::uint64_t seed = 1;
@@ -51,11 +52,19 @@ struct Plan {
   int port = default_port;
 };
 
+// Sizes of a curve at which earlier launches of the run looked closer. This one begins with them beside the octaves, so
+// that all of its launches say something about a step.
+struct Wanted {
+  std::string variant, pattern;
+  std::vector<std::uint64_t> sizes;
+};
+
 // A plan with its modules, patterns and sizes. Points into the registry.
 struct Resolved {
   std::vector<Variant> variants;
   std::vector<ChosenPattern> modes;  // empty: opening the variants is all that is measured
   std::vector<std::uint64_t> sizes;
+  std::vector<Wanted> wanted;
   PoolNeed pool;
   int nranks = 1;  // processes on this side that the largest variant needs, without those of a library's launcher
   std::vector<std::pair<std::string, std::string>> stack;  // each known module, and the one whose layer it stands on

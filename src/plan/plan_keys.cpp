@@ -76,6 +76,11 @@ const std::vector<PlanKey>& table() {
                "1,000,000",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.schedule.list; }},
+      {.name = "wanted",
+       .metavar = "VARIANT PATTERN SIZES",
+       .help = "Sizes at which schedule adaptive looks closer in any case, because an earlier launch of the run did; a "
+               "curve that this plan does not have is ignored",
+       .field = [](Plan& p) -> Field { return &p.wanted; }},
       {.name = "start",
        .option = "start",
        .metavar = "SIZE",

@@ -29,9 +29,10 @@ constexpr double longest_visit_ns = 100'000'000;
 // When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
 constexpr std::size_t visits_to_bend = 3;
 constexpr double budget_to_bend = 0.75;
-constexpr int most_added = 48;
+constexpr std::size_t most_added = 48;
 // A size of which one sample takes this part of a curve's budget is slow; all slow ones together have half of it, as
-// long as there are others. A size of which one round takes more than this is not measured at all, the smallest excepted.
+// long as there are others. A size of which one round takes more than this is not measured at all, the smallest
+// excepted.
 constexpr double slow_part = 0.01;
 constexpr double slowest_part = 0.5;
 constexpr double always_slow_s = 0.005;
@@ -93,6 +94,7 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
       curve.points.push_back(std::move(point));
     }
     if (!one.coarse.empty()) passes_ = adaptive_passes;
+    curve.added = one.looked_closer;
     curve.setting = std::move(one);
     curves_.push_back(std::move(curve));
   }

@@ -44,6 +44,7 @@ struct CurveSetting {
   std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
   // Per size: visited in any case? The others are visited where the curve bends or steps. An empty list: all are.
   std::vector<bool> coarse;
+  std::size_t looked_closer = 0;  // coarse ones that are no octaves: an earlier launch looked closer there
 };
 
 // Visits come in blocks: all curves at one size, back to back in random order, so that what the machine does to one of
@@ -102,8 +103,8 @@ struct Curve {
   double slow_s = 0;    // of used_s: at sizes of which a single sample takes a good part of the budget
   double around_s = 0;  // of used_s: everything but the samples (commands, warm buffers, verification)
   int visits = 0;
-  int added = 0;      // points that became wanted
-  bool over = false;  // failed or skipped: no further visit
+  std::size_t added = 0;  // points that became wanted, here or in an earlier launch
+  bool over = false;      // failed or skipped: no further visit
 };
 
 class Sampler {

@@ -2,6 +2,7 @@
 #include "worker/curves.h"
 
 #include <algorithm>
+#include <set>
 
 namespace netpipe {
 namespace {
@@ -16,7 +17,12 @@ class OneCurve {
         limits_(opening.limits),
         nranks_(opening.nranks),
         mode_(mode),
-        pool_(pool_need(plan, resolved, opening.limits.alignment, measured_with(plan, resolved, variant))) {}
+        pool_(pool_need(plan, resolved, opening.limits.alignment, measured_with(plan, resolved, variant))) {
+    for (const Wanted& one : resolved.wanted) {
+      if (one.variant != resolved.variants[variant].name || one.pattern != mode.name) continue;
+      wanted_.insert(one.sizes.begin(), one.sizes.end());
+    }
+  }
 
   // Why none of its sizes can be measured, or "".
   [[nodiscard]] std::string obstacle() const {
@@ -62,7 +68,11 @@ class OneCurve {
     curve.most_rounds.push_back(placed ? most_rounds(pool_, mode_, nranks_, size) : 0);
     curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
-    if (adaptive()) curve.coarse.push_back(is_octave(plan_.schedule, size));
+    if (!adaptive()) return;
+    const bool octave = is_octave(plan_.schedule, size);
+    const bool wanted = !octave && wanted_.contains(size);
+    curve.coarse.push_back(octave || wanted);
+    curve.looked_closer += wanted ? 1 : 0;
   }
 
   [[nodiscard]] bool adaptive() const { return plan_.schedule.kind == Schedule::Kind::adaptive; }
@@ -81,6 +91,7 @@ class OneCurve {
   int nranks_;
   const Mode& mode_;
   PoolNeed pool_;
+  std::set<std::uint64_t> wanted_;  // beside the octaves
 };
 
 }  // namespace

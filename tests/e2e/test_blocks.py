@@ -114,3 +114,27 @@ def test_a_step_is_located_to_a_sixteenth_of_an_octave(measure: Runner, threshol
     below = max(size for size in sizes if size <= threshold)
     above = min(size for size in sizes if size > threshold)
     assert above / below <= 2 ** (2.1 / 16), sizes
+
+
+def test_a_launch_begins_where_those_before_it_looked_closer(tmp_path: Path) -> None:
+    reading = run(
+        tmp_path, "unix:type=seqpacket,packet=1500,wait=poll", "--start", "256", "--end", "8k", "--budget", "4"
+    )
+    sizes: dict[int, set[int]] = {}
+    for point in reading.run.points:
+        sizes.setdefault(point.launch, set()).add(point.size_bytes)
+    assert len(sizes) == 4
+    assert all(sizes[number] >= sizes[number - 1] for number in (1, 2, 3)), sizes
+
+
+def test_a_plan_may_name_sizes_to_look_at(measure: Runner) -> None:
+    lines = ("variant null", "schedule adaptive", "end-size 2048", "budget 0.1")
+    wanted = ("wanted null pingpong 1069,1448,1000", "wanted tcp:wait=poll pingpong 1114")
+    done = measure(*lines, *wanted)
+    assert done.code == 0, done.said
+    sizes = {point["size_bytes"] for point in done.of("point")}
+    assert sizes >= {2**power for power in range(12)} | {1069, 1448}
+    assert 1000 not in sizes, "it is no size of the schedule"
+    refused = measure(*lines, "wanted null 1069")
+    assert refused.code == 2
+    assert "wanted: 'null 1069' is not a variant, a pattern and sizes" in refused.said

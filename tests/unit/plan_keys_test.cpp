@@ -110,7 +110,7 @@ TEST(PlanKeys, AreRepeatableWhereAPlanHasSeveral) {
   for (const PlanKey& one : plan_keys()) {
     if (repeatable(one)) several.insert(one.name);
   }
-  EXPECT_EQ(several, (std::set<std::string>{"variant", "pattern", "module-file"}));
+  EXPECT_EQ(several, (std::set<std::string>{"variant", "pattern", "module-file", "wanted"}));
   Plan plan;
   ASSERT_TRUE(set_value(key("variant"), plan, "tcp"));
   ASSERT_TRUE(set_value(key("variant"), plan, "shm"));
@@ -123,7 +123,7 @@ TEST(PlanKeys, AreAgreedOnByBothEndsUnlessOneSideAloneNeedsThem) {
   for (const PlanKey& one : plan_keys()) {
     if (!one.agreed) own.insert(one.name);
   }
-  EXPECT_EQ(own, (std::set<std::string>{"record", "module-file", "start", "end-size", "perturbation", "pin", "paced",
+  EXPECT_EQ(own, (std::set<std::string>{"record", "module-file", "wanted", "start", "end-size", "perturbation", "pin", "paced",
                                         "joining", "hosts", "bind", "host", "port", "token-file"}))
       << "start, end-size and perturbation are in the sizes";
 }

@@ -182,6 +182,7 @@ def points_text(result: Result) -> str:
 
 
 MOST_MORE_S = 900.0  # nobody wants to be told what takes longer; half the width is then the offer
+LEAST_WORTH = 0.5  # as half a width over its number: what is still wider then is no offer
 
 
 def more_text(result: Result) -> str | None:
@@ -201,6 +202,8 @@ def more_text(result: Result) -> str | None:
     more = math.ceil(launches * ((typical / target) ** 2 - 1))
     if more * run.end.seconds / launches > MOST_MORE_S:
         more, target = 3 * launches, typical / 2
+    if target > LEAST_WORTH:
+        return None
     time = span_text(more * run.end.seconds / launches)
     return (
         f"For {width_text(target)} it takes about {time} more: netpipe run --continue {result.path} "

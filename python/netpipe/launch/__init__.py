@@ -30,10 +30,12 @@ class Assignment:
     record: int  # a descriptor of the run file that it appends to
     record_name: str  # the same file in sentences
     launch: int
+    wanted: tuple[str, ...] = ()  # lines of the plan's key: where earlier launches looked closer
 
     def text(self) -> str:
         """What is written to the worker's standard input."""
-        return self.plan.text(record=self.record_path, launch=str(self.launch), paced="yes")
+        plan = Plan((*self.plan.lines, *(("wanted", one) for one in self.wanted)))
+        return plan.text(record=self.record_path, launch=str(self.launch), paced="yes")
 
     @property
     def record_path(self) -> str:
