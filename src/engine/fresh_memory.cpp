@@ -74,8 +74,11 @@ Result<char*> FreshMemory::map(std::uint64_t bytes, std::uint64_t alignment) {
 }
 
 void FreshMemory::unmap() {
-  // The kernel drops the pages and takes the reservation in their place in one step.
-  for (const Pages& pages : mapped_) mmap(pages.base, pages.bytes, PROT_NONE, reserved | MAP_FIXED, -1, 0);
+  // The kernel drops the pages and takes the reservation in their place in one step. Pages that it keeps are not used
+  // again: addresses are not.
+  for (const Pages& pages : mapped_) {
+    [[maybe_unused]] const void* there = mmap(pages.base, pages.bytes, PROT_NONE, reserved | MAP_FIXED, -1, 0);
+  }
   mapped_.clear();
   mapped_bytes_ = 0;
 }

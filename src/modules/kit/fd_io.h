@@ -523,7 +523,9 @@ class Wires {
       if (peer != context->rank) wires_[static_cast<size_t>(peer)].emplace(context, peer, settings, traffic_);
     }
   }
-  Wire<Io>& to(int peer) { return *wires_[static_cast<size_t>(peer)]; }
+  Wire<Io>& to(int peer) {
+    return *wires_[static_cast<size_t>(peer)];  // NOLINT(bugprone-unchecked-optional-access): of another rank
+  }
   [[nodiscard]] const Traffic<Io>& traffic() const { return traffic_; }
 
  private:

@@ -227,7 +227,7 @@ np_status begin(np_endpoint* e, unsigned other) {
   messages.waiter.pace = e->pace;
   messages.waiter.attach(&e->member(e->rank()).bell, &e->member(other).bell, pidfd);
   messages.memory.attach(e->member(other).allocations, pid);
-  messages.cells.bind(e->mapping.base() + at + e->layout.cells(), e->shape, side, e->option(kHandover) != 0,
+  messages.cells.bind(e->mapping.base() + at + netpipe::shm::Layout::cells(), e->shape, side, e->option(kHandover) != 0,
                       e->option(kDemote) != 0);
   auto* transfers = std::launder(reinterpret_cast<Transfer*>(e->mapping.base() + at));
   messages.bind(e->settings, {e->peer.context, static_cast<int>(other), pid}, e->crowd, transfers, side);

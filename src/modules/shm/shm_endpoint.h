@@ -98,7 +98,7 @@ struct np_endpoint {
   [[nodiscard]] unsigned nranks() const { return static_cast<unsigned>(peer.context->nranks); }
   [[nodiscard]] std::int64_t option(int which) const { return peer.context->options[which].number; }
   [[nodiscard]] netpipe::shm::Member& member(unsigned of) const {
-    return std::launder(reinterpret_cast<netpipe::shm::Member*>(mapping.base() + layout.members()))[of];
+    return std::launder(reinterpret_cast<netpipe::shm::Member*>(mapping.base() + netpipe::shm::Layout::members()))[of];
   }
   [[nodiscard]] std::atomic<std::uint64_t>* arrived() const {
     return std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping.base() + layout.barrier()));

@@ -91,7 +91,8 @@ np_status join(np_endpoint& endpoint) {
     if (peer == context->rank) continue;
     Lane lanes[kMaxLanes];
     for (int j = 0; j < streams; ++j) {
-      const int fd = joined[static_cast<size_t>(peer * streams + j)].release();
+      const int fd =
+          joined[static_cast<size_t>(peer) * static_cast<size_t>(streams) + static_cast<size_t>(j)].release();
       lanes[j] = {fd, fd};
     }
     endpoint.to(peer).attach(lanes, streams);
