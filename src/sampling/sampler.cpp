@@ -2,6 +2,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -21,6 +22,9 @@ constexpr double spare_passes = 2;
 constexpr double planned_passes = fewest_passes + spare_passes;
 // To a sixteenth of an octave a gap is halved four times, each time after a few visits.
 constexpr double adaptive_passes = 24;
+// Where visits differ beyond their samples they are shorter, and there are more of them. So many passes have shown it.
+constexpr double most_passes = 64;
+constexpr std::array passes_to_look = {6, 12, 24};
 constexpr std::uint64_t long_visit_samples = 3;
 constexpr double shortest_visit_ns = 50'000;
 constexpr int most_corrections = 2;
@@ -82,6 +86,7 @@ void Point::note_speed(double ns, double lasts_ns) {
 Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     : setting_(setting),
       visit_ns_(curves.size(), shortest_visit_ns),
+      best_ns_(curves.size(), 0),
       fewest_(curves.size(), long_visit_samples),
       passes_(planned_passes),
       random_(setting.seed) {
@@ -266,14 +271,46 @@ void Sampler::choose_visit_lengths(double passes) {
     };
     fewest_[c] = long_visit_samples;
     while (fewest_[c] > 1 && pass_ns(shortest_visit_ns, fewest_[c]) > allowed) --fewest_[c];
-    double low = shortest_visit_ns;
-    double high = longest_visit_ns;
-    for (int i = 0; i < 40; ++i) {
-      const double middle = (low + high) / 2;
-      (pass_ns(middle, fewest_[c]) > allowed ? high : low) = middle;
+    // So long that so many passes fit.
+    const auto length_for = [&](double many) {
+      double low = shortest_visit_ns;
+      double high = longest_visit_ns;
+      for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (pass_ns(middle, fewest_[c]) * many > allowed * passes ? high : low) = middle;
+      }
+      return low;
+    };
+    visit_ns_[c] = length_for(passes);
+    if (std::find(passes_to_look.begin(), passes_to_look.end(), pass_) != passes_to_look.end()) {
+      best_ns_[c] = best_visit_ns(curve);
     }
-    visit_ns_[c] = low;
+    if (best_ns_[c] > 0 && best_ns_[c] < visit_ns_[c]) {
+      visit_ns_[c] = std::max(best_ns_[c], length_for(std::max(most_passes - pass_, 1.0)));
+    }
   }
+}
+
+// The length of a visit that suits most sizes of a curve, by what has been seen of them; 0: not enough yet.
+double Sampler::best_visit_ns(const Curve& curve) const {
+  const double around_ns = curve.visits > 0 ? curve.around_s * 1e9 / curve.visits : 0;
+  std::vector<double> ratios;
+  std::vector<double> samples_ns;
+  for (const Point& point : curve.points) {
+    if (!point.wanted || point.stop != Stop::none || slow(point)) continue;
+    const Sources sources = sources_of_spread(point.blocks);
+    if (sources.of_samples <= 0) continue;
+    ratios.push_back(sources.of_visits / sources.of_samples);
+    samples_ns.push_back(point.cost_ns(static_cast<double>(point.rounds)));
+  }
+  if (ratios.empty()) return 0;
+  const auto middle = [](std::vector<double>& values) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+  };
+  const double sample_ns = middle(samples_ns);
+  return sample_ns * best_samples(middle(ratios), around_ns, sample_ns);
 }
 
 std::optional<Visit> Sampler::next() {

@@ -148,6 +148,7 @@ class Sampler {
   void begin_pass();
   void leave_out(std::size_t curve, std::uint64_t from_size_bytes);
   void choose_visit_lengths(double passes);
+  [[nodiscard]] double best_visit_ns(const Curve& curve) const;
   void refine(Curve& curve);
   void want(Curve& curve, std::size_t before, std::size_t after);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
@@ -161,6 +162,7 @@ class Sampler {
   SamplerSetting setting_;
   std::vector<Curve> curves_;
   std::vector<double> visit_ns_;       // per curve: how long a visit of a short operation lasts
+  std::vector<double> best_ns_;        // of each curve: the length of a visit that suits it; 0: not known
   std::vector<std::uint64_t> fewest_;  // per curve: samples of a visit of a long one
   double passes_;                      // that the budget is laid out for
   std::mt19937_64 random_;

@@ -159,6 +159,46 @@ Spread spread_of_visits(std::span<const Block> blocks) {
   return {quantile(medians, 0.5), 1.2533 * deviation / std::sqrt(n)};
 }
 
+namespace {
+
+constexpr std::size_t fewest_for_sources = 6;  // visits
+constexpr std::size_t fewest_inside = 4;       // samples of a visit
+constexpr double median_to_mean = 1.5708;      // the variance of a median over that of a mean, of a normal distribution
+
+// Robust, of values above 0: the quartiles of a normal distribution are 1.349 standard deviations apart.
+double relative_variance(std::vector<float>& values) {
+  std::sort(values.begin(), values.end());
+  const double deviation = (quantile(values, 0.75) - quantile(values, 0.25)) / 1.349 / quantile(values, 0.5);
+  return deviation * deviation;
+}
+
+}  // namespace
+
+Sources sources_of_spread(std::span<const Block> blocks) {
+  std::vector<float> medians;
+  std::vector<float> inside;
+  double shares = 0;  // of a sample's variance that the median of its visit has, summed
+  for (const Block& block : blocks) {
+    if (block.values.size() < fewest_inside) continue;
+    std::vector<float> values = block.values;
+    inside.push_back(static_cast<float>(relative_variance(values)));
+    medians.push_back(static_cast<float>(quantile(values, 0.5)));
+    shares += median_to_mean / static_cast<double>(values.size());
+  }
+  if (medians.size() < fewest_for_sources) return {};
+  std::sort(inside.begin(), inside.end());
+  Sources found;
+  found.of_samples = quantile(inside, 0.5);
+  const double explained = found.of_samples * shares / static_cast<double>(medians.size());
+  found.of_visits = relative_variance(medians) - explained;
+  return found;
+}
+
+double best_samples(double visits_over_samples, double around_ns, double sample_ns) {
+  if (visits_over_samples <= 0) return std::numeric_limits<double>::infinity();
+  return std::sqrt(around_ns / sample_ns * median_to_mean / visits_over_samples);
+}
+
 double quantile(std::span<const float> sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);

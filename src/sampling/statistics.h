@@ -71,6 +71,19 @@ struct Spread {
 };
 Spread spread_of_visits(std::span<const Block> blocks);
 
+// Where the spread of a point comes from: relative variances, of one sample inside its visit and of the visits beyond
+// what their samples explain, which is below 0 by chance where they differ by nothing else. Robust: one visit that was
+// disturbed does not count. Of six visits of four samples at least; 0 of less.
+struct Sources {
+  double of_samples = 0, of_visits = 0;
+};
+Sources sources_of_spread(std::span<const Block> blocks);
+
+// How many samples a visit has best: those with which, in the time there is, the median over all visits is known best,
+// where a visit takes around_ns beside its samples of sample_ns each (Kalibera and Jones, "Rigorous benchmarking in
+// reasonable time", ISMM 2013). Infinite where visits do not differ beyond their samples.
+double best_samples(double visits_over_samples, double around_ns, double sample_ns);
+
 // How many leading samples of a visit are warm-up: the leading run in which each of three neighbours lies above what
 // the second half of the visit reaches (upper quartile + 3 interquartile ranges, Tukey's far-out fence). At most half
 // of the visit.

@@ -130,6 +130,26 @@ TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
   }
 }
 
+// Kalibera and Jones: where visits differ beyond what their samples explain, there are more of them, and shorter ones.
+TEST(Sampler, VisitsMoreOftenWhereVisitsDiffer) {
+  const auto visits = [](double noise, double visit_noise) {
+    SamplerSetting setting;
+    setting.target = 1e-5;
+    Sampler sampler(setting, {adaptive_curve()});
+    Machine machine{latency_and_rate};
+    machine.noise = noise;
+    machine.visit_noise = visit_noise;
+    Simulation simulation(sampler, machine);
+    simulation.run();
+    EXPECT_LE(sampler.curves()[0].used_s, 1.2 * setting.budget_s);
+    return static_cast<double>(simulation.done().size()) / static_cast<double>(sampler.points());
+  };
+  const double differ = visits(0.02, 0.1);
+  const double alike = visits(0.2, 0);
+  EXPECT_GE(differ, 1.5 * alike) << differ << " and " << alike << " visits of a size";
+  EXPECT_GE(alike, fewest_passes);
+}
+
 // What is compared is measured back to back. The curves do not have all sizes in common.
 TEST(Sampler, MeasuresAllCurvesOfASizeBackToBackInRandomOrder) {
   SamplerSetting setting;

@@ -30,6 +30,7 @@ struct Done {
 struct Machine {
   std::function<double(std::size_t curve, std::uint64_t size_bytes)> round_ns;
   double noise = 0.001;       // relative, of one sample
+  double visit_noise = 0;     // the same, of all samples of a visit together
   double around_s = 20e-6;    // what a visit costs beyond its samples
   double whole_round_ns = 0;  // how long a round lasts, where that is not what its operations took
   std::function<int(double at_s)> state = [](double) { return 0; };
@@ -52,10 +53,12 @@ class Simulation {
     const Curve& curve = sampler_.curves()[visit->curve];
     const double round = machine_.round_ns(visit->curve, curve.points[visit->point].size_bytes);
     std::normal_distribution<> noise(1, machine_.noise);
+    double of_visit = 1;
+    if (machine_.visit_noise > 0) of_visit = std::max(0.1, std::normal_distribution<>(1, machine_.visit_noise)(random_));
     std::vector<double> ns(visit->samples);
     double seconds = machine_.around_s;
     for (double& one : ns) {
-      one = std::max(round * static_cast<double>(visit->rounds) * noise(random_), 1.0);
+      one = std::max(round * static_cast<double>(visit->rounds) * of_visit * noise(random_), 1.0);
       if (machine_.whole_round_ns == 0) seconds += one * 1e-9;
     }
     const double span_ns = machine_.whole_round_ns * static_cast<double>(visit->rounds);
