@@ -10,6 +10,8 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace netpipe {
@@ -209,6 +211,37 @@ TEST(Estimate, CountsCorrelatedSamplesAsFewerThanTheyAre) {
   }
   EXPECT_NEAR(apart, 1, 0.4);
   EXPECT_GT(alike, 4);
+}
+
+TEST(Sources, OfTheSpreadAreThoseThatItWasMadeOf) {
+  std::mt19937_64 random(7);
+  for (const double visit_sd : {0.0, 0.02, 0.1}) {
+    std::vector<Block> blocks;
+    for (int v = 0; v < 400; ++v) {
+      const double of_visit = 1000 * (1 + visit_sd * std::normal_distribution<>()(random));
+      Block block;
+      for (int i = 0; i < 25; ++i) {
+        block.values.push_back(static_cast<float>(of_visit * (1 + 0.05 * std::normal_distribution<>()(random))));
+      }
+      blocks.push_back(std::move(block));
+    }
+    const Sources found = sources_of_spread(blocks);
+    EXPECT_NEAR(std::sqrt(found.of_samples), 0.05, 0.01);
+    EXPECT_NEAR(found.of_visits, visit_sd * visit_sd, 0.3 * visit_sd * visit_sd + 5e-5) << visit_sd;
+    EXPECT_EQ(sources_of_spread(std::span(blocks).first(5)).of_samples, 0) << "too few visits to know";
+  }
+}
+
+TEST(BestSamples, AreThoseThatMakeTheMedianOfAllVisitsMostCertain) {
+  EXPECT_TRUE(std::isinf(best_samples(0, 1e5, 1e3)));
+  EXPECT_TRUE(std::isinf(best_samples(-0.1, 1e5, 1e3)));
+  // Of a budget each visit costs 1e5 + n * 1e3: the variance of the median over all of them, by trying.
+  for (const double ratio : {0.01, 0.1, 1.0, 10.0}) {
+    const auto variance = [&](double n) { return (1e5 + n * 1e3) * (ratio + 1.5708 / n); };
+    const double best = best_samples(ratio, 1e5, 1e3);
+    EXPECT_LT(variance(best), variance(1.2 * best));
+    EXPECT_LT(variance(best), variance(best / 1.2));
+  }
 }
 
 TEST(WarmUp, IsTheHeadThatStandsOut) {
