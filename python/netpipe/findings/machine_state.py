@@ -3,23 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from netpipe.findings import NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.explained.decision import InStates
 from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
-from netpipe.units import capital, counted, listed, rate_text, time_text
+from netpipe.units import capital, counted, listed, percent_text, rate_text, size_text, time_text, times_text
 
 MOST_CHANGES = 3  # named; the report has all
+MOST_NAMED = 6  # curves in one sentence
 
 
 @rule("machine-changed", "Several machine states", needs=("yardsticks",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires if the yardsticks tell more than one state; the worker's tolerances decide."""
+    """Fires if the yardsticks tell more than one state (the worker's tolerances decide) or curves come in states."""
     states = reading.states
-    if len(states.states) < 2:
+    if len(states.states) < 2 and not reading.in_states:
         return
     if not states.split:
         yield from _wandered(reading, states)
@@ -72,16 +74,84 @@ def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
     if copies and not alike(copies[0], copies[-1], states.tolerances.copy):
         said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
         evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
-    if said:
+    wakeups = sorted(y.wakeup_ns for y in reading.run.yardsticks if y.wakeup_ns is not None)
+    if any(one.yardstick == "wakeup_ns" for one in reading.in_states.values()):
+        said.append(f"waking a blocked process took {time_text(wakeups[0])} to {time_text(wakeups[-1])}")
+        evidence["wake_up"] = Quantity(median(wakeups), "ns", wakeups[0], wakeups[-1])
+    apart = in_states_sentences(reading)
+    certainty = "The extremes of all yardsticks. Every sample counts, and intervals include the change."
+    if apart:
+        evidence["curves_in_states"] = Quantity(len(reading.in_states), "curves")
+        certainty = (
+            "The extremes of all yardsticks. Times are set apart only where the change explains them beyond doubt "
+            "(Student's t over stretches of time); elsewhere every sample counts, and intervals include the change."
+        )
+    if said or apart:
         yield Finding(
             severity=NOTE,
-            what=f"The machine was not steady: {' and '.join(said)}.",
+            what=" ".join([f"The machine was not steady: {' and '.join(said)}."] * bool(said) + list(apart)),
             evidence=evidence,
-            certainty="The extremes of all yardsticks. Every sample counts, and intervals include the change.",
+            certainty=certainty,
             cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
             remedy="compare layers by their losses, which are measured back to back, or use a quieter machine",
             experiment=again(reading, "--aa"),
         )
+
+
+def level_text(yardstick: str, level: float) -> str:
+    """A level of a yardstick: "a cache line took 250 ns"."""
+    if yardstick == "copy_bytes_per_s":
+        return f"memory was copied at {rate_text(level)}"
+    return f"{'a cache line' if yardstick == 'bounce_ns' else 'a wake-up'} took {time_text(level)}"
+
+
+def other_text(state: InStates) -> str:
+    """What tells the other state of a curve from the curve, behind its name: "while a cache line took 250 ns"."""
+    return f"while {level_text(state.yardstick, state.other_level)}"
+
+
+def in_states_sentences(reading: Reading) -> tuple[str, ...]:
+    """Which curves come in states, and that the others do not; nothing if none does."""
+    if not reading.in_states:
+        return ()
+    several = len(reading.patterns) > 1
+    alike: dict[tuple[str, float, float], list[InStates]] = {}
+    for curve in reading.curves:
+        state = reading.in_states.get((curve.variant, curve.pattern))
+        if state:
+            alike.setdefault((state.yardstick, state.level, state.other_level), []).append(state)
+    sentences = []
+    for same in alike.values():
+        told = same[0]
+        names = [_curve_name(state.variant, state.pattern, several) for state in same]
+        factors = sorted(times_text(state.times) for state in same)
+        sizes = (
+            f"from {size_text(min(state.first_bytes for state in same))} "
+            f"to {size_text(max(state.last_bytes for state in same))}"
+        )
+        takes = factors[0] if len(set(factors)) == 1 else f"{factors[0]} to {factors[-1]}"
+        sentences.append(
+            f"The times of {_some(names)} depend on it: {takes} as long {sizes} "
+            f"while {level_text(told.yardstick, told.other_level)} ({percent_text(1 - told.share)} of the time). "
+            f"{'The curve is' if len(same) == 1 else 'The curves are'} of the rest of the time, "
+            f"in which {level_text(told.yardstick, told.level)}."
+        )
+    others = [
+        _curve_name(curve.variant, curve.pattern, several)
+        for curve in reading.curves
+        if (curve.variant, curve.pattern) not in reading.in_states
+    ]
+    if others:
+        sentences.append(f"The times of {_some(others)} do not: every sample counts.")
+    return tuple(sentences)
+
+
+def _curve_name(variant: str, pattern: str, several: bool) -> str:
+    return f"{variant} ({pattern})" if several else variant
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed(names) if len(names) <= MOST_NAMED else f"{len(names)} curves"
 
 
 def state_sentences(states: States) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
+    from netpipe.reading.explained.decision import InStates, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
@@ -84,7 +85,19 @@ class Reading:
         """Every curve, its launches merged."""
         from netpipe.reading.curves import curves
 
-        return curves(self.run, self.states, self._groups, self._times)
+        return curves(self.run, self.states, self._groups, self._times, self.in_states)
+
+    @cached_property
+    def in_states(self) -> dict[tuple[str, str], InStates]:
+        """Curves whose times come in two states of the machine. They are of the one that the machine was in most."""
+        return {name: split.said for name, split in self._splits.items()}
+
+    @cached_property
+    def other_states(self) -> dict[tuple[str, str], Curve]:
+        """Curve -> what it is in the other state. These curves take no part in anything but figures and lists."""
+        from netpipe.reading.explained.other import other_curve
+
+        return {name: other_curve(split, self._groups[name]) for name, split in self._splits.items()}
 
     @cached_property
     def _groups(self) -> Groups:
@@ -93,10 +106,21 @@ class Reading:
         return grouped(self.run.points)
 
     @cached_property
-    def _visits(self) -> dict[tuple[str, str], Seen]:
+    def _all_visits(self) -> dict[tuple[str, str], Seen]:
         from netpipe.reading.blocks.visits import seen
 
         return {name: seen(curve) for name, curve in self._groups.items()}
+
+    @cached_property
+    def _splits(self) -> dict[tuple[str, str], Split]:
+        from netpipe.reading.explained.decision import splits
+
+        return splits(self.run, self._groups, self._all_visits)
+
+    @cached_property
+    def _visits(self) -> dict[tuple[str, str], Seen]:
+        """Those that count: of curves in states the ones in the state of the curve."""
+        return self._all_visits | {name: split.own for name, split in self._splits.items()}
 
     @cached_property
     def _times(self) -> dict[tuple[str, str], dict[int, Estimate]]:
@@ -177,7 +201,12 @@ class Reading:
         """How far apart launches lie; empty for a run of one launch."""
         from netpipe.reading.launches import launch_spreads
 
-        return launch_spreads(self.curves)
+        own = {}
+        if self._splits:
+            from netpipe.reading.explained.other import launch_medians
+
+            own = {name: launch_medians(split) for name, split in self._splits.items()}
+        return launch_spreads(self.curves, own)
 
     @cached_property
     def measures(self) -> tuple[Measured, ...]:

@@ -107,7 +107,7 @@ class Cell(msgspec.Struct, kw_only=True):
     slowest: Int | None = None  # samples in which no other cell was slower
 
 
-def _check_lengths(visits: VisitTimes | Visits) -> None:
+def _check_lengths(visits: VisitTimes | VisitMoments | Visits) -> None:
     if len(set(map(len, msgspec.structs.astuple(visits)))) > 1:
         raise ValueError("the lists of visits differ in length")
 
@@ -117,6 +117,16 @@ class VisitTimes(msgspec.Struct, kw_only=True, gc=False):
 
     block: list[Int]
     median_ns: list[Ns]
+
+    def __post_init__(self) -> None:
+        _check_lengths(self)
+
+
+class VisitMoments(msgspec.Struct, kw_only=True, gc=False):
+    """When they were, of `Visits`."""
+
+    block: list[Int]
+    at_s: list[Real]
 
     def __post_init__(self) -> None:
         _check_lengths(self)

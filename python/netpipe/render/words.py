@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
-from netpipe.reading.summary import Summary
+from netpipe.reading.curves import Curve
+from netpipe.reading.summary import Summary, summarise
 from netpipe.records import Run
 from netpipe.units import (
     counted,
     limits_text,
     listed,
+    percent_text,
     rate_text,
     size_text,
     sizes_text,
@@ -95,6 +98,17 @@ def pattern_text(reading: Reading, pattern: str) -> str:
     """The pattern, with its operation where the name alone does not say it: "collective, allreduce"."""
     operation = reading.operations.get(pattern)
     return f"{pattern}, {operation}" if operation and operation not in pattern else pattern
+
+
+def other_answer(reading: Reading, curve: Curve) -> tuple[str, str] | None:
+    """The name of a curve in the other state of the machine, and what it comes to there; None if it has only one."""
+    other = reading.other_states.get((curve.variant, curve.pattern))
+    if other is None:
+        return None
+    state = reading.in_states[curve.variant, curve.pattern]
+    share = percent_text(1 - state.share)
+    said = answer(summarise(other), reading.is_idle(curve.variant))
+    return f"{curve.variant} {other_text(state)}, {share} of the time", said
 
 
 def answer(summary: Summary, idle: bool) -> str:
