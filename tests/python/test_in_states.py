@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -93,7 +94,7 @@ def test_the_copy_rate_explains_large_messages_only() -> None:
 
 
 def test_the_wake_up_explains_layers_that_sleep() -> None:
-    deep = Telegraph(6, 1.5, 1.5)
+    deep = Telegraph(6, 2.5, 1.2)
     layers = [
         Layer("tcp", 9000, 5e9, factor=up_to(64 << 10, 2.0), state=deep),
         Layer("pipe", 6000, 4e9, factor=up_to(64 << 10, 2.5), state=deep),
@@ -105,7 +106,7 @@ def test_the_wake_up_explains_layers_that_sleep() -> None:
     assert {variant for variant, _ in reading.in_states} == {"tcp", "pipe"}
     (said,) = [one.what for one in judge(reading).findings if one.rule == "machine-changed"]
     assert "The times of tcp and pipe depend on it" in said
-    assert "while a wake-up took 25" in said
+    assert re.search(r"while a wake-up took 2\d\.\d µs", said)
     assert "The times of tcp:wait=poll and shm do not: every sample counts." in said
 
 
@@ -339,8 +340,8 @@ def yardsticks(values: list[float], launch: int = 0) -> list[Yardstick]:
 
 def test_a_block_is_of_a_level_if_the_yardsticks_on_both_sides_are() -> None:
     near, far = [54.0, 55.0, 53.0, 54.0], [250.0, 255.0, 245.0]
-    (found,) = levels(yardsticks([*near, *far, *near, *far, *near]), {0})
-    assert (found.yardstick, found.changes) == ("bounce_ns", 4)
+    (found,) = levels(yardsticks([*near, *far, *near, *far, *near]))
+    assert found.yardstick == "bounce_ns"
     assert found.fast == pytest.approx(54)
     assert found.slow == pytest.approx(250)
     at_s = np.array([-1.0, 0.0, 0.3, 0.76, 1.0, 1.3, 1.6, 4.2, 4.3, np.nan])
@@ -349,17 +350,18 @@ def test_a_block_is_of_a_level_if_the_yardsticks_on_both_sides_are() -> None:
         NEITHER, FAST, FAST, NEITHER, SLOW, SLOW, NEITHER, FAST, NEITHER, NEITHER,
     ]  # fmt: skip
     assert stretch.tolist() == [-1, 0, 0, -1, 1, 1, -1, 4, -1, -1]
-    assert levels(yardsticks([*near, *far, *near, *far, *near]), {1}) == []
 
 
 def test_no_levels_without_a_gap_or_with_few_changes() -> None:
     wander = [40 + 220 * (place % 20) / 19 for place in range(100)]
-    assert levels(yardsticks(wander), {0}) == []
-    assert levels(yardsticks([54.0] * 20 + [250.0] * 20), {0}) == []
+    assert levels(yardsticks(wander)) == []
+    assert levels(yardsticks([54.0] * 20 + [250.0] * 20)) == []
     several = [one for launch in range(8) for one in yardsticks([(54.0, 250.0)[launch % 2]] * 20, launch)]
-    assert levels(several, set(range(8))) == []
-    assert levels(yardsticks([54.0] * 3), {0}) == []
-    assert levels([Yardstick(bounce_ns=54.0), Yardstick(at_s=1.0)], {0}) == []
+    assert levels(several) == []
+    at_starts = [one for launch in range(8) for one in yardsticks([250.0] * 8 + [54.0] * 8, launch)]
+    assert levels(at_starts) == []
+    assert levels(yardsticks([54.0] * 3)) == []
+    assert levels([Yardstick(bounce_ns=54.0), Yardstick(at_s=1.0)]) == []
 
 
 def test_the_tail_of_student() -> None:

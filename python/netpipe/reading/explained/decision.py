@@ -29,7 +29,7 @@ from netpipe.reading.explained.levels import FAST, NEITHER, SLOW, SLOW_IF_HIGH, 
 
 if TYPE_CHECKING:
     from netpipe.reading.blocks.visits import Ints, Reals
-    from netpipe.records import Point, Run
+    from netpipe.records import Point, Run, Yardstick
 
 LEAST_TIMES = 1.10  # the factor between the states that is worth two curves
 WINDOW = 5  # sizes over which the factor is smoothed
@@ -80,18 +80,24 @@ def splits(
     # Launches of several runs are not of one machine: a curve has the levels of its own launches.
     for of in visits.values():
         known.setdefault(_launches(of, everywhere), [])
+    taken: dict[int, list[Yardstick]] = {launch: [] for launch in everywhere}
+    for yardstick in run.yardsticks:
+        taken[yardstick.launch].append(yardstick)
     for launches in known:
-        known[launches] = levels(run.yardsticks, launches)
+        known[launches] = levels([one for launch in launches for one in taken[launch]])
     if not any(known.values()):
         return {}
-    clock = _Clock()
-    found = {}
+    clock, found = _Clock(), {}
+    last: Reals | None = None
+    placed: list[tuple[Levels, Ints, Ints]] = []
     for name, of in visits.items():
         there = known[_launches(of, everywhere)]
         if there and len(of.log):
             at_s = clock.times(curves[name], of)
+            if at_s is not last:
+                last, placed = at_s, [(one, *one.at(of.launch, at_s)) for one in there]
             tests = len(SLOW_IF_HIGH) * len(visits)
-            made = [split for one in there if (split := _split(name, of, at_s, one, tests)) is not None]
+            made = [split for one in placed if (split := _split(name, of, *one, tests)) is not None]
             if made:
                 found[name] = max(made, key=lambda one: one[0])[1]
     return found
@@ -150,9 +156,10 @@ class _Clock:
             self._known[launch] = blocks, times[first]
 
 
-def _split(name: Name, of: Seen, at_s: Reals, told: Levels, tests: int) -> tuple[float, Split] | None:
+def _split(
+    name: Name, of: Seen, told: Levels, level: Ints, stretch: Ints, tests: int
+) -> tuple[float, Split] | None:
     """How much of the spread between the visits the states explain, and the visits in them."""
-    level, stretch = told.at(of.launch, at_s)
     sizes = _sizes(of, level)
     if sizes is None:
         return None
@@ -205,8 +212,8 @@ def _sizes(of: Seen, level: Ints) -> tuple[int, int] | None:
     if not len(sizes):
         return None
     slower = slow_log[at_slow] - fast_log[at_fast]
-    padded = np.pad(slower, WINDOW // 2, constant_values=np.nan)
-    smooth = np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, WINDOW), axis=1)
+    padded = np.pad(slower, WINDOW // 2, mode="edge")
+    smooth = np.sort(np.lib.stride_tricks.sliding_window_view(padded, WINDOW), axis=1)[:, WINDOW // 2]
     there = np.concatenate(([False], smooth >= math.log(LEAST_TIMES), [False]))
     begins = np.flatnonzero(there[1:] & ~there[:-1])
     ends = np.flatnonzero(~there[1:] & there[:-1])

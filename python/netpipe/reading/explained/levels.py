@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Yardsticks that come in two levels: with a gap between them, and going from one to the other several times.
 
-A yardstick that wanders has no gap. One that changed once, or from launch to launch, explains nothing: anything else
-that changed then would explain the times as well. So levels count only if the yardstick went from one to the other at
-least four times inside launches.
+A yardstick that wanders has no gap. One that changed once, or from launch to launch, or always after the start of a
+launch, explains nothing: anything else that changed then would explain the times as well. So levels count only if the
+yardstick went at least twice from the fast level to the slow one inside launches, and twice back.
 
 Yardsticks are taken between blocks, so a block lies between two of them. It is of a level if both are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -29,7 +29,7 @@ LEAST_SHARE = 0.08  # of the yardsticks in each level
 MOST_BETWEEN = (
     0.05  # of the yardsticks in the middle third between the levels; of one that wanders there are 17 %
 )
-LEAST_CHANGES = 4  # from one level to the other, inside launches
+LEAST_CHANGES = 2  # in each direction, inside launches
 
 FAST, SLOW, NEITHER = 0, 1, -1
 
@@ -51,7 +51,6 @@ class Levels:
     fast: float
     slow: float
     fast_share: float  # of the time that is of a level
-    changes: int
     launches: Mapping[int, Stretches]
 
     def at(self, launch: Ints, at_s: Reals) -> tuple[Ints, Ints]:
@@ -65,9 +64,9 @@ class Levels:
         return level, number
 
 
-def levels(yardsticks: Sequence[Yardstick], launches: Collection[int]) -> list[Levels]:
-    """Those of these launches that come in two levels."""
-    taken = [one for one in yardsticks if one.launch in launches and one.at_s is not None]
+def levels(yardsticks: Sequence[Yardstick]) -> list[Levels]:
+    """Those that come in two levels."""
+    taken = [one for one in yardsticks if one.at_s is not None]
     return [found for name in SLOW_IF_HIGH if (found := _levels(taken, name)) is not None]
 
 
@@ -111,7 +110,7 @@ def _over_time(known: Sequence[Yardstick], level: Ints, name: str, fast: float, 
     for place, yardstick in enumerate(known):
         by_launch.setdefault(yardstick.launch, []).append(place)
     found: dict[int, Stretches] = {}
-    spent, number, changes = [0.0, 0.0], -1, 0
+    spent, number, changes = [0.0, 0.0], -1, [0, 0]
     for launch, places in by_launch.items():
         places.sort(key=lambda place: known[place].at_s or 0.0)
         begins = [known[place].at_s or 0.0 for place in places]
@@ -122,11 +121,11 @@ def _over_time(known: Sequence[Yardstick], level: Ints, name: str, fast: float, 
             if here != NEITHER:
                 spent[here] += end - begin
                 number += here != last
-                changes += last != NEITHER and here != last
+                changes[here] += last != NEITHER and here != last
                 last = here
             between.append(here)
             stretch.append(NEITHER if here == NEITHER else number)
         found[launch] = Stretches(np.array(begins[:-1]), np.array(between), np.array(stretch), begins[-1])
-    if changes < LEAST_CHANGES or min(spent) <= 0:
+    if min(changes) < LEAST_CHANGES:
         return None
-    return Levels(name, fast, slow, spent[FAST] / sum(spent), changes, found)
+    return Levels(name, fast, slow, spent[FAST] / sum(spent), found)
