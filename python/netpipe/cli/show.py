@@ -65,7 +65,7 @@ def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[
 
 
 def with_others(reading: Reading, found: list[Curve]) -> Iterator[Curve]:
-    """The curves, and behind each that comes in states what it is in the other one."""
+    """The curves, and behind each that comes in states what it is in the other ones."""
     from dataclasses import replace
 
     from netpipe.findings.machine_state import other_text
@@ -73,9 +73,9 @@ def with_others(reading: Reading, found: list[Curve]) -> Iterator[Curve]:
     for curve in found:
         yield curve
         name = (curve.variant, curve.pattern)
-        if name in reading.in_states:
-            state = other_text(reading.in_states[name])
-            yield replace(reading.other_states[name], variant=f"{curve.variant} {state}")
+        for other, there in reading.other_states.get(name, ()):
+            state = other_text(reading.in_states[name], other)
+            yield replace(there, variant=f"{curve.variant} {state}")
 
 
 def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
@@ -108,17 +108,17 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
 
 
 def in_states(reading: Reading, name: tuple[str, str], points: bool) -> dict[str, Any]:
-    """A curve that comes in two states, and what it is in the other one."""
+    """A curve that comes in states, and what it is in the other ones."""
     import msgspec
 
     from netpipe.reading.summary import summarise
 
-    other = reading.other_states[name]
     said: dict[str, Any] = msgspec.to_builtins(reading.in_states[name])
-    said["other"] = summarise(other)
-    if points:
-        said["other_points"] = [
-            {"size_bytes": at.size_bytes, "time_ns": at.time_ns, "bytes_per_s": at.rate_bytes_per_s}
-            for at in other.points
-        ]
+    for other, (_, curve) in zip(said["others"], reading.other_states[name], strict=True):
+        other["summary"] = summarise(curve)
+        if points:
+            other["points"] = [
+                {"size_bytes": at.size_bytes, "time_ns": at.time_ns, "bytes_per_s": at.rate_bytes_per_s}
+                for at in curve.points
+            ]
     return said

@@ -8,7 +8,7 @@ from statistics import median
 
 from netpipe.findings import NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
-from netpipe.reading.explained.decision import InStates
+from netpipe.reading.explained.decision import InStates, OtherState
 from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
 from netpipe.units import capital, counted, listed, percent_text, rate_text, size_text, time_text, times_text
@@ -105,9 +105,9 @@ def level_text(yardstick: str, level: float) -> str:
     return f"{'a cache line' if yardstick == 'bounce_ns' else 'a wake-up'} took {time_text(level)}"
 
 
-def other_text(state: InStates) -> str:
-    """What tells the other state of a curve from the curve, behind its name: "while a cache line took 250 ns"."""
-    return f"while {level_text(state.yardstick, state.other_level)}"
+def other_text(state: InStates, other: OtherState) -> str:
+    """What tells another state of a curve from the curve, behind its name: "while a cache line took 250 ns"."""
+    return f"while {level_text(state.yardstick, other.level)}"
 
 
 def in_states_sentences(reading: Reading) -> tuple[str, ...]:
@@ -115,26 +115,21 @@ def in_states_sentences(reading: Reading) -> tuple[str, ...]:
     if not reading.in_states:
         return ()
     several = len(reading.patterns) > 1
-    alike: dict[tuple[str, float, float], list[InStates]] = {}
+    alike: dict[tuple[str, float, tuple[float, ...]], list[InStates]] = {}
     for curve in reading.curves:
         state = reading.in_states.get((curve.variant, curve.pattern))
         if state:
-            alike.setdefault((state.yardstick, state.level, state.other_level), []).append(state)
+            told = (state.yardstick, state.level, tuple(other.level for other in state.others))
+            alike.setdefault(told, []).append(state)
     sentences = []
     for same in alike.values():
-        told = same[0]
+        first = same[0]
         names = [_curve_name(state.variant, state.pattern, several) for state in same]
-        factors = sorted(times_text(state.times) for state in same)
-        sizes = (
-            f"from {size_text(min(state.first_bytes for state in same))} "
-            f"to {size_text(max(state.last_bytes for state in same))}"
-        )
-        takes = factors[0] if len(set(factors)) == 1 else f"{factors[0]} to {factors[-1]}"
         sentences.append(
-            f"The times of {_some(names)} depend on it: {takes} as long {sizes} "
-            f"while {level_text(told.yardstick, told.other_level)} ({percent_text(1 - told.share)} of the time). "
-            f"{'The curve is' if len(same) == 1 else 'The curves are'} of the rest of the time, "
-            f"in which {level_text(told.yardstick, told.level)}."
+            f"The times of {_some(names)} depend on this: "
+            f"{listed(_took(first, [state.others[place] for state in same]) for place in range(len(first.others)))}. "
+            f"{'The curve is' if len(same) == 1 else 'The curves are'} of the {percent_text(first.share)} of the time "
+            f"in which {level_text(first.yardstick, first.level)}."
         )
     others = [
         _curve_name(curve.variant, curve.pattern, several)
@@ -144,6 +139,16 @@ def in_states_sentences(reading: Reading) -> tuple[str, ...]:
     if others:
         sentences.append(f"The times of {_some(others)} do not: every sample counts.")
     return tuple(sentences)
+
+
+def _took(state: InStates, others: Sequence[OtherState]) -> str:
+    """How long several curves took in one other state."""
+    factors = sorted(other.times for other in others)
+    ends = dict.fromkeys((times_text(factors[0]), times_text(factors[-1])))
+    first, last = min(other.first_bytes for other in others), max(other.last_bytes for other in others)
+    sizes = f"at {size_text(first)}" if first == last else f"from {size_text(first)} to {size_text(last)}"
+    share = percent_text(others[0].share)
+    return f"{' to '.join(ends)} as long {sizes} {other_text(state, others[0])} ({share} of the time)"
 
 
 def _curve_name(variant: str, pattern: str, several: bool) -> str:

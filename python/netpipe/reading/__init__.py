@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
-    from netpipe.reading.explained.decision import InStates, Split
+    from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
@@ -89,15 +89,18 @@ class Reading:
 
     @cached_property
     def in_states(self) -> dict[tuple[str, str], InStates]:
-        """Curves whose times come in two states of the machine. They are of the one that the machine was in most."""
+        """Curves whose times come in states of the machine. They are of the one that the machine was in most."""
         return {name: split.said for name, split in self._splits.items()}
 
     @cached_property
-    def other_states(self) -> dict[tuple[str, str], Curve]:
-        """Curve -> what it is in the other state. These curves take no part in anything but figures and lists."""
-        from netpipe.reading.explained.other import other_curve
+    def other_states(self) -> dict[tuple[str, str], tuple[tuple[OtherState, Curve], ...]]:
+        """Curve -> what it is in other states. These curves take no part in anything but figures and lists."""
+        from netpipe.reading.explained.other import other_curves
 
-        return {name: other_curve(split, self._groups[name]) for name, split in self._splits.items()}
+        return {
+            name: tuple(zip(split.said.others, other_curves(split, self._groups[name]), strict=True))
+            for name, split in self._splits.items()
+        }
 
     @cached_property
     def _groups(self) -> Groups:

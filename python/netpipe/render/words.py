@@ -100,15 +100,16 @@ def pattern_text(reading: Reading, pattern: str) -> str:
     return f"{pattern}, {operation}" if operation and operation not in pattern else pattern
 
 
-def other_answer(reading: Reading, curve: Curve) -> tuple[str, str] | None:
-    """The name of a curve in the other state of the machine, and what it comes to there; None if it has only one."""
-    other = reading.other_states.get((curve.variant, curve.pattern))
-    if other is None:
-        return None
-    state = reading.in_states[curve.variant, curve.pattern]
-    share = percent_text(1 - state.share)
-    said = answer(summarise(other), reading.is_idle(curve.variant))
-    return f"{curve.variant} {other_text(state)}, {share} of the time", said
+def other_answers(reading: Reading, curve: Curve) -> list[tuple[str, str]]:
+    """The name of a curve in each other state of the machine, and what it comes to there."""
+    name = (curve.variant, curve.pattern)
+    return [
+        (
+            f"{curve.variant} {other_text(reading.in_states[name], other)}, {percent_text(other.share)} of the time",
+            answer(summarise(there), reading.is_idle(curve.variant)),
+        )
+        for other, there in reading.other_states.get(name, ())
+    ]
 
 
 def answer(summary: Summary, idle: bool) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a yardstick explain the times of a curve? Only then are its visits set apart (docs/decisions/0018).
 
-Of a curve and a yardstick that comes in two levels (`levels`):
+Of a curve and a yardstick that comes in levels (`levels`), the one that it was at most and each other one:
 
 1. The sizes: between the medians of the visits at the slow and at the fast level lies a factor of at least 1.10, over a
    contiguous range of sizes.
@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from netpipe.reading.blocks.visits import Seen, groups, medians
-from netpipe.reading.explained.levels import FAST, NEITHER, SLOW, SLOW_IF_HIGH, Levels, levels
+from netpipe.reading.explained.levels import NEITHER, SLOW_IF_HIGH, Levels, levels
 
 if TYPE_CHECKING:
     from netpipe.reading.blocks.visits import Ints, Reals
     from netpipe.records import Point, Run, Yardstick
+
+FAST, SLOW = 0, 1  # of two levels that are compared
 
 LEAST_TIMES = 1.10  # the factor between the states that is worth two curves
 WINDOW = 5  # sizes over which the factor is smoothed
@@ -41,31 +43,37 @@ MOST_EMPTY = 0.25  # of the sizes of a curve have no visit in the state that the
 
 
 @dataclass(frozen=True, slots=True)
+class OtherState:
+    """What tells another state of a curve from its own."""
+
+    level: float  # of the yardstick
+    share: float  # of the time
+    times: float  # the time of an operation over that in the state of the curve, over these sizes:
+    first_bytes: int  # those whose times the yardstick explains
+    last_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class InStates:
-    """A curve whose times come in two states, told by one yardstick. The curve itself is of the state that the machine
-    was in most.
+    """A curve whose times come in states, told by one yardstick. The curve itself is of the state that the machine was
+    in most.
     """
 
     variant: str
     pattern: str
     yardstick: str  # bounce_ns, copy_bytes_per_s or wakeup_ns
     level: float  # of the yardstick, while the machine was in the state of the curve
-    other_level: float
-    share: float  # of the time in the state of the curve; the rest is in the other one
-    times: (
-        float  # the time of an operation in the other state over that of the curve, over the sizes explained
-    )
-    first_bytes: int  # the sizes whose times the yardstick explains
-    last_bytes: int
+    share: float  # of the time
+    others: tuple[OtherState, ...]
     missing: tuple[int, ...]  # sizes that were not visited in the state of the curve: they keep all visits
 
 
 class Split(NamedTuple):
-    """The visits of a curve in two states."""
+    """The visits of a curve in states."""
 
     said: InStates
     own: Seen  # of the curve itself
-    other: Seen
+    others: tuple[Seen, ...]
 
 
 Name = tuple[str, str]  # variant and pattern
@@ -160,45 +168,53 @@ def _split(
     name: Name, of: Seen, told: Levels, level: Ints, stretch: Ints, tests: int
 ) -> tuple[float, Split] | None:
     """How much of the spread between the visits the states explain, and the visits in them."""
-    sizes = _sizes(of, level)
-    if sizes is None:
+    main, compared = told.main, told.others()
+    differ: dict[int, OtherState] = {}
+    most = 0.0
+    for other in range(len(told.values)):
+        fast, slow = min(main, other), max(main, other)
+        two = np.where(level == fast, FAST, np.where(level == slow, SLOW, NEITHER))
+        sizes = _sizes(of, two) if other != main else None
+        if sizes is None:
+            continue
+        first, last, factor = sizes
+        if other in compared:
+            here = np.flatnonzero((two != NEITHER) & (of.size >= first) & (of.size <= last))
+            evidence = _evidence(of, here, two[here], stretch[here], tests * len(compared))
+            if evidence is not None:
+                explained, factor = evidence
+                most = max(most, explained)
+        factor = math.exp(min(factor, 700.0) if other == slow else -min(factor, 700.0))
+        differ[other] = OtherState(told.values[other], told.shares[other], factor, first, last)
+    if not most:
         return None
-    first, last = sizes
-    here = np.flatnonzero((level != NEITHER) & (of.size >= first) & (of.size <= last))
-    evidence = _evidence(of, here, level[here], stretch[here], tests)
-    if evidence is None:
-        return None
-    explained, factor = evidence
-    main, share = (FAST, told.fast_share) if told.fast_share >= 0.5 else (SLOW, 1 - told.fast_share)
+    # One level is beyond doubt, so the yardstick explains these times: any other level at which they differ is a state
+    # as well. A level at which they do not is none, and its visits count.
+    own = (level != NEITHER) & ~np.isin(level, list(differ))
     all_sizes = np.unique(of.size)
-    missing = np.setdiff1d(all_sizes, of.size[level == main])
+    missing = np.setdiff1d(all_sizes, of.size[own])
     if len(missing) > MOST_EMPTY * len(all_sizes):
         return None
-    own = (level == main) | np.isin(of.size, missing)
-    values = (told.fast, told.slow) if main == FAST else (told.slow, told.fast)
     said = InStates(
         variant=name[0],
         pattern=name[1],
         yardstick=told.yardstick,
-        level=values[0],
-        other_level=values[1],
-        share=share,
-        times=factor if main == FAST else 1 / factor,
-        first_bytes=first,
-        last_bytes=last,
+        level=told.values[main],
+        share=told.shares[main],
+        others=tuple(differ.values()),
         missing=tuple(missing.tolist()),
     )
-    other = level == 1 - main
-    return explained, Split(said, _some(of, own), _some(of, other))
+    kept = own | np.isin(of.size, missing)
+    return most, Split(said, _some(of, kept), tuple(_some(of, level == other) for other in differ))
 
 
 def _some(of: Seen, which: Ints) -> Seen:
     return Seen(of.size[which], of.launch[which], of.block[which], of.log[which])
 
 
-def _sizes(of: Seen, level: Ints) -> tuple[int, int] | None:
+def _sizes(of: Seen, level: Ints) -> tuple[int, int, float] | None:
     """The first and the last size of the longest range over which the slow level is slower by the factor that is worth
-    it; None: nowhere.
+    it, and the logarithm of that factor; None: nowhere.
     """
     both = []
     for which in (FAST, SLOW):
@@ -220,12 +236,13 @@ def _sizes(of: Seen, level: Ints) -> tuple[int, int] | None:
     if not len(begins):
         return None
     longest = int((ends - begins).argmax())
-    return int(sizes[begins[longest]]), int(sizes[ends[longest] - 1])
+    first, last = int(begins[longest]), int(ends[longest])
+    return int(sizes[first]), int(sizes[last - 1]), float(np.median(smooth[first:last]))
 
 
 def _evidence(of: Seen, here: Ints, level: Ints, stretch: Ints, tests: int) -> tuple[float, float] | None:
-    """How much the levels explain of the spread between these visits, and the factor between them; None if it is not
-    beyond doubt.
+    """The difference between the levels in spreads of what remains between visits, and as a logarithm; None if there is
+    any doubt.
     """
     _, size = np.unique(of.size[here], return_inverse=True)
     numbers, stretch = np.unique(stretch, return_inverse=True)
@@ -260,7 +277,7 @@ def _evidence(of: Seen, here: Ints, level: Ints, stretch: Ints, tests: int) -> t
     for which in (FAST, SLOW):
         if nearer[level == which].mean() < NEARER:
             return None
-    return factor / max(spread, 1e-9), math.exp(min(factor, 700.0))
+    return factor / max(spread, 1e-9), factor
 
 
 def _paces(size: Ints, stretch: Ints, logs: Reals) -> tuple[Reals, Reals]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a curve in states comes to in the other one, and what each of its launches took in its own."""
+"""What a curve in states comes to in the other ones, and what each of its launches took in its own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from netpipe.records import Point
 
 
-def other_curve(split: Split, points: Mapping[int, Sequence[Point]]) -> Curve:
-    """At the sizes that were visited in that state. It has the name of its curve: whoever shows it says the state."""
-    times = estimates(split.other, NEXT_RUN)
-    return Curve(
-        split.said.variant,
-        split.said.pattern,
-        tuple(curve_point(points[size], None, time) for size, time in times.items()),
-        one_state=True,
+def other_curves(split: Split, points: Mapping[int, Sequence[Point]]) -> tuple[Curve, ...]:
+    """One for each of `others`, at the sizes that were visited in that state. They have the name of their curve."""
+    return tuple(
+        Curve(
+            split.said.variant,
+            split.said.pattern,
+            tuple(curve_point(points[size], None, time) for size, time in estimates(of, NEXT_RUN).items()),
+            one_state=True,
+        )
+        for of in split.others
     )
 
 

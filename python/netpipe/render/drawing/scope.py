@@ -30,7 +30,7 @@ class Member:
 
     reading: Reading
     curve: Curve
-    state: str = ""  # in words, of the other state of a curve
+    state: str = ""  # in words, of another state of a curve
 
     @property
     def variant(self) -> str:
@@ -38,7 +38,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The variant, and in which state if it is the other one."""
+        """The variant, and in which state if it is not its own."""
         return f"{self.variant} {self.state}" if self.state else self.variant
 
     @property
@@ -111,15 +111,15 @@ class Scope:
 
     @cached_property
     def others(self) -> tuple[Member, ...]:
-        """What the curves that are drawn are in the other state of the machine."""
+        """What the curves that are drawn are in other states of the machine."""
         found = []
         for member in self.members:
-            other = member.reading.other_states.get((member.variant, member.pattern))
-            if other is not None:
+            name = (member.variant, member.pattern)
+            for other, curve in member.reading.other_states.get(name, ()):
                 sizes = {point.size_bytes for point in member.curve.points}
-                points = tuple(point for point in other.points if point.size_bytes in sizes)
-                said = other_text(member.reading.in_states[member.variant, member.pattern])
-                found.append(Member(member.reading, replace(other, points=points), said))
+                points = tuple(point for point in curve.points if point.size_bytes in sizes)
+                said = other_text(member.reading.in_states[name], other)
+                found.append(Member(member.reading, replace(curve, points=points), said))
         return tuple(found)
 
     @cached_property
@@ -188,9 +188,13 @@ class Scope:
         return self._dashes.setdefault((self.readings.index(reading), pattern), len(self._dashes))
 
     def dash_of(self, member: Member) -> int:
-        """That of its pattern; the other states of curves have dashes of their own."""
+        """That of its pattern; other states of curves have dashes of their own."""
         own = self.dash(member.reading, member.pattern)
-        return own + len(self._dashes) if member.state else own
+        if not member.state:
+            return own
+        of = (member.reading, member.variant, member.pattern)
+        alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
+        return own + len(self._dashes) * (1 + alike.index(member.state))
 
     @cached_property
     def _colors(self) -> dict[str, int]:

@@ -33,7 +33,7 @@ from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.palette import style
 from netpipe.render.verdicts import verdict_sentences
-from netpipe.render.words import answer, measured, other_answer, when, where
+from netpipe.render.words import answer, measured, other_answers, when, where
 from netpipe.units import counted, listed, span_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -227,7 +227,7 @@ def _layers(
                 "color": color,
                 "answer": answer(summary, idle),
                 "loss": loss_of.get((summary.variant, summary.pattern)),
-                "other": other_answer(reading, reading.by_name[summary.variant, summary.pattern]),
+                "others": other_answers(reading, reading.by_name[summary.variant, summary.pattern]),
             }
         )
     return made
