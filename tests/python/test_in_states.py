@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from changing import Layer, Machine, Telegraph, Wander, above, cores_that_move, up_to
+from changing import Layer, Machine, Over, Telegraph, Wander, above, cores_that_move, up_to
 from click.testing import CliRunner
 from rich.console import Console
 
@@ -311,6 +311,49 @@ def test_losses_compare_in_the_state_of_the_curves() -> None:
     assert loss.small is not None
     assert loss.small.times.value == pytest.approx(10, rel=0.06)
     assert loss.small.times.half_width < 0.1
+
+
+def test_a_loss_that_was_measured_in_the_other_state_alone_is_marked_and_leads_no_sentence() -> None:
+    made = cores_that_move(3)
+    made.only = {8: lambda launch, at_s: made.bounce(launch, at_s) == 1}
+    run = made.run()
+    for opened in run.variants:
+        opened.below = {"pipe": "shm", "tcp": "pipe"}.get(opened.module)
+    reading = Reading(run)
+    pipe, tcp = reading.losses
+    assert [size.size_bytes for size in pipe.sizes if size.apart] == [8]
+    assert not any(size.apart for size in tcp.sizes)
+    assert len(pipe.sizes) == 21
+    assert pipe.small is not None
+    assert pipe.small.size_bytes != 8
+    assert pipe.small.times.value == pytest.approx(5000 / 120, rel=0.06)
+    (panel,) = get("loss").panels(Scope((reading,)))
+    own = [line for line in panel.views[0].lines if line.curve == ("pipe", PINGPONG)]
+    assert [(line.joined, 8 in line.size_bytes) for line in own] == [(True, False), (False, True)]
+
+
+def test_two_curves_whose_states_never_met_at_a_size_are_not_compared_there() -> None:
+    """Each keeps its visits; pooled medians of whole launches are no substitute."""
+
+    def wave(begin_s: float, long_s: float) -> Over:
+        return lambda launch, at_s: ((at_s - begin_s) % 2.5 < long_s).astype(float)
+
+    moved, deep = wave(0.5, 1.0), wave(1.75, 1.0)
+    layers = [
+        Layer("shm", 120, 1.2e10, factor=up_to(16 << 10, 2.6), state=moved),
+        Layer("pipe", 5000, 4e9, factor=up_to(16 << 10, 2.6), state=deep),
+    ]
+    made = Machine(layers, 3, bounce=moved, wakeup=deep)
+    made.only = {64: lambda launch, at_s: wave(0.8, 0.4)(launch, at_s) != wave(2.05, 0.4)(launch, at_s)}
+    run = made.run()
+    for opened in run.variants:
+        opened.below = {"pipe": "shm"}.get(opened.module)
+    reading = Reading(run)
+    assert len(reading.in_states) == 2
+    assert all(state.missing == () for state in reading.in_states.values())
+    (loss,) = reading.losses
+    assert 64 not in [size.size_bytes for size in loss.sizes]
+    assert loss.other_state_sizes == 1
 
 
 def test_the_spread_between_launches_is_that_of_one_state(moved: Reading) -> None:

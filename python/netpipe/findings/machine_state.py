@@ -23,7 +23,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     states = reading.states
     if len(states.states) < 2 and not reading.in_states:
         return
-    if not states.split:
+    if not states.split or reading.in_states:
         yield from _wandered(reading, states)
         return
     said = state_sentences(states)
@@ -68,14 +68,17 @@ def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
     bounces = sorted(y.bounce_ns for y in reading.run.yardsticks if y.bounce_ns is not None)
     copies = sorted(y.copy_bytes_per_s for y in reading.run.yardsticks if y.copy_bytes_per_s is not None)
     said, evidence = [], {"changes": Quantity(len(states.changes), "changes")}
-    if bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce):
+    explains = {state.yardstick for state in reading.in_states.values()}
+    if "bounce_ns" in explains or (bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce)):
         said.append(f"a cache-line bounce took {time_text(bounces[0])} to {time_text(bounces[-1])}")
         evidence["cache_line_bounce"] = Quantity(median(bounces), "ns", bounces[0], bounces[-1])
-    if copies and not alike(copies[0], copies[-1], states.tolerances.copy):
+    if "copy_bytes_per_s" in explains or (
+        copies and not alike(copies[0], copies[-1], states.tolerances.copy)
+    ):
         said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
         evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
     wakeups = sorted(y.wakeup_ns for y in reading.run.yardsticks if y.wakeup_ns is not None)
-    if any(one.yardstick == "wakeup_ns" for one in reading.in_states.values()):
+    if "wakeup_ns" in explains:
         said.append(f"waking a blocked process took {time_text(wakeups[0])} to {time_text(wakeups[-1])}")
         evidence["wake_up"] = Quantity(median(wakeups), "ns", wakeups[0], wakeups[-1])
     apart = in_states_sentences(reading)

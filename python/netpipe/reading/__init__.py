@@ -122,7 +122,12 @@ class Reading:
 
     @cached_property
     def _visits(self) -> dict[tuple[str, str], Seen]:
-        """Those that count: of curves in states the ones in the state of the curve."""
+        """Those that count: of curves in states the ones in the state of the curve, at sizes that have any."""
+        return self._all_visits | {name: split.kept for name, split in self._splits.items()}
+
+    @cached_property
+    def _alike(self) -> dict[tuple[str, str], Seen]:
+        """Those that are compared over sizes: of each curve in one state, or in all."""
         return self._all_visits | {name: split.own for name, split in self._splits.items()}
 
     @cached_property
@@ -157,7 +162,7 @@ class Reading:
         wrong = {(one.variant, one.pattern) for one in self.too_fast}
         return tuple(
             loss
-            for loss in losses(self.run, self._groups, self._visits, self._times)
+            for loss in losses(self.run, self._groups, self._visits, self._times, self.in_states)
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
@@ -167,14 +172,14 @@ class Reading:
         """How far variants lie from themselves, where they were measured beside themselves."""
         from netpipe.reading.blocks.beside import beside
 
-        return beside(self.run, self._visits)
+        return beside(self.run, self._alike)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Which variant of a layer is faster, and where."""
         from netpipe.reading.blocks.verdicts import verdicts
 
-        return verdicts(self.run, self._visits)
+        return verdicts(self.run, self._alike)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -182,7 +187,7 @@ class Reading:
         from netpipe.reading.blocks.steps import steps
 
         return tuple(
-            step for curve in self.curves for step in steps(curve, self._visits[curve.variant, curve.pattern])
+            step for curve in self.curves for step in steps(curve, self._alike[curve.variant, curve.pattern])
         )
 
     @cached_property
