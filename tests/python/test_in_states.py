@@ -336,15 +336,15 @@ def test_two_curves_whose_states_never_met_at_a_size_are_not_compared_there() ->
     """Each keeps its visits; pooled medians of whole launches are no substitute."""
 
     def wave(begin_s: float, long_s: float) -> Over:
-        return lambda launch, at_s: ((at_s - begin_s) % 2.5 < long_s).astype(float)
+        return lambda launch, at_s: ((at_s - begin_s) % 3.5 < long_s).astype(float)
 
-    moved, deep = wave(0.5, 1.0), wave(1.75, 1.0)
+    moved, deep = wave(0.5, 1.0), wave(2.25, 1.0)
     layers = [
         Layer("shm", 120, 1.2e10, factor=up_to(16 << 10, 2.6), state=moved),
         Layer("pipe", 5000, 4e9, factor=up_to(16 << 10, 2.6), state=deep),
     ]
     made = Machine(layers, 3, bounce=moved, wakeup=deep)
-    made.only = {64: lambda launch, at_s: wave(0.8, 0.4)(launch, at_s) != wave(2.05, 0.4)(launch, at_s)}
+    made.only = {64: lambda launch, at_s: wave(0.8, 0.4)(launch, at_s) != wave(2.55, 0.4)(launch, at_s)}
     run = made.run()
     for opened in run.variants:
         opened.below = {"pipe": "shm"}.get(opened.module)
