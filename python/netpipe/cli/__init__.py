@@ -175,7 +175,7 @@ def _sentence(error: click.ClickException) -> str:
 
 def main() -> NoReturn:
     """The entry point `netpipe`."""
-    # The points of a large run stay until the end, and few of our objects are in cycles: looking for these among 200,000
-    # points took a tenth of the time.
+    # The points of a large run stay until the end, and few of our objects are in cycles: looking for these among
+    # 200,000 points took a tenth of the time.
     gc.set_threshold(10_000_000, 50, 1000)
     sys.exit(call())

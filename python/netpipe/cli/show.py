@@ -11,6 +11,8 @@ import click
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
 
@@ -47,7 +49,7 @@ def command(
 
     out = console()
     if variants or points:
-        print_points(out, found)
+        print_points(out, with_others(reading, found))
         return
     out.print(" ".join(filter(None, [when(reading.run), measured(reading)])), markup=False)
     print_summary(out, reading)
@@ -60,6 +62,20 @@ def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[
         for curve in found
         if (not variants or curve.variant in variants) and (not patterns or curve.pattern in patterns)
     ]
+
+
+def with_others(reading: Reading, found: list[Curve]) -> Iterator[Curve]:
+    """The curves, and behind each that comes in states what it is in the other ones."""
+    from dataclasses import replace
+
+    from netpipe.findings.machine_state import other_text
+
+    for curve in found:
+        yield curve
+        name = (curve.variant, curve.pattern)
+        for other, there in reading.other_states.get(name, ()):
+            state = other_text(reading.in_states[name], other)
+            yield replace(there, variant=f"{curve.variant} {state}")
 
 
 def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
@@ -80,6 +96,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
         "findings": judgement.findings,
         "skipped_rules": judgement.skipped,
         "states": reading.states,
+        "in_states": [in_states(reading, name, points) for name in reading.in_states if name in names],
         "beside_themselves": reading.beside,
         "verdicts": [one for one in reading.verdicts if (one.variant, one.pattern) in names],
         "skipped": run.skipped,
@@ -88,3 +105,20 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
     if points:
         answer["points"] = [record for curve in found for point in curve.points for record in point.by_launch]
     return printable_json(msgspec.json.encode(answer).decode())
+
+
+def in_states(reading: Reading, name: tuple[str, str], points: bool) -> dict[str, Any]:
+    """A curve that comes in states, and what it is in the other ones."""
+    import msgspec
+
+    from netpipe.reading.summary import summarise
+
+    said: dict[str, Any] = msgspec.to_builtins(reading.in_states[name])
+    for other, (_, curve) in zip(said["others"], reading.other_states[name], strict=True):
+        other["summary"] = summarise(curve)
+        if points:
+            other["points"] = [
+                {"size_bytes": at.size_bytes, "time_ns": at.time_ns, "bytes_per_s": at.rate_bytes_per_s}
+                for at in curve.points
+            ]
+    return said

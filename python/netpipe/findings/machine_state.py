@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from netpipe.findings import NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.explained.decision import InStates, OtherState
 from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
-from netpipe.units import capital, counted, listed, rate_text, time_text
+from netpipe.units import capital, counted, listed, percent_text, rate_text, size_text, time_text, times_text
 
 MOST_CHANGES = 3  # named; the report has all
+MOST_NAMED = 6  # curves in one sentence
 
 
 @rule("machine-changed", "Several machine states", needs=("yardsticks",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires if the yardsticks tell more than one state; the worker's tolerances decide."""
+    """Fires if the yardsticks tell more than one state (the worker's tolerances decide) or curves come in states."""
     states = reading.states
-    if len(states.states) < 2:
+    if len(states.states) < 2 and not reading.in_states:
         return
-    if not states.split:
+    if not states.split or reading.in_states:
         yield from _wandered(reading, states)
         return
     said = state_sentences(states)
@@ -66,22 +68,98 @@ def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
     bounces = sorted(y.bounce_ns for y in reading.run.yardsticks if y.bounce_ns is not None)
     copies = sorted(y.copy_bytes_per_s for y in reading.run.yardsticks if y.copy_bytes_per_s is not None)
     said, evidence = [], {"changes": Quantity(len(states.changes), "changes")}
-    if bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce):
+    explains = {state.yardstick for state in reading.in_states.values()}
+    if "bounce_ns" in explains or (bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce)):
         said.append(f"a cache-line bounce took {time_text(bounces[0])} to {time_text(bounces[-1])}")
         evidence["cache_line_bounce"] = Quantity(median(bounces), "ns", bounces[0], bounces[-1])
-    if copies and not alike(copies[0], copies[-1], states.tolerances.copy):
+    if "copy_bytes_per_s" in explains or (
+        copies and not alike(copies[0], copies[-1], states.tolerances.copy)
+    ):
         said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
         evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
-    if said:
+    wakeups = sorted(y.wakeup_ns for y in reading.run.yardsticks if y.wakeup_ns is not None)
+    if "wakeup_ns" in explains:
+        said.append(f"waking a blocked process took {time_text(wakeups[0])} to {time_text(wakeups[-1])}")
+        evidence["wake_up"] = Quantity(median(wakeups), "ns", wakeups[0], wakeups[-1])
+    apart = in_states_sentences(reading)
+    certainty = "The extremes of all yardsticks. Every sample counts, and intervals include the change."
+    if apart:
+        evidence["curves_in_states"] = Quantity(len(reading.in_states), "curves")
+        certainty = (
+            "The extremes of all yardsticks. Times are set apart only where the change explains them beyond doubt "
+            "(Student's t over stretches of time); elsewhere every sample counts, and intervals include the change."
+        )
+    if said or apart:
         yield Finding(
             severity=NOTE,
-            what=f"The machine was not steady: {' and '.join(said)}.",
+            what=" ".join([f"The machine was not steady: {' and '.join(said)}."] * bool(said) + list(apart)),
             evidence=evidence,
-            certainty="The extremes of all yardsticks. Every sample counts, and intervals include the change.",
+            certainty=certainty,
             cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
             remedy="compare layers by their losses, which are measured back to back, or use a quieter machine",
             experiment=again(reading, "--aa"),
         )
+
+
+def level_text(yardstick: str, level: float) -> str:
+    """A level of a yardstick: "a cache line took 250 ns"."""
+    if yardstick == "copy_bytes_per_s":
+        return f"memory was copied at {rate_text(level)}"
+    return f"{'a cache line' if yardstick == 'bounce_ns' else 'a wake-up'} took {time_text(level)}"
+
+
+def other_text(state: InStates, other: OtherState) -> str:
+    """What tells another state of a curve from the curve, behind its name: "while a cache line took 250 ns"."""
+    return f"while {level_text(state.yardstick, other.level)}"
+
+
+def in_states_sentences(reading: Reading) -> tuple[str, ...]:
+    """Which curves come in states, and that the others do not; nothing if none does."""
+    if not reading.in_states:
+        return ()
+    several = len(reading.patterns) > 1
+    alike: dict[tuple[str, float, tuple[float, ...]], list[InStates]] = {}
+    for curve in reading.curves:
+        state = reading.in_states.get((curve.variant, curve.pattern))
+        if state:
+            told = (state.yardstick, state.level, tuple(other.level for other in state.others))
+            alike.setdefault(told, []).append(state)
+    sentences = []
+    for same in alike.values():
+        first = same[0]
+        names = [_curve_name(state.variant, state.pattern, several) for state in same]
+        sentences.append(
+            f"The times of {_some(names)} depend on this: "
+            f"{listed(_took(first, [state.others[place] for state in same]) for place in range(len(first.others)))}. "
+            f"{'The curve is' if len(same) == 1 else 'The curves are'} of the {percent_text(first.share)} of the time "
+            f"in which {level_text(first.yardstick, first.level)}."
+        )
+    others = [
+        _curve_name(curve.variant, curve.pattern, several)
+        for curve in reading.curves
+        if (curve.variant, curve.pattern) not in reading.in_states
+    ]
+    if others:
+        sentences.append(f"The times of {_some(others)} do not: every sample counts.")
+    return tuple(sentences)
+
+
+def _took(state: InStates, others: Sequence[OtherState]) -> str:
+    """How long several curves took in one other state."""
+    factors = sorted(other.times for other in others)
+    ends = dict.fromkeys((times_text(factors[0]), times_text(factors[-1])))
+    first, last = min(other.first_bytes for other in others), max(other.last_bytes for other in others)
+    sizes = f"at {size_text(first)}" if first == last else f"from {size_text(first)} to {size_text(last)}"
+    share = percent_text(others[0].share)
+    return f"{' to '.join(ends)} as long {sizes} {other_text(state, others[0])} ({share} of the time)"
+
+
+def _curve_name(variant: str, pattern: str, several: bool) -> str:
+    return f"{variant} ({pattern})" if several else variant
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed(names) if len(names) <= MOST_NAMED else f"{len(names)} curves"
 
 
 def state_sentences(states: States) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
+    from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
@@ -84,7 +85,22 @@ class Reading:
         """Every curve, its launches merged."""
         from netpipe.reading.curves import curves
 
-        return curves(self.run, self.states, self._groups, self._times)
+        return curves(self.run, self.states, self._groups, self._times, self.in_states)
+
+    @cached_property
+    def in_states(self) -> dict[tuple[str, str], InStates]:
+        """Curves whose times come in states of the machine. They are of the one that the machine was in most."""
+        return {name: split.said for name, split in self._splits.items()}
+
+    @cached_property
+    def other_states(self) -> dict[tuple[str, str], tuple[tuple[OtherState, Curve], ...]]:
+        """Curve -> what it is in other states. These curves take no part in anything but figures and lists."""
+        from netpipe.reading.explained.other import other_curves
+
+        return {
+            name: tuple(zip(split.said.others, other_curves(split, self._groups[name]), strict=True))
+            for name, split in self._splits.items()
+        }
 
     @cached_property
     def _groups(self) -> Groups:
@@ -93,10 +109,26 @@ class Reading:
         return grouped(self.run.points)
 
     @cached_property
-    def _visits(self) -> dict[tuple[str, str], Seen]:
+    def _all_visits(self) -> dict[tuple[str, str], Seen]:
         from netpipe.reading.blocks.visits import seen
 
         return {name: seen(curve) for name, curve in self._groups.items()}
+
+    @cached_property
+    def _splits(self) -> dict[tuple[str, str], Split]:
+        from netpipe.reading.explained.decision import splits
+
+        return splits(self.run, self._groups, self._all_visits)
+
+    @cached_property
+    def _visits(self) -> dict[tuple[str, str], Seen]:
+        """Those that count: of curves in states the ones in the state of the curve, at sizes that have any."""
+        return self._all_visits | {name: split.kept for name, split in self._splits.items()}
+
+    @cached_property
+    def _alike(self) -> dict[tuple[str, str], Seen]:
+        """Those that are compared over sizes: of each curve in one state, or in all."""
+        return self._all_visits | {name: split.own for name, split in self._splits.items()}
 
     @cached_property
     def _times(self) -> dict[tuple[str, str], dict[int, Estimate]]:
@@ -130,7 +162,7 @@ class Reading:
         wrong = {(one.variant, one.pattern) for one in self.too_fast}
         return tuple(
             loss
-            for loss in losses(self.run, self._groups, self._visits, self._times)
+            for loss in losses(self.run, self._groups, self._visits, self._times, self.in_states)
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
@@ -140,14 +172,14 @@ class Reading:
         """How far variants lie from themselves, where they were measured beside themselves."""
         from netpipe.reading.blocks.beside import beside
 
-        return beside(self.run, self._visits)
+        return beside(self.run, self._alike)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Which variant of a layer is faster, and where."""
         from netpipe.reading.blocks.verdicts import verdicts
 
-        return verdicts(self.run, self._visits)
+        return verdicts(self.run, self._alike)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -155,7 +187,7 @@ class Reading:
         from netpipe.reading.blocks.steps import steps
 
         return tuple(
-            step for curve in self.curves for step in steps(curve, self._visits[curve.variant, curve.pattern])
+            step for curve in self.curves for step in steps(curve, self._alike[curve.variant, curve.pattern])
         )
 
     @cached_property
@@ -177,7 +209,12 @@ class Reading:
         """How far apart launches lie; empty for a run of one launch."""
         from netpipe.reading.launches import launch_spreads
 
-        return launch_spreads(self.curves)
+        own = {}
+        if self._splits:
+            from netpipe.reading.explained.other import launch_medians
+
+            own = {name: launch_medians(split) for name, split in self._splits.items()}
+        return launch_spreads(self.curves, own)
 
     @cached_property
     def measures(self) -> tuple[Measured, ...]:

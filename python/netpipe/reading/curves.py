@@ -20,6 +20,7 @@ from netpipe.reading.estimate import Estimate, across, unsure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from netpipe.reading.explained.decision import InStates
     from netpipe.reading.states import States
     from netpipe.records import Point, Run
 
@@ -37,6 +38,7 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
     converged: bool | None  # in every launch; None: not recorded (imported)
     state: int | None  # of the machine: run-wide number (states.py)
     by_launch: tuple[Point, ...]  # the records merged here, one for each launch
+    apart: bool = False  # of a curve in states: not visited in the state of the curve, so no line joins it
 
     @property
     def loose(self) -> bool:
@@ -71,6 +73,12 @@ class Curve:
     pattern: str
     points: tuple[CurvePoint, ...]  # by rising size, each size once
     left_out: int = 0  # point records in another state of the machine than the ones merged
+    one_state: bool = False  # of the visits of the points, those in one state (reading/explained)
+
+    @property
+    def joined(self) -> tuple[CurvePoint, ...]:
+        """The points that a line may join."""
+        return tuple(point for point in self.points if not point.apart) if self.one_state else self.points
 
 
 def time_of(point: Point) -> Estimate:
@@ -146,7 +154,11 @@ _LAUNCH = attrgetter("launch")
 
 
 def curves(
-    run: Run, states: States, groups: Groups, by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]]
+    run: Run,
+    states: States,
+    groups: Groups,
+    by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]],
+    in_states: Mapping[tuple[str, str], InStates],
 ) -> tuple[Curve, ...]:
     """Every curve of the run (`groups` is `grouped(run.points)`, `by_visits` the times of each curve's sizes as far as
     its visits know them), its launches merged, in the order of the plan, else of the first point.
@@ -173,7 +185,10 @@ def curves(
             state, kept = max(by_state.items(), key=lambda item: len(item[1]))
             merged.append(curve_point(kept, state))
             left_out += len(points) - len(kept)
-        made.append(Curve(variant, pattern, tuple(merged), left_out))
+        split = in_states.get((variant, pattern))
+        if split:
+            merged = [msgspec.structs.replace(at, apart=at.size_bytes in split.missing) for at in merged]
+        made.append(Curve(variant, pattern, tuple(merged), left_out, split is not None))
     place = place_in_plan(run)
     return tuple(sorted(made, key=lambda curve: place(curve.variant, curve.pattern)))
 

@@ -13,9 +13,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from netpipe.reading.curves import Curve
+
+    OneState = Mapping[int, Mapping[int, float]]  # size -> launch -> the median in the state of the curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +41,33 @@ class LaunchSpread:
     left_out: int  # point records in another state of the machine than the ones merged
 
 
-def launch_spreads(curves: Iterable[Curve]) -> tuple[LaunchSpread, ...]:
-    """One for each curve that was launched more than once."""
-    return tuple(spread for spread in map(_spread, curves) if spread is not None)
+def launch_spreads(
+    curves: Iterable[Curve], in_states: Mapping[tuple[str, str], OneState]
+) -> tuple[LaunchSpread, ...]:
+    """One for each curve that was launched more than once (`in_states` has the medians of those that come in states: in
+    the records of their points the states are mixed).
+    """
+    spreads = (_spread(curve, in_states.get((curve.variant, curve.pattern))) for curve in curves)
+    return tuple(spread for spread in spreads if spread is not None)
 
 
-def _spread(curve: Curve) -> LaunchSpread | None:
+def _spread(curve: Curve, one_state: OneState | None) -> LaunchSpread | None:
     sizes = []
-    for at in curve.points:
-        if len(at.by_launch) < 2:
-            continue
-        medians = [point.median_ns for point in at.by_launch]
-        if min(medians) <= 0:
+    for at in curve.joined:
+        times = {point.launch: point.median_ns for point in at.by_launch}
+        inside = [point.half_width for point in at.by_launch]
+        if one_state is not None:
+            times, inside = dict(one_state[at.size_bytes]), []
+        medians = list(times.values())
+        if len(medians) < 2 or min(medians) <= 0:
             continue
         sizes.append(
             SizeSpread(
                 size_bytes=at.size_bytes,
-                launches=tuple(point.launch for point in at.by_launch),
+                launches=tuple(times),
                 median_ns=median(medians),
                 spread=max(medians) / min(medians),
-                inside=_median_known([point.half_width for point in at.by_launch]),
+                inside=_median_known(inside),
             )
         )
     if not sizes:

@@ -4,8 +4,10 @@
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
 throughput it keeps. The two are compared within each block, where they were measured back to back, so
-that what the machine does to both cancels (blocks/visits.py). Intervals are for one size at a time: of many sizes
-without any difference, one in twenty shows one by chance.
+that what the machine does to both cancels (blocks/visits.py). Of curves in states only blocks in the state of both
+curves count, so that their ratio is that of the numbers beside it (explained/decision.py); a size without such a block
+is left out and counted. Intervals are for one size at a time: of many sizes without any difference, one in twenty shows
+one by chance.
 
 Older runs recorded no blocks. Their points are paired within one launch and one state of the machine only; a size whose
 two points are in different states is left out and counted, and intervals are those of `estimate.ratio` and
@@ -36,9 +38,10 @@ from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from netpipe.reading.curves import Groups
+    from netpipe.reading.explained.decision import InStates
     from netpipe.records import Point, Run, Variant
 
 
@@ -51,6 +54,7 @@ class SizeLoss(msgspec.Struct, frozen=True, gc=False):
     converged: (
         bool | None
     )  # is the interval narrow? In older runs: both points, in every launch; None: not recorded
+    apart: bool = False  # one of the two curves was not visited in its state here: no line joins this
 
     @property
     def kept(self) -> Estimate:
@@ -104,6 +108,8 @@ class _Visited(NamedTuple):
     upper: Seen
     lower: Seen
     times_below: Mapping[int, Estimate]
+    in_states: bool  # either of them
+    apart: Collection[int]  # sizes at which either was not visited in the state of its curve
 
 
 def losses(
@@ -111,6 +117,7 @@ def losses(
     curves: Groups,
     visits: Mapping[tuple[str, str], Seen],
     by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]],
+    in_states: Mapping[tuple[str, str], InStates],
 ) -> tuple[Loss, ...]:
     """Every loss that the run can show, in the order of the plan (`curves` is `grouped(run.points)`, `visits` is `seen`
     of each, and `by_visits` is what these say). The stack that it recorded includes modules that it did not open, so
@@ -168,7 +175,9 @@ def losses(
             place, _, other = next((one for one in some if one[1]), some[0])
             below_ns = times(other.variant, pattern)
             names = (variant, pattern), (other.variant, pattern)
-            both = _Visited(visits[names[0]], visits[names[1]], by_visits[names[1]])
+            split = [in_states[name] for name in names if name in in_states]
+            apart = {size for one in split for size in one.missing}
+            both = _Visited(visits[names[0]], visits[names[1]], by_visits[names[1]], bool(split), apart)
             found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns, both))
     order = place_in_plan(run)
     return tuple(sorted(_at_one_size(found), key=lambda loss: order(loss.variant, loss.pattern)))
@@ -180,11 +189,15 @@ def _at_one_size(losses: Iterable[Loss]) -> Iterator[Loss]:
     for loss in losses:
         patterns.setdefault(loss.pattern, []).append(loss)
     for alike in patterns.values():
-        count = Counter(size.size_bytes for loss in alike for size in loss.sizes)
+        count = Counter(size.size_bytes for loss in alike for size in loss.sizes if not size.apart)
         small = _most(count, [size for size in count if 0 < size <= LATENCY_MOST_BYTES], _from_latency)
         large = _most(count, [size for size in count if size > LATENCY_MOST_BYTES], lambda size: -size)
         for loss in alike:
-            of = {size.size_bytes: size for size in loss.sizes if size.size_bytes in (small, large)}
+            of = {
+                size.size_bytes: size
+                for size in loss.sizes
+                if size.size_bytes in (small, large) and not size.apart
+            }
             yield replace(loss, small=of.get(small), large=of.get(large))
 
 
@@ -259,7 +272,11 @@ def _loss(
     for size in common:
         over, under = upper[size], lower[size]
         if size in ratios:
-            sizes.append(_paired_loss(size, visited.times_below[size].value, ratios[size]))
+            below_now = visited.times_below[size].value
+            sizes.append(_paired_loss(size, below_now, ratios[size], size in visited.apart))
+            continue
+        if visited.in_states:
+            other_state += 1
             continue
         if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
             (a,), (b,) = over, under
@@ -289,11 +306,11 @@ def _loss(
     )
 
 
-def _paired_loss(size_bytes: int, below_ns: float, times: Estimate) -> SizeLoss:
+def _paired_loss(size_bytes: int, below_ns: float, times: Estimate, apart: bool) -> SizeLoss:
     """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes."""
     value, low, high = (below_ns * (limit - 1) for limit in (times.value, times.low, times.high))
     added = Estimate(value, low, high, times.known)
-    return SizeLoss(size_bytes, times, added, converged=times.half_width <= WIDE)
+    return SizeLoss(size_bytes, times, added, converged=times.half_width <= WIDE, apart=apart)
 
 
 def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:

@@ -102,10 +102,14 @@ def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | N
 def summarise(curve: Curve) -> Summary:
     """The summary of one curve."""
     points = curve.points
-    latency, peak = latency_point(points), peak_point(points)
+    latency, peak = latency_point(curve.joined), peak_point(curve.joined)
     top = peak.rate_bytes_per_s if peak else None
     knee = next(
-        (p for p in points if top and p.rate_bytes_per_s and p.rate_bytes_per_s.value >= KNEE * top.value),
+        (
+            p
+            for p in curve.joined
+            if top and p.rate_bytes_per_s and p.rate_bytes_per_s.value >= KNEE * top.value
+        ),
         None,
     )
     records = [p for at in points for p in at.by_launch]
@@ -120,7 +124,7 @@ def summarise(curve: Curve) -> Summary:
         latency_size_bytes=latency.size_bytes if latency else None,
         peak_bytes_per_s=top,
         peak_size_bytes=peak.size_bytes if peak else None,
-        half_size_bytes=size_reaching(points, top.value / 2) if top else None,
+        half_size_bytes=size_reaching(curve.joined, top.value / 2) if top else None,
         knee_size_bytes=knee.size_bytes if knee else None,
         points=len(points),
         converged=sum(map(bool, converged)) if None not in converged else None,

@@ -33,6 +33,7 @@ from netpipe.records.parts import (
     PlannedVariant,
     Rank,
     Schedule,
+    VisitMoments,
     Visits,
     VisitTimes,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Schedule",
     "Skipped",
     "Variant",
+    "VisitMoments",
     "VisitTimes",
     "Visits",
     "Yardstick",

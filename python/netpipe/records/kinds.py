@@ -24,6 +24,7 @@ from netpipe.records.parts import (
     Rate,
     Real,
     Schedule,
+    VisitMoments,
     Visits,
     VisitTimes,
     said,
@@ -201,6 +202,10 @@ class Point(Record, kw_only=True, tag="point"):
     def visit_times(self) -> VisitTimes | Visits | None:
         """The times in `visits`, which are still JSON text in a run that was read without samples. Raises NotARun."""
         return self._unpacked("list of visits", self.visits, VisitTimes)
+
+    def visit_moments(self) -> VisitMoments | Visits | None:
+        """As `visit_times`, when the visits were. Raises NotARun."""
+        return self._unpacked("list of visits", self.visits, VisitMoments)
 
     def _unpacked(self, name: str, packed: Any, kind: type[Decoded]) -> Decoded | Any:
         if not isinstance(packed, msgspec.Raw):

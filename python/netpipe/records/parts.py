@@ -121,6 +121,17 @@ class VisitTimes(msgspec.Struct, kw_only=True, gc=False):
             raise ValueError(LENGTHS)
 
 
+class VisitMoments(msgspec.Struct, kw_only=True, gc=False):
+    """When they were, of `Visits`."""
+
+    block: list[Int]
+    at_s: list[Real]
+
+    def __post_init__(self) -> None:
+        if len(self.block) != len(self.at_s):
+            raise ValueError(LENGTHS)
+
+
 class Visits(msgspec.Struct, kw_only=True, gc=False):
     """The visits of a point, one entry each in every list, by time."""
 

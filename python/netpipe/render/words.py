@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
-from netpipe.reading.summary import Summary
+from netpipe.reading.curves import Curve
+from netpipe.reading.summary import Summary, summarise
 from netpipe.records import Run
 from netpipe.units import (
     counted,
     limits_text,
     listed,
+    percent_text,
     rate_text,
     size_text,
     sizes_text,
@@ -95,6 +98,18 @@ def pattern_text(reading: Reading, pattern: str) -> str:
     """The pattern, with its operation where the name alone does not say it: "collective, allreduce"."""
     operation = reading.operations.get(pattern)
     return f"{pattern}, {operation}" if operation and operation not in pattern else pattern
+
+
+def other_answers(reading: Reading, curve: Curve) -> list[tuple[str, str]]:
+    """The name of a curve in each other state of the machine, and what it comes to there."""
+    name = (curve.variant, curve.pattern)
+    return [
+        (
+            f"{curve.variant} {other_text(reading.in_states[name], other)}, {percent_text(other.share)} of the time",
+            answer(summarise(there), reading.is_idle(curve.variant)),
+        )
+        for other, there in reading.other_states.get(name, ())
+    ]
 
 
 def answer(summary: Summary, idle: bool) -> str:

@@ -41,7 +41,7 @@ def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
     """All steps of a curve, by rising size. Together they are certain to 95 %."""
     close = [
         (a, b)
-        for a, b in pairwise(curve.points)
+        for a, b in pairwise(curve.joined)
         if a.size_bytes >= SMALLEST_BYTES and b.size_bytes <= CLOSE * a.size_bytes
     ]
     pairs = [(a.size_bytes, b.size_bytes) for a, b in close]

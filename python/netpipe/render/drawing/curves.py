@@ -41,7 +41,12 @@ class Level:
 
 def curve_panel(scope: Scope, title: str, x: str, y: str, log: bool | None = True) -> list[Panel]:
     """Every chosen curve as a line of y over x: two of size, time and rate. `log`: the y axis; None: by its range."""
-    lines = tuple(line for member in scope.members if (line := _line(scope, member, x, y)) is not None)
+    lines = tuple(
+        line
+        for member in (*scope.members, *scope.others)
+        for apart in (False, True)
+        if (line := _line(scope, member, x, y, apart)) is not None
+    )
     if not lines:
         raise scope.nothing(f"no chosen curve has a {_LABELS[y if y != 'size' else x]}")
     tops = [max(line.y) for line in lines]
@@ -70,9 +75,14 @@ def panel(
     return [Panel(title, (picture,))]
 
 
-def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
+def _line(scope: Scope, member: Member, x: str, y: str, apart: bool) -> Line | None:
+    """`apart`: the points of the curve that no line joins, because they are of another state of the machine."""
     # A time that the error of two clocks makes negative has no place on a logarithmic axis either.
-    points = [point for point in member.points(rates="rate" in (x, y)) if point.time_ns.value > 0]
+    points = [
+        point
+        for point in member.points(rates="rate" in (x, y))
+        if point.time_ns.value > 0 and point.apart == apart
+    ]
     if not points:
         return None
     values: dict[str, list[Estimate]] = {
@@ -82,15 +92,16 @@ def _line(scope: Scope, member: Member, x: str, y: str) -> Line | None:
     }
     band = values[x if y == "size" else y]
     return Line(
-        label=scope.label(member),
+        label="" if apart else scope.label(member),
         color=scope.color(member.variant),
-        dash=scope.dash(member.reading, member.pattern),
+        dash=scope.dash_of(member),
         x=tuple(value.value for value in values[x]),
         y=tuple(value.value for value in values[y]),
         low=tuple(value.low for value in band),
         high=tuple(value.high for value in band),
         hollow=tuple(point.loose for point in points),
-        curve=(member.variant, member.pattern),
+        joined=not apart,
+        curve=(member.name, member.pattern),
         size_bytes=tuple(point.size_bytes for point in points),
     )
 

@@ -93,7 +93,8 @@ def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
         fill = axes.fill_betweenx if picture.band_on_x else axes.fill_between
         fill(y if picture.band_on_x else x, low, high, color=ink, alpha=0.22, linewidth=0, zorder=2)
     elif not line.joined:
-        axes.vlines(x, low, high, color=ink, linewidth=0.7, zorder=3)
+        bars, at = (axes.hlines, y) if picture.band_on_x else (axes.vlines, x)
+        bars(at, low, high, color=ink, linewidth=0.7, zorder=3)
     if line.joined:
         width = FAINT if line.faint else 1.3
         axes.plot(x, y, color=ink, linewidth=width, zorder=3, solid_capstyle="round", **dashes_of(line))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from netpipe.reading.curves import CurvePoint
 from netpipe.reading.estimate import Estimate
@@ -33,10 +34,13 @@ def over_size(
     lines: list[Line] = []
     for member, name, color, dash in members:
         known = [(point, value) for point in member.points() if (value := of(point)) is not None]
-        if known:
-            values = [(float(point.size_bytes), value) for point, value in known]
-            hollow = tuple(point.loose for point, _ in known)
-            lines.append(line(name, color, values, unit, dash=dash, hollow=hollow))
+        for apart in (False, True):
+            some = [(point, value) for point, value in known if point.apart == apart]
+            if some:
+                values = [(float(point.size_bytes), value) for point, value in some]
+                hollow = tuple(point.loose for point, _ in some)
+                made = line("" if apart else name, color, values, unit, dash=dash, hollow=hollow)
+                lines.append(replace(made, joined=not apart))
     if not lines:
         return None
     return picture(label, lines, size_axis(at for one in lines for at in one.x), unit)

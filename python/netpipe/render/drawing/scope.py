@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve, CurvePoint
 from netpipe.reading.estimate import Estimate
@@ -29,10 +30,16 @@ class Member:
 
     reading: Reading
     curve: Curve
+    state: str = ""  # in words, of another state of a curve
 
     @property
     def variant(self) -> str:
         return self.curve.variant
+
+    @property
+    def name(self) -> str:
+        """The variant, and in which state if it is not its own."""
+        return f"{self.variant} {self.state}" if self.state else self.variant
 
     @property
     def pattern(self) -> str:
@@ -103,6 +110,19 @@ class Scope:
         return tuple(Member(one.reading, curve) for one, curve in zip(drawn, curves, strict=True))
 
     @cached_property
+    def others(self) -> tuple[Member, ...]:
+        """What the curves that are drawn are in other states of the machine."""
+        found = []
+        for member in self.members:
+            name = (member.variant, member.pattern)
+            for other, curve in member.reading.other_states.get(name, ()):
+                sizes = {point.size_bytes for point in member.curve.points}
+                points = tuple(point for point in curve.points if point.size_bytes in sizes)
+                said = other_text(member.reading.in_states[name], other)
+                found.append(Member(member.reading, replace(curve, points=points), said))
+        return tuple(found)
+
+    @cached_property
     def left_out(self) -> str:
         """What is not drawn, in words; empty if everything is."""
         parts = []
@@ -139,7 +159,7 @@ class Scope:
     def label(self, member: Member) -> str:
         """The name of a curve among all: the pattern and the run only where there are several."""
         return self.variant_label(
-            member.reading, f"{member.variant}, {member.pattern}" if self._several else member.variant
+            member.reading, f"{member.name}, {member.pattern}" if self._several else member.name
         )
 
     @cached_property
@@ -166,6 +186,15 @@ class Scope:
     def dash(self, reading: Reading, pattern: str) -> int:
         """Patterns and runs differ in their dashes."""
         return self._dashes.setdefault((self.readings.index(reading), pattern), len(self._dashes))
+
+    def dash_of(self, member: Member) -> int:
+        """That of its pattern; other states of curves have dashes of their own."""
+        own = self.dash(member.reading, member.pattern)
+        if not member.state:
+            return own
+        of = (member.reading, member.variant, member.pattern)
+        alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
+        return own + len(self._dashes) * (1 + alike.index(member.state))
 
     @cached_property
     def _colors(self) -> dict[str, int]:

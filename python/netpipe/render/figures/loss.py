@@ -22,11 +22,15 @@ def panels(scope: Scope) -> list[Panel]:
     for reading in scope.readings:
         for loss in reading.losses:
             member = members.get((id(reading), loss.variant, loss.pattern))
-            if member is None or not (sizes := member.losses(loss)):
+            if member is None:
                 continue
-            lines.append(
-                Line(
-                    label=f"{scope.label(member)} of {loss.below}",
+            all_sizes = member.losses(loss)
+            for apart in (False, True):
+                sizes = [size for size in all_sizes if size.apart == apart]
+                if not sizes:
+                    continue
+                made = Line(
+                    label="" if apart else f"{scope.label(member)} of {loss.below}",
                     color=scope.color(loss.variant),
                     dash=scope.dash(reading, loss.pattern),
                     x=tuple(float(size.size_bytes) for size in sizes),
@@ -36,8 +40,9 @@ def panels(scope: Scope) -> list[Panel]:
                     hollow=tuple(size.converged is False for size in sizes),
                     curve=(loss.variant, loss.pattern),
                     size_bytes=tuple(size.size_bytes for size in sizes),
+                    joined=not apart,
                 )
-            )
+                lines.append(made)
     if not lines:
         raise scope.nothing("no two of the layers stand on each other")
     wide = max(max(line.y) for line in lines) > LOG_FROM * min(min(line.y) for line in lines)

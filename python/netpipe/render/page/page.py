@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from netpipe.escapes import printable
 from netpipe.findings import Judgement, judge
-from netpipe.findings.machine_state import state_sentences
+from netpipe.findings.machine_state import in_states_sentences, state_sentences
 from netpipe.reading import Reading
 from netpipe.reading.summary import Summary
 from netpipe.render.drawing.scope import Scope
@@ -33,7 +33,7 @@ from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.palette import style
 from netpipe.render.verdicts import verdict_sentences
-from netpipe.render.words import answer, measured, when, where
+from netpipe.render.words import answer, measured, other_answers, when, where
 from netpipe.units import counted, listed, span_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -150,7 +150,8 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(shown_losses),
         "few_kept": page_tables.few_kept(shown_losses),
-        "states": state_sentences(reading.states),
+        "states": (*state_sentences(reading.states), *in_states_sentences(reading)),
+        "pooled": bool(reading.in_states),
         "yardsticks": yardsticks.title(run),
         "thin": thin,
         "points": [
@@ -226,6 +227,7 @@ def _layers(
                 "color": color,
                 "answer": answer(summary, idle),
                 "loss": loss_of.get((summary.variant, summary.pattern)),
+                "others": other_answers(reading, reading.by_name[summary.variant, summary.pattern]),
             }
         )
     return made

@@ -55,8 +55,8 @@ def plots(scope: Scope) -> Plots:
         for one, panel in found
         if one.section == CURVES and isinstance(view := panel.views[0], Picture)
     }
-    members = [member for member in scope.members if member.points()]
-    order = {(member.variant, member.pattern): place for place, member in enumerate(members)}
+    members = [member for member in (*scope.members, *scope.others) if member.points()]
+    order = {(member.name, member.pattern): place for place, member in enumerate(members)}
     data: list[dict[str, Any]] = []
     sections: dict[str, list[tuple[Panel, Placed]]] = {}
     machine: list[View] = []
@@ -71,7 +71,10 @@ def plots(scope: Scope) -> Plots:
             "palette": {"light": LIGHT, "dark": DARK},
             "curves": _curves(scope, members),
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
-            "hover": [{str(at.size_bytes): _hover(at) for at in member.points()} for member in members],
+            "hover": [
+                {str(at.size_bytes): _hover(at, member.curve.one_state) for at in member.points()}
+                for member in members
+            ],
             "lossHover": _loss_hover(scope, members),
             "histograms": _histograms(scope, members),
             "yardsticks": [view_data(view) for view in machine],
@@ -94,8 +97,9 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
     return [
         {
             "label": scope.label(member),
-            **_look(scope.color(member.variant), scope.dash(member.reading, member.pattern)),
+            **_look(scope.color(member.variant), scope.dash_of(member)),
             "group": base.get(member.pattern, member.pattern),
+            "other": bool(member.state),
         }
         for member in members
     ]
@@ -123,6 +127,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
                 "low": _scaled(line.low, band),
                 "high": _scaled(line.high, band),
                 "hollow": [place for place, ring in enumerate(line.hollow) if ring],
+                "joined": line.joined,
             }
             for line in drawn.lines
             if line.curve in order
@@ -139,7 +144,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
     }
 
 
-def _hover(at: CurvePoint) -> list[str]:
+def _hover(at: CurvePoint, one_state: bool) -> list[str]:
     """The lines of the box beside a point."""
     time = at.time_ns
     lines = [f"{size_text(at.size_bytes)}: {time_text(time.value)}"]
@@ -150,16 +155,18 @@ def _hover(at: CurvePoint) -> list[str]:
     if at.rate_bytes_per_s is not None:
         lines.append(rate_text(at.rate_bytes_per_s.value))
     slow = [point.p99_ns for point in at.by_launch if point.p99_ns is not None]
-    if slow:
+    if slow and not one_state:  # a percentile is of all states
         lines.append(f"p99 {time_text(max(slow))}")
     if at.loose:
         lines.append("wide interval")
+    if at.apart:
+        lines.append("not measured in the state of the other points")
     return lines
 
 
 def _loss_hover(scope: Scope, members: Sequence[Member]) -> list[dict[str, list[str]]]:
     lost = {(loss.variant, loss.pattern): loss for reading in scope.readings for loss in reading.losses}
-    return [_loss_texts(lost.get((member.variant, member.pattern)), member) for member in members]
+    return [_loss_texts(lost.get((member.name, member.pattern)), member) for member in members]
 
 
 def _loss_texts(loss: Loss | None, member: Member) -> dict[str, list[str]]:
@@ -249,11 +256,20 @@ def rounded(value: float) -> float:
 
 def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
     """By curve and size, in as many buckets as the page has room for. At the typical sizes with their modes."""
-    number = sum(at.by_launch[0].histogram is not None for member in members for at in member.points())
+    # The worker's distributions hold all states of the machine: they stand with the curve.
+    number = sum(
+        at.by_launch[0].histogram is not None
+        for member in members
+        if not member.state
+        for at in member.points()
+    )
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
     buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
-    found = []
+    found: list[dict[str, Any]] = []
     for member in members:
+        if member.state:
+            found.append({})
+            continue
         typical = typical_sizes(at.size_bytes for at in member.points())
         reading, color = member.reading, scope.color(member.variant)
         drawn = {

@@ -52,8 +52,9 @@ def print_points(out: Console, curves: Iterable[Curve]) -> None:
             out.file.write(f"{paint(heading, 'bold')}\n")
         else:
             out.print(heading, style="bold", markup=False)
-        rows = [row for at in curve.points for row in _rows(at)]
-        out.file.write(_table(printable(curve.variant), rows, out.width, paint))
+        rows = [row for at in curve.points for row in ((_state_row(at),) if curve.one_state else _rows(at))]
+        name = curve.variant.partition(" while ")[0]  # of the other state of a curve
+        out.file.write(_table(printable(name), rows, out.width, paint))
     out.file.flush()
 
 
@@ -78,6 +79,18 @@ def _rows(at: CurvePoint) -> Iterator[Row]:
     if all(point.verified_bytes for point in at.by_launch):
         words.append("verified")
     yield numbers, ", ".join(words), None
+
+
+def _state_row(at: CurvePoint) -> Row:
+    """Of a curve in one state of the machine. What the worker recorded besides the visits is of all states."""
+    numbers = (
+        _size(at.size_bytes),
+        time_text(at.time_ns.value),
+        percent_text(at.time_ns.half_width),
+        rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
+        *[UNKNOWN] * 3,
+    )
+    return numbers, "not in this state" if at.apart else "", None
 
 
 def _row(point: Point, several: bool) -> Row:

@@ -19,7 +19,7 @@ from netpipe.render.losses import largest_losses
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph
 from netpipe.render.terminal.rows import Rows, console, interval_text, spark
 from netpipe.render.verdicts import verdict_sentences
-from netpipe.render.words import measured
+from netpipe.render.words import measured, other_answers
 from netpipe.units import (
     UNKNOWN,
     digits,
@@ -68,6 +68,9 @@ def print_summary(out: Console, reading: Reading) -> None:
         rows = [(curve, summaries[curve.variant, curve.pattern]) for curve in curves]
         out.print()
         out.print(curve_table(name, rows, reading, settings))
+        for curve in curves:
+            for other in other_answers(reading, curve):
+                print_paragraph(out, "·", "dim", ": ".join(other), faint=True)
         if losses:
             out.print()
             print_losses(out, losses, settings)

@@ -60,12 +60,13 @@
     const few = line.size.length <= 40;
     const texts = (name === "loss" ? data.lossHover : data.hover)[line.curve];
     return {
-      type: "scatter", mode: "lines+markers", x: line.x, y: line.y, visible: !hidden.has(line.curve),
+      type: "scatter", mode: line.joined ? "lines+markers" : "markers", x: line.x, y: line.y, visible: !hidden.has(line.curve),
       line: { color: color(line.curve), width: 2, dash: of.dash },
       marker: {
         color: line.size.map((_, i) => (ring.has(i) ? css("--page") : color(line.curve))),
         line: { color: color(line.curve), width: line.size.map((_, i) => (ring.has(i) ? 1.4 : 0)) },
-        size: line.size.map((_, i) => (ring.has(i) ? (line.hollow.length > 40 ? 5 : 7) : few ? 5 : 0)), opacity: 1,
+        size: line.size.map((_, i) => (ring.has(i) ? (line.hollow.length > 40 ? 5 : 7) : few || !line.joined ? 5 : 0)), opacity: 1,
+        symbol: line.joined ? "circle" : "diamond",
       },
       customdata: line.size.map((size) => [line.curve, size]),
       hoverinfo: "text",
@@ -87,7 +88,7 @@
     const figure = data.figures[name];
     const host = document.getElementById("plot-" + name);
     const traces = figure.bounds.map(boundTrace)
-      .concat(figure.lines.map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
+      .concat(figure.lines.filter((line) => line.joined).map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
     Plotly.react(host, traces, layout(host, figure.x, figure.y), config);
   }
 
@@ -313,7 +314,7 @@
       Plotly.react(host, [mapTrace(view)], looks, config);
       return;
     }
-    key.replaceChildren(...view.series.map((of) => {
+    key.replaceChildren(...view.series.filter((of) => of.label).map((of) => {
       const name = document.createElement("span");
       name.append(swatch(palette()[of.color], of.faint ? 1.3 : 2.5, of.dash), of.label);
       return name;
@@ -352,7 +353,8 @@
   // Without a curve the page has no place for any of them: what a library costs to open has panels alone.
   function beginCurves() {
     const curves = document.getElementById("choose-curve");
-    curves.replaceChildren(...data.curves.map((curve, place) => new Option(curve.label, String(place))));
+    const own = data.curves.map((curve, place) => [curve, place]).filter(([curve]) => !curve.other);
+    curves.replaceChildren(...own.map(([curve, place]) => new Option(curve.label, String(place))));
     curves.addEventListener("change", () => choose(Number(curves.value), chosen.size));
     document.getElementById("choose-size").addEventListener("change", (event) => choose(chosen.curve, event.target.value));
     // The last curve that has a distribution: it stands on all the others.
@@ -370,7 +372,7 @@
   Object.keys(data.figures).forEach((name) => {
     document.getElementById("plot-" + name).on("plotly_click", (event) => {
       const picked = event.points.find((point) => point.customdata);
-      if (picked) choose(picked.customdata[0], picked.customdata[1]);
+      if (picked && !data.curves[picked.customdata[0]].other) choose(picked.customdata[0], picked.customdata[1]);
     });
   });
   // Not plotly's own `responsive`, which looks at the window only: a plot follows its place on the page.
