@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from changing import Layer, Machine, Over, Telegraph, Wander, above, cores_that_move, up_to
 from click.testing import CliRunner
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from netpipe.cli.show import command as show
@@ -22,6 +24,8 @@ from netpipe.reading.blocks.visits import NEXT_RUN, estimates
 from netpipe.reading.explained.decision import student_tail
 from netpipe.reading.explained.levels import NEITHER, levels
 from netpipe.records import Point, Run, Yardstick, encode
+from netpipe.render.drawing.marks import draw_picture
+from netpipe.render.drawing.patterns import over_size
 from netpipe.render.drawing.picture import Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import get
@@ -281,6 +285,32 @@ def test_no_line_joins_points_of_two_states(one_size_apart: Reading, figure: str
     assert other.color == own[0].color
     assert other.dash != own[0].dash
     assert 64 in other.size_bytes
+
+
+def test_no_line_of_a_pattern_joins_them_either(one_size_apart: Reading) -> None:
+    (shm, *_) = Scope((one_size_apart,)).members
+    view = over_size("", [(shm, "shm", 0, 0)], lambda point: point.time_ns, "ns")
+    assert view is not None
+    assert [(line.label, line.joined, 64.0 in line.x) for line in view.lines] == [
+        ("shm", True, False),
+        ("", False, True),
+    ]
+
+
+def test_bounds_of_a_point_that_no_line_joins_lie_along_the_axis_of_its_times(
+    one_size_apart: Reading,
+) -> None:
+    """Of `saturation`, where times are on the x axis."""
+    axes = Figure().add_subplot()
+    (panel,) = get("saturation").panels(Scope((one_size_apart,)))
+    (view,) = panel.views
+    assert isinstance(view, Picture)
+    (apart,) = [line for line in view.lines if not line.joined]
+    draw_picture(axes, view)
+    (bars,) = [one for one in axes.collections if isinstance(one, LineCollection)]
+    ((begin, end),) = bars.get_segments()
+    assert begin[1] == end[1] == 64
+    assert (begin[0], end[0]) == pytest.approx((apart.low[0], apart.high[0]))
 
 
 def test_a_curve_that_would_lose_many_sizes_is_left_whole() -> None:
