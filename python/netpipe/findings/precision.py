@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points whose interval is wider than the target (docs/method.md)."""
+"""Points whose interval is wider than the target (docs/method.md). `netpipe run --strict` judges the same points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import median
 
 from netpipe.findings import AS_RECORDED, NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.curves import target_of
 from netpipe.records import Run
 from netpipe.units import counted, listed, percent_text, size_text, width_text
 
@@ -26,16 +27,19 @@ def judge(reading: Reading) -> Iterator[Finding]:
     ]
     if not loose:
         return
-    target = next((plan.target for plan in reading.run.plans if plan.target), None)
+    target = target_of(reading.run)
     count, points = sum(number for _, number in loose), sum(summary.points for summary in summaries)
     by_variant: Counter[str] = Counter()
     for summary, number in loose:
         by_variant[summary.variant] += number
     which = listed(f"{variant} {number}" for variant, number in by_variant.items())
     goal = f" of ±{percent_text(target)}" if target else ""
-    what = f"{count} of {counted(points, 'size')} did not reach the target{goal} in each launch ({which})."
+    verb = "is" if count == 1 else "are"
+    what = f"{count} of {counted(points, 'size')} {verb} not within the target{goal} ({which})."
     widths = [summary.typical_half_width for summary in summaries if summary.typical_half_width is not None]
-    if widths:
+    if widths and median(widths) > WIDE:
+        what = f"{_trust(median(widths))} {what}"
+    elif widths:
         what += f" Half of the intervals are within {width_text(median(widths))}."
     few = sum(summary.unsure for summary, _ in loose)
     if few:
@@ -64,6 +68,13 @@ def judge(reading: Reading) -> Iterator[Finding]:
         remedy="a larger --budget, or a quieter machine (netpipe doctor)",
         experiment=again(reading, "--budget", f"{2 * budget:g}") if (budget := _budget(reading)) else None,
     )
+
+
+def _trust(typical: float) -> str:
+    """How far numbers go of which half have wider intervals."""
+    if typical > 1:
+        return "Trust these times to their order of magnitude: half of the intervals are wider than ±100 %."
+    return f"Trust these times to {width_text(typical)}: half of the intervals are wider than that."
 
 
 def _budget(reading: Reading) -> float | None:
