@@ -2,8 +2,10 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/command_check.h"
+#include "engine/pinning.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {
@@ -13,7 +15,8 @@ void MemoryUse::include(const MemoryUse& other) {
   buffer_bytes = std::max(buffer_bytes, other.buffer_bytes);
 }
 
-Engine::Engine(RankSetting setting) : set_(std::move(setting)), endpoints_(set_.resolved->variants.size()) {}
+Engine::Engine(RankSetting setting)
+    : set_(std::move(setting)), endpoints_(set_.resolved->variants.size()), cpus_(set_.resolved->variants.size()) {}
 
 // What was not closed after a failure. Its module may hang here as well.
 Engine::~Engine() {
@@ -33,6 +36,9 @@ Group& Engine::group(std::uint32_t variant) {
 Result<Opening> Engine::open(std::uint32_t variant) {
   Result<Opening> opening = open_variant(set_, group(variant), variant, endpoints_[variant], common_pool_, in_step_);
   note_buffers();
+  const int pinned = set_.process->cpu();
+  cpus_[variant] = pinned >= 0 ? std::vector<int>{pinned} : usable_cpus();
+  if (set_.process->in_process() > 1) cpus_[variant].clear();  // ranks of one process have no processors of their own
   return opening;
 }
 
@@ -46,9 +52,19 @@ void Engine::note_buffers() {
 
 Report Engine::visit(const Command& command) {
   Endpoint& endpoint = *endpoints_[command.variant];
-  const Report report = run_visit(set_, group(command.variant), endpoint, command, visit_memory_);
+  Report report = run_visit(set_, group(command.variant), endpoint, command, visit_memory_);
+  if (report.status == NP_OK) check_placement(command.variant, report);
   most_fresh_bytes_ = std::max(most_fresh_bytes_, endpoint.pool().most_fresh_bytes());
   return report;
+}
+
+// After the visit, whose times are known by then. It may have ended elsewhere than it began.
+void Engine::check_placement(std::uint32_t variant, Report& report) const {
+  const Outcome there = check_cpus(cpus_[variant]);
+  if (there) return;
+  report.status = processors_changed;
+  std::snprintf(report.sentence, sizeof report.sentence, "rank %d %s", endpoints_[variant]->rank(),
+                there.failure().sentence.c_str());
 }
 
 Result<std::vector<std::string>> Engine::counters(std::uint32_t variant) {

@@ -44,6 +44,16 @@ TEST(Reports, OfRanksThatDidWellAddTheirVerifiedBytes) {
   EXPECT_EQ(report.unanimous, 1U);
 }
 
+TEST(Reports, KnowTheLongestPauseOfARank) {
+  Report paused = good(0);
+  paused.paused_ms = 1500;
+  Report longer = good(0);
+  longer.paused_ms = 37000;
+  EXPECT_EQ(joined({good(5), paused, longer, good(5)}).paused_ms, 37000U);
+  EXPECT_EQ(joined({good(5), good(5)}).paused_ms, 0U);
+  EXPECT_EQ(joined({paused, bad(NP_FAILED, Cause::none, "first"), good(0)}).paused_ms, 1500U);
+}
+
 TEST(Reports, AreAsBadAsTheFirstBadOne) {
   const Report report =
       joined({good(5), bad(NP_FAILED, Cause::none, "first"), bad(NP_NO_MEMORY, Cause::none, "second")});
@@ -107,7 +117,7 @@ TEST(Reports, OfAnotherProcessAreRefusedWhereTheyCannotBe) {
   };
   refused([](Report& r) { r.status = 10; }, "the status 10");
   refused([](Report& r) { r.status = -1; }, "the status -1");
-  refused([](Report& r) { r.status = verification_failed + 1; }, "the status 101");
+  refused([](Report& r) { r.status = processors_changed + 1; }, "the status 102");
   refused([](Report& r) { r.cause = 4; }, "the cause 4");
   refused([](Report& r) { r.counters = UINT32_MAX; }, "4294967295 counters");
   refused([](Report& r) { r.counters = 0; }, "0 counters");
