@@ -44,8 +44,8 @@ def test_a_clock_source_that_changes_names_the_samples_that_are_too_short_for_it
     (found,) = changed(TSC, HPET, SHORT, LONG)
     assert found.severity == SEVERE
     assert found.what == (
-        "The kernel changed the clock source from tsc to hpet, 6.0 s into the run: reading the clock took 20.0 ns, then "
-        "1.20 µs. 1 size has samples after it that last less than 20 readings (shm at 8 B)."
+        "The kernel changed the clock source from tsc to hpet, 6.0 s into the run: reading the clock took 20.0 ns, "
+        "then 1.20 µs. 1 size has samples after it that last less than 20 readings (shm at 8 B)."
     )
 
 

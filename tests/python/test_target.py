@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import io
 import random
+import re
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from netpipe.cli.run import unsettled_text
-from netpipe.findings import examples
+from netpipe.findings import NOTE, SEVERE, WARNING, examples
 from netpipe.findings.precision import judge
 from netpipe.reading import Reading
 from netpipe.records import Point, Run, Visits
+from netpipe.render.terminal.summary import print_summary
 from netpipe.session import unsettled
 
 SIZES = (8, 64, 512, 4096)
@@ -75,7 +79,10 @@ def test_the_sentence_says_how_many_and_which_is_the_widest() -> None:
     fine = [visited(64, 1000.0, 0.005, launch) for launch in range(4)]
     said = unsettled_text(examples.run(*wide, *fine))
     assert said.startswith(
-        ("1 of 2 points is not within the target of ±1.0 %; ", "2 of 2 points are not within the target of ±1.0 %; ")
+        (
+            "1 of 2 points is not within the target of ±1.0 %; ",
+            "2 of 2 points are not within the target of ±1.0 %; ",
+        )
     )
     assert "the widest is tcp at 8 B, ±" in said
     assert said.endswith("; give more --budget, or see netpipe doctor")
@@ -91,3 +98,35 @@ def test_the_finding_counts_the_same_points() -> None:
     (found,) = judge(Reading(run))
     assert found.evidence["missed"].value == unsettled(run)
     assert "4 of 4 sizes are not within the target of ±1.0 % (tcp 4)." in found.what
+
+
+@pytest.mark.parametrize(
+    ("paces", "severity", "begins"),
+    [
+        ([1.0, 1.03, 0.98, 1.01], NOTE, "4 of 4 sizes are not within"),
+        ([1.0, 1.5, 0.7, 1.2], WARNING, "Trust these times to ±"),
+        ([1.0, 9.0, 0.1, 3.0], SEVERE, "Trust these times to their order of magnitude: "),
+    ],
+)
+def test_a_run_without_precise_points_begins_with_how_far_to_trust_it(
+    paces: list[float], severity: str, begins: str
+) -> None:
+    reading = Reading(launched(paces, half_width=0.05))
+    (found,) = judge(reading)
+    assert found.severity == severity
+    assert found.what.startswith(begins)
+    assert found.what.count("Half of the intervals") == (severity == NOTE)
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), reading)
+    assert ("4 launches differ by" in " ".join(out.getvalue().split())) is (severity == NOTE)
+
+
+def test_of_a_peak_that_noise_chose_no_size_is_printed() -> None:
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), Reading(launched([1.0, 1.5, 0.7, 1.2], half_width=0.05)))
+    row = next(line for line in out.getvalue().splitlines() if line.startswith("tcp "))
+    assert re.search(r" ~\S+ Gbps +– +– ", row)
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), Reading(launched([1.0, 1.001, 0.999, 1.0], half_width=0.05)))
+    row = next(line for line in out.getvalue().splitlines() if line.startswith("tcp "))
+    assert re.search(r" \S+ Gbps +4 KiB +", row)

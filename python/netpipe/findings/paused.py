@@ -12,6 +12,11 @@ from netpipe.records import Pause, Run
 from netpipe.units import counted, size_text, span_text
 
 MOST = 3  # named; the run file has all
+SUSPENDED = "suspended"
+AWAKE = "keep the machine awake: systemd-inhibit netpipe run ..."
+UNDISTURBED = (
+    "let nothing stop the run or take its processors: other work, a paused container or virtual machine"
+)
 
 
 @rule("paused", "Paused")
@@ -32,17 +37,15 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "paused": Quantity(sum(one.seconds or 0.0 for one in pauses), "s"),
         },
         certainty=AS_RECORDED,
-        cause="A machine that wakes up may have another clock rate, cold caches and other work than before. Deadlines "
-        "do not run meanwhile.",
-        remedy="keep the machine awake (systemd-inhibit netpipe run ...), and run it again if the numbers matter",
+        cause="Something stopped the processes, suspended or paused the machine, or took all of its processors. "
+        "Deadlines do not run meanwhile.",
+        remedy=AWAKE if all(one.cause == SUSPENDED for one in pauses) else UNDISTURBED,
         experiment=again(reading),
     )
 
 
 def _sentence(reading: Reading, pause: Pause) -> str:
-    what = (
-        "The machine was suspended" if pause.cause == "suspended" else "The processes of the run stood still"
-    )
+    what = "The machine was suspended" if pause.cause == SUSPENDED else "The processes of the run stood still"
     said = f"{what} for {span_text(pause.seconds)}, {moment(reading, pause.launch, pause.at_s)}"
     if pause.variant is None:
         return f"{said}, between two visits."
