@@ -53,7 +53,8 @@ void Reports::add(int rank, const Report& report) {
   const bool echo = cause_of(report) == Cause::peer_gone;
   const std::uint64_t verified_bytes = worst_.verified_bytes + report.verified_bytes;
   const std::uint32_t paused_ms = std::max(worst_.paused_ms, report.paused_ms);
-  if (report.status != NP_OK && (good() || (echo_ && !echo))) {
+  const bool explains = report.status == processors_changed && worst_.status != processors_changed;
+  if (report.status != NP_OK && (good() || (echo_ && !echo) || explains)) {
     worst_ = report;
     echo_ = echo;
   }

@@ -51,11 +51,11 @@ def stand_still(pids: list[int], seconds: float) -> None:
 # Longer than its deadline. A stop may also fall between two visits, where it disturbs nothing: so there are several.
 def test_a_run_whose_processes_stand_still_goes_on_and_says_so(started: Starter) -> None:
     process, path = started(
-        "variant tcp", "schedule list", "sizes 8,64", "budget 3", "target 0.001%", "timeout 0.5"
+        "variant tcp", "schedule list", "sizes 8,64", "budget 1.5", "target 0.001%", "timeout 2"
     )
     wait_for_samples(path, 10)
     for _ in range(5):
-        stand_still([process.pid, *children_of(process.pid)], 2)
+        stand_still([process.pid, *children_of(process.pid)], 3)
         if '"type":"pause"' in path.read_text():
             break
         wait_for_samples(path, samples_in(path) + 3)
@@ -144,6 +144,21 @@ def test_a_rank_that_is_moved_ends_the_launch_with_what_there_was(started: Start
     assert process.returncode == 4
     assert f"rank {rank} was placed on processor {own} and may now run on " in said
     check_what_is_left(parse(path.read_text()), kept, rank)
+
+
+# Two ranks that poll on one processor may take longer for a visit than its deadline.
+@several
+def test_a_rank_that_is_moved_to_another_that_polls_is_said_to_have_moved(started: Starter) -> None:
+    process, path = started(
+        "variant shm", "schedule list", "sizes 8,64", "budget 30", "target 0.001%", "timeout 0.5"
+    )
+    wait_for_samples(path, 60)
+    kept = samples_in(path)
+    (pid,) = children_of(process.pid)
+    os.sched_setaffinity(pid, os.sched_getaffinity(process.pid))
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 4, said
+    check_what_is_left(parse(path.read_text()), kept, 1)
 
 
 @several

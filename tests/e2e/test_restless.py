@@ -45,6 +45,8 @@ def test_where_nothing_settles_the_run_says_how_far_to_trust_it_and_keeps_its_ti
     lines = done.stdout.splitlines()
     assert len(lines) <= MOST_LINES, done.stdout
     assert max(map(len, lines[:-2])) <= LONGEST_LINE  # the last ones are a path and a command to copy
-    measured_s = sum(one["seconds"] for one in parse((tmp_path / "run.jsonl").read_text()) if one["type"] == "launch")
+    measured_s = sum(
+        one["seconds"] for one in parse((tmp_path / "run.jsonl").read_text()) if one["type"] == "launch"
+    )
     # Planned for all launches; what is above is starting, and the yardsticks.
     assert measured_s < 3 * planned["expected_s"] * launches + 5

@@ -63,6 +63,15 @@ TEST(Reports, AreAsBadAsTheFirstBadOne) {
   EXPECT_EQ(report.verified_bytes, 5U);
 }
 
+TEST(Reports, PreferARankThatWasMovedToThoseThatWaitedForIt) {
+  Report moved = bad(NP_OK, Cause::none, "rank 1 was placed on processor 1");
+  moved.status = processors_changed;
+  const Report report =
+      joined({bad(NP_FAILED, Cause::deadline, "gave up"), moved, bad(NP_ABORTED, Cause::peer_gone, "stopped")});
+  EXPECT_EQ(report.status, processors_changed);
+  EXPECT_STREQ(report.sentence, "rank 1 was placed on processor 1");
+}
+
 TEST(Reports, PreferARankThatKnowsToOneThatWasOnlyStopped) {
   const Report report =
       joined({bad(NP_ABORTED, Cause::peer_gone, "stopped"), bad(NP_FAILED, Cause::none, "the cable is out"),
