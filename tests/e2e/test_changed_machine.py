@@ -164,7 +164,7 @@ def test_a_rank_that_is_moved_to_another_that_polls_is_said_to_have_moved(starte
 @several
 def test_a_rank_that_is_pinned_nowhere_says_when_it_loses_processors(started: Starter) -> None:
     process, path = started(
-        "variant tcp", "pin none", "schedule list", "sizes 8,64", "budget 30", "target 0.001%"
+        "variant tcp", "pin none", "schedule list", "sizes 8,64", "budget 30", "target 0.001%", "timeout 2"
     )
     wait_for_samples(path, 60)
     (pid,) = children_of(process.pid)
@@ -226,7 +226,7 @@ def test_a_processor_that_is_taken_from_the_cpuset_ends_the_launch(cpuset: Path,
 
 @several
 def test_the_next_launch_is_placed_anew(tmp_path: Path) -> None:
-    words = "run tcp --launches 2 --sizes 8,64 --budget 8 --target 0.001% -o run.jsonl"
+    words = "run tcp --launches 2 --sizes 8,64 --budget 4 --target 0.001% -o run.jsonl"
     netpipe = subprocess.Popen(
         [sys.executable, "-m", "netpipe", *words.split()],
         cwd=tmp_path,
@@ -248,5 +248,6 @@ def test_the_next_launch_is_placed_anew(tmp_path: Path) -> None:
     assert netpipe.returncode == 4, said
     records = parse(path.read_text())
     stops = {(one["launch"], one["stop"]) for one in of(records, "point")}
-    assert stops == {(0, "error"), (1, "budget")}
+    assert {launch for launch, stop in stops if stop == "error"} == {0}
+    assert {launch for launch, _ in stops} == {0, 1}
     assert "rank 1 was placed on processor" in " ".join(shown.split())
