@@ -107,8 +107,8 @@ class Result:
 
     @property
     def unsettled(self) -> int:
-        """Points that did not reach the target."""
-        return sum(point.converged is False for point in self.run.points)
+        """Points of the whole run that are not within the target."""
+        return unsettled(self.run)
 
 
 class Session:
@@ -188,8 +188,8 @@ class Session:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
         measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
         whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record. `strict`: the exit code
-        is 5 when a point did not reach its target. Raises Failure when nothing could be measured, and OSError when
-        `output` cannot be written.
+        is 5 when a point of the whole run, all launches together, is not within the target. Raises Failure when nothing
+        could be measured, and OSError when `output` cannot be written.
         """
         recording = Recording(None if output is None else Path(output), onto)
         so_far = Run(record for _, record in recording.new()) if onto else Run()
@@ -225,7 +225,7 @@ class Session:
         try:
             with Interrupt() as interrupt:
                 code = measurement.measure(interrupt)
-            if code == DONE and strict and any(point.converged is False for point in measurement.run.points):
+            if code == DONE and strict and unsettled(measurement.run):
                 code = UNSTABLE
         except Failure as failure:
             code = failure.exit_code
@@ -326,6 +326,13 @@ def process_counts(text: str) -> list[int]:
             USAGE, f"--ranks {text}: write numbers of processes with commas between them, such as 2,4,8"
         )
     return sorted({int(word) for word in words})
+
+
+def unsettled(run: Run) -> int:
+    """How many points are not within the target: each by the interval that all launches give it."""
+    from netpipe.reading import Reading
+
+    return sum(point.converged is False for curve in Reading(run).curves for point in curve.points)
 
 
 def has_results(run: Run) -> bool:

@@ -6,6 +6,17 @@
 
 namespace netpipe {
 
+std::int64_t suspended_ns() {
+  std::int64_t least = INT64_MAX;
+  for (int i = 0; i < 3; ++i) {  // a process that is interrupted between the two readings sees more
+    const std::int64_t running = now_ns();
+    timespec since_start;
+    clock_gettime(CLOCK_BOOTTIME, &since_start);
+    least = std::min(least, std::int64_t{since_start.tv_sec} * 1'000'000'000 + since_start.tv_nsec - running);
+  }
+  return least;
+}
+
 ClockFacts measure_clock() {
   constexpr int batches = 21;
   constexpr int readings = 64;

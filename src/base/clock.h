@@ -13,6 +13,9 @@ inline std::int64_t now_ns() noexcept {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+// How long this machine was suspended since it started: CLOCK_MONOTONIC, and so every deadline, stands still meanwhile.
+std::int64_t suspended_ns();
+
 struct ClockFacts {
   double cost_ns = 0;        // of one reading, the median of batches
   double resolution_ns = 0;  // the smallest step ever seen between two readings

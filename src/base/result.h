@@ -29,7 +29,7 @@ struct ExitCode {
 // From the least to the most serious: what failed outranks what is missing, and a wrong byte outranks both.
 inline constexpr std::array<ExitCode, 7> exit_codes{{
     {Exit::done, "done", "everything that was asked for was done"},
-    {Exit::unstable, "unstable", "with --strict: a point did not reach its target"},
+    {Exit::unstable, "unstable", "with --strict: a point of the whole run is not within the target"},
     {Exit::unavailable, "unavailable", "something that is needed is not available on this host"},
     {Exit::usage, "usage", "the command line or the plan is wrong"},
     {Exit::failed, "failed", "a measurement failed"},

@@ -30,17 +30,18 @@ struct Command {
 };
 
 struct Report {
-  std::int32_t status = 0;  // np_status, or verification_failed
+  std::int32_t status = 0;  // np_status, or one of those below
   std::uint32_t cause = 0;  // Cause of the watchdog
   std::uint64_t verified_bytes = 0;
   std::uint32_t unanimous = 1;  // of joined reports: every rank came to this status, so no message is in flight
   std::uint32_t counters = 0;   // how many numbers of VisitMemory::counters follow the notes of a good visit, and
   std::uint32_t losses = 0;     // of VisitMemory::lost
-  std::uint32_t reserved = 0;
-  std::uint64_t progress = 0;  // how often this rank began or ended an operation, where the pattern counts that
-  char sentence[384] = {};     // what went wrong
+  std::uint32_t paused_ms = 0;  // while it lasted this process did not run: it was stopped, or its machine suspended
+  std::uint64_t progress = 0;   // how often this rank began or ended an operation, where the pattern counts that
+  char sentence[384] = {};      // what went wrong
 };
 
 inline constexpr std::int32_t verification_failed = 100;
+inline constexpr std::int32_t processors_changed = 101;  // the visit was not where the rank was placed
 
 }  // namespace netpipe

@@ -2,8 +2,10 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/command_check.h"
+#include "engine/pinning.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {
@@ -33,7 +35,15 @@ Group& Engine::group(std::uint32_t variant) {
 Result<Opening> Engine::open(std::uint32_t variant) {
   Result<Opening> opening = open_variant(set_, group(variant), variant, endpoints_[variant], common_pool_, in_step_);
   note_buffers();
+  if (cpus_.empty()) cpus_ = usable_cpus();  // a library may have chosen them while it opened
   return opening;
+}
+
+// The processors that this rank was placed on; none where several ranks share a process.
+std::vector<int> Engine::placed() const {
+  if (set_.process->in_process() > 1) return {};
+  const int pinned = set_.process->cpu();
+  return pinned >= 0 ? std::vector<int>{pinned} : cpus_;
 }
 
 void Engine::note_buffers() {
@@ -46,9 +56,20 @@ void Engine::note_buffers() {
 
 Report Engine::visit(const Command& command) {
   Endpoint& endpoint = *endpoints_[command.variant];
-  const Report report = run_visit(set_, group(command.variant), endpoint, command, visit_memory_);
+  Report report = run_visit(set_, group(command.variant), endpoint, command, visit_memory_);
+  if (report.status != verification_failed) check_placement(command.variant, report);
   most_fresh_bytes_ = std::max(most_fresh_bytes_, endpoint.pool().most_fresh_bytes());
   return report;
+}
+
+// After the visit, whose times are known by then. It may have ended elsewhere than it began, or not have come to an end
+// because two ranks that poll were put on one processor.
+void Engine::check_placement(std::uint32_t variant, Report& report) const {
+  const Outcome there = check_cpus(placed());
+  if (there) return;
+  report.status = processors_changed;
+  std::snprintf(report.sentence, sizeof report.sentence, "rank %d %s", endpoints_[variant]->rank(),
+                there.failure().sentence.c_str());
 }
 
 Result<std::vector<std::string>> Engine::counters(std::uint32_t variant) {
@@ -73,9 +94,12 @@ Yardstick Engine::yardstick() {
   }
   if (set_.shared_page == nullptr || whole().size() == 1) return y;
   // Watched: a barrier that some ranks leave early would leave its tokens to the next one.
+  SharedPage& page = *set_.shared_page;
+  if (!check_cpus(placed())) __atomic_store_n(&page.moved, 1, __ATOMIC_RELEASE);
   Watchdog::arm(set_.timeout_ns(), set_.group, {}, -1, Interrupts::ignore);
   if (whole().barrier() && measures) {
-    measure_together(*set_.shared_page, rank, Watchdog::abort_flag(), set_.oversubscribed, y);
+    const bool yields = set_.oversubscribed || __atomic_load_n(&page.moved, __ATOMIC_ACQUIRE) != 0;
+    measure_together(page, rank, Watchdog::abort_flag(), yields, y);
   }
   Watchdog::disarm();
   return y;

@@ -55,11 +55,14 @@ class Engine {
 
  private:
   [[nodiscard]] Outcome check(const Command& command) const;
+  [[nodiscard]] std::vector<int> placed() const;
+  void check_placement(std::uint32_t variant, Report& report) const;
   Outcome carry_out(const Command& command);
   void note_buffers();
 
   RankSetting set_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by variant; nullptr: it is not open
+  std::vector<int> cpus_;                             // that this process might run on when its first variant was open
   std::map<int, std::unique_ptr<Group>> subgroups_;   // by size
   std::shared_ptr<BufferPool> common_pool_;           // of all variants whose module has no memory of its own
   VisitMemory visit_memory_;

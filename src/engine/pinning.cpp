@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "machine/environment.h"
+#include "machine/files.h"
 
 namespace netpipe {
 std::vector<int> usable_cpus() {
@@ -22,6 +23,18 @@ std::vector<int> usable_cpus() {
     if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) usable.push_back(cpu);
   }
   return usable;
+}
+
+Outcome check_cpus(const std::vector<int>& placed) {
+  const std::vector<int> now = usable_cpus();
+  if (placed.empty() || now.empty() || now == placed) return ok();
+  const auto named = [](const std::vector<int>& cpus) {
+    return (cpus.size() == 1 ? "processor " : "processors ") + cpu_list_text(cpus);
+  };
+  return failed(
+      "was placed on " + named(placed) + " and may now run on " + named(now) +
+      ": somebody else changed that (a cpuset, taskset, a processor that was switched off); what was measured "
+      "before is kept");
 }
 
 Result<std::vector<int>> choose_cpus(const Pinning& pin, int ranks) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "engine/clock_sync.h"
 #include "engine/facts.h"
 #include "engine/messages.h"
@@ -74,6 +75,8 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
   return status;
 }
 
+Standstill standstill() { return {Watchdog::stalled_ns(), suspended_ns()}; }
+
 void explain(const Endpoint& endpoint, np_status status, Cause cause, std::int64_t deadline_ns, Report& report) {
   const char* const name = endpoint.module().name;
   const char* const detail = endpoint.detail(status);
@@ -87,6 +90,13 @@ void explain(const Endpoint& endpoint, np_status status, Cause cause, std::int64
 }
 
 }  // namespace
+
+std::uint32_t paused_ms(const Standstill& before, const Standstill& after) {
+  constexpr std::int64_t ms = 1'000'000;
+  const std::int64_t suspended_ns = after.suspended_ns - before.suspended_ns;
+  const std::int64_t all_ns = (suspended_ns >= ms ? suspended_ns : 0) + after.stalled_ns - before.stalled_ns;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(all_ns / ms, 0, UINT32_MAX));
+}
 
 Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, const Command& command,
                  VisitMemory& memory) {
@@ -104,6 +114,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
                                .lost = memory.lost,
                                .visit = command.visit};
   endpoint.clear_message();
+  const Standstill before = standstill();
 
   const StuckIn where{setting.resolved->variants[command.variant].name, mode.name.c_str(), command.size_bytes,
                       endpoint.rank()};
@@ -140,6 +151,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
   if (status == NP_OK) endpoint.pool().release_fresh();  // else a message may still be on its way into them
   const Cause cause = Watchdog::disarm();
 
+  report.paused_ms = paused_ms(before, standstill());
   report.verified_bytes = checked.bytes;
   if (status == NP_OK && !checked.fault.empty()) {
     report.status = verification_failed;

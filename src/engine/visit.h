@@ -21,6 +21,13 @@ struct VisitMemory {
   std::vector<std::int64_t> lost;  // of a lossy layer: of each sample, how many messages did not arrive at this rank
 };
 
+// How long this process, and this machine, has not run at all (Watchdog::stalled_ns, suspended_ns).
+struct Standstill {
+  std::int64_t stalled_ns = 0, suspended_ns = 0;
+};
+// Between two looks at it. A suspension of less than a millisecond is none: its two clocks are not read at once.
+std::uint32_t paused_ms(const Standstill& before, const Standstill& after);
+
 // Collective over group, the members that take part.
 Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, const Command& command,
                  VisitMemory& memory);

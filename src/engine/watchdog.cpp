@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/watchdog.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ struct State {
   std::atomic<bool> armed{false};
   std::int64_t deadline = 0;
   std::int64_t raised_at = 0;
+  std::int64_t ticked_at = 0;
+  std::int64_t in_kernel_ns = 0;  // that this thread had worked there when it ticked
+  std::int64_t stalled_ns = 0;
   Cause cause = Cause::none;
   const Group* watch = nullptr;
   volatile bool heeds_interrupts = true;
@@ -76,10 +80,32 @@ void raise_flag(Cause cause) {
   install_tick(false);
 }
 
-// Async-signal-safe throughout: clock_gettime, recv, write, sigaction, _exit.
+std::int64_t in_kernel_ns() {
+  rusage use{};
+  getrusage(RUSAGE_THREAD, &use);
+  return use.ru_stime.tv_sec * second_ns + use.ru_stime.tv_usec * 1000;
+}
+
+// A process that was stopped takes the tick that it missed before anything else. One that the kernel works for, copying
+// a message of gigabytes, is late too, and that is the layer's time.
+void note_stall() {
+  const std::int64_t now = now_ns();
+  const std::int64_t worked = in_kernel_ns();
+  const std::int64_t late_ns = now - state.ticked_at - tick_ns - (worked - state.in_kernel_ns);
+  state.ticked_at = now;
+  state.in_kernel_ns = worked;
+  if (late_ns < Watchdog::stalled_after_ns) return;
+  state.stalled_ns += late_ns;
+  state.deadline += late_ns;
+  if (state.abort != 0) state.raised_at += late_ns;
+  end_by_force(std::max<std::int64_t>(state.deadline - now, 0) + deaf_ns);
+}
+
+// Async-signal-safe throughout: clock_gettime, getrusage, timer_settime, recv, write, sigaction, _exit.
 void on_tick(int) {
   const int saved = errno;
   if (state.armed.load(std::memory_order_acquire)) {
+    note_stall();
     if (state.interrupted != 0 && state.heeds_interrupts) raise_flag(Cause::interrupted);
     if (now_ns() > state.deadline) raise_flag(Cause::deadline);
     if (state.watch != nullptr && state.watch->any_gone()) raise_flag(Cause::peer_gone);
@@ -141,7 +167,9 @@ const volatile int* Watchdog::abort_flag() { return &state.abort; }
 void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd,
                    Interrupts interrupts) {
   state.armed.store(false, std::memory_order_release);
-  state.deadline = now_ns() + deadline_ns;
+  state.in_kernel_ns = in_kernel_ns();
+  state.ticked_at = now_ns();
+  state.deadline = state.ticked_at + deadline_ns;
   state.watch = watch;
   state.heeds_interrupts = interrupts == Interrupts::heed;
   state.last_words = std::move(last_words);
@@ -165,6 +193,8 @@ Cause Watchdog::disarm() {
   }
   return cause;
 }
+
+std::int64_t Watchdog::stalled_ns() { return state.stalled_ns; }
 
 bool Watchdog::interrupted() { return state.interrupted != 0; }
 

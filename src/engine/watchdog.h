@@ -40,6 +40,11 @@ class Watchdog {
   // Why the flag rose, if it did. Lowers the flag; after an interrupt the next tick raises it again.
   static Cause disarm();
   [[nodiscard]] static bool interrupted();
+  // How long this process did not run at all, over all times that it was armed: it was stopped, its virtual machine was
+  // paused, or nobody gave it a processor. Known from ticks that were late by stalled_after_ns or more. A deadline does
+  // not run meanwhile.
+  [[nodiscard]] static std::int64_t stalled_ns();
+  static constexpr std::int64_t stalled_after_ns = 1'000'000'000;
 
   static constexpr std::int64_t grace_ns = 2'000'000'000;
 };

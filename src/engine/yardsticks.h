@@ -15,6 +15,7 @@ struct alignas(128) SharedPage {
   alignas(128) volatile std::uint64_t pong = 0;
   alignas(128) std::uint32_t turn = 0;  // a futex
   std::int64_t woken_ns = 0;            // when rank 1 ran again
+  std::uint32_t moved = 0;              // a rank was moved, perhaps to the processor of the other
 };
 
 // nullptr when there is no memory. Lives as long as the process.

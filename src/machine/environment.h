@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ struct Host {
 // is empty if there are no ranks. Never fails: what cannot be read is null. Starts no process, opens no connection, and
 // takes a few milliseconds. Contains no address of any kind.
 std::string environment_json(std::span<const int> cpus, const Host& host = {});
+
+// What the kernel reads the time from ("tsc"): it leaves one that it finds unstable while programs run. nullopt: not
+// known. Reads one file, in a few microseconds.
+std::optional<std::string> clock_source(const Host& host = {});
 
 // How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on
 // two of one socket (in different last levels of cache, where it has several), on two sockets.

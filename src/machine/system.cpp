@@ -259,10 +259,13 @@ void gather_kernel(const Files& files, Facts& facts) {
   facts.set("kernel.address_randomisation", files.number("/proc/sys/kernel/randomize_va_space"));
 }
 
+std::optional<std::string> clock_source(const Host& host) {
+  return Files(host).line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+}
+
 void gather_clock(const Files& files, Facts& facts) {
-  const std::string base = "/sys/devices/system/clocksource/clocksource0/";
-  facts.set("clock.source", files.line(base + "current_clocksource"));
-  const auto sources = files.words(base + "available_clocksource");
+  facts.set("clock.source", clock_source({files.path("/")}));
+  const auto sources = files.words("/sys/devices/system/clocksource/clocksource0/available_clocksource");
   facts.set("clock.sources", sources);
   const auto resolution = [&](clockid_t id) -> std::optional<std::int64_t> {
     timespec step{};

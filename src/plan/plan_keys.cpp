@@ -149,7 +149,7 @@ const std::vector<PlanKey>& table() {
        .least = 0.01,
        .most = 86400,
        .unit = "s",
-       .help = "The longest time for one curve, over all launches",
+       .help = "Time for one curve, over all launches; slow sizes may exceed it, because each is visited at least once",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.budget_s; }},
       {.name = "timeout",

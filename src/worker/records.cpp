@@ -139,11 +139,13 @@ std::string skipped_record(int launch, const std::string& variant, const std::st
   return json.take();
 }
 
-std::string yardstick_record(int launch, double at_s, int state, const Yardstick& y) {
+std::string yardstick_record(int launch, double at_s, int state, const Yardstick& y,
+                             const std::optional<std::string>& clock_source) {
   Json json = begin("yardstick", launch);
   json.field("at_s", at_s).field("state", state);
   json.field("clock_ns", y.clock.cost_ns).field("clock_resolution_ns", y.clock.resolution_ns);
   json.field("bounce_ns", y.bounce_ns).field("copy_bytes_per_s", y.copy_bytes_per_s).field("wakeup_ns", y.wakeup_ns);
+  text_or_null(json, "clock_source", clock_source.value_or(""));
   json.close('}');
   return json.take();
 }
@@ -183,6 +185,14 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
     json.field("messages", samples.losses.messages).field("lost", samples.losses.lost);
   }
   json.close('}');
+  return json.take();
+}
+
+std::string pause_record(int launch, const CurveName* visit, const PauseRecord& record) {
+  Json json = visit != nullptr ? begin("pause", *visit, record.size_bytes) : begin("pause", launch);
+  if (visit == nullptr) json.field_null("variant").field_null("pattern").field_null("size_bytes");
+  json.field("at_s", record.at_s).field("seconds", record.seconds);
+  json.field("cause", record.suspended ? "suspended" : "stopped").close('}');
   return json.take();
 }
 

@@ -22,7 +22,9 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
 // size_bytes nullopt: all sizes.
 std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
                            std::optional<std::uint64_t> size_bytes, const std::string& reason);
-std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick);
+// clock_source: that the kernel reads the time from, nullopt: not known.
+std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick,
+                             const std::optional<std::string>& clock_source);
 // values: a JSON object.
 std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);
 
@@ -45,6 +47,15 @@ struct SampleRecord {
   std::string counters = "{}";  // what the layer counted: a JSON object
 };
 std::string sample_record(const CurveName& curve, const SampleRecord& record, const Samples& samples);
+
+// Nothing ran for a while. visit: the one that it fell into, which does not count; nullptr: it fell between two.
+struct PauseRecord {
+  double at_s = 0;         // when it began, or the visit did
+  double seconds = 0;      // how long it lasted
+  bool suspended = false;  // this host was; false: a process of the run was stopped, or another host suspended
+  std::uint64_t size_bytes = 0;
+};
+std::string pause_record(int launch, const CurveName* visit, const PauseRecord& record);
 
 // blocks: the visits of the point, at least one.
 std::string point_record(const CurveName& name, const CurveSetting& setting, const Opening& opening, const Point& point,

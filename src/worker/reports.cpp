@@ -29,7 +29,8 @@ std::string laggard(const std::vector<std::uint64_t>& progress) {
 }  // namespace
 
 Outcome accept_report(Report& report, std::size_t counters, std::uint64_t samples) {
-  const bool known = report.status == verification_failed || (report.status >= NP_OK && report.status <= NP_LOST);
+  const bool known = report.status == verification_failed || report.status == processors_changed ||
+                     (report.status >= NP_OK && report.status <= NP_LOST);
   if (!known) return failed("sent a report with the status " + std::to_string(report.status));
   if (report.cause > static_cast<std::uint32_t>(Cause::peer_gone)) {
     return failed("sent a report with the cause " + std::to_string(report.cause));
@@ -51,11 +52,14 @@ void Reports::add(int rank, const Report& report) {
   progress_[static_cast<std::size_t>(rank)] = report.progress;
   const bool echo = cause_of(report) == Cause::peer_gone;
   const std::uint64_t verified_bytes = worst_.verified_bytes + report.verified_bytes;
-  if (report.status != NP_OK && (good() || (echo_ && !echo))) {
+  const std::uint32_t paused_ms = std::max(worst_.paused_ms, report.paused_ms);
+  const bool explains = report.status == processors_changed && worst_.status != processors_changed;
+  if (report.status != NP_OK && (good() || (echo_ && !echo) || explains)) {
     worst_ = report;
     echo_ = echo;
   }
   worst_.verified_bytes = verified_bytes;
+  worst_.paused_ms = paused_ms;
 }
 
 Report Reports::joined() const {

@@ -20,9 +20,9 @@ class Reports {
   explicit Reports(int nranks) : progress_(static_cast<std::size_t>(nranks), 0) {}
   void add(int rank, const Report& report);
   [[nodiscard]] bool good() const { return worst_.status == NP_OK; }
-  // The first report that is not good, with the bytes that all ranks verified. A rank that was only stopped because
-  // another had reported gives way to one that knows more. Where the deadline passed, the sentence ends with the rank
-  // that the others waited for.
+  // The first report that is not good, with the bytes that all ranks verified, and the longest pause of a rank. A rank
+  // that was only stopped because another had reported gives way to one that knows more, and all to one that was moved.
+  // Where the deadline passed, the sentence ends with the rank that the others waited for.
   [[nodiscard]] Report joined() const;
 
  private:

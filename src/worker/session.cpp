@@ -10,6 +10,7 @@
 #include "base/host_name.h"
 #include "engine/command_check.h"
 #include "engine/watchdog.h"
+#include "machine/environment.h"
 #include "record/error_record.h"
 #include "record/foreign_json.h"
 #include "record/json.h"
@@ -23,11 +24,16 @@ namespace {
 constexpr double yardstick_every_s = 0.25;
 constexpr std::int64_t progress_every_ns = 400'000'000;
 constexpr int most_restarts = 3;  // of a job that was lost
+constexpr double shortest_pause_s = 1e-3;
+constexpr int most_pauses = 20;  // a machine that pauses all the time is like that: from then on its visits count
 
 }  // namespace
 
 Session::Session(SessionSetting setting)
-    : set_(std::move(setting)), variants_(set_.resolved->variants.size()), started_ns_(now_ns()) {}
+    : set_(std::move(setting)),
+      variants_(set_.resolved->variants.size()),
+      started_ns_(now_ns()),
+      suspended_ns_(suspended_ns()) {}
 
 double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
 
@@ -186,7 +192,7 @@ void Session::take_yardstick() {
   state_ = state;
   clock_cost_ns_ = y.clock.cost_ns;
   yardstick_at_s_ = at_s();
-  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y));
+  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y, clock_source()));
 }
 
 Outcome Session::measure(Sampler& sampler) {
@@ -242,6 +248,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
   command.visit = ++visits_;
   const auto longest_ns = static_cast<double>(longest_deadline_ns(*set_.plan));
   command.deadline_ns = static_cast<std::int64_t>(std::min(set_.plan->timeout_s * 1e9 + 4 * v.expected_ns, longest_ns));
+  note_suspension();
   const double began_s = at_s();
   Workers* const workers = variants_[command.variant].workers;
   const Result<Report> report = workers->visit(command, gathered_);
@@ -264,13 +271,43 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     }
   } else if (report->status == verification_failed) {
     lose(sampler, v, {Exit::gate, report->sentence}, false);
+  } else if (report->status == processors_changed) {
+    write_error(command.variant, &mode_of(curve), command.size_bytes, {Exit::failed, report->sentence});
+    leave(sampler, command.variant);
   } else if (report->status != NP_OK) {
     lose(sampler, v, {Exit::failed, report->sentence}, workers->replaceable());
+  } else if (report->paused_ms != 0 && pauses_++ < most_pauses) {
+    note_pause(sampler, v, report->paused_ms * 1e-3, began_s);
+    return file_state_;
   } else {
     take(sampler, v, *report, began_s);
     return file_state_;
   }
   return ok();
+}
+
+// Between two visits, where it cost nothing.
+void Session::note_suspension() {
+  const std::int64_t before_ns = std::exchange(suspended_ns_, suspended_ns());
+  const double seconds = static_cast<double>(suspended_ns_ - before_ns) * 1e-9;
+  if (seconds < shortest_pause_s) return;
+  write(pause_record(set_.plan->launch, nullptr, {.at_s = at_s(), .seconds = seconds, .suspended = true}));
+}
+
+// The visit is no number: one of its samples lasted over the pause, and those after it met cold caches. It is made up
+// for later, out of a budget of which the pause took nothing.
+void Session::note_pause(Sampler& sampler, const Visit& v, double paused_s, double began_s) {
+  const Curve& curve = sampler.curves()[v.curve];
+  const std::int64_t before_ns = std::exchange(suspended_ns_, suspended_ns());
+  const double suspended_s = std::min(paused_s, static_cast<double>(suspended_ns_ - before_ns) * 1e-9);
+  const double stopped_s = paused_s - suspended_s;  // at_s went on meanwhile
+  const CurveName name = name_of(curve);
+  sampler.report(v, {}, std::max(at_s() - began_s - stopped_s, 0.0), began_s, state_);
+  write(pause_record(set_.plan->launch, &name,
+                     {.at_s = began_s,
+                      .seconds = paused_s,
+                      .suspended = suspended_s > stopped_s,
+                      .size_bytes = curve.points[v.point].size_bytes}));
 }
 
 void Session::take(Sampler& sampler, const Visit& v, const Report& report, double began_s) {
@@ -317,13 +354,23 @@ void Session::give_up(Sampler& sampler, const Visit& v, bool again) {
   const std::uint64_t size_bytes = sampler.curves()[v.curve].points[v.point].size_bytes;
   sampler.forget(v);
   if (again) sampler.give_up(v.curve, Stop::error, size_bytes);
-  if (Workers* const workers = std::exchange(variants_[variant].workers, nullptr); workers != nullptr) {
-    (void)static_cast<bool>(workers->close(variant));
-    workers->abandon();
-  }
+  close_one(variant);
   const auto of_variant = [&](const Curve& curve) { return curve.setting.variant == variant && !curve.over; };
   const bool left = std::any_of(sampler.curves().begin(), sampler.curves().end(), of_variant);
   if (again && left && variants_[variant].restarts++ < most_restarts && open(variant)) return;
+  leave(sampler, variant);
+}
+
+void Session::close_one(std::uint32_t variant) {
+  Workers* const workers = std::exchange(variants_[variant].workers, nullptr);
+  if (workers == nullptr) return;
+  (void)static_cast<bool>(workers->close(variant));
+  workers->abandon();
+}
+
+// Nothing more is measured of this variant. What has been measured becomes points.
+void Session::leave(Sampler& sampler, std::uint32_t variant) {
+  close_one(variant);
   for (std::size_t c = 0; c < sampler.curves().size(); ++c) {
     if (sampler.curves()[c].setting.variant == variant) sampler.give_up(c, Stop::error);
   }

@@ -63,6 +63,10 @@ class Session {
   Outcome measure(Sampler& sampler);
   Outcome visit(Sampler& sampler, const Visit& visit);
   void take(Sampler& sampler, const Visit& visit, const Report& report, double began_s);
+  void note_suspension();
+  void note_pause(Sampler& sampler, const Visit& visit, double paused_s, double began_s);
+  void leave(Sampler& sampler, std::uint32_t variant);
+  void close_one(std::uint32_t variant);
   void give_up(Sampler& sampler, const Visit& visit, bool again);
   void lose(Sampler& sampler, const Visit& visit, const Failure& failure, bool again);
   void write_done(Sampler& sampler);
@@ -87,6 +91,8 @@ class Session {
   std::optional<std::uint64_t> block_;  // the one that is being measured
   double clock_cost_ns_ = 25;
   std::int64_t started_ns_;
+  std::int64_t suspended_ns_;  // of this host, as it was last looked at
+  int pauses_ = 0;             // that a visit fell into
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
   Gathered gathered_;

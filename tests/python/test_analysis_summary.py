@@ -166,7 +166,7 @@ def test_what_did_not_settle_is_counted_over_the_patterns() -> None:
     made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
     (found,) = [finding for finding in judge(Reading(made)).findings if finding.rule == "target-missed"]
     assert found.what.startswith(
-        "2 of 2 sizes did not reach the target in each launch (tcp 2). Half of the intervals are within ±20 %."
+        "2 of 2 sizes are not within the target (tcp 2). Half of the intervals are within ±20 %."
     )
 
 

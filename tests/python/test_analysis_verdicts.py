@@ -18,7 +18,7 @@ from rich.console import Console
 from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.blocks.verdicts import Word, excluded, largest
-from netpipe.records import PlannedVariant, Run, Visits
+from netpipe.records import PlannedVariant, Rank, Run, Visits
 from netpipe.render.page.page import write
 from netpipe.render.terminal.summary import print_summary
 from netpipe.render.verdicts import MOST, verdict_sentence, verdict_sentences
@@ -121,6 +121,19 @@ def test_libraries_of_one_kind_are_held_against_each_other() -> None:
     names = [f"mpi@{library}:transport={way}" for library in ("mpich", "openmpi") for way in ("shm", "tcp")]
     found = [(one.variant, one.against) for one in Reading(made(dict.fromkeys(names, alike))).verdicts]
     assert found == [(names[1], names[0]), (names[2], names[0]), (names[3], names[1])]
+
+
+def test_variants_with_different_numbers_of_ranks_are_not_compared() -> None:
+    names = [f"shm:ranks={count}{more}" for count in (2, 4) for more in ("", ",wait=block")]
+    run = made(dict.fromkeys(names, alike))
+    assert {one.against for one in Reading(run).verdicts} == {
+        names[0]
+    }  # nothing says how many ranks they had
+    for opened in run.variants:
+        count = int(opened.variant.removeprefix("shm:ranks=")[0])
+        opened.ranks = [Rank(rank=rank, host="node17") for rank in range(count)]
+    found = [(one.variant, one.against) for one in Reading(run).verdicts]
+    assert found == [(names[1], names[0]), (names[3], names[2])]
 
 
 def test_many_verdicts_are_counted() -> None:

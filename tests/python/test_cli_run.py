@@ -384,11 +384,12 @@ def test_colour_is_the_users_choice(
     assert (f"{ESCAPE}1" in netpipe("run", "tcp", *SMALL).out) is colours
 
 
-def test_strict_fails_where_points_did_not_settle(netpipe: Netpipe) -> None:
+def test_strict_fails_where_points_are_not_within_the_target(netpipe: Netpipe) -> None:
     loose = netpipe("run", "tcp", "--strict", fake="noisy")
     assert loose.code == 5
     assert re.search(
-        r"\d+ of 124 points did not settle, which means reach the target; give more --budget", loose.err
+        r"\d+ of 124 points are not within the target of ±1.0 %; the widest is tcp at .*, ±.*; give more --budget",
+        loose.err,
     )
     run = Run.read("run.jsonl")
     assert run.end is not None
@@ -399,7 +400,7 @@ def test_strict_fails_where_points_did_not_settle(netpipe: Netpipe) -> None:
 def test_what_to_distrust_is_said(netpipe: Netpipe) -> None:
     out = netpipe("run", "null", "memcpy", "tcp", fake="noisy states").out
     assert re.search(
-        r"· \d+ of 372 sizes did not reach the target of ±\S+ % in each launch \(null \d+, memcpy \d+ and tcp \d+\)",
+        r"· \d+ of 372 sizes are not within the target of ±\S+ % \(null \d+, memcpy \d+ and tcp \d+\)",
         out,
     )
     assert "The machine changed during the run. The cores moved apart: a cache-line bounce went from 5" in out

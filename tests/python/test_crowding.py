@@ -8,6 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
+from netpipe import findings
 from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.crowding import cpu_set
@@ -84,6 +85,16 @@ def test_the_table_says_what_was_measured_with_how_many_ranks_on_how_many_proces
 def test_the_report_says_the_same() -> None:
     table = summary_table(Reading(run(opened("mpi@a", 4, "0-1"))), several_patterns=False)
     assert table.rows[0][:2] == ("mpi@a, 4 ranks on 2 processors", "collective, allreduce")
+
+
+def test_jobs_that_are_oversubscribed_alike_are_one_finding() -> None:
+    jobs = [opened(f"mpi@{name}", ranks, "0-1") for name, ranks in (("a", 4), ("b", 4), ("c", 8), ("d", 2))]
+    found = [one for one in findings.judge(Reading(run(*jobs))).findings if one.rule == "oversubscribed-job"]
+    assert [one.variant for one in found] == [None, "mpi@c"]
+    assert found[0].what.startswith(
+        "mpi@a and mpi@b were measured with 4 ranks on 2 processors: the ranks take turns"
+    )
+    assert found[0].what.endswith("so their times contain context switches.")
 
 
 def test_a_job_that_is_oversubscribed_is_a_severe_finding() -> None:

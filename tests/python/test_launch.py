@@ -276,6 +276,33 @@ def test_a_value_cannot_smuggle_in_another_line(value: str) -> None:
     assert refused.value.exit_code == USAGE
 
 
+def test_a_deadline_does_not_run_while_this_process_is_stopped(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupt: Interrupt
+) -> None:
+    """The worker may have been stopped with it."""
+    moments = [100.0]
+
+    class Clock:
+        monotonic = staticmethod(lambda: moments[0])
+
+    class Stopped:
+        def __init__(self, late_s: float) -> None:
+            self.late_s = late_s
+
+        def select(self, seconds: float) -> list[object]:
+            moments[0] += seconds + self.late_s
+            return []
+
+    recording = Recording(tmp_path / "run.jsonl")
+    assignment = Assignment(Plan((("variant", "tcp"), *LINES)), recording.file, recording.name, 0)
+    waiting = Worker(launch.find("local").command(assignment), assignment, 20, interrupt)
+    monkeypatch.setattr(worker, "time", Clock)
+    for late_s, later_s in ((0.0, 0.0), (0.5, 0.0), (90.0, 110.0)):
+        monkeypatch.setattr(waiting, "_selector", Stopped(late_s))
+        assert waiting._wait(20.0) == pytest.approx(later_s)
+    recording.close()
+
+
 def test_events_of_a_later_version_are_passed_over() -> None:
     assert decode(b'{"event":"coffee"}') is None
     assert decode(b'{"event":"end","exit":0,"why":"?"}') == Ended(exit=0)

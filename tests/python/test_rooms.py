@@ -48,7 +48,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
-    "session": {"measurement", "launch", "libraries", "native", "records", "events", "run_file", "failure",
+    "session": {"measurement", "launch", "libraries", "native", "reading", "records", "events", "run_file", "failure",
                 "netpipe"},
     "command": {"session", "native", "render", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",

@@ -80,7 +80,9 @@ def test_an_invalid_plan_of_the_worker_is_a_sentence(fake: Path, monkeypatch: py
     assert failed.value.exit_code == FAILED
 
 
-def test_strict_is_about_points_that_did_not_settle(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_is_about_points_that_are_not_within_the_target(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_WORKER", "noisy")
     result = Session(request(settings={"budget": "1"})).measure(strict=True)
     assert result.exit_code == UNSTABLE

@@ -44,6 +44,16 @@ TEST(Reports, OfRanksThatDidWellAddTheirVerifiedBytes) {
   EXPECT_EQ(report.unanimous, 1U);
 }
 
+TEST(Reports, KnowTheLongestPauseOfARank) {
+  Report paused = good(0);
+  paused.paused_ms = 1500;
+  Report longer = good(0);
+  longer.paused_ms = 37000;
+  EXPECT_EQ(joined({good(5), paused, longer, good(5)}).paused_ms, 37000U);
+  EXPECT_EQ(joined({good(5), good(5)}).paused_ms, 0U);
+  EXPECT_EQ(joined({paused, bad(NP_FAILED, Cause::none, "first"), good(0)}).paused_ms, 1500U);
+}
+
 TEST(Reports, AreAsBadAsTheFirstBadOne) {
   const Report report =
       joined({good(5), bad(NP_FAILED, Cause::none, "first"), bad(NP_NO_MEMORY, Cause::none, "second")});
@@ -51,6 +61,15 @@ TEST(Reports, AreAsBadAsTheFirstBadOne) {
   EXPECT_STREQ(report.sentence, "first");
   EXPECT_EQ(report.unanimous, 0U);
   EXPECT_EQ(report.verified_bytes, 5U);
+}
+
+TEST(Reports, PreferARankThatWasMovedToThoseThatWaitedForIt) {
+  Report moved = bad(NP_OK, Cause::none, "rank 1 was placed on processor 1");
+  moved.status = processors_changed;
+  const Report report =
+      joined({bad(NP_FAILED, Cause::deadline, "gave up"), moved, bad(NP_ABORTED, Cause::peer_gone, "stopped")});
+  EXPECT_EQ(report.status, processors_changed);
+  EXPECT_STREQ(report.sentence, "rank 1 was placed on processor 1");
 }
 
 TEST(Reports, PreferARankThatKnowsToOneThatWasOnlyStopped) {
@@ -107,7 +126,7 @@ TEST(Reports, OfAnotherProcessAreRefusedWhereTheyCannotBe) {
   };
   refused([](Report& r) { r.status = 10; }, "the status 10");
   refused([](Report& r) { r.status = -1; }, "the status -1");
-  refused([](Report& r) { r.status = verification_failed + 1; }, "the status 101");
+  refused([](Report& r) { r.status = processors_changed + 1; }, "the status 102");
   refused([](Report& r) { r.cause = 4; }, "the cause 4");
   refused([](Report& r) { r.counters = UINT32_MAX; }, "4294967295 counters");
   refused([](Report& r) { r.counters = 0; }, "0 counters");

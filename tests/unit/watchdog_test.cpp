@@ -314,6 +314,45 @@ TEST(Watchdog, EndsTheWaitForASilentRankWithASentence) {
             0);
 }
 
+// Stopped for longer than the deadline, and let go before the last resort.
+TEST(Watchdog, LetsNoDeadlineRunWhileItsProcessIsStopped) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              const pid_t self = getpid();
+              Watchdog::arm(1000 * ms, nullptr, {}, -1);
+              const pid_t other = fork();
+              if (other == 0) {
+                kill(self, SIGSTOP);
+                pause_ms(2000);
+                _exit(kill(self, SIGCONT));
+              }
+              const std::int64_t began = now_ns();
+              while (now_ns() < began + 1900 * ms) {
+              }
+              if (*Watchdog::abort_flag() != 0) return 11;
+              if (Watchdog::stalled_ns() < Watchdog::stalled_after_ns) return 12;
+              if (!flag_rises()) return 13;  // the rest of the deadline runs
+              if (now_ns() < began + 2000 * ms) return 14;
+              return Watchdog::disarm() == Cause::deadline ? 0 : 15;
+            }),
+            0);
+}
+
+TEST(Watchdog, KnowsOfNoStallWhereItTicks) {
+  EXPECT_EQ(code_of([] {
+              if (!Watchdog::install(true)) return 10;
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              pause_ms(300);
+              Watchdog::disarm();
+              pause_ms(1300);  // nothing is watched
+              Watchdog::arm(far_away_ns, nullptr, {}, -1);
+              pause_ms(300);
+              Watchdog::disarm();
+              return Watchdog::stalled_ns() == 0 ? 0 : 11;
+            }),
+            0);
+}
+
 TEST(Watchdog, TurnsABrokenPipeIntoAnError) {
   const std::array<int, 2> ends = made_pipe();
   close(ends[0]);

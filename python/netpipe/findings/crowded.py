@@ -9,25 +9,32 @@ from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.crowding import Crowding
 from netpipe.records import Rank, Run, Variant
+from netpipe.units import listed
 
 
 @rule("oversubscribed-job", "Oversubscribed", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """One finding for each variant whose ranks share processors."""
+    """One finding for all variants with so many ranks on so many processors."""
     if not any(rank.processors for variant in reading.run.variants for rank in variant.ranks):
         raise CannotJudge("the ranks did not record their processors")
-    for variant, one in reading.crowded.items():
-        if not one.started:
-            continue
+    alike: dict[str, list[Crowding]] = {}
+    for one in reading.crowded.values():
+        if one.started:
+            alike.setdefault(str(one), []).append(one)
+    for number, (first, *others) in alike.items():
+        names = listed([first.variant, *(one.variant for one in others)])
+        was, its = ("were", "their") if others else ("was", "its")
         yield Finding(
             severity=SEVERE,
-            variant=variant,
-            host=one.host,
-            what=f"{variant} was measured with {one}: the ranks take turns, so its times contain context switches.",
+            variant=None if others else first.variant,
+            host=first.host,
+            what=f"{names} {was} measured with {number}: the ranks take turns, so {its} times contain context "
+            "switches.",
             evidence={
-                "ranks": Quantity(one.ranks, "ranks"),
-                "processors": Quantity(one.processors, "processors"),
+                "ranks": Quantity(first.ranks, "ranks"),
+                "processors": Quantity(first.processors, "processors"),
             },
             certainty=AS_RECORDED,
             cause="A library that polls for a message holds the processor that the sender needs; one that yields or "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points whose interval is wider than the target (docs/method.md)."""
+"""Points whose interval is wider than the target (docs/method.md). `netpipe run --strict` judges the same points."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import median
 
-from netpipe.findings import AS_RECORDED, NOTE, WARNING, Finding, Quantity, again, examples, rule
+from netpipe.findings import AS_RECORDED, NOTE, SEVERE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.curves import target_of
 from netpipe.records import Run
 from netpipe.units import counted, listed, percent_text, size_text, width_text
 
 WIDE = 0.2  # intervals that are usually wider than this are a warning
+USELESS = 1.0  # and than this, severe: such times say less than they seem to
 
 
 @rule("target-missed", "Target missed", needs=("points",))
@@ -26,16 +28,20 @@ def judge(reading: Reading) -> Iterator[Finding]:
     ]
     if not loose:
         return
-    target = next((plan.target for plan in reading.run.plans if plan.target), None)
+    target = target_of(reading.run)
     count, points = sum(number for _, number in loose), sum(summary.points for summary in summaries)
     by_variant: Counter[str] = Counter()
     for summary, number in loose:
         by_variant[summary.variant] += number
     which = listed(f"{variant} {number}" for variant, number in by_variant.items())
     goal = f" of ±{percent_text(target)}" if target else ""
-    what = f"{count} of {counted(points, 'size')} did not reach the target{goal} in each launch ({which})."
-    widths = [summary.typical_half_width for summary in summaries if summary.typical_half_width is not None]
-    if widths:
+    verb = "is" if count == 1 else "are"
+    what = f"{count} of {counted(points, 'size')} {verb} not within the target{goal} ({which})."
+    times = [point.time_ns for curve in reading.curves for point in curve.points]
+    widths = [time.half_width for time in times if time.known and time.value]
+    if widths and median(widths) > WIDE:
+        what = f"{_trust(median(widths))} {what}"
+    elif widths:
         what += f" Half of the intervals are within {width_text(median(widths))}."
     few = sum(summary.unsure for summary, _ in loose)
     if few:
@@ -53,7 +59,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what += f" The widest interval is {width_text(worst.worst_half_width)}, that of {place}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
     yield Finding(
-        severity=NOTE if not widths or median(widths) <= WIDE else WARNING,
+        severity=_severity(median(widths) if widths else 0.0),
         variant=worst.variant,
         pattern=worst.pattern,
         size_bytes=worst.worst_size_bytes,
@@ -64,6 +70,17 @@ def judge(reading: Reading) -> Iterator[Finding]:
         remedy="a larger --budget, or a quieter machine (netpipe doctor)",
         experiment=again(reading, "--budget", f"{2 * budget:g}") if (budget := _budget(reading)) else None,
     )
+
+
+def _severity(typical: float) -> str:
+    return NOTE if typical <= WIDE else WARNING if typical <= USELESS else SEVERE
+
+
+def _trust(typical: float) -> str:
+    """How far numbers go of which half have wider intervals."""
+    if typical > USELESS:
+        return "Trust these times to their order of magnitude: half of the intervals are wider than ±100 %."
+    return f"Trust these times to {width_text(typical)}: half of the intervals are wider than that."
 
 
 def _budget(reading: Reading) -> float | None:

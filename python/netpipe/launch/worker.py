@@ -27,6 +27,7 @@ from netpipe.native import how_it_ended, said
 
 STOP_S = 5.0  # for an interrupted worker to write what it has, and for one that has announced its end to exit
 DRAIN_S = 0.5  # for the pipes to run empty after the worker has ended; a child of it may hold them open
+STOPPED_S = 1.0  # a wait that ends so much too late: nothing else is as slow
 JOIN_S = 60.0  # that the worker waits for the processes of a job: `joining` of a plan
 LONGEST_LINE = 1 << 20
 KEPT_STDERR = 1 << 16
@@ -87,7 +88,7 @@ class Worker:
             if self._interrupt.count > 1:
                 self._kill("it was interrupted twice")
             # The last pass and the end come together: what was read with a pass is not waited for again.
-            self._wait(0 if self._events else deadline - time.monotonic())
+            deadline += self._wait(0 if self._events else deadline - time.monotonic())
             while self._events:
                 event = self._events.popleft()
                 on_event(event)
@@ -160,9 +161,15 @@ class Worker:
             stdin.write(text)
             stdin.flush()
 
-    def _wait(self, seconds: float) -> None:
-        """Waits until something happens, and handles it."""
-        for key, _ in self._selector.select(max(0.0, min(seconds, self._jobs.wait_s()))):
+    def _wait(self, seconds: float) -> float:
+        """Waits until something happens, and handles it. Returns how much later a deadline has to be: 0, or the whole
+        wait where it ended too late. Then this process was stopped, and perhaps the worker with it.
+        """
+        longest_s = max(0.0, min(seconds, self._jobs.wait_s()))
+        began_s = time.monotonic()
+        ready = self._selector.select(longest_s)
+        waited_s = time.monotonic() - began_s
+        for key, _ in ready:
             if key.fd not in self._pipes:
                 key.data()
             elif chunk := os.read(key.fd, 1 << 16):
@@ -172,6 +179,7 @@ class Worker:
                 self._pipes.discard(key.fd)
         if self._jobs.wait_s() <= 0:
             self._attend_jobs()
+        return waited_s if waited_s >= longest_s + STOPPED_S else 0.0
 
     def _attend_jobs(self) -> None:
         self._jobs.attend(self._job_failed)

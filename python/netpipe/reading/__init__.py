@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.blocks.visits import Seen
     from netpipe.reading.cells import Slowest
+    from netpipe.reading.clock_changes import ClockChange
     from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
@@ -79,6 +80,13 @@ class Reading:
         from netpipe.reading.states import states
 
         return states(self.run)
+
+    @cached_property
+    def clock_changes(self) -> tuple[ClockChange, ...]:
+        """Where the kernel began to read the time from something else."""
+        from netpipe.reading.clock_changes import clock_changes
+
+        return clock_changes(self.run)
 
     @cached_property
     def curves(self) -> tuple[Curve, ...]:

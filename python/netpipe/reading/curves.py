@@ -35,7 +35,9 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
     size_bytes: int
     time_ns: Estimate  # the median, per operation
     rate_bytes_per_s: Estimate | None  # None: a size of 0 bytes moves nothing
-    converged: bool | None  # in every launch; None: not recorded (imported)
+    converged: (
+        bool | None
+    )  # is it within the target? In older runs: in every launch; None: not recorded (imported)
     state: int | None  # of the machine: run-wide number (states.py)
     by_launch: tuple[Point, ...]  # the records merged here, one for each launch
     apart: bool = False  # of a curve in states: not visited in the state of the curve, so no line joins it
@@ -108,15 +110,19 @@ def all_converged(points: Iterable[Point]) -> bool | None:
     return False if False in known else None if None in known else True
 
 
-def curve_point(points: Sequence[Point], state: int | None, time: Estimate | None = None) -> CurvePoint:
+def curve_point(
+    points: Sequence[Point], state: int | None, time: Estimate | None = None, target: float | None = None
+) -> CurvePoint:
     """Merges the points of one size, one for each launch, all in one state of the machine (its run-wide number). `time`
-    is what their visits say; None: they recorded none.
+    is what their visits say, and what the target is held against; None: they recorded none, and each launch has
+    judged its own.
     """
     if len(points) == 1 or time is not None:
         point = points[0]
+        within = all_converged(points) if time is None or target is None else time.half_width <= target
         time = time or time_of(point)
         rate = rate_of(point, time)
-        return CurvePoint(point.size_bytes, time, rate, all_converged(points), state, tuple(points))
+        return CurvePoint(point.size_bytes, time, rate, within, state, tuple(points))
     times = [time_of(point) for point in points]
     both = zip(points, times, strict=True)
     rates = [rate for point, time in both if (rate := rate_of(point, time)) is not None]
@@ -167,6 +173,7 @@ def curves(
     merged (the earlier one of two that are as frequent); `left_out` counts the others.
     """
     made = []
+    target = target_of(run)
     number_of = states.number_of
     for (variant, pattern), sizes in groups.items():
         merged = []
@@ -174,7 +181,7 @@ def curves(
         times = by_visits[variant, pattern]
         for size, points in sizes.items():
             if size in times:
-                merged.append(curve_point(points, None, times[size]))
+                merged.append(curve_point(points, None, times[size], target))
                 continue
             if len(points) == 1:
                 merged.append(curve_point(points, number_of(points[0].launch, points[0].state)))
@@ -191,6 +198,11 @@ def curves(
         made.append(Curve(variant, pattern, tuple(merged), left_out, split is not None))
     place = place_in_plan(run)
     return tuple(sorted(made, key=lambda curve: place(curve.variant, curve.pattern)))
+
+
+def target_of(run: Run) -> float | None:
+    """Half an interval over its value, at which a point is precise enough; None: the run does not say."""
+    return next((plan.target for plan in run.plans if plan.target), None)
 
 
 def place_in_plan(run: Run) -> Callable[[str, str], tuple[int, int]]:

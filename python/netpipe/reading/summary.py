@@ -43,7 +43,7 @@ class Summary:
     half_size_bytes: float | None  # n½: from here half of the peak is reached; interpolated over log size
     knee_size_bytes: int | None  # the smallest size with 90 % of the peak: where the curve saturates
     points: int
-    converged: int | None  # points that reached the target; None: imported, nobody knows
+    converged: int | None  # points within the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
     unsure: int  # sizes with too few samples for an interval, or imported without one
     typical_half_width: (

@@ -124,6 +124,19 @@ class Yardstick(Record, kw_only=True, tag="yardstick"):
     bounce_ns: Ns | None = None
     copy_bytes_per_s: Rate | None = None
     wakeup_ns: Ns | None = None
+    clock_source: str | None = None  # that the kernel reads the time from
+
+
+class Pause(Record, kw_only=True, tag="pause"):
+    """Nothing ran for a while. With a variant: it fell into this visit, which does not count."""
+
+    launch: Int = 0
+    variant: str | None = None
+    pattern: str | None = None
+    size_bytes: Int | None = None
+    at_s: Real | None = None
+    seconds: Real | None = None
+    cause: str | None = None  # suspended (the host), stopped (a process of the run, or another host)
 
 
 class Sample(Record, kw_only=True, tag="sample", rename={"pass_": "pass"}):
@@ -216,9 +229,13 @@ class Point(Record, kw_only=True, tag="point"):
             where = f"{self.variant} {self.pattern} at {self.size_bytes} bytes"
             raise NotARun(f"the {name} of {where} is damaged: {said(error)}") from None
 
+    def whole_visits(self) -> Visits | None:
+        """`visits`, which are still JSON text in a run that was read without samples. Raises NotARun."""
+        return self._unpacked("list of visits", self.visits, Visits)
+
     def fields(self) -> dict[str, Any]:
         self.histogram = self.distribution()
-        self.visits = self._unpacked("list of visits", self.visits, Visits)
+        self.visits = self.whole_visits()
         return super().fields()
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -290,6 +307,6 @@ class End(Record, kw_only=True, tag="end"):
 
 
 AnyRecord = Union[  # noqa: UP007
-    Header, Plan, Environment, Variant, Yardstick, Sample, Point, Counters, Skipped, Error, Launch, End
+    Header, Plan, Environment, Variant, Yardstick, Pause, Sample, Point, Counters, Skipped, Error, Launch, End
 ]
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyRecord)}

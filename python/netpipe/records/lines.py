@@ -22,6 +22,7 @@ from netpipe.records.kinds import (
     Error,
     Header,
     Launch,
+    Pause,
     Plan,
     Point,
     Record,
@@ -173,6 +174,7 @@ class Run:
         Environment: "environments",
         Variant: "variants",
         Yardstick: "yardsticks",
+        Pause: "pauses",
         Sample: "samples",
         Point: "points",
         Counters: "counters",
@@ -188,6 +190,7 @@ class Run:
         self.environments: list[Environment] = []
         self.variants: list[Variant] = []
         self.yardsticks: list[Yardstick] = []
+        self.pauses: list[Pause] = []
         self.samples: list[Sample] = []
         self.points: list[Point] = []
         self.counters: list[Counters] = []

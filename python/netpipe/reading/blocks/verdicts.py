@@ -2,7 +2,8 @@
 """Which of two variants of a layer is faster, and where.
 
 Compared are the variants of one module under one pattern, each with the plain one (named as its module), else with the
-first; and libraries of one kind (mpi@mpich and mpi@openmpi), each with the first that has the same settings. The ratio
+first; and libraries of one kind (mpi@mpich and mpi@openmpi), each with the first that has the same settings. Variants
+with different numbers of ranks are not compared: what they do is not the same, so neither is faster at it. The ratio
 of a size is that of the times within its blocks. The intervals of all sizes hold together with 95 %, so that among many
 sizes without a difference none shows one by chance.
 """
@@ -56,14 +57,18 @@ class Verdict:
 def verdicts(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Verdict, ...]:
     """In the order of the plan. Runs without blocks have none, and neither have sweeps of many variants."""
     modules = {one.variant: one.module for plan in run.plans for one in plan.variants}
+    ranks = {opened.variant: len(opened.ranks) for opened in run.variants}
     control = copies(run)
     place = place_in_plan(run)
-    kinds: dict[tuple[str, str], list[str]] = {}  # (pattern, module without its library) -> variants
+    kinds: dict[
+        tuple[str, str, int], list[str]
+    ] = {}  # (pattern, module without its library, ranks) -> variants
     for variant, pattern in sorted(visits, key=lambda name: place(*name)):
         if variant in modules and variant not in control:
-            kinds.setdefault((pattern, modules[variant].partition("@")[0]), []).append(variant)
+            kind = modules[variant].partition("@")[0]
+            kinds.setdefault((pattern, kind, ranks.get(variant, 0)), []).append(variant)
     found = []
-    for (pattern, _), variants in kinds.items():
+    for (pattern, *_), variants in kinds.items():
         for variant in variants if len(variants) <= MOST_VARIANTS else ():
             against = _rival(variant, variants, modules)
             sizes = () if variant == against else _sizes(visits[variant, pattern], visits[against, pattern])

@@ -16,6 +16,9 @@ from netpipe.units import listed, sentence
 
 MARKS = {SEVERE: ("✗", "bold red"), WARNING: ("!", "yellow"), NOTE: ("·", "dim")}
 ANSWER = ("→", "bold")
+TARGET_MISSED = "target-missed"
+# Not printed where that finding has said how far to trust the numbers.
+OF_THE_SPREAD = {"launches-apart", "machine-changed"}
 MOST_OF_A_RULE = 4  # in brief
 
 
@@ -72,7 +75,9 @@ def print_brief(out: Console, findings: Sequence[Finding], several_hosts: bool =
     _print_some(out, [found for found in (*run, *machine) if found.severity == SEVERE])
     _print_some(out, [found for found in run if found.severity == WARNING])
     _print_machine(out, [found for found in machine if found.severity == WARNING])
-    _print_some(out, [found for found in run if found.severity == NOTE])
+    wide = any(found.rule == TARGET_MISSED and found.severity != NOTE for found in run)
+    notes = [found for found in run if found.severity == NOTE]
+    _print_some(out, [found for found in notes if not (wide and found.rule in OF_THE_SPREAD)])
 
 
 def _print_some(out: Console, findings: Sequence[Finding]) -> None:

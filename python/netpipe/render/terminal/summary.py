@@ -47,7 +47,7 @@ __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
 SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
 UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked
-ROUGHLY = "~"  # before a value without an interval
+ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
 WIDEST = 10_000  # columns, to ask for the natural width of a table
 
 
@@ -159,12 +159,20 @@ def curve_table(
         made.add_row(
             *named.cells(curve.variant, curve.pattern, f", {crowd}" if crowd and not same else ""),
             interval_text(summary.latency_ns),
-            rate_text(summary.peak_bytes_per_s.value) if rated and summary.peak_bytes_per_s else UNKNOWN,
-            size_text(summary.peak_size_bytes) if rated else UNKNOWN,
-            size_text(summary.half_size_bytes) if rated else UNKNOWN,
+            *(_peak(summary) if rated else [UNKNOWN] * 3),
             Text(_width(width), style="yellow" if width is None or width > UNSETTLED else ""),
         )
     return made
+
+
+def _peak(summary: Summary) -> tuple[str, str, str]:
+    """The peak, its size and n½. Of a peak with a wide interval neither size is known: other ones may be as fast."""
+    peak = summary.peak_bytes_per_s
+    if peak is None:
+        return UNKNOWN, size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
+    if peak.known and peak.half_width > UNSETTLED:
+        return ROUGHLY + rate_text(peak.value), UNKNOWN, UNKNOWN
+    return rate_text(peak.value), size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
 
 
 def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings | None) -> None:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a point is within its target: that is decided by the interval of the whole run, which all launches make."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from netpipe.cli.run import unsettled_text
+from netpipe.findings import NOTE, SEVERE, WARNING, examples
+from netpipe.findings.precision import judge
+from netpipe.reading import Reading
+from netpipe.records import Point, Run, Visits
+from netpipe.render.terminal.summary import print_summary
+from netpipe.session import unsettled
+
+SIZES = (8, 64, 512, 4096)
+
+
+def visited(
+    size: int, median_ns: float, half_width: float, launch: int = 0, noise: float = 0.002, visits: int = 24
+) -> Point:
+    """A point whose own launch came to this interval."""
+    source = random.Random(1000 * launch + size)
+    medians = [median_ns * (1 + source.uniform(-noise, noise)) for _ in range(visits)]
+    recorded = Visits(
+        block=[size + 100_000 * place for place in range(visits)],
+        at_s=[0.1 * place for place in range(visits)],
+        state=[0] * visits,
+        samples=[9] * visits,
+        median_ns=medians,
+    )
+    point = examples.point("tcp", size, median_ns, half_width, launch=launch)
+    return msgspec.structs.replace(point, visits=recorded)
+
+
+def launched(paces: list[float], half_width: float) -> Run:
+    return examples.run(
+        *(
+            visited(size, 1000 * pace, half_width, launch)
+            for launch, pace in enumerate(paces)
+            for size in SIZES
+        )
+    )
+
+
+def test_launches_that_lie_apart_miss_the_target_though_each_reached_it_alone() -> None:
+    run = launched([1.0, 1.2, 0.9, 1.1], half_width=0.005)
+    assert all(point.converged for point in run.points)
+    assert unsettled(run) == len(SIZES)
+
+
+def test_launches_that_agree_reach_it_though_none_of_them_did_alone() -> None:
+    run = launched([1.0, 1.001, 0.999, 1.0], half_width=0.05)
+    assert not any(point.converged for point in run.points)
+    assert unsettled(run) == 0
+
+
+@pytest.mark.parametrize(("noise", "missed"), [(0.002, 0), (0.4, len(SIZES))])
+def test_one_launch_is_judged_by_its_stretches_of_time(noise: float, missed: int) -> None:
+    run = examples.run(*(visited(size, 1000.0, 0.02, noise=noise) for size in SIZES))
+    assert unsettled(run) == missed
+
+
+def test_points_without_visits_are_judged_as_their_launches_did() -> None:
+    run = examples.run(examples.point("tcp", 8, 1000.0), examples.point("tcp", 64, 1000.0, half_width=0.04))
+    assert unsettled(run) == 1
+    imported = examples.run(examples.point("np.out", 8, 1000.0, converged=None, low_ns=None, high_ns=None))
+    assert unsettled(imported) == 0
+
+
+def test_the_sentence_says_how_many_and_which_is_the_widest() -> None:
+    wide = [visited(8, 1000 * pace, 0.005, launch) for launch, pace in enumerate((1.0, 1.4, 0.8, 1.1))]
+    fine = [visited(64, 1000.0, 0.005, launch) for launch in range(4)]
+    said = unsettled_text(examples.run(*wide, *fine))
+    assert said.startswith(
+        (
+            "1 of 2 points is not within the target of ±1.0 %; ",
+            "2 of 2 points are not within the target of ±1.0 %; ",
+        )
+    )
+    assert "the widest is tcp at 8 B, ±" in said
+    assert said.endswith("; give more --budget, or see netpipe doctor")
+
+
+def test_a_point_without_an_interval_is_said_to_have_none() -> None:
+    few = examples.run(examples.point("tcp", 8, 1000.0, converged=False, low_ns=None, high_ns=None))
+    assert "; tcp at 8 B has too few samples for an interval;" in unsettled_text(few)
+
+
+def test_the_finding_counts_the_same_points() -> None:
+    run = launched([1.0, 1.2, 0.9, 1.1], half_width=0.005)
+    (found,) = judge(Reading(run))
+    assert found.evidence["missed"].value == unsettled(run)
+    assert "4 of 4 sizes are not within the target of ±1.0 % (tcp 4)." in found.what
+
+
+@pytest.mark.parametrize(
+    ("paces", "severity", "begins"),
+    [
+        ([1.0, 1.03, 0.98, 1.01], NOTE, "4 of 4 sizes are not within"),
+        ([1.0, 1.5, 0.7, 1.2], WARNING, "Trust these times to ±"),
+        ([1.0, 9.0, 0.1, 3.0], SEVERE, "Trust these times to their order of magnitude: "),
+    ],
+)
+def test_a_run_without_precise_points_begins_with_how_far_to_trust_it(
+    paces: list[float], severity: str, begins: str
+) -> None:
+    reading = Reading(launched(paces, half_width=0.05))
+    (found,) = judge(reading)
+    assert found.severity == severity
+    assert found.what.startswith(begins)
+    assert found.what.count("Half of the intervals") == (severity == NOTE)
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), reading)
+    assert ("4 launches differ by" in " ".join(out.getvalue().split())) is (severity == NOTE)
+
+
+def test_of_a_peak_that_noise_chose_no_size_is_printed() -> None:
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), Reading(launched([1.0, 1.5, 0.7, 1.2], half_width=0.05)))
+    row = next(line for line in out.getvalue().splitlines() if line.startswith("tcp "))
+    assert re.search(r" ~\S+ Gbps +– +– ", row)
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80), Reading(launched([1.0, 1.001, 0.999, 1.0], half_width=0.05)))
+    row = next(line for line in out.getvalue().splitlines() if line.startswith("tcp "))
+    assert re.search(r" \S+ Gbps +4 KiB +", row)
