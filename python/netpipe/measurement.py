@@ -116,7 +116,9 @@ class Measurement:
         for point in self.run.points:
             if point.size_bytes.bit_count() > 1:
                 sizes.setdefault((point.variant, point.pattern), set()).add(point.size_bytes)
-        return tuple(f"{' '.join(curve)} {','.join(map(str, sorted(there)))}" for curve, there in sizes.items())
+        return tuple(
+            f"{' '.join(curve)} {','.join(map(str, sorted(there)))}" for curve, there in sizes.items()
+        )
 
     def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
         """Records the loss if the worker could not, and returns the variants to measure again, in groups."""

@@ -118,7 +118,14 @@ def test_a_step_is_located_to_a_sixteenth_of_an_octave(measure: Runner, threshol
 
 def test_a_launch_begins_where_those_before_it_looked_closer(tmp_path: Path) -> None:
     reading = run(
-        tmp_path, "unix:type=seqpacket,packet=1500,wait=poll", "--start", "256", "--end", "8k", "--budget", "4"
+        tmp_path,
+        "unix:type=seqpacket,packet=1500,wait=poll",
+        "--start",
+        "256",
+        "--end",
+        "8k",
+        "--budget",
+        "4",
     )
     sizes: dict[int, set[int]] = {}
     for point in reading.run.points:
