@@ -33,6 +33,8 @@ constexpr double longest_visit_ns = 100'000'000;
 // When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
 constexpr std::size_t visits_to_bend = 3;
 constexpr double budget_to_bend = 0.75;
+// From then on nothing is found out of sizes that only earlier launches looked at.
+constexpr double budget_to_learn = 0.25;
 constexpr std::size_t most_added = 48;
 // A size of which one sample takes this part of a curve's budget is slow; all slow ones together have half of it, as
 // long as there are others. A size of which one round takes more than this is not measured at all, the smallest
@@ -95,11 +97,13 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
     for (const std::uint64_t size : one.sizes) {
       Point point;
       point.size_bytes = size;
-      point.wanted = one.coarse.empty() || one.coarse[curve.points.size()];
+      point.asked = one.coarse.empty() || one.coarse[curve.points.size()];
+      const bool again = !point.asked && !one.looked_closer.empty() && one.looked_closer[curve.points.size()];
+      point.wanted = point.asked || again;
+      curve.added += again ? 1 : 0;
       curve.points.push_back(std::move(point));
     }
     if (!one.coarse.empty()) passes_ = adaptive_passes;
-    curve.added = one.looked_closer;
     curve.setting = std::move(one);
     curves_.push_back(std::move(curve));
   }
@@ -166,6 +170,11 @@ std::optional<Visit> Sampler::calibrate() {
     Point& point = curve.points[p];
     const bool known = point.rounds != 0;
     if (curve.over || point.stop != Stop::none || known) {
+      ++next_in_order_;
+      continue;
+    }
+    if (!point.asked && curve.used_s > budget_to_learn * setting_.budget_s) {
+      point.wanted = false;
       ++next_in_order_;
       continue;
     }
@@ -416,7 +425,8 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   return warm;
 }
 
-// Every point gets samples whatever the budget says: a number that is marked as uncertain tells more than a gap. Visits
+// Every point that was asked for gets samples whatever the budget says: a number that is marked as uncertain tells more
+// than a gap. Visits
 // that lost their messages or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {
   constexpr int most_late_tries = 2 * most_corrections + 3;  // more than can be corrections
@@ -427,7 +437,7 @@ bool Sampler::spent(const Curve& curve, const Point& point) const {
     const bool alone = std::none_of(curve.points.begin(), curve.points.end(), open_and_fast);
     over = curve.used_s >= setting_.budget_s || (curve.slow_s >= for_slow_s && !alone);
   }
-  return over && (!point.blocks.empty() || point.late_tries >= most_late_tries);
+  return over && (!point.asked || !point.blocks.empty() || point.late_tries >= most_late_tries);
 }
 
 void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {

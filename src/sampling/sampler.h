@@ -44,7 +44,7 @@ struct CurveSetting {
   std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
   // Per size: visited in any case? The others are visited where the curve bends or steps. An empty list: all are.
   std::vector<bool> coarse;
-  std::size_t looked_closer = 0;  // coarse ones that are no octaves: an earlier launch looked closer there
+  std::vector<bool> looked_closer;  // also per size, of a list of coarse ones: an earlier launch looked closer there
 };
 
 // Visits come in blocks: all curves at one size, back to back in random order, so that what the machine does to one of
@@ -71,6 +71,7 @@ struct Losses {
 struct Point {
   std::uint64_t size_bytes = 0;
   bool wanted = true;                     // false: between sizes whose line predicts it
+  bool asked = true;                      // false: where a curve is looked at closer, as far as there is time
   double round_ns = 0;                    // the latest idea of one round's time
   double whole_ns = 0;                    // by the clock on the wall: operations may overlap, or wait for their turn
   double fastest_ns = 0, slowest_ns = 0;  // of one round: the medians of the fastest and the slowest visit

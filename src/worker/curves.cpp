@@ -70,9 +70,8 @@ class OneCurve {
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
     if (!adaptive()) return;
     const bool octave = is_octave(plan_.schedule, size);
-    const bool wanted = !octave && wanted_.contains(size);
-    curve.coarse.push_back(octave || wanted);
-    curve.looked_closer += wanted ? 1 : 0;
+    curve.coarse.push_back(octave);
+    curve.looked_closer.push_back(wanted_.contains(size));
   }
 
   [[nodiscard]] bool adaptive() const { return plan_.schedule.kind == Schedule::Kind::adaptive; }

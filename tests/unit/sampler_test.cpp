@@ -130,6 +130,33 @@ TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
   }
 }
 
+CurveSetting curve_looked_at(std::uint64_t from, std::uint64_t to) {
+  CurveSetting setting = adaptive_curve();
+  for (const std::uint64_t size : setting.sizes) setting.looked_closer.push_back(size > from && size < to);
+  return setting;
+}
+
+TEST(Sampler, BeginsWhereAnEarlierLaunchLookedCloser) {
+  Sampler sampler(SamplerSetting{}, {curve_looked_at(1024, 2048)});
+  Simulation simulation(sampler, {latency_and_rate});
+  simulation.run();
+  const std::vector<std::uint64_t> sizes = measured_sizes(sampler);
+  EXPECT_EQ(sizes.size(), 21U + 15U);
+  EXPECT_EQ(std::count_if(sizes.begin(), sizes.end(), [](auto size) { return size > 1024 && size < 2048; }), 15);
+}
+
+TEST(Sampler, LooksCloserOnlyAsFarAsThereIsTime) {
+  SamplerSetting setting;
+  setting.budget_s = 0.1;
+  Sampler sampler(setting, {curve_looked_at(1, 1U << 20U)});
+  Simulation simulation(sampler, {[](std::size_t, std::uint64_t) { return 1e6; }});
+  simulation.run();
+  const std::vector<std::uint64_t> sizes = measured_sizes(sampler);
+  EXPECT_GE(sizes.size(), 21U) << "what was asked for has a number in any case";
+  EXPECT_LE(sizes.size(), 60U) << "of 256";
+  EXPECT_LE(sampler.curves()[0].used_s, 3 * setting.budget_s);
+}
+
 // Kalibera and Jones: where visits differ beyond what their samples explain, there are more of them, and shorter ones.
 TEST(Sampler, VisitsMoreOftenWhereVisitsDiffer) {
   const auto visits = [](double noise, double visit_noise) {
