@@ -13,7 +13,7 @@ from conftest import Netpipe, Outcome, Runner
 from mpi import Mpis
 from test_faults import module
 
-from netpipe.reading.crowding import cpu_set
+from netpipe.reading.machine.crowding import cpu_set
 
 SIZES = "1,4097,300001"
 PAIRS = (

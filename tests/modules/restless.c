@@ -3,9 +3,9 @@
  * A layer on which nothing settles: before each visit it chooses at random how fast it is, from one to 256 times, and
  * each message takes up to four times as long again.
  */
-#include "pair.h"
-
 #include <time.h>
+
+#include "pair.h"
 
 enum { FASTEST_NS = 2000, DOUBLINGS = 9, WANDERS = 4 };
 

@@ -8,7 +8,7 @@ from synthetic import point, run
 from netpipe.findings import judge
 from netpipe.findings.machine_state import state_sentences
 from netpipe.reading import Reading
-from netpipe.reading.states import states
+from netpipe.reading.machine.states import states
 from netpipe.records import Plan, Run, Yardstick
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from netpipe import findings
 from netpipe.findings import examples
 from netpipe.reading import Reading
-from netpipe.reading.crowding import cpu_set
+from netpipe.reading.machine.crowding import cpu_set
 from netpipe.records import Plan, PlannedMode, PlannedVariant, Rank, Run, Variant
 from netpipe.render.page.tables import summary_table
 from netpipe.render.terminal.summary import print_summary

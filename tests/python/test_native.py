@@ -15,7 +15,8 @@ import pytest
 
 from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
-from netpipe.reading import layers, states
+from netpipe.reading import layers
+from netpipe.reading.machine import states
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text()

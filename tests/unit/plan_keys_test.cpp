@@ -123,8 +123,8 @@ TEST(PlanKeys, AreAgreedOnByBothEndsUnlessOneSideAloneNeedsThem) {
   for (const PlanKey& one : plan_keys()) {
     if (!one.agreed) own.insert(one.name);
   }
-  EXPECT_EQ(own, (std::set<std::string>{"record", "module-file", "wanted", "start", "end-size", "perturbation", "pin", "paced",
-                                        "joining", "hosts", "bind", "host", "port", "token-file"}))
+  EXPECT_EQ(own, (std::set<std::string>{"record", "module-file", "wanted", "start", "end-size", "perturbation", "pin",
+                                        "paced", "joining", "hosts", "bind", "host", "port", "token-file"}))
       << "start, end-size and perturbation are in the sizes";
 }
 

@@ -54,7 +54,8 @@ class Simulation {
     const double round = machine_.round_ns(visit->curve, curve.points[visit->point].size_bytes);
     std::normal_distribution<> noise(1, machine_.noise);
     double of_visit = 1;
-    if (machine_.visit_noise > 0) of_visit = std::max(0.1, std::normal_distribution<>(1, machine_.visit_noise)(random_));
+    if (machine_.visit_noise > 0)
+      of_visit = std::max(0.1, std::normal_distribution<>(1, machine_.visit_noise)(random_));
     std::vector<double> ns(visit->samples);
     double seconds = machine_.around_s;
     for (double& one : ns) {

@@ -10,7 +10,7 @@ import msgspec
 from netpipe.findings import AS_RECORDED, SEVERE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.findings.moments import moment
 from netpipe.reading import Reading
-from netpipe.reading.clock_changes import SMALLEST_FACTOR
+from netpipe.reading.machine.clock_changes import SMALLEST_FACTOR
 from netpipe.records import Run
 from netpipe.units import counted, listed, sizes_text, time_text
 

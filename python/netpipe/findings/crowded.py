@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
-from netpipe.reading.crowding import Crowding
+from netpipe.reading.machine.crowding import Crowding
 from netpipe.records import Rank, Run, Variant
 from netpipe.units import listed
 

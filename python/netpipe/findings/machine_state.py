@@ -9,7 +9,7 @@ from statistics import median
 from netpipe.findings import NOTE, WARNING, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
 from netpipe.reading.explained.decision import InStates, OtherState
-from netpipe.reading.states import Change, MachineState, States, Tolerances, alike
+from netpipe.reading.machine.states import Change, MachineState, States, Tolerances, alike
 from netpipe.records import Run
 from netpipe.units import capital, counted, listed, percent_text, rate_text, size_text, time_text, times_text
 

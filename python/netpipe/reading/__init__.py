@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.blocks.visits import Seen
     from netpipe.reading.cells import Slowest
-    from netpipe.reading.clock_changes import ClockChange
-    from netpipe.reading.crowding import Crowding
     from netpipe.reading.curves import Curve, Groups
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
+    from netpipe.reading.machine.clock_changes import ClockChange
+    from netpipe.reading.machine.crowding import Crowding
+    from netpipe.reading.machine.states import States
     from netpipe.reading.measures import Measured
     from netpipe.reading.modes import Mode, SeveralModes
     from netpipe.reading.openings import Opening
     from netpipe.reading.plausible import TooFast
-    from netpipe.reading.states import States
     from netpipe.reading.summary import Summary
     from netpipe.reading.sweeps import PatternSettings
     from netpipe.records import Point, Run
@@ -63,7 +63,7 @@ class Reading:
     @cached_property
     def crowded(self) -> dict[str, Crowding]:
         """Variants with more ranks than processors."""
-        from netpipe.reading.crowding import crowded
+        from netpipe.reading.machine.crowding import crowded
 
         return crowded(self.run)
 
@@ -77,14 +77,14 @@ class Reading:
     @cached_property
     def states(self) -> States:
         """States of the machine, from the yardsticks."""
-        from netpipe.reading.states import states
+        from netpipe.reading.machine.states import states
 
         return states(self.run)
 
     @cached_property
     def clock_changes(self) -> tuple[ClockChange, ...]:
         """Where the kernel began to read the time from something else."""
-        from netpipe.reading.clock_changes import clock_changes
+        from netpipe.reading.machine.clock_changes import clock_changes
 
         return clock_changes(self.run)
 

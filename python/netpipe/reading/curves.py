@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from netpipe.reading.explained.decision import InStates
-    from netpipe.reading.states import States
+    from netpipe.reading.machine.states import States
     from netpipe.records import Point, Run
 
 
@@ -38,7 +38,7 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
     converged: (
         bool | None
     )  # is it within the target? In older runs: in every launch; None: not recorded (imported)
-    state: int | None  # of the machine: run-wide number (states.py)
+    state: int | None  # of the machine: run-wide number (machine/states.py)
     by_launch: tuple[Point, ...]  # the records merged here, one for each launch
     apart: bool = False  # of a curve in states: not visited in the state of the curve, so no line joins it
 

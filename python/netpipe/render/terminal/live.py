@@ -245,7 +245,7 @@ class LiveTable:
         from rich.text import Text
 
         from netpipe.findings.machine_state import change_sentence
-        from netpipe.reading.states import states
+        from netpipe.reading.machine.states import states
 
         seen = states(progress.run)
         if not seen.changes:
