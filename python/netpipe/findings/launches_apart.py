@@ -10,7 +10,9 @@ from netpipe.findings import NOTE, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
 from netpipe.reading.launches import LaunchSpread
 from netpipe.records import Run
-from netpipe.units import counted, percent_text, size_text
+from netpipe.units import counted, digits, percent_text, size_text
+
+LARGE = 10.0  # from here on a factor says more than per cent
 
 
 @rule("launches-apart", "Spread between launches", needs=("launches",))
@@ -38,13 +40,18 @@ def judge(reading: Reading) -> Iterator[Finding]:
         size_bytes=worst.worst.size_bytes,
         what=(
             f"{name}{counted(int(evidence['launches'].value), 'launch', 'launches')} differ by "
-            f"{percent_text(typical - 1)} at a typical size, at most by {percent_text(worst.worst.spread - 1)}{of} at "
+            f"{_apart(typical)} at a typical size, at most by {_apart(worst.worst.spread)}{of} at "
             f"{size_text(worst.worst.size_bytes)}{beside}."
         ),
         evidence=evidence,
         certainty="The largest over the smallest median of the launches; a few launches give no interval for it.",
         cause="Each start chooses placement, memory layout and sometimes the protocol anew.",
     )
+
+
+def _apart(spread: float) -> str:
+    """The largest over the smallest: nobody reads 2170631 %."""
+    return percent_text(spread - 1) if spread < LARGE else f"a factor of {digits(spread)}"
 
 
 def _name(spread: LaunchSpread) -> str:
