@@ -225,6 +225,7 @@ def test_a_processor_that_is_taken_from_the_cpuset_ends_the_launch(cpuset: Path,
 
 
 @several
+@pytest.mark.deep
 def test_the_next_launch_is_placed_anew(tmp_path: Path) -> None:
     words = "run tcp --launches 2 --sizes 8,64 --budget 4 --target 0.001% -o run.jsonl"
     netpipe = subprocess.Popen(

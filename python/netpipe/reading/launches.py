@@ -54,6 +54,8 @@ def launch_spreads(
 def _spread(curve: Curve, one_state: OneState | None) -> LaunchSpread | None:
     sizes = []
     for at in curve.joined:
+        if len(at.by_launch) < 2:
+            continue
         times = {point.launch: point.median_ns for point in at.by_launch}
         inside = [point.half_width for point in at.by_launch]
         if one_state is not None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from netpipe.reading.estimate import Estimate, across, unsure
@@ -38,9 +40,10 @@ class Measured:
 def measures_of(curve: Curve) -> tuple[Measured, ...]:
     """Every measure of a curve, in the order of the pattern."""
     found: dict[str, Measured] = {}
+    records = chain.from_iterable(point.by_launch for point in curve.points)
+    if not any(map(attrgetter("measures"), records)):
+        return ()
     for point in curve.points:
-        if not any(one.measures for one in point.by_launch):
-            continue
         for name, (unit, estimate) in _merged(point).items():
             of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
             of.values[point.size_bytes] = estimate
