@@ -19,5 +19,6 @@ void Watchdog::arm(std::int64_t, const Group*, std::string, int, Interrupts) {}
 void Watchdog::heed_interrupts() {}
 Cause Watchdog::disarm() { return Cause::none; }
 bool Watchdog::interrupted() { return false; }
+std::int64_t Watchdog::stalled_ns() { return 0; }
 
 }  // namespace netpipe
