@@ -426,8 +426,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
 }
 
 // Every point that was asked for gets samples whatever the budget says: a number that is marked as uncertain tells more
-// than a gap. Visits
-// that lost their messages or only corrected the calibration are made up for, but not without end.
+// than a gap. Visits that lost their messages or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {
   constexpr int most_late_tries = 2 * most_corrections + 3;  // more than can be corrections
   const double for_slow_s = slowest_part * setting_.budget_s;
