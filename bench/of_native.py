@@ -53,6 +53,36 @@ def harness_shm(rounds: int) -> list[Result]:
     ]
 
 
+def by_hand_twice(rounds: int) -> list[Result]:
+    """Hand-written loops beside themselves: by so much two starts differ for what each finds (physical memory, sockets,
+    the machine in that moment), whoever measures.
+    """
+    ways: list[tuple[str, str, int, list[str]]] = []
+    ways += [("shared memory", "shm_pingpong", size, []) for size in (8, 512, 8 << 10, 64 << 10)]
+    ways += [
+        (f"TCP, {wait}", "tcp_pingpong", size, ["--wait", wait])
+        for wait in ("block", "poll")
+        for size in (8, 64 << 10)
+    ]
+    results = []
+    for what, program, size, more in ways:
+        words = ["--bytes", str(size), *more]
+        found = beside(rounds, by_hand(program, *words), by_hand(program, *words))
+        apart = sorted(abs(math.log(one.ratio)) for one in found)
+        results.append(
+            Result(
+                "by-hand-twice",
+                f"{size} B over {what}, two copies of hand-written loops, {len(found)} starts",
+                shown([one.ours_ns for one in found], 1, " ns"),
+                shown([one.peer_ns for one in found], 1, " ns"),
+                f"half within {statistics.median(apart):.2%}, all within {apart[-1]:.2%}",
+                "none",
+                True,
+            )
+        )
+    return results
+
+
 def of_the_best_way(lines: list[list[float]]) -> float:
     ways: list[float] = [statistics.median(way) for way in zip(*lines, strict=True)]
     return min(ways)
@@ -156,6 +186,7 @@ def shm_put(rounds: int) -> list[Result]:
 COMPARISONS = {
     "harness-tcp": harness_tcp,
     "harness-shm": harness_shm,
+    "by-hand-twice": by_hand_twice,
     "shm-floor": shm_floor,
     "shm-copy": shm_copy,
     "shm-put": shm_put,

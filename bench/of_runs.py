@@ -86,6 +86,19 @@ def runs(rounds: int) -> list[Result]:
             )
         )
     for place in ("8 B", "the largest size"):
+        wide = [at.times.half_width for reading in readings for at in losses_at(reading, place)]
+        if wide:
+            results.append(
+                Result(
+                    "runs",
+                    f"losses at {place} within ±5 %",
+                    f"{share([width <= 0.05 for width in wide]):.1%}",
+                    "",
+                    f"typical ±{median(wide):.1%}, all within ±{max(wide):.1%}",
+                    "all",
+                    max(wide) <= 0.05,
+                )
+            )
         both = [abs(math.log(a.times.value / b.times.value)) for a, b in loss_pairs(readings, place)]
         if both:
             results.append(
@@ -115,6 +128,11 @@ def next_runs(readings: list[Reading]) -> Iterator[tuple[str, list[bool], list[f
                     apart[curve.variant].append(abs(math.log(point.time_ns.value / then[point.size_bytes])))
     for variant, hits in outside.items():
         yield variant, hits, apart[variant]
+
+
+def losses_at(reading: Reading, place: str) -> list[SizeLoss]:
+    both = (loss.small if place == "8 B" else loss.sizes[-1] for loss in reading.losses)
+    return [at for at in both if at is not None]
 
 
 def loss_pairs(readings: list[Reading], place: str) -> Iterator[tuple[SizeLoss, SizeLoss]]:

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
-from netpipe.reading.blocks.visits import NEXT_RUN, TRUTH, Seen, estimates, paired, seen, student_t
+from netpipe.reading.blocks import visits
+from netpipe.reading.blocks.visits import (
+    NEXT_RUN,
+    TRUTH,
+    Seen,
+    estimates,
+    estimates_of_each,
+    paired,
+    seen,
+    student_t,
+)
 from netpipe.reading.curves import curve_point
 from netpipe.records import Point, Run, Visits
 
@@ -135,6 +145,21 @@ def test_a_size_with_one_visit_takes_the_spread_of_its_neighbours_and_alone_has_
     assert not alone.known
     assert alone.value == pytest.approx(math.exp(2.5))
     assert estimates(visits_of([]), NEXT_RUN) == {}
+
+
+@pytest.mark.parametrize("together", [1, 300, visits.TOGETHER])
+def test_curves_that_are_estimated_together_are_not_mixed(
+    monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """Few launches and many, noisy and quiet, none: each as if it were alone."""
+    monkeypatch.setattr(visits, "TOGETHER", together)
+    quiet, noisy = Machine(21, 0.001, 0.0, 0.001), Machine(22, 0.3, 0.1, 0.2)
+    curves = [machine.run(launches, 5)[0] for machine in (quiet, noisy) for launches in (1, 2, 4, 7)]
+    curves.insert(2, visits_of([]))
+    curves.append(visits_of([(16, 0, 3, 2.5)]))
+    alone = [estimates(of, TRUTH, tests=3) for of in curves]
+    assert list(estimates_of_each(curves, TRUTH, tests=3)) == alone
+    assert list(estimates_of_each([], TRUTH)) == []
 
 
 @given(

@@ -141,9 +141,9 @@ class Reading:
     @cached_property
     def _times(self) -> dict[tuple[str, str], dict[int, Estimate]]:
         """Curve -> size -> the time of an operation by its visits."""
-        from netpipe.reading.blocks.visits import NEXT_RUN, estimates
+        from netpipe.reading.blocks.visits import NEXT_RUN, estimates_of_each
 
-        return {name: estimates(of, NEXT_RUN) for name, of in self._visits.items()}
+        return dict(zip(self._visits, estimates_of_each(self._visits.values(), NEXT_RUN), strict=True))
 
     @cached_property
     def by_name(self) -> dict[tuple[str, str], Curve]:

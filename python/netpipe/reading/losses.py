@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, paired
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates_of_each, paired
 from netpipe.reading.curves import WIDE, all_converged, place_in_plan, time_of
 from netpipe.reading.estimate import Estimate, across, difference, ratio
 from netpipe.reading.layers import stack
@@ -102,14 +102,19 @@ class _Pair(NamedTuple):
     time_below: Estimate
 
 
-class _Visited(NamedTuple):
-    """The visits of a layer and of the one below it, and the time of each at every size."""
+class _Compared(NamedTuple):
+    """A layer and the one below it."""
 
-    upper: Seen
-    lower: Seen
-    times_below: Mapping[int, Estimate]
+    layer: _Layer
+    below: _Layer
+    pattern: str
+    absent: tuple[str, ...]
     in_states: bool  # either of them
     apart: Collection[int]  # sizes at which either was not visited in the state of its curve
+
+    @property
+    def names(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return (self.layer.variant, self.pattern), (self.below.variant, self.pattern)
 
 
 def losses(
@@ -154,12 +159,10 @@ def losses(
         return (bool(alike), _plain(alike or there)) if there else None
 
     @cache  # and are compared with the same one
-    def times(variant: str, pattern: str) -> dict[int, Estimate]:
-        return {
-            size: time_of(points[0]) for size, points in curves[variant, pattern].items() if len(points) == 1
-        }
+    def times(name: tuple[str, str]) -> dict[int, Estimate]:
+        return {size: time_of(points[0]) for size, points in curves[name].items() if len(points) == 1}
 
-    found = []
+    compared = []
     for variant, pattern in curves:
         layer = layers.get(variant)
         if layer is None:
@@ -173,12 +176,15 @@ def losses(
         if some:
             # The nearest one that waits in the same way, else the nearest.
             place, _, other = next((one for one in some if one[1]), some[0])
-            below_ns = times(other.variant, pattern)
             names = (variant, pattern), (other.variant, pattern)
             split = [in_states[name] for name in names if name in in_states]
             apart = {size for one in split for size in one.missing}
-            both = _Visited(visits[names[0]], visits[names[1]], by_visits[names[1]], bool(split), apart)
-            found.append(_loss(layer, other, pattern, tuple(down[:place]), curves, below_ns, both))
+            compared.append(_Compared(layer, other, pattern, tuple(down[:place]), bool(split), apart))
+    both = (paired(*map(visits.__getitem__, one.names)) for one in compared)
+    found = [
+        _loss(one, curves, times(one.names[1]), by_visits[one.names[1]], ratios)
+        for one, ratios in zip(compared, estimates_of_each(both, TRUTH), strict=True)
+    ]
     order = place_in_plan(run)
     return tuple(sorted(_at_one_size(found), key=lambda loss: order(loss.variant, loss.pattern)))
 
@@ -256,26 +262,25 @@ def _plain(there: Sequence[_Layer]) -> _Layer:
 
 
 def _loss(
-    layer: _Layer,
-    below: _Layer,
-    pattern: str,
-    absent: tuple[str, ...],
+    of: _Compared,
     curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
     below_ns: Mapping[int, Estimate],
-    visited: _Visited,
+    visited_ns: Mapping[int, Estimate],
+    ratios: Mapping[int, Estimate],
 ) -> Loss:
-    """`below_ns` is size -> time of the layer below, where it has one point."""
-    upper, lower = curves[layer.variant, pattern], curves[below.variant, pattern]
+    """By size: `below_ns` is the time of the layer below, where it has one point, `visited_ns` that by its visits, and
+    `ratios` what the blocks of both say.
+    """
+    layer, below = of.layer, of.below
+    upper, lower = map(curves.__getitem__, of.names)
     common = sorted(upper.keys() & lower.keys())
-    ratios = estimates(paired(visited.upper, visited.lower), TRUTH)
     sizes, other_state = [], 0
     for size in common:
         over, under = upper[size], lower[size]
         if size in ratios:
-            below_now = visited.times_below[size].value
-            sizes.append(_paired_loss(size, below_now, ratios[size], size in visited.apart))
+            sizes.append(_paired_loss(size, visited_ns[size].value, ratios[size], size in of.apart))
             continue
-        if visited.in_states:
+        if of.in_states:
             other_state += 1
             continue
         if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
@@ -294,10 +299,10 @@ def _loss(
             sizes.append(_size_loss(pairs))
     return Loss(
         variant=layer.variant,
-        pattern=pattern,
+        pattern=of.pattern,
         below=below.variant,
         adds=layer.adds,
-        absent=absent,
+        absent=of.absent,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         sizes=tuple(sizes),
         small=None,
@@ -308,9 +313,9 @@ def _loss(
 
 def _paired_loss(size_bytes: int, below_ns: float, times: Estimate, apart: bool) -> SizeLoss:
     """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes."""
-    value, low, high = (below_ns * (limit - 1) for limit in (times.value, times.low, times.high))
+    value, low, high = below_ns * (times.value - 1), below_ns * (times.low - 1), below_ns * (times.high - 1)
     added = Estimate(value, low, high, times.known)
-    return SizeLoss(size_bytes, times, added, converged=times.half_width <= WIDE, apart=apart)
+    return SizeLoss(size_bytes, times, added, times.half_width <= WIDE, apart)
 
 
 def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:

@@ -20,11 +20,11 @@ A large run has millions of visits, so all sizes of a curve are computed at once
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +43,7 @@ STRETCHES = 6
 NEIGHBOURHOOD = 4.0  # sizes within this factor wander alike,
 NEIGHBOURS = 12  # of them the nearest so many on each side
 PRIOR_DEGREES = 8  # how much the neighbours' spread counts beside a size's own
+TOGETHER = 1 << 14  # visits of several curves that are computed at once
 
 NEXT_RUN = 2.0  # variances that an interval spans: this run's and the next one's
 TRUTH = 1.0
@@ -63,16 +64,23 @@ class Seen:
     log: Reals  # of the time of an operation in ns, or of a ratio of two
 
 
+_NO_INTS: Ints = np.array([], np.int64)
+_NOTHING = Seen(_NO_INTS, _NO_INTS, _NO_INTS, np.array([], np.float64))
+
+
 def seen(curve: Mapping[int, Sequence[Point]]) -> Seen:
     """The visits of a curve (size -> its points by launch, by rising size). Sizes of which a point recorded no visits
     are left out.
     """
-    found = [
-        point
-        for points in curve.values()
-        if all(point.visits is not None for point in points)
-        for point in points
-    ]
+    found: list[Point] = []
+    for points in curve.values():
+        for point in points:
+            if point.visits is None:
+                break
+        else:
+            found += points
+    if not found:
+        return _NOTHING
     times = _times(found)
     counts = [len(of.block) for of in times]
     total = sum(counts)
@@ -117,12 +125,34 @@ def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
 
     `spans` is NEXT_RUN or TRUTH. Of `tests` such intervals all together hold with 95 % (Bonferroni).
     """
-    if not len(of.log):
-        return {}
-    of_size = groups(of.size)
-    middle = medians(of_size, of.log)
-    parts = _parts(of, of_size)
-    of_parts = medians(parts, of.log)
+    return next(estimates_of_each([of], spans, tests))
+
+
+def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> Iterator[dict[int, Estimate]]:
+    """`estimates` of each curve. Many small ones together take a fraction of the time; never all of a large run."""
+    together: list[Seen] = []
+    visits = 0
+    for of in curves:
+        together.append(of)
+        visits += len(of.log)
+        if visits >= TOGETHER:
+            yield from _estimates(together, spans, tests)
+            together, visits = [], 0
+    yield from _estimates(together, spans, tests)
+
+
+def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[dict[int, Estimate]]:
+    counts = [len(of.log) for of in curves]
+    if not sum(counts):
+        yield from ({} for _ in curves)
+        return
+    curve = np.repeat(np.arange(len(curves)), counts)
+    size, launch = (np.concatenate([getattr(of, name) for of in curves]) for name in ("size", "launch"))
+    log = np.concatenate([of.log for of in curves])
+    of_size = groups(curve, size)
+    middle = medians(of_size, log)
+    parts = _parts(launch, of_size)
+    of_parts = medians(parts, log)
     owner = of_size.number[parts.first]
     count = np.bincount(owner)
     mean = np.bincount(owner, of_parts) / count
@@ -130,16 +160,19 @@ def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
     degrees = np.where(count >= FEWEST_LAUNCHES, count - 1, 0)
     own = np.where(degrees > 0, squares / np.maximum(count - 1, 1), np.nan)
     # Each as the variance that has it as its median (Wilson and Hilferty's approximation).
-    sizes = of.size[of_size.first]
-    usual = _usual(np.log(np.maximum(sizes, 1)), own / (1 - 2 / (9 * np.maximum(degrees, 1))) ** 3)
+    curve, size = curve[of_size.first], size[of_size.first]
+    usual = _usual(curve, np.log(np.maximum(size, 1)), own / (1 - 2 / (9 * np.maximum(degrees, 1))) ** 3)
     variance = (PRIOR_DEGREES * usual + degrees * np.nan_to_num(own)) / (PRIOR_DEGREES + degrees)
     quantile = np.array([student_t(PRIOR_DEGREES + d, tests) for d in range(int(degrees.max()) + 1)])
     reach = quantile[degrees] * np.sqrt(spans * variance / count)
     value, low, high = np.exp(np.minimum((middle, middle - reach, middle + reach), 700)).tolist()
-    return {
-        size: Estimate(v, a, b) if a == a else unsure(v)
-        for size, v, a, b in zip(sizes.tolist(), value, low, high, strict=True)
-    }
+    sizes = size.tolist()
+    bounds = np.searchsorted(curve, np.arange(len(curves) + 1)).tolist()
+    for begin, end in pairwise(bounds):
+        yield {
+            sizes[i]: Estimate(value[i], low[i], high[i]) if low[i] == low[i] else unsure(value[i])
+            for i in range(begin, end)
+        }
 
 
 class Groups(NamedTuple):
@@ -174,28 +207,29 @@ def medians(of: Groups, values: Reals) -> Reals:
     return np.asarray((ordered[of.first + low] + ordered[of.first + high]) / 2)
 
 
-def _parts(of: Seen, of_size: Groups) -> Groups:
+def _parts(launch: Ints, of_size: Groups) -> Groups:
     """The visits of each launch of a size, or, with few launches, of each stretch of time."""
-    of_launch = groups(of.size, of.launch)
+    of_launch = groups(of_size.number, launch)
     launches = np.bincount(of_size.number[of_launch.first])[of_size.number[of_launch.first]]
     if launches.min() >= FEWEST_LAUNCHES:
         return of_launch
     stretches = np.where(launches >= FEWEST_LAUNCHES, 1, np.minimum(STRETCHES // launches, of_launch.entries))
-    place = np.arange(len(of.log)) - of_launch.first[of_launch.number]
+    place = np.arange(len(launch)) - of_launch.first[of_launch.number]
     return groups(
         of_launch.number, place * stretches[of_launch.number] // of_launch.entries[of_launch.number]
     )
 
 
-def _usual(logs: Reals, spreads: Reals) -> Reals:
-    """The median of the spreads around each size; nan where none is known."""
+def _usual(curve: Ints, logs: Reals, spreads: Reals) -> Reals:
+    """The median of the spreads around each size of its curve; nan where none is known."""
 
-    def around(values: Reals) -> Reals:
-        padded = np.pad(values, NEIGHBOURS, constant_values=np.nan)
+    def around(values: NDArray[Any], beyond: float) -> NDArray[Any]:
+        padded = np.pad(values, NEIGHBOURS, constant_values=beyond)
         return np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
 
-    near = np.abs(around(logs) - logs[:, None]) <= math.log(NEIGHBOURHOOD)
-    ordered = np.sort(np.where(near, around(spreads), np.nan), axis=1)  # what is not known comes last
+    near = np.abs(around(logs, np.nan) - logs[:, None]) <= math.log(NEIGHBOURHOOD)
+    near &= around(curve, -1) == curve[:, None]
+    ordered = np.sort(np.where(near, around(spreads, np.nan), np.nan), axis=1)  # what is not known comes last
     count = np.count_nonzero(~np.isnan(ordered), axis=1)
     row = np.arange(len(logs))
     middle = (ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, count // 2]) / 2

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,9 @@ def states(run: Run) -> States:
     numbers: dict[tuple[int, int | None], int] = {
         member: number for number, group in enumerate(groups) for member in group
     }
-    points = Counter(numbers.get((point.launch, point.state)) for point in run.points)
+    points: Counter[int | None] = Counter()
+    for member, count in Counter(map(attrgetter("launch", "state"), run.points)).items():
+        points[numbers.get(member)] += count
     found = tuple(
         MachineState(
             number=number,
