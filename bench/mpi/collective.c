@@ -6,15 +6,15 @@
  *
  * How far ahead the moment lies decides what is measured: a broadcast of 8 bytes over Open MPI and shared memory takes
  * 1.19 times as long when it lies twice as far ahead. So the rule is netpipe's (agreed_start.h): three times the
- * fastest agreement so far, and twice what was too little for the rest of a batch. With a barrier instead of the
- * allreduce a broadcast takes a tenth longer: what was sent before matters that much.
+ * fastest agreement of this batch so far, and twice what was too little for the rest of it. With a barrier instead of
+ * the allreduce a broadcast takes a tenth longer: what was sent before matters that much.
  *
  *     mpirun -n 2 collective FILE SECONDS BYTES allreduce|alltoall|bcast
  */
 #define _GNU_SOURCE
 #include "samples.h"
 
-static int64_t fastest = INT64_MAX; /* agreement */
+static int64_t fastest; /* agreement of this batch */
 
 /* The moment to begin at. */
 static int64_t agree(double late, int64_t* least, int64_t wander) {
@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   do {
     double late = 0;
     int64_t least = 2000;
+    fastest = INT64_MAX;
     for (int i = -8; i < kBatch; i++) { /* the first of a batch see what writing the last one left in the caches */
       const int64_t moment = agree(late, &least, i + 8); /* nowhere in particular between two steps of the clock */
       late = now_ns() > moment;

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,20 @@ def slowest_cell(cells: Sequence[Cell], clock_error_ns: float = 0.0) -> tuple[Ce
     return (worst, share, own_ns / others_ns) if clear and large else None
 
 
-def slowest_of(curve: Curve) -> tuple[Slowest, ...]:
-    """Whatever stands out at any size of a curve, at most sizes first. Of several launches only the one shown counts:
-    each may place the ranks anew.
+def points_with_cells(curve: Curve, fewest: int = 1) -> list[Point]:
+    """The records with times of so many single ranks or pairs; of several launches only the one shown counts: each may
+    place the ranks anew.
     """
-    points = [shown for point in curve.points if (shown := point.shown).cells]
+    some = (point for point in curve.points if any(map(_CELLS, point.by_launch)))
+    return [shown for point in some if len((shown := point.shown).cells) >= fewest]
+
+
+_CELLS = attrgetter("cells")
+
+
+def slowest_of(curve: Curve) -> tuple[Slowest, ...]:
+    """Whatever stands out at any size of a curve, at most sizes first."""
+    points = points_with_cells(curve)
     found: dict[tuple[int, int | None], list[Slowest]] = {}
     for point in points:
         standing_out = slowest_cell(point.cells, _clock_error(point))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     OneState = Mapping[int, Mapping[int, float]]  # size -> launch -> the median in the state of the curve
 
 
-@dataclass(frozen=True, slots=True)
-class SizeSpread:
+class SizeSpread(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there may be hundreds of thousands
     size_bytes: int
     launches: tuple[int, ...]  # their numbers
     median_ns: float  # median of the launches' medians, per operation

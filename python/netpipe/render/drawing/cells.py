@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from netpipe.reading.cells import points_with_cells
 from netpipe.records import Cell, Point
 from netpipe.render.drawing.picture import Map, Panel
 from netpipe.render.drawing.scope import MOST_VIEWS, Group, Scope
@@ -19,7 +20,7 @@ MOST_CELLS = 20_000  # of all maps together; beyond it only a few sizes are show
 def map_panels(scope: Scope, title: str, pairs: bool) -> list[Panel]:
     """A panel for each pattern that has pairs, or ranks, with times of their own."""
     panels = []
-    number = sum(len(point.shown.cells) for member in scope.members for point in member.curve.points)
+    number = sum(len(point.cells) for member in scope.members for point in points_with_cells(member.curve))
     for group in scope.groups:
         views = _views(scope, group, pairs, few=bool(scope.sizes) or number > MOST_CELLS)
         if views:
@@ -30,7 +31,7 @@ def map_panels(scope: Scope, title: str, pairs: bool) -> list[Panel]:
 def _views(scope: Scope, group: Group, pairs: bool, few: bool) -> list[Map]:
     views = []
     for member in group.members:
-        points = [shown for point in member.curve.points if len((shown := point.shown).cells) > 1]
+        points = points_with_cells(member.curve, fewest=2)
         if not points or pairs != any(cell.peer is not None for point in points for cell in point.cells):
             continue
         sizes = scope.few_sizes(point.size_bytes for point in points)
