@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import shlex
 import signal
@@ -228,8 +229,14 @@ class Outcome:
                 self.failures[f"{case.get('classname')} {case.get('name')}"] = said
             skipped = case.find("skipped")
             if bad is None and skipped is not None:
-                self.skips[skipped.get("message") or f"{case.get('name')}"] += 1
+                self.skips[_why(case, skipped)] += 1
             self.counts["failed" if bad is not None else "skipped" if skipped is not None else "passed"] += 1
+
+
+def _why(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
+    """Why a test was skipped. Of a test of GoogleTest, ctest knows that it was, and the test's output says why."""
+    said = re.search(r": Skipped\n(.+)", case.findtext("system-out") or "")
+    return said[1] if said else skipped.get("message") or f"{case.get('name')}"
 
 
 def run_step(step: Step, report: Path) -> Outcome:

@@ -102,6 +102,26 @@ def test_the_tiers_are_added_up(
     assert said == "\nfailed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
 
 
+def test_a_skipped_test_says_why(tmp_path: Path) -> None:
+    """ctest knows only that a test of GoogleTest was skipped; its output has the reason."""
+    report = tmp_path / "report.xml"
+    report.write_text(
+        """<testsuite>
+<testcase name="avx"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>[ RUN      ] Memcpy.avx
+tests/a_test.cpp:9: Skipped
+avx needs another processor
+[  SKIPPED ] Memcpy.avx (0 ms)
+</system-out></testcase>
+<testcase name="csh"><skipped message="no csh here"/></testcase>
+<testcase name="fine"><system-out>0: Skipped</system-out></testcase>
+</testsuite>"""
+    )
+    outcome = run_tests.Outcome()
+    outcome.read(report)
+    assert outcome.skips == {"avx needs another processor": 1, "no csh here": 1}
+    assert outcome.counts == {"skipped": 2, "passed": 1}
+
+
 def test_what_fails_is_run_again_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
