@@ -54,8 +54,8 @@ def harness_shm(rounds: int) -> list[Result]:
 
 
 def by_hand_twice(rounds: int) -> list[Result]:
-    """Hand-written loops beside themselves: by so much two starts differ for what each finds (physical memory, sockets,
-    the machine in that moment), whoever measures.
+    """Two copies of the same hand-written loop: how far two starts differ because of what each of them finds (physical
+    memory, sockets, the state of the machine), whoever measures.
     """
     ways: list[tuple[str, str, int, list[str]]] = []
     ways += [("shared memory", "shm_pingpong", size, []) for size in (8, 512, 8 << 10, 64 << 10)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to look at a large run: processor time and memory of the commands that only read. No peer has such a
 file, so the target is a number; and beside each command Python's own json reads every line and forgets it, which says
-how fast the machine is in that moment.
+how fast the machine is at that moment.
 """
 
 from __future__ import annotations

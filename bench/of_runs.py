@@ -21,7 +21,7 @@ from measured import MissingError, Result, shown
 from netpipe.libraries.adding import added
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import CLOSE, Step
-from netpipe.reading.losses import SizeLoss
+from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.records import Run
 
 MOST_S = 60.0
@@ -86,7 +86,7 @@ def runs(rounds: int) -> list[Result]:
             )
         )
     for place in ("8 B", "the largest size"):
-        wide = [at.times.half_width for reading in readings for at in losses_at(reading, place)]
+        wide = [one.times.half_width for reading in readings for one in losses_at(reading, place)]
         if wide:
             results.append(
                 Result(
@@ -130,9 +130,12 @@ def next_runs(readings: list[Reading]) -> Iterator[tuple[str, list[bool], list[f
         yield variant, hits, apart[variant]
 
 
+def at(loss: Loss, place: str) -> SizeLoss | None:
+    return loss.small if place == "8 B" else loss.sizes[-1]
+
+
 def losses_at(reading: Reading, place: str) -> list[SizeLoss]:
-    both = (loss.small if place == "8 B" else loss.sizes[-1] for loss in reading.losses)
-    return [at for at in both if at is not None]
+    return [there for loss in reading.losses if (there := at(loss, place)) is not None]
 
 
 def loss_pairs(readings: list[Reading], place: str) -> Iterator[tuple[SizeLoss, SizeLoss]]:
@@ -143,7 +146,7 @@ def loss_pairs(readings: list[Reading], place: str) -> Iterator[tuple[SizeLoss, 
             other = then.get((loss.variant, loss.below))
             if other is None:
                 continue
-            pair = (loss.small, other.small) if place == "8 B" else (loss.sizes[-1], other.sizes[-1])
+            pair = at(loss, place), at(other, place)
             if pair[0] is not None and pair[1] is not None:
                 yield pair[0], pair[1]
 

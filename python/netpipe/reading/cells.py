@@ -63,8 +63,8 @@ def slowest_cell(cells: Sequence[Cell], clock_error_ns: float = 0.0) -> tuple[Ce
 
 
 def points_with_cells(curve: Curve, fewest: int = 1) -> list[Point]:
-    """The records with times of so many single ranks or pairs; of several launches only the one shown counts: each may
-    place the ranks anew.
+    """The records that have times of at least so many single ranks or pairs. Of several launches only the one shown
+    counts: each may place the ranks anew.
     """
     some = (point for point in curve.points if any(map(_CELLS, point.by_launch)))
     return [shown for point in some if len((shown := point.shown).cells) >= fewest]

@@ -129,7 +129,9 @@ def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
 
 
 def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> Iterator[dict[int, Estimate]]:
-    """`estimates` of each curve. Many small ones together take a fraction of the time; never all of a large run."""
+    """`estimates` of each curve. Small curves are computed together, which takes a fraction of the time, but never all
+    curves of a large run at once, which would take much memory.
+    """
     together: list[Seen] = []
     visits = 0
     for of in curves:
