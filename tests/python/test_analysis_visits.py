@@ -26,7 +26,7 @@ from netpipe.reading.blocks.visits import (
     seen,
     student_t,
 )
-from netpipe.reading.curves import curve_point
+from netpipe.reading.columns.by_curve import by_curve
 from netpipe.records import Point, Run, Visits
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -158,7 +158,7 @@ def test_curves_that_are_estimated_together_are_not_mixed(
     curves.insert(2, visits_of([]))
     curves.append(visits_of([(16, 0, 3, 2.5)]))
     alone = [estimates(of, TRUTH, tests=3) for of in curves]
-    assert list(estimates_of_each(curves, TRUTH, tests=3)) == alone
+    assert [one.by_size() for one in estimates_of_each(curves, TRUTH, tests=3)] == alone
     assert list(estimates_of_each([], TRUTH)) == []
 
 
@@ -227,8 +227,9 @@ def test_a_point_of_an_older_run_has_the_interval_that_it_recorded() -> None:
     old = Point(
         variant="tcp", pattern="pingpong", size_bytes=8, median_ns=10, low_ns=9, high_ns=12, half_width=0.15
     )
-    assert len(seen({8: [old]}).log) == 0
-    assert curve_point([old], None).time_ns.low == 9
+    (curve,) = by_curve([old]).values()
+    assert len(seen(curve).log) == 0
+    assert curve.times.low.tolist() == [9]
 
 
 def layered(factor: Callable[[int], float]) -> Run:

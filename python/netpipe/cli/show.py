@@ -84,6 +84,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
     from netpipe.escapes import printable_json
     from netpipe.findings import judge
     from netpipe.findings.floor import floors
+    from netpipe.reading.losses import Loss
 
     run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
     judgement = judge(reading)
@@ -91,7 +92,11 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
         "run": run.header.run if run.header else None,
         "end": run.end,
         "summaries": [one for one in reading.summaries if (one.variant, one.pattern) in names],
-        "losses": [loss for loss in reading.losses if (loss.variant, loss.pattern) in names],
+        "losses": [
+            {name: getattr(loss, name) for name in Loss.__slots__} | {"sizes": list(loss.sizes)}
+            for loss in reading.losses
+            if (loss.variant, loss.pattern) in names
+        ],
         "floors": [floor for floor in floors(reading) if (floor.variant, floor.pattern) in names],
         "findings": judgement.findings,
         "skipped_rules": judgement.skipped,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from netpipe.findings import NOTE, CannotJudge, Finding, examples, quantity, rule
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate, difference
-from netpipe.reading.summary import latency_point
+from netpipe.reading.summary import latency_place
 from netpipe.records import Run
 from netpipe.units import size_text, time_text
 
@@ -39,11 +39,12 @@ def postings(reading: Reading) -> tuple[Posting, ...]:
     made = []
     for (variant, pattern), curve in reading.by_name.items():
         posted = reading.by_name.get((variant, ALL_POSTED))
-        mine = latency_point(curve.points)
-        if pattern != AS_THEY_COME or posted is None or mine is None:
+        if pattern != AS_THEY_COME or posted is None:
             continue
-        theirs = next((point for point in posted.points if point.size_bytes == mine.size_bytes), None)
-        if theirs is not None and mine.state == theirs.state:
+        place = latency_place(curve.points)
+        mine = None if place is None else curve.points[place]
+        theirs = posted.points.of_size(mine.size_bytes) if mine is not None else None
+        if mine is not None and theirs is not None and mine.state == theirs.state:
             made.append(
                 Posting(variant, mine.size_bytes, mine.time_ns, difference(mine.time_ns, theirs.time_ns))
             )

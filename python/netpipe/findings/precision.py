@@ -37,12 +37,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     goal = f" of ±{percent_text(target)}" if target else ""
     verb = "is" if count == 1 else "are"
     what = f"{count} of {counted(points, 'size')} {verb} not within the target{goal} ({which})."
-    times = [point.time_ns for curve in reading.curves for point in curve.points]
-    widths = [time.half_width for time in times if time.known and time.value]
-    if widths and median(widths) > WIDE:
-        what = f"{_trust(median(widths))} {what}"
-    elif widths:
-        what += f" Half of the intervals are within {width_text(median(widths))}."
+    typical = median(reading.half_widths.tolist()) if len(reading.half_widths) else None
+    if typical is not None and typical > WIDE:
+        what = f"{_trust(typical)} {what}"
+    elif typical is not None:
+        what += f" Half of the intervals are within {width_text(typical)}."
     few = sum(summary.unsure for summary, _ in loose)
     if few:
         what += f" {few} of them had too few samples for an interval."
@@ -59,7 +58,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what += f" The widest interval is {width_text(worst.worst_half_width)}, that of {place}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
     yield Finding(
-        severity=_severity(median(widths) if widths else 0.0),
+        severity=_severity(typical or 0.0),
         variant=worst.variant,
         pattern=worst.pattern,
         size_bytes=worst.worst_size_bytes,

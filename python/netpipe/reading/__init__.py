@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from netpipe.reading.blocks.beside import Beside
     from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
-    from netpipe.reading.blocks.visits import Seen
+    from netpipe.reading.blocks.visits import Seen, Sized
     from netpipe.reading.cells import Slowest
-    from netpipe.reading.curves import Curve, Groups
-    from netpipe.reading.estimate import Estimate
+    from netpipe.reading.columns.by_curve import ByCurve
+    from netpipe.reading.curves import Curve
+    from netpipe.reading.estimate import Reals
     from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
@@ -93,7 +94,7 @@ class Reading:
         """Every curve, its launches merged."""
         from netpipe.reading.curves import curves
 
-        return curves(self.run, self.states, self._groups, self._times, self.in_states)
+        return curves(self.run, self.states, self._records, self._times, self.in_states)
 
     @cached_property
     def in_states(self) -> dict[tuple[str, str], InStates]:
@@ -106,27 +107,27 @@ class Reading:
         from netpipe.reading.explained.other import other_curves
 
         return {
-            name: tuple(zip(split.said.others, other_curves(split, self._groups[name]), strict=True))
+            name: tuple(zip(split.said.others, other_curves(split, self._records[name]), strict=True))
             for name, split in self._splits.items()
         }
 
     @cached_property
-    def _groups(self) -> Groups:
-        from netpipe.reading.curves import grouped
+    def _records(self) -> ByCurve:
+        from netpipe.reading.columns.by_curve import by_curve
 
-        return grouped(self.run.points)
+        return by_curve(self.run.points)
 
     @cached_property
     def _all_visits(self) -> dict[tuple[str, str], Seen]:
         from netpipe.reading.blocks.visits import seen
 
-        return {name: seen(curve) for name, curve in self._groups.items()}
+        return {name: seen(curve) for name, curve in self._records.items()}
 
     @cached_property
     def _splits(self) -> dict[tuple[str, str], Split]:
         from netpipe.reading.explained.decision import splits
 
-        return splits(self.run, self._groups, self._all_visits)
+        return splits(self.run, self._records, self._all_visits)
 
     @cached_property
     def _visits(self) -> dict[tuple[str, str], Seen]:
@@ -139,7 +140,7 @@ class Reading:
         return self._all_visits | {name: split.own for name, split in self._splits.items()}
 
     @cached_property
-    def _times(self) -> dict[tuple[str, str], dict[int, Estimate]]:
+    def _times(self) -> dict[tuple[str, str], Sized]:
         """Curve -> size -> the time of an operation by its visits."""
         from netpipe.reading.blocks.visits import NEXT_RUN, estimates_of_each
 
@@ -163,6 +164,14 @@ class Reading:
         return tuple(map(summarise, self.curves))
 
     @cached_property
+    def half_widths(self) -> Reals:
+        """Of all intervals that there are, relative."""
+        import numpy as np
+
+        widths = [curve.points.times.half_width for curve in self.curves]
+        return np.concatenate([one[np.isfinite(one)] for one in widths] or [np.zeros(0)])
+
+    @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """What each layer loses of the one below. A curve that is too fast to be true says nothing about that."""
         from netpipe.reading.losses import losses
@@ -170,7 +179,7 @@ class Reading:
         wrong = {(one.variant, one.pattern) for one in self.too_fast}
         return tuple(
             loss
-            for loss in losses(self.run, self._groups, self._visits, self._times, self.in_states)
+            for loss in losses(self.run, self._records, self._visits, self._times, self.in_states)
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
@@ -237,7 +246,10 @@ class Reading:
     def _measures(self) -> dict[tuple[str, str], tuple[Measured, ...]]:
         from netpipe.reading.measures import measures_of
 
-        return {name: measures_of(curve) for name, curve in self.by_name.items()}
+        return {
+            name: measures_of(curve) if self._records[name].has_measures else ()
+            for name, curve in self.by_name.items()
+        }
 
     @cached_property
     def pattern_settings(self) -> tuple[PatternSettings, ...]:
@@ -279,7 +291,12 @@ class Reading:
         """The rank or pair that stands out most in each curve that has one."""
         from netpipe.reading.cells import slowest_of
 
-        return tuple(one for curve in self.curves for one in slowest_of(curve)[:1])
+        return tuple(
+            one
+            for curve in self.curves
+            if self._records[curve.variant, curve.pattern].has_cells
+            for one in slowest_of(curve)[:1]
+        )
 
     @cached_property
     def several_modes(self) -> tuple[SeveralModes, ...]:

@@ -8,24 +8,27 @@ visits, are merged by the rule of `estimate.across`, never across states of the 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from netpipe.reading.estimate import Estimate, across, unsure
+from netpipe.reading.columns.by_curve import SETTLED
+from netpipe.reading.columns.rows import Rows, together
+from netpipe.reading.estimate import Bools, Estimate, Estimates, Ints, Reals, across, unsure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from netpipe.reading.blocks.visits import Sized
+    from netpipe.reading.columns.by_curve import ByCurve, CurveRecords
     from netpipe.reading.explained.decision import InStates
     from netpipe.reading.machine.states import States
     from netpipe.records import Point, Run
 
+    NumberOf = Callable[[int, int | None], int | None]  # of a launch and a state: States.number_of
 
-Groups = dict[tuple[str, str], dict[int, list["Point"]]]
 WIDE = 0.2  # half an interval over its value: a point of which less is known is drawn as a ring
 
 
@@ -69,39 +72,44 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
         return min(self.by_launch, key=lambda point: abs(point.median_ns - self.time_ns.value))
 
 
+@dataclass(frozen=True, eq=False)
+class CurvePoints(Rows[CurvePoint]):
+    """The points of a curve."""
+
+    times: Estimates  # ns
+    rates: Estimates  # bytes/s
+    moves: Bools  # is there a rate?
+    converged: list[bool | None]
+    state: list[int | None]
+    by_launch: list[tuple[Point, ...]]
+    verified: Bools  # did every launch check what arrived?
+    apart: Bools
+
+    def made(self) -> Iterable[CurvePoint]:
+        rates = [
+            rate if has else None for rate, has in zip(self.rates.each(), self.moves.tolist(), strict=True)
+        ]
+        columns = self.size.tolist(), self.times.each(), rates, self.converged, self.state, self.by_launch
+        return map(CurvePoint, *columns, self.apart.tolist())
+
+    @property
+    def records(self) -> int:
+        """How many there are in all launches."""
+        return sum(map(len, self.by_launch))
+
+
 @dataclass(frozen=True, slots=True)
 class Curve:
     variant: str
     pattern: str
-    points: tuple[CurvePoint, ...]  # by rising size, each size once
+    points: CurvePoints
     left_out: int = 0  # point records in another state of the machine than the ones merged
     one_state: bool = False  # of the visits of the points, those in one state (reading/explained)
 
     @property
-    def joined(self) -> tuple[CurvePoint, ...]:
+    def joined(self) -> CurvePoints:
         """The points that a line may join."""
-        return tuple(point for point in self.points if not point.apart) if self.one_state else self.points
-
-
-def time_of(point: Point) -> Estimate:
-    """The median time of one operation, in ns. Without a half width (imported, or too few samples, where the limits in
-    the record are minimum and maximum) there is no interval.
-    """
-    if point.half_width is None or point.low_ns is None or point.high_ns is None:
-        return unsure(point.median_ns)
-    value, low, high = point.median_ns, point.low_ns, point.high_ns
-    return Estimate(value, min(value, low), max(value, high))
-
-
-def rate_of(point: Point, time: Estimate | None = None) -> Estimate | None:
-    """Bytes per second at this time of an operation, else at the point's own. The pattern decides which bytes count
-    (`bytes_per_s`).
-    """
-    time = time or time_of(point)
-    moved = (point.bytes_per_s or 0.0) * point.median_ns
-    if moved <= 0 or time.low <= 0:
-        return None
-    return Estimate(moved / time.value, moved / time.high, moved / time.low, time.known)
+        return self.points.at(~self.points.apart) if self.one_state else self.points
 
 
 def all_converged(points: Iterable[Point]) -> bool | None:
@@ -110,92 +118,120 @@ def all_converged(points: Iterable[Point]) -> bool | None:
     return False if False in known else None if None in known else True
 
 
-def curve_point(
-    points: Sequence[Point], state: int | None, time: Estimate | None = None, target: float | None = None
-) -> CurvePoint:
-    """Merges the points of one size, one for each launch, all in one state of the machine (its run-wide number). `time`
-    is what their visits say, and what the target is held against; None: they recorded none, and each launch has
-    judged its own.
+def visited_points(of: CurveRecords, times: Sized, target: float | None = None) -> CurvePoints:
+    """The points of sizes whose visits say the time, one record for each launch. The time is held against the target;
+    without one each launch has judged its own.
     """
-    if len(points) == 1 or time is not None:
-        point = points[0]
-        within = all_converged(points) if time is None or target is None else time.half_width <= target
-        time = time or time_of(point)
-        rate = rate_of(point, time)
-        return CurvePoint(point.size_bytes, time, rate, within, state, tuple(points))
-    times = [time_of(point) for point in points]
-    both = zip(points, times, strict=True)
-    rates = [rate for point, time in both if (rate := rate_of(point, time)) is not None]
-    return CurvePoint(
-        size_bytes=points[0].size_bytes,
-        time_ns=across(times),
-        rate_bytes_per_s=across(rates) if rates else None,
-        converged=all_converged(points),
-        state=state,
-        by_launch=tuple(points),
+    bounds = np.append(of.first, len(of.points))
+    place = np.searchsorted(of.size[of.first], times.size)
+    begin, end = bounds[place], bounds[place + 1]
+    records = [tuple(of.points[a:b]) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+    return _points(
+        times.size,
+        times.each,
+        of.moved[begin],
+        list(map(all_converged, records)) if target is None else (times.each.half_width <= target).tolist(),
+        [None] * len(records),
+        records,
+        np.logical_and.reduceat(of.verified, of.first)[place] if len(place) else of.verified[:0],
     )
 
 
-def grouped(points: Iterable[Point]) -> Groups:
-    """(variant, pattern) -> size -> points by launch; variants in the order of their first point. A point that was
-    measured again in the same launch (the machine had changed state) replaces the earlier one.
+def _single_points(of: CurveRecords, place: Ints, number_of: NumberOf) -> CurvePoints:
+    """Of records without visits that are the only ones of their size."""
+    return _points(
+        of.size[place],
+        of.times.at(place),
+        of.moved[place],
+        [SETTLED[one] for one in of.converged[place].tolist()],
+        list(map(number_of, of.launch[place].tolist(), of.state[place].tolist())),
+        [(of.points[one],) for one in place.tolist()],
+        of.verified[place],
+    )
+
+
+def _points_of_launches(
+    of: CurveRecords, spans: Sequence[tuple[int, int]], number_of: NumberOf
+) -> CurvePoints:
+    """Of sizes with several records without visits, which stand in these spans: those in the most frequent state of the
+    machine are merged, the earlier one of two that are as frequent.
     """
-    found: Groups = {}
-    for point in points:
-        key = (point.variant, point.pattern)
-        curve = found.get(key)
-        if curve is None:
-            curve = found[key] = {}
-        here = curve.get(point.size_bytes)
-        if here is None:
-            curve[point.size_bytes] = [point]
-            continue
-        place = bisect_left(here, point.launch, key=_LAUNCH)
-        again = place < len(here) and here[place].launch == point.launch
-        here[place : place + again] = [point]
-    return {key: dict(sorted(curve.items())) for key, curve in found.items()}
+    found = []
+    for begin, end in spans:
+        by_state: dict[int | None, list[int]] = {}
+        for place in range(begin, end):
+            by_state.setdefault(number_of(int(of.launch[place]), int(of.state[place])), []).append(place)
+        found.append(max(by_state.items(), key=lambda item: len(item[1])))
+    records = [tuple(of.points[place] for place in places) for _, places in found]
+    kept = [np.array(places) for _, places in found]
+    rates = [_rates(of.moved[places], of.times.at(places)) for places in kept]
+    moving = [rate.at(np.flatnonzero(moves)).each() for rate, moves in rates]
+    made = _points(
+        of.size[[begin for begin, _ in spans]],
+        Estimates.of(*(across(of.times.at(places).each()) for places in kept)),
+        np.zeros(len(kept)),
+        list(map(all_converged, records)),
+        [state for state, _ in found],
+        records,
+        np.array([of.verified[places].all() for places in kept]),
+    )
+    merged = [across(some) if some else unsure(0.0) for some in moving]
+    return replace(made, rates=Estimates.of(*merged), moves=np.array(list(map(bool, moving))))
 
 
-_LAUNCH = attrgetter("launch")
+def _points(
+    size: Ints,
+    times: Estimates,
+    moved: Reals,
+    converged: list[bool | None],
+    state: list[int | None],
+    by_launch: list[tuple[Point, ...]],
+    verified: Bools,
+) -> CurvePoints:
+    rates, moves = _rates(moved, times)
+    apart = np.zeros(len(size), np.bool_)
+    return CurvePoints(size, times, rates, moves, converged, state, by_launch, verified, apart)
+
+
+def _rates(moved: Reals, times: Estimates) -> tuple[Estimates, Bools]:
+    """Bytes per second at these times of an operation that moves so many bytes, and where there are any."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rates = Estimates(moved / times.value, moved / times.high, moved / times.low, times.known)
+    return rates, (moved > 0) & (times.low > 0)
 
 
 def curves(
     run: Run,
     states: States,
-    groups: Groups,
-    by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]],
+    groups: ByCurve,
+    by_visits: Mapping[tuple[str, str], Sized],
     in_states: Mapping[tuple[str, str], InStates],
 ) -> tuple[Curve, ...]:
-    """Every curve of the run (`groups` is `grouped(run.points)`, `by_visits` the times of each curve's sizes as far as
+    """Every curve of the run (`groups` is `by_curve(run.points)`, `by_visits` the times of each curve's sizes as far as
     its visits know them), its launches merged, in the order of the plan, else of the first point.
 
-    Where the launches of a size are in different states of the machine, only those in the most frequent state are
-    merged (the earlier one of two that are as frequent); `left_out` counts the others.
+    Where the launches of a size are in different states of the machine, `left_out` counts the points that were not
+    merged.
     """
     made = []
     target = target_of(run)
-    number_of = states.number_of
-    for (variant, pattern), sizes in groups.items():
-        merged = []
-        left_out = 0
+    for (variant, pattern), of in groups.items():
         times = by_visits[variant, pattern]
-        for size, points in sizes.items():
-            if size in times:
-                merged.append(curve_point(points, None, times[size], target))
-                continue
-            if len(points) == 1:
-                merged.append(curve_point(points, number_of(points[0].launch, points[0].state)))
-                continue
-            by_state: dict[int | None, list[Point]] = {}
-            for point in points:
-                by_state.setdefault(number_of(point.launch, point.state), []).append(point)
-            state, kept = max(by_state.items(), key=lambda item: len(item[1]))
-            merged.append(curve_point(kept, state))
-            left_out += len(points) - len(kept)
+        parts = [visited_points(of, times, target)] if len(times.size) else []
+        first = of.first
+        if len(times.size) < len(first):
+            number = np.diff(first, append=len(of.points))
+            older = ~np.isin(of.size[first], times.size) if parts else np.ones(len(first), np.bool_)
+            parts.append(_single_points(of, first[older & (number == 1)], states.number_of))
+            several = older & (number > 1)
+            if several.any():
+                spans = list(zip(first[several].tolist(), (first + number)[several].tolist(), strict=True))
+                parts.append(_points_of_launches(of, spans, states.number_of))
+        points = together(parts)
         split = in_states.get((variant, pattern))
         if split:
-            merged = [msgspec.structs.replace(at, apart=at.size_bytes in split.missing) for at in merged]
-        made.append(Curve(variant, pattern, tuple(merged), left_out, split is not None))
+            points = replace(points, apart=np.isin(points.size, split.missing))
+        made.append(Curve(variant, pattern, points, len(of.points) - points.records, split is not None))
     place = place_in_plan(run)
     return tuple(sorted(made, key=lambda curve: place(curve.variant, curve.pattern)))
 

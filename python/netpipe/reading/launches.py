@@ -53,7 +53,9 @@ def launch_spreads(
 
 
 def _spread(curve: Curve, one_state: OneState | None) -> LaunchSpread | None:
-    sizes = []
+    sizes: list[SizeSpread] = []
+    if max(map(len, curve.points.by_launch), default=0) < 2:
+        return None
     for at in curve.joined:
         if len(at.by_launch) < 2:
             continue

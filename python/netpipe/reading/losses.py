@@ -23,26 +23,29 @@ A layer between two hosts is never compared with one inside a host: that would b
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates_of_each, paired
-from netpipe.reading.curves import WIDE, all_converged, place_in_plan, time_of
-from netpipe.reading.estimate import Estimate, across, difference, ratio
+from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, groups, paired
+from netpipe.reading.columns.by_curve import SETTLED
+from netpipe.reading.columns.rows import Rows, together
+from netpipe.reading.curves import WIDE, place_in_plan
+from netpipe.reading.estimate import Bools, Estimate, Estimates, Ints, across, differences, ratios
 from netpipe.reading.layers import stack
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from netpipe.reading.curves import Groups
+    from netpipe.reading.columns.by_curve import ByCurve, CurveRecords
     from netpipe.reading.explained.decision import InStates
-    from netpipe.records import Point, Run, Variant
+    from netpipe.records import Run, Variant
 
 
 class SizeLoss(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +70,25 @@ class SizeLoss(msgspec.Struct, frozen=True, gc=False):
         return not self.times.covers(1)
 
 
+@dataclass(frozen=True, eq=False)
+class LossSizes(Rows[SizeLoss]):
+    """The sizes of a loss."""
+
+    times: Estimates
+    added: Estimates  # ns
+    converged: list[bool | None]
+    apart: Bools
+
+    def made(self) -> Iterable[SizeLoss]:
+        columns = self.size.tolist(), self.times.each(), self.added.each(), self.converged
+        return map(SizeLoss, *columns, self.apart.tolist())
+
+    @property
+    def seen(self) -> Bools:
+        """As `SizeLoss.seen`."""
+        return ~self.times.covers(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     variant: str
@@ -75,7 +97,7 @@ class Loss:
     adds: str | None  # what the layer adds, in its module's words
     absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
-    sizes: tuple[SizeLoss, ...]  # by rising size
+    sizes: LossSizes
     # Each at one size for all losses of a pattern: the one that most of them have, and of several
     small: SizeLoss | None  # the nearest to 8 bytes, at most 64
     large: SizeLoss | None  # the largest, above 64 bytes
@@ -91,15 +113,6 @@ class _Layer:
     wait: str | None
     hosts: frozenset[str | None]
     ranks: int
-
-
-class _Pair(NamedTuple):
-    """The points of a layer and of the one below it at one size in one launch, and their times."""
-
-    upper: Point
-    lower: Point
-    time: Estimate
-    time_below: Estimate
 
 
 class _Compared(NamedTuple):
@@ -119,18 +132,18 @@ class _Compared(NamedTuple):
 
 def losses(
     run: Run,
-    curves: Groups,
+    curves: ByCurve,
     visits: Mapping[tuple[str, str], Seen],
-    by_visits: Mapping[tuple[str, str], Mapping[int, Estimate]],
+    by_visits: Mapping[tuple[str, str], Sized],
     in_states: Mapping[tuple[str, str], InStates],
 ) -> tuple[Loss, ...]:
-    """Every loss that the run can show, in the order of the plan (`curves` is `grouped(run.points)`, `visits` is `seen`
-    of each, and `by_visits` is what these say). The stack that it recorded includes modules that it did not open, so
-    that a layer whose neighbour is absent is compared with the next one down.
+    """Every loss that the run can show, in the order of the plan (`curves` is `by_curve(run.points)`, `visits` is
+    `seen` of each, and `by_visits` is what these say). The stack that it recorded includes modules that it did not
+    open, so that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
     under = stack(run)
-    launches = {name: frozenset(_launches(curve)) for name, curve in curves.items()}
+    launches = {name: frozenset(curve.launch.tolist()) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
     beside = copies(run)
     for variant, pattern in curves:
@@ -158,10 +171,6 @@ def losses(
         alike = [other for other in there if wait in (None, other.wait)]
         return (bool(alike), _plain(alike or there)) if there else None
 
-    @cache  # and are compared with the same one
-    def times(name: tuple[str, str]) -> dict[int, Estimate]:
-        return {size: time_of(points[0]) for size, points in curves[name].items() if len(points) == 1}
-
     compared = []
     for variant, pattern in curves:
         layer = layers.get(variant)
@@ -182,8 +191,8 @@ def losses(
             compared.append(_Compared(layer, other, pattern, tuple(down[:place]), bool(split), apart))
     both = (paired(*map(visits.__getitem__, one.names)) for one in compared)
     found = [
-        _loss(one, curves, times(one.names[1]), by_visits[one.names[1]], ratios)
-        for one, ratios in zip(compared, estimates_of_each(both, TRUTH), strict=True)
+        _loss(one, curves, by_visits[one.names[1]], by_blocks)
+        for one, by_blocks in zip(compared, estimates_of_each(both, TRUTH), strict=True)
     ]
     order = place_in_plan(run)
     return tuple(sorted(_at_one_size(found), key=lambda loss: order(loss.variant, loss.pattern)))
@@ -195,16 +204,16 @@ def _at_one_size(losses: Iterable[Loss]) -> Iterator[Loss]:
     for loss in losses:
         patterns.setdefault(loss.pattern, []).append(loss)
     for alike in patterns.values():
-        count = Counter(size.size_bytes for loss in alike for size in loss.sizes if not size.apart)
+        sizes, number = np.unique(
+            np.concatenate([loss.sizes.size[~loss.sizes.apart] for loss in alike]), return_counts=True
+        )
+        count = dict(zip(sizes.tolist(), number.tolist(), strict=True))
         small = _most(count, [size for size in count if 0 < size <= LATENCY_MOST_BYTES], _from_latency)
         large = _most(count, [size for size in count if size > LATENCY_MOST_BYTES], lambda size: -size)
         for loss in alike:
-            of = {
-                size.size_bytes: size
-                for size in loss.sizes
-                if size.size_bytes in (small, large) and not size.apart
-            }
-            yield replace(loss, small=of.get(small), large=of.get(large))
+            both = loss.sizes.of_size(small), loss.sizes.of_size(large)
+            small_loss, large_loss = (None if one is None or one.apart else one for one in both)
+            yield replace(loss, small=small_loss, large=large_loss)
 
 
 def _most(count: Mapping[int, int], sizes: Iterable[int], rank: Callable[[int], float]) -> int:
@@ -213,10 +222,6 @@ def _most(count: Mapping[int, int], sizes: Iterable[int], rank: Callable[[int], 
 
 def _from_latency(size: int) -> float:
     return abs(math.log(size / LATENCY_BYTES))
-
-
-def _launches(curve: Mapping[int, Sequence[Point]]) -> set[int]:
-    return {point.launch for points in curve.values() for point in points}
 
 
 def _layers(run: Run) -> dict[str, _Layer]:
@@ -263,40 +268,22 @@ def _plain(there: Sequence[_Layer]) -> _Layer:
 
 def _loss(
     of: _Compared,
-    curves: Mapping[tuple[str, str], Mapping[int, Sequence[Point]]],
-    below_ns: Mapping[int, Estimate],
-    visited_ns: Mapping[int, Estimate],
-    ratios: Mapping[int, Estimate],
+    records: ByCurve,
+    visited_ns: Sized,
+    by_blocks: Sized,
 ) -> Loss:
-    """By size: `below_ns` is the time of the layer below, where it has one point, `visited_ns` that by its visits, and
-    `ratios` what the blocks of both say.
+    """By size: `visited_ns` is the time of the layer below by its visits, and `by_blocks` the ratios that the blocks of
+    both say. Other sizes are of older runs, or not in the state of both.
     """
     layer, below = of.layer, of.below
-    upper, lower = map(curves.__getitem__, of.names)
-    common = sorted(upper.keys() & lower.keys())
-    sizes, other_state = [], 0
-    for size in common:
-        over, under = upper[size], lower[size]
-        if size in ratios:
-            sizes.append(_paired_loss(size, visited_ns[size].value, ratios[size], size in of.apart))
-            continue
-        if of.in_states:
-            other_state += 1
-            continue
-        if len(over) == len(under) == 1 and over[0].launch == under[0].launch:
-            (a,), (b,) = over, under
-            if a.state != b.state:
-                other_state += 1
-            elif (pair := _Pair(a, b, time_of(a), below_ns[size])).time.low > 0 and pair.time_below.low > 0:
-                sizes.append(_size_loss((pair,)))
-            continue
-        matching = {point.launch: point for point in under}
-        both = [(point, matching[point.launch]) for point in over if point.launch in matching]
-        timed = [_Pair(a, b, time_of(a), time_of(b)) for a, b in both if a.state == b.state]
-        pairs = [pair for pair in timed if pair.time.low > 0 and pair.time_below.low > 0]
-        other_state += any(a.state != b.state for a, b in both) and not pairs
-        if pairs:
-            sizes.append(_size_loss(pairs))
+    upper, lower = map(records.__getitem__, of.names)
+    parts = [_by_blocks(visited_ns, by_blocks, of.apart)]
+    other_state = 0
+    if of.in_states:
+        other_state = len(np.intersect1d(upper.size, lower.size)) - len(by_blocks.size)
+    elif len(by_blocks.size) < len(upper.first):
+        by_points, other_state = _by_points(upper, lower, by_blocks.size)
+        parts = [by_points] if not len(by_blocks.size) else [*parts, by_points]
     return Loss(
         variant=layer.variant,
         pattern=of.pattern,
@@ -304,30 +291,62 @@ def _loss(
         adds=layer.adds,
         absent=of.absent,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
-        sizes=tuple(sizes),
+        sizes=together(parts),
         small=None,
         large=None,
         other_state_sizes=other_state,
     )
 
 
-def _paired_loss(size_bytes: int, below_ns: float, times: Estimate, apart: bool) -> SizeLoss:
-    """Of one size, from the ratios within its blocks. What the layer adds is a part of what the one below takes."""
-    value, low, high = below_ns * (times.value - 1), below_ns * (times.low - 1), below_ns * (times.high - 1)
-    added = Estimate(value, low, high, times.known)
-    return SizeLoss(size_bytes, times, added, times.half_width <= WIDE, apart)
-
-
-def _size_loss(pairs: Sequence[_Pair]) -> SizeLoss:
-    if len(pairs) == 1:
-        (pair,) = pairs
-        a, b = pair.upper.converged, pair.lower.converged
-        converged = False if False in (a, b) else None if None in (a, b) else True
-        times, added = ratio(pair.time, pair.time_below), difference(pair.time, pair.time_below)
-        return SizeLoss(pair.upper.size_bytes, times, added, converged)
-    return SizeLoss(
-        size_bytes=pairs[0].upper.size_bytes,
-        times=across([ratio(pair.time, pair.time_below) for pair in pairs]),
-        added_ns=across([difference(pair.time, pair.time_below) for pair in pairs]),
-        converged=all_converged(point for pair in pairs for point in (pair.upper, pair.lower)),
+def _by_blocks(below_ns: Sized, ratios: Sized, apart: Collection[int]) -> LossSizes:
+    """From the ratios within blocks. What the layer adds is a part of what the one below takes."""
+    below = below_ns.each.value[np.searchsorted(below_ns.size, ratios.size)]
+    times = ratios.each
+    added = Estimates(
+        below * (times.value - 1), below * (times.low - 1), below * (times.high - 1), times.known
     )
+    settled = (times.half_width <= WIDE).tolist()
+    return LossSizes(ratios.size, times, added, settled, np.isin(ratios.size, list(apart)))
+
+
+def _by_points(upper: CurveRecords, lower: CurveRecords, but: Ints) -> tuple[LossSizes, int]:
+    """The losses at the sizes that both have, but for some, from their points in the same launch and state of the
+    machine; and at how many sizes there are none because the states differ.
+    """
+    a, b = _together(upper, lower)
+    if len(but):
+        asked = ~np.isin(upper.size[a], but)
+        a, b = a[asked], b[asked]
+    alike = upper.state[a] == lower.state[b]
+    sizes = upper.size[a]
+    usable = alike & (upper.times.low[a] > 0) & (lower.times.low[b] > 0)
+    other_state = len(np.setdiff1d(sizes[~alike], sizes[usable]))
+    a, b, sizes = a[usable], b[usable], sizes[usable]
+    over, under = upper.times.at(a), lower.times.at(b)
+    times, added = ratios(over, under), differences(over, under)
+    converged = np.minimum(upper.converged[a], lower.converged[b])
+    first = groups(sizes).first
+    if len(first) < len(sizes):  # several launches
+        converged = np.minimum.reduceat(converged, first)
+        times, added = (_across(one, first) for one in (times, added))
+    settled = [SETTLED[one] for one in converged.tolist()]
+    return LossSizes(sizes[first], times, added, settled, np.zeros(len(first), np.bool_)), other_state
+
+
+def _across(each: Estimates, first: Ints) -> Estimates:
+    """`across` of those that lie together."""
+    whole = each.each()
+    return Estimates.of(*(across(whole[a:b]) for a, b in pairwise([*first.tolist(), len(whole)])))
+
+
+def _together(upper: CurveRecords, lower: CurveRecords) -> tuple[Ints, Ints]:
+    """Where the points of both stand that have the same size and launch."""
+    if np.array_equal(upper.size, lower.size) and np.array_equal(upper.launch, lower.launch):
+        every = np.arange(len(upper.size))
+        return every, every
+    launches, launch = np.unique(np.concatenate((upper.launch, lower.launch)), return_inverse=True)
+    _, size = np.unique(np.concatenate((upper.size, lower.size)), return_inverse=True)
+    key = size * len(launches) + launch
+    above = len(upper.size)
+    _, a, b = np.intersect1d(key[:above], key[above:], assume_unique=True, return_indices=True)
+    return a, b

@@ -95,8 +95,7 @@ def several_modes(
     """Every such curve, the one with the largest second mode first. Only the typical sizes are asked."""
     found = []
     for curve in curves:
-        sizes = typical_sizes(point.size_bytes for point in curve.points)
-        shown = [point.shown for point in curve.points if point.size_bytes in sizes]
+        shown = [point.shown for point in curve.points.of_sizes(typical_sizes(curve.points.size.tolist()))]
         several = [(point, of) for point in shown if len(of := modes_of(point)) > 1]
         if several:
             rest = tuple(point.size_bytes for point, _ in several[1:])

@@ -21,13 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netpipe.reading.layers import COPY_MODULE, stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from netpipe.reading.curves import Curve, CurvePoint
-    from netpipe.reading.estimate import Estimate
+    from netpipe.reading.curves import Curve
+    from netpipe.reading.estimate import Estimate, Reals
     from netpipe.records import Run
 
 # Times the rate of one copy, for each process.
@@ -56,19 +58,23 @@ def too_fast(run: Run, curves: Sequence[Curve], is_idle: Callable[[str], bool]) 
     for curve in curves:
         if is_idle(curve.variant) or limits.module(curve.variant) == COPY_MODULE:
             continue
-        beyond = []
-        limit = limits.of(curve)
-        for point in curve.points:
-            rate = point.rate_bytes_per_s
-            if rate is None:
-                continue
-            most, source = limit(point)
-            if rate.low > most:
-                beyond.append((rate.value / most, point, rate, most, source))
-        if beyond:
-            _, point, rate, most, source = max(beyond, key=lambda one: one[0])
-            worst = (point.size_bytes, point.time_ns, rate, most, source)
-            found.append(TooFast(curve.variant, curve.pattern, *worst, len(beyond)))
+        points = curve.points
+        most, source = limits.of(curve)
+        beyond = np.flatnonzero(points.moves & (points.rates.low > most))
+        if len(beyond):
+            worst = int(beyond[(points.rates.value[beyond] / most[beyond]).argmax()])
+            found.append(
+                TooFast(
+                    curve.variant,
+                    curve.pattern,
+                    int(points.size[worst]),
+                    points.times.one(worst),
+                    points.rates.one(worst),
+                    float(most[worst]),
+                    source[worst],
+                    len(beyond),
+                )
+            )
     return tuple(found)
 
 
@@ -77,11 +83,17 @@ class _Limits:
         self._opened = {one.variant: one for one in run.variants}
         self._under = stack(run)
         self._copied = {
-            (curve.pattern, point.size_bytes, point.state): point.rate_bytes_per_s.high
+            (curve.pattern, size, state): rate
             for curve in curves
             if curve.variant == COPY_MODULE
-            for point in curve.points
-            if point.rate_bytes_per_s is not None
+            for size, state, rate, moves in zip(
+                curve.points.size.tolist(),
+                curve.points.state,
+                curve.points.rates.high.tolist(),
+                curve.points.moves.tolist(),
+                strict=True,
+            )
+            if moves
         }
         self._yardstick = max((one.copy_bytes_per_s or 0.0 for one in run.yardsticks), default=0.0)
 
@@ -89,21 +101,23 @@ class _Limits:
         opened = self._opened.get(variant)
         return opened.module if opened else variant.partition(":")[0]
 
-    def of(self, curve: Curve) -> Callable[[CurvePoint], tuple[float, str]]:
+    def of(self, curve: Curve) -> tuple[Reals, Sequence[str]]:
         """For each point of the curve the bytes per second, and where that is from."""
+        points = curve.points
         opened = self._opened.get(curve.variant)
         processes = max(1, len(opened.ranks)) if opened else 2
         if opened is None or len({rank.host for rank in opened.ranks}) > 1 or not self._copies(opened.module):
-            return lambda _: (OF_ANY * processes, "memory")
-
-        def limit(point: CurvePoint) -> tuple[float, str]:
-            if copied := self._copied.get((curve.pattern, point.size_bytes, point.state)):
-                return min(OF_MEMCPY * copied, OF_ANY) * processes, "copy"
-            if self._yardstick:
-                return min(OF_YARDSTICK * self._yardstick, OF_ANY) * processes, "yardstick"
-            return OF_ANY * processes, "memory"
-
-        return limit
+            return np.full(len(points), OF_ANY * processes), ["memory"] * len(points)
+        otherwise, source = (
+            (OF_YARDSTICK * self._yardstick, "yardstick") if self._yardstick else (OF_ANY, "memory")
+        )
+        copied = [
+            self._copied.get((curve.pattern, size, state), 0.0)
+            for size, state in zip(points.size.tolist(), points.state, strict=True)
+        ]
+        rates = np.array(copied)
+        most = np.minimum(np.where(rates > 0, OF_MEMCPY * rates, otherwise), OF_ANY) * processes
+        return most, ["copy" if rate else source for rate in copied]
 
     def _copies(self, module: str) -> bool:
         """Whether it stands on memcpy, however far above."""

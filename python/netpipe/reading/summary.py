@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import itemgetter
-from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from netpipe.reading.curves import Curve, CurvePoint
+    from netpipe.reading.curves import Curve, CurvePoints
     from netpipe.reading.estimate import Estimate
-
-_Rated = TypeVar("_Rated")
-_RATE = itemgetter(0)
 
 LATENCY_BYTES = 8  # the size of the 2003 paper
 LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
@@ -53,84 +47,68 @@ class Summary:
     worst_size_bytes: int | None
 
 
-def latency_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
-    """The point whose time is the latency: at 8 bytes, else the smallest size up to 64 bytes."""
-    small = [point for point in points if 0 < point.size_bytes <= LATENCY_MOST_BYTES]
-    at_eight = [point for point in small if point.size_bytes == LATENCY_BYTES]
+def latency_place(points: CurvePoints) -> int | None:
+    """Where the point stands whose time is the latency: at 8 bytes, else the smallest size up to 64 bytes."""
+    small = np.flatnonzero((points.size > 0) & (points.size <= LATENCY_MOST_BYTES)).tolist()
+    at_eight = [place for place in small if points.size[place] == LATENCY_BYTES]
     return next(iter(at_eight or small), None)
 
 
-def fastest(rated: Iterable[tuple[float, bool, _Rated]]) -> _Rated | None:
-    """Of (rate, whether it has an interval, what has it) the one with the highest rate, the first of equal ones. A rate
-    without an interval may be one lucky sample, so the highest rate with an interval is preferred if it comes within
-    10 % of it.
+def peak_place(points: CurvePoints) -> int | None:
+    """Where the point with the best rate stands, the first of equal ones. A rate without an interval may be one lucky
+    sample, so the highest rate with an interval is preferred if it comes within 10 % of it.
     """
-    every = list(rated)
-    top = max(every, key=_RATE, default=None)
-    known = [one for one in every if top and one[1] and one[0] >= KNEE * top[0]]
-    best = max(known, key=_RATE, default=top)
-    return best[2] if best else None
+    rates = np.where(points.moves, points.rates.value, -1.0)
+    top = int(rates.argmax()) if len(rates) else 0
+    if not len(rates) or not points.moves[top]:
+        return None
+    known = np.where(points.moves & points.rates.known & (rates >= KNEE * rates[top]), rates, -1.0)
+    best = int(known.argmax())
+    return best if known[best] >= 0 else top
 
 
-def peak_point(points: Sequence[CurvePoint]) -> CurvePoint | None:
-    """The point with the best rate."""
-    rated = [(point.rate_bytes_per_s, point) for point in points]
-    return fastest((rate.value, rate.known, point) for rate, point in rated if rate is not None)
-
-
-def size_reaching(points: Sequence[CurvePoint], bytes_per_s: float) -> float | None:
+def size_reaching(points: CurvePoints, bytes_per_s: float) -> float | None:
     """The smallest size that reaches this rate, in bytes; between two sizes the rate is taken as linear in log size.
 
     None where the sizes do not say: the first one reaches it already, or its neighbours lie more than an octave apart.
     """
-    rated = [
-        (point.size_bytes, point.rate_bytes_per_s.value)
-        for point in points
-        if point.rate_bytes_per_s is not None and point.size_bytes > 0
-    ]
-    if rated and rated[0][1] >= bytes_per_s:
+    rated = np.flatnonzero(points.moves & (points.size > 0))
+    rates = points.rates.value[rated]
+    reached = np.flatnonzero(rates >= bytes_per_s)
+    if not len(reached) or reached[0] == 0:
         return None
-    for (size, rate), (next_size, next_rate) in pairwise(rated):
-        if next_rate >= bytes_per_s:
-            if next_size > OCTAVE * size:
-                return None
-            part = (bytes_per_s - rate) / (next_rate - rate)
-            return math.exp(math.log(size) + part * (math.log(next_size) - math.log(size)))
-    return None
+    both = [int(reached[0]) - 1, int(reached[0])]
+    (size, next_size), (rate, next_rate) = points.size[rated[both]].tolist(), rates[both].tolist()
+    if next_size > OCTAVE * size:
+        return None
+    part = (bytes_per_s - rate) / (next_rate - rate)
+    return math.exp(math.log(size) + part * (math.log(next_size) - math.log(size)))
 
 
 def summarise(curve: Curve) -> Summary:
     """The summary of one curve."""
-    points = curve.points
-    latency, peak = latency_point(curve.joined), peak_point(curve.joined)
-    top = peak.rate_bytes_per_s if peak else None
-    knee = next(
-        (
-            p
-            for p in curve.joined
-            if top and p.rate_bytes_per_s and p.rate_bytes_per_s.value >= KNEE * top.value
-        ),
-        None,
-    )
-    records = [p for at in points for p in at.by_launch]
-    widths = [(p.time_ns.half_width, p.size_bytes) for p in points if p.time_ns.known and p.time_ns.value]
-    checked = any(p.verified_bytes for p in records)
-    converged = [point.converged for point in points]
-    worst = max(widths, default=None)
+    points, joined = curve.points, curve.joined
+    latency, peak = latency_place(joined), peak_place(joined)
+    top = None if peak is None else joined.rates.one(peak)
+    fast = joined.rates.value >= KNEE * top.value if top else joined.moves
+    knee = np.flatnonzero(joined.moves & fast)
+    widths = points.times.half_width
+    sure = np.flatnonzero(np.isfinite(widths))
+    worst = int(sure[widths[sure].argmax()]) if len(sure) else None
     return Summary(
         variant=curve.variant,
         pattern=curve.pattern,
-        latency_ns=latency.time_ns if latency else None,
-        latency_size_bytes=latency.size_bytes if latency else None,
+        latency_ns=None if latency is None else joined.times.one(latency),
+        latency_size_bytes=None if latency is None else int(joined.size[latency]),
         peak_bytes_per_s=top,
-        peak_size_bytes=peak.size_bytes if peak else None,
-        half_size_bytes=size_reaching(curve.joined, top.value / 2) if top else None,
-        knee_size_bytes=knee.size_bytes if knee else None,
+        peak_size_bytes=None if peak is None else int(joined.size[peak]),
+        half_size_bytes=size_reaching(joined, top.value / 2) if top else None,
+        knee_size_bytes=int(joined.size[knee[0]]) if len(knee) else None,
         points=len(points),
-        converged=sum(map(bool, converged)) if None not in converged else None,
-        verified=sum(all(p.verified_bytes for p in at.by_launch) for at in points) if checked else 0,
-        unsure=sum(not point.time_ns.known for point in points),
-        typical_half_width=median(width for width, _ in widths) if widths else None,
-        worst_half_width=worst[0] if worst else None,
-        worst_size_bytes=worst[1] if worst else None,
+        converged=points.converged.count(True) if None not in points.converged else None,
+        verified=int(np.count_nonzero(points.verified)),
+        unsure=int(np.count_nonzero(~points.times.known)),
+        typical_half_width=float(np.median(widths[sure])) if len(sure) else None,
+        worst_half_width=None if worst is None else float(widths[worst]),
+        worst_size_bytes=None if worst is None else int(points.size[worst]),
     )

@@ -66,7 +66,7 @@ def measured(reading: Reading) -> str:
         return f"The cost of opening {libraries} with {many}."
     if not reading.curves:
         return "No size was finished, so there are no numbers to report."
-    sizes = sorted({point.size_bytes for curve in reading.curves for point in curve.points})
+    sizes = sorted({size for curve in reading.curves for size in curve.points.size.tolist()})
     patterns = listed(_pattern_names(reading, reading.patterns))
     starts = len({point.launch for point in run.points})
     ending = f", in {starts} launches" if starts > 1 else ""

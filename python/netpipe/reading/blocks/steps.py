@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, groups
+from netpipe.reading.estimate import Bools, Reals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,31 +39,28 @@ class Step:
 
 def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
     """All steps of a curve, by rising size. Together they are certain to 95 %."""
-    close = [
-        (a, b)
-        for a, b in pairwise(curve.joined)
-        if a.size_bytes >= SMALLEST_BYTES and b.size_bytes <= CLOSE * a.size_bytes
-    ]
-    pairs = [(a.size_bytes, b.size_bytes) for a, b in close]
-    if not pairs or not len(visits.log):
+    if not len(visits.log):
         return ()
-    if not any(_may_step(b.time_ns.value / a.time_ns.value, b.size_bytes / a.size_bytes) for a, b in close):
+    size, time = curve.joined.size, curve.joined.times.value
+    close = np.flatnonzero((size[:-1] >= SMALLEST_BYTES) & (size[1:] <= CLOSE * size[:-1]))
+    pairs = list(zip(size[close].tolist(), size[close + 1].tolist(), strict=True))
+    if not _may_step(time[close + 1] / time[close], size[close + 1] / size[close]).any():
         return ()
     there = set(visits.size.tolist())
     of = _in_turn(visits, [pair for pair in pairs if there.issuperset(pair)])
     made = estimates(of, TRUTH, tests=max(1, len(pairs)))
     return tuple(
-        Step(curve.variant, curve.pattern, a.size_bytes, b.size_bytes, times)
-        for a, b in close
-        if (times := made.get(b.size_bytes)) is not None
+        Step(curve.variant, curve.pattern, a, b, times)
+        for a, b in pairs
+        if (times := made.get(b)) is not None
         and times.known
-        and (times.low > (1 + LEAST) * b.size_bytes / a.size_bytes or times.high < 1 - LEAST)
+        and (times.low > (1 + LEAST) * b / a or times.high < 1 - LEAST)
     )
 
 
-def _may_step(times: float, sizes: float) -> bool:
+def _may_step(times: Reals, sizes: Reals) -> Bools:
     """By the numbers of two sizes alone, three quarters of a step. Most curves need no more than this look."""
-    return times > (1 + 0.75 * LEAST) * sizes or times < 1 - 0.75 * LEAST
+    return (times > (1 + 0.75 * LEAST) * sizes) | (times < 1 - 0.75 * LEAST)
 
 
 def _in_turn(of: Seen, pairs: Sequence[tuple[int, int]]) -> Seen:

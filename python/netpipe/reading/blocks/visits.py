@@ -20,7 +20,7 @@ A large run has millions of visits, so all sizes of a curve are computed at once
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,10 +32,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from netpipe.reading.estimate import Estimate, unsure
+from netpipe.reading.estimate import Estimate, Estimates, Ints, Reals
 from netpipe.records import VisitTimes
 
 if TYPE_CHECKING:
+    from netpipe.reading.columns.by_curve import CurveRecords
     from netpipe.records import Point, Visits
 
 FEWEST_LAUNCHES = 3  # with fewer, stretches of time stand for launches
@@ -49,9 +50,6 @@ NEXT_RUN = 2.0  # variances that an interval spans: this run's and the next one'
 TRUTH = 1.0
 
 _decoder = msgspec.json.Decoder(list[VisitTimes])
-
-Ints = NDArray[np.int64]
-Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +66,14 @@ _NO_INTS: Ints = np.array([], np.int64)
 _NOTHING = Seen(_NO_INTS, _NO_INTS, _NO_INTS, np.array([], np.float64))
 
 
-def seen(curve: Mapping[int, Sequence[Point]]) -> Seen:
-    """The visits of a curve (size -> its points by launch, by rising size). Sizes of which a point recorded no visits
-    are left out.
-    """
-    found: list[Point] = []
-    for points in curve.values():
-        for point in points:
-            if point.visits is None:
-                break
-        else:
-            found += points
+def seen(curve: CurveRecords) -> Seen:
+    """The visits of a curve. Sizes of which a point recorded no visits are left out."""
+    if not curve.visited.any():
+        return _NOTHING
+    whole = np.repeat(
+        np.logical_and.reduceat(curve.visited, curve.first), np.diff(curve.first, append=len(curve.points))
+    )
+    found = [curve.points[place] for place in np.flatnonzero(whole).tolist()]
     if not found:
         return _NOTHING
     times = _times(found)
@@ -87,8 +82,8 @@ def seen(curve: Mapping[int, Sequence[Point]]) -> Seen:
     time = np.fromiter(chain.from_iterable(of.median_ns for of in times), np.float64, total)
     real = time > 0
     return Seen(
-        np.repeat(np.array([point.size_bytes for point in found], np.int64), counts)[real],
-        np.repeat(np.array([point.launch for point in found], np.int64), counts)[real],
+        np.repeat(curve.size[whole], counts)[real],
+        np.repeat(curve.launch[whole], counts)[real],
         np.fromiter(chain.from_iterable(of.block for of in times), np.int64, total)[real],
         np.log(time[real]),
     )
@@ -125,10 +120,24 @@ def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
 
     `spans` is NEXT_RUN or TRUTH. Of `tests` such intervals all together hold with 95 % (Bonferroni).
     """
-    return next(estimates_of_each([of], spans, tests))
+    return next(estimates_of_each([of], spans, tests)).by_size()
 
 
-def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> Iterator[dict[int, Estimate]]:
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """An estimate for each size, by rising size."""
+
+    size: Ints
+    each: Estimates
+
+    def by_size(self) -> dict[int, Estimate]:
+        return dict(zip(self.size.tolist(), self.each.each(), strict=True))
+
+
+_NO_SIZES = Sized(_NO_INTS, Estimates.of())
+
+
+def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> Iterator[Sized]:
     """`estimates` of each curve. Small curves are computed together, which takes a fraction of the time, but never all
     curves of a large run at once, which would take much memory.
     """
@@ -143,10 +152,10 @@ def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> I
     yield from _estimates(together, spans, tests)
 
 
-def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[dict[int, Estimate]]:
+def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[Sized]:
     counts = [len(of.log) for of in curves]
     if not sum(counts):
-        yield from ({} for _ in curves)
+        yield from (_NO_SIZES for _ in curves)
         return
     curve = np.repeat(np.arange(len(curves)), counts)
     size, launch = (np.concatenate([getattr(of, name) for of in curves]) for name in ("size", "launch"))
@@ -167,14 +176,11 @@ def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[dic
     variance = (PRIOR_DEGREES * usual + degrees * np.nan_to_num(own)) / (PRIOR_DEGREES + degrees)
     quantile = np.array([student_t(PRIOR_DEGREES + d, tests) for d in range(int(degrees.max()) + 1)])
     reach = quantile[degrees] * np.sqrt(spans * variance / count)
-    value, low, high = np.exp(np.minimum((middle, middle - reach, middle + reach), 700)).tolist()
-    sizes = size.tolist()
-    bounds = np.searchsorted(curve, np.arange(len(curves) + 1)).tolist()
-    for begin, end in pairwise(bounds):
-        yield {
-            sizes[i]: Estimate(value[i], low[i], high[i]) if low[i] == low[i] else unsure(value[i])
-            for i in range(begin, end)
-        }
+    value, low, high = np.exp(np.minimum((middle, middle - reach, middle + reach), 700))
+    known = ~np.isnan(low)
+    each = Estimates(value, np.where(known, low, value), np.where(known, high, value), known)
+    for begin, end in pairwise(np.searchsorted(curve, np.arange(len(curves) + 1)).tolist()):
+        yield Sized(size[begin:end], each.at(slice(begin, end)))
 
 
 class Groups(NamedTuple):

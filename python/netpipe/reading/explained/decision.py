@@ -28,7 +28,8 @@ from netpipe.reading.blocks.visits import Seen, groups, medians
 from netpipe.reading.explained.levels import NEITHER, SLOW_IF_HIGH, Levels, levels
 
 if TYPE_CHECKING:
-    from netpipe.reading.blocks.visits import Ints, Reals
+    from netpipe.reading.columns.by_curve import ByCurve, CurveRecords
+    from netpipe.reading.estimate import Ints, Reals
     from netpipe.records import Point, Run, Yardstick
 
 FAST, SLOW = 0, 1  # of two levels that are compared
@@ -80,9 +81,7 @@ class Split(NamedTuple):
 Name = tuple[str, str]  # variant and pattern
 
 
-def splits(
-    run: Run, curves: Mapping[Name, Mapping[int, Sequence[Point]]], visits: Mapping[Name, Seen]
-) -> dict[Name, Split]:
+def splits(run: Run, curves: ByCurve, visits: Mapping[Name, Seen]) -> dict[Name, Split]:
     """The curves that come in states (`visits` is `seen` of each curve)."""
     everywhere = {one.launch for one in run.yardsticks}
     known: dict[frozenset[int], list[Levels]] = {}
@@ -127,7 +126,7 @@ class _Clock:
         self._known: dict[int, tuple[Ints, Reals]] = {}  # launch -> blocks, and when
         self._last: tuple[Seen, Reals] | None = None
 
-    def times(self, curve: Mapping[int, Sequence[Point]], of: Seen) -> Reals:
+    def times(self, curve: CurveRecords, of: Seen) -> Reals:
         """Of each visit, in seconds since the start of its launch; nan where that is not known."""
         if self._last is not None:
             same, at_s = self._last
@@ -138,11 +137,8 @@ class _Clock:
             here = np.flatnonzero(of.launch == launch)
             found = self._look(launch, of.block[here])
             if np.isnan(found).any():
-                sizes = set(of.size[here][np.isnan(found)].tolist())
-                self._learn(
-                    launch,
-                    [one for size in sizes for one in curve[size] if one.launch == launch],
-                )
+                asked = np.isin(curve.size, of.size[here][np.isnan(found)]) & (curve.launch == launch)
+                self._learn(launch, [curve.points[place] for place in np.flatnonzero(asked).tolist()])
                 found = self._look(launch, of.block[here])
             at_s[here] = found
         self._last = of, at_s

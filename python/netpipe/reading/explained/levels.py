@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from netpipe.reading.blocks.visits import Ints, Reals
+    from netpipe.reading.estimate import Ints, Reals
     from netpipe.records import Yardstick
 
 SLOW_IF_HIGH = {"bounce_ns": True, "copy_bytes_per_s": False, "wakeup_ns": True}  # of each yardstick

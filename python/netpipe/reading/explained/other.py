@@ -3,29 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netpipe.reading.blocks.visits import NEXT_RUN, estimates, groups, medians
-from netpipe.reading.curves import Curve, curve_point
+from netpipe.reading.blocks.visits import NEXT_RUN, estimates_of_each, groups, medians
+from netpipe.reading.curves import Curve, visited_points
 
 if TYPE_CHECKING:
+    from netpipe.reading.columns.by_curve import CurveRecords
     from netpipe.reading.explained.decision import Split
-    from netpipe.records import Point
 
 
-def other_curves(split: Split, points: Mapping[int, Sequence[Point]]) -> tuple[Curve, ...]:
+def other_curves(split: Split, points: CurveRecords) -> tuple[Curve, ...]:
     """One for each of `others`, at the sizes that were visited in that state. They have the name of their curve."""
     return tuple(
         Curve(
             split.said.variant,
             split.said.pattern,
-            tuple(curve_point(points[size], None, time) for size, time in estimates(of, NEXT_RUN).items()),
+            visited_points(points, times),
             one_state=True,
         )
-        for of in split.others
+        for times in estimates_of_each(split.others, NEXT_RUN)
     )
 
 

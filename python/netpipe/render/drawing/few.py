@@ -10,9 +10,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from netpipe.reading.curves import Curve, CurvePoint
+import numpy as np
+
+from netpipe.reading.curves import Curve, CurvePoints
 from netpipe.reading.measures import TYPICAL_BYTES, nearest_place
-from netpipe.reading.summary import latency_point, peak_point
+from netpipe.reading.summary import latency_place, peak_place
 
 ALL_UP_TO = 240  # curves: a run with more is drawn in part
 MOST_CURVES = 48  # of such a run; 7 colours and 6 dashes make 42 looks
@@ -23,7 +25,7 @@ FEWEST_SIZES = 32  # of a curve
 Name = TypeVar("Name", bound=Hashable)
 
 
-def differing(groups: Sequence[Mapping[Name, Sequence[CurvePoint]]]) -> set[Name]:
+def differing(groups: Sequence[Mapping[Name, CurvePoints]]) -> set[Name]:
     """The names of the curves to draw, of each group as many as of the others."""
     if sum(map(len, groups)) <= ALL_UP_TO:
         return {name for group in groups for name in group}
@@ -31,13 +33,11 @@ def differing(groups: Sequence[Mapping[Name, Sequence[CurvePoint]]]) -> set[Name
     return {name for group in groups[:MOST_CURVES] for name in _farthest(group, most)}
 
 
-def _farthest(curves: Mapping[Name, Sequence[CurvePoint]], most: int) -> list[Name]:
+def _farthest(curves: Mapping[Name, CurvePoints], most: int) -> list[Name]:
     """The first curve, and then again and again the one that is farthest from all before it (T. F. Gonzalez,
     "Clustering to minimize the maximum intercluster distance", 1985). Two curves are as far apart as the factor between
     their times at the typical size where it is largest.
     """
-    import numpy as np
-
     names = list(curves)
     times = np.array([_times(points) for points in curves.values()])
     apart = np.full(len(names), math.inf)
@@ -50,13 +50,13 @@ def _farthest(curves: Mapping[Name, Sequence[CurvePoint]], most: int) -> list[Na
     return chosen
 
 
-def _times(points: Sequence[CurvePoint]) -> tuple[float, ...]:
+def _times(points: CurvePoints) -> tuple[float, ...]:
     """The logarithms of the times at the sizes nearest to the typical ones; 0 where there is no time above 0."""
-    sizes = [point.size_bytes for point in points]
+    sizes = points.size.tolist()
     found = []
     for wanted in TYPICAL_BYTES:
         nearest = nearest_place(sizes, wanted)
-        time = 0.0 if nearest is None else points[nearest].time_ns.value
+        time = 0.0 if nearest is None else float(points.times.value[nearest])
         found.append(math.log(time) if time > 0 else 0.0)
     return tuple(found)
 
@@ -71,12 +71,10 @@ def with_few_points(curves: Sequence[Curve]) -> list[Curve]:
     return [replace(curve, points=_spread(curve.points, most)) for curve in curves]
 
 
-def _spread(points: tuple[CurvePoint, ...], most: int) -> tuple[CurvePoint, ...]:
+def _spread(points: CurvePoints, most: int) -> CurvePoints:
     if len(points) <= most:
         return points
     step = (len(points) - 1) / (most - 1)
     kept = {round(place * step) for place in range(most)}
-    named = (latency_point(points), peak_point(points))
-    return tuple(
-        point for place, point in enumerate(points) if place in kept or any(point is one for one in named)
-    )
+    named = {place for place in (latency_place(points), peak_place(points)) if place is not None}
+    return points.at(np.array(sorted(kept | named)))

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
-from netpipe.reading.curves import Curve, CurvePoint
+from netpipe.reading.curves import Curve, CurvePoint, CurvePoints
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.reading.measures import Measured, typical_sizes
@@ -48,7 +48,7 @@ class Member:
     def losses(self, loss: Loss) -> list[SizeLoss]:
         """Of the losses of this curve those at its sizes, without 0 bytes."""
         sizes = {point.size_bytes for point in self.points()}
-        return [size for size in loss.sizes if size.size_bytes in sizes]
+        return list(loss.sizes.of_sizes(sizes))
 
     def points(self, rates: bool = False) -> list[CurvePoint]:
         """Its points. 0 bytes have no place on a logarithmic axis, and some patterns have no rate."""
@@ -102,7 +102,7 @@ class Scope:
     @cached_property
     def members(self) -> tuple[Member, ...]:
         """The chosen curves that are drawn, with the sizes that are drawn (`few`)."""
-        patterns: dict[str, dict[int, Sequence[CurvePoint]]] = {}
+        patterns: dict[str, dict[int, CurvePoints]] = {}
         for place, member in enumerate(self.chosen):
             patterns.setdefault(member.pattern.partition(":")[0], {})[place] = member.curve.points
         drawn = [self.chosen[place] for place in sorted(differing(tuple(patterns.values())))]
@@ -116,8 +116,7 @@ class Scope:
         for member in self.members:
             name = (member.variant, member.pattern)
             for other, curve in member.reading.other_states.get(name, ()):
-                sizes = {point.size_bytes for point in member.curve.points}
-                points = tuple(point for point in curve.points if point.size_bytes in sizes)
+                points = curve.points.of_sizes(member.curve.points.size.tolist())
                 said = other_text(member.reading.in_states[name], other)
                 found.append(Member(member.reading, replace(curve, points=points), said))
         return tuple(found)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from netpipe.reading import Reading
 from netpipe.records import Run, Yardstick
@@ -27,7 +27,8 @@ ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float
 def panels(scope: Scope) -> list[Panel]:
     panels = []
     for reading in scope.readings:
-        views = tuple(view for row in ROWS if (view := _row(reading, *row)) is not None)
+        taken = times(reading.run)
+        views = tuple(view for row in ROWS if (view := _row(reading, taken, *row)) is not None)
         if views:
             panels.append(Panel(scope.variant_label(reading, title(reading.run)), views, stacked=True))
     if not panels:
@@ -48,6 +49,7 @@ def _step(run: Run) -> int:
 
 def _row(
     reading: Reading,
+    taken: Sequence[float],
     label: str,
     quantity: str,
     value: Callable[[Yardstick], float | None],
@@ -57,7 +59,7 @@ def _row(
     run, states = reading.run, reading.states
     found = [
         (at, number, states.number_of(y.launch, y.state))
-        for at, y in zip(times(run), run.yardsticks, strict=True)
+        for at, y in zip(taken, run.yardsticks, strict=True)
         if (number := value(y)) is not None
     ][:: _step(run)]
     if not found:
@@ -70,7 +72,7 @@ def _row(
         name = "state not known" if state is None else f"state {state}"
         texts = tuple(f"{label}: {text(number)} at {span_text(at)}, {name}" for at, number in here)
         lines.append(Line(name, state or 0, 0, x, y, y, y, texts=texts, joined=False))
-    end = max([0.1, *times(run)])
+    end = max([0.1, *taken])
     axis = Axis("seconds", "time since the start of the run", False, -0.02 * end, 1.02 * end)
     return Picture(
         label,

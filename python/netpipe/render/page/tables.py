@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import structs
-
 from netpipe.findings.skipped import left_out
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
-from netpipe.reading.estimate import Estimate
+from netpipe.reading.estimate import Bools, Estimate, Ints
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
 from netpipe.render.words import pattern_text, variant_text
@@ -138,7 +136,7 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
         ]
         row += [] if large else [size_text(loss.large.size_bytes if loss.large else None)]
         row += [fixed(kept.value, 1) if kept else UNKNOWN, _limits(kept, lambda value: fixed(value, 1))]
-        row += [f"{sum(size.seen for size in loss.sizes)} of {len(loss.sizes)}"]
+        row += [f"{int(loss.sizes.seen.sum())} of {len(loss.sizes)}"]
         rows.append(tuple(row))
     return Table(tuple(columns), tuple(rows))
 
@@ -155,7 +153,10 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     """The throughput kept at every size, two columns for each layer."""
     few = few_kept(losses)
     kept = [
-        {size.size_bytes: size.kept.scaled(100) for size in loss.sizes if not few or _round(size.size_bytes)}
+        {
+            size.size_bytes: size.kept.scaled(100)
+            for size in (loss.sizes.at(_round(loss.sizes.size)) if few else loss.sizes)
+        }
         for loss in losses
     ]
     columns = [Column("size", "B")]
@@ -180,13 +181,11 @@ def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
 
     if _records(found) <= MOST_POINTS:
         return "", tuple(found)
-    curves = tuple(
-        replace(curve, points=tuple(at for at in curve.points if _round(at.size_bytes))) for curve in found
-    )
+    curves = tuple(replace(curve, points=curve.points.at(_round(curve.points.size))) for curve in found)
     if _records(curves) <= MOST_POINTS:
         return "only the sizes that are powers of two are here", curves
     curves = tuple(
-        replace(curve, points=tuple(structs.replace(at, by_launch=(at.shown,)) for at in curve.points))
+        replace(curve, points=replace(curve.points, by_launch=[(at.shown,) for at in curve.points]))
         for curve in curves
     )
     return (
@@ -195,12 +194,14 @@ def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
     )
 
 
-def _round(size_bytes: int) -> bool:
-    return size_bytes & (size_bytes - 1) == 0
+def _round(size_bytes: Ints) -> Bools:
+    """Where it is 0 or a power of two."""
+    powers: Bools = size_bytes & (size_bytes - 1) == 0
+    return powers
 
 
 def _records(found: Iterable[Curve]) -> int:
-    return sum(len(point.by_launch) for curve in found for point in curve.points)
+    return sum(curve.points.records for curve in found)
 
 
 def point_table(curve: Curve, rated: bool = True) -> Table:
