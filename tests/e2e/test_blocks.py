@@ -98,7 +98,7 @@ def test_one_launch_has_the_whole_budget(tmp_path: Path) -> None:
     assert [(plan.launch, plan.launches) for plan in reading.run.plans] == [(0, 1)]
 
 
-@pytest.mark.parametrize("threshold", [1500, pytest.param(20000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("threshold", [1500, pytest.param(5000, marks=pytest.mark.deep)])
 def test_a_step_is_located_to_a_sixteenth_of_an_octave(measure: Runner, threshold: int) -> None:
     """A message that is longer than a packet goes as two, which takes longer."""
     done = measure(

@@ -72,18 +72,17 @@ def test_there_are_the_modules_and_patterns_that_the_documentation_promises() ->
     assert LISTING["refused"] == []
 
 
-# It waits 40 ms for an acknowledgement at most sizes (RFC 896): all of them are for test-deep.
-SLOW = "tcp:nodelay=no"
+FEW = "1,9,4097,65537"
 
 
 @pytest.mark.parametrize(
     ("variant", "sizes"),
     [
         *(
-            pytest.param(variant, SIZES, marks=[pytest.mark.deep] if variant == SLOW else [], id=variant)
+            pytest.param(variant, SIZES, marks=[pytest.mark.deep] if ":" in variant else [], id=variant)
             for variant in choices()
         ),
-        pytest.param(SLOW, "1,9,4097,65537", id=f"{SLOW}-few"),
+        *(pytest.param(variant, FEW, id=f"{variant}-few") for variant in choices() if ":" in variant),
     ],
 )
 def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, variant: str, sizes: str) -> None:
@@ -97,7 +96,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, vari
 def test_every_byte_arrives_under_every_pattern(measure: Runner, module: str) -> None:
     # One of the ways with them: a module that stays in one process has no other pattern.
     others = [pattern for pattern in PATTERNS if pattern not in WAYS]
-    check_every_byte(measure, module, ["pingpong", *others], "1,9,4097,65537")
+    check_every_byte(measure, module, ["pingpong", *others], FEW)
 
 
 def assert_true_reason(reason: str, name: str) -> None:

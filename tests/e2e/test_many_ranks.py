@@ -237,6 +237,7 @@ def test_every_byte_among_the_ranks_of_an_mpi_arrives(
     check_all_of(done, possible(ranks), {1, 70001})
 
 
+@pytest.mark.deep
 def test_sixty_four_ranks_on_few_processors_come_to_an_end(measure: Runner) -> None:
     patterns = ("pairs:pairing=all", "incast", "outcast", "congestion")
     done = crowd(
@@ -311,9 +312,7 @@ IN_PAIRS = (
 @pytest.mark.parametrize(
     ("variant", "ranks"),
     [
-        pytest.param(
-            variant, ranks, marks=() if ranks == 3 or (variant, ranks) == ("unix", 4) else pytest.mark.deep
-        )
+        pytest.param(variant, ranks, marks=() if ranks == 3 else pytest.mark.deep)
         for variant in OWN
         for ranks in (3, 4, 7)
     ],

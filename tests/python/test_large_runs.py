@@ -401,7 +401,7 @@ def calls(work: Callable[[Path], object], path: Path) -> int:
 
 @pytest.mark.parametrize(
     "work",
-    [summary, pytest.param(points, marks=pytest.mark.deep), report],
+    [summary, *(pytest.param(work, marks=pytest.mark.deep) for work in (points, report))],
     ids=["summary", "points", "report"],
 )
 @pytest.mark.parametrize("shape", SHAPES)
@@ -413,7 +413,13 @@ def test_the_work_grows_with_the_points(tmp_path: Path, work: Callable[[Path], o
     assert much_more <= 2.5 * max(more, numbers[0] // 10), numbers
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        shape if shape in ("curves", "visits") else pytest.param(shape, marks=pytest.mark.deep)
+        for shape in SHAPES
+    ],
+)
 def test_the_memory_of_a_point_does_not_grow_with_their_number(tmp_path: Path, shape: str) -> None:
     peaks = []
     analysed(file_of(tmp_path, shape, 1))

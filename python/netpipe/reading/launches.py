@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several launches of the same plan: what differs between them, apart from what varies inside one (docs/method.md).
 
-Two starts of a program can differ more than two hours inside one. At each size the number is the median of the
-launches' medians; `spread` is the largest over the smallest, `inside` the relative half width that the launches
-themselves gave. Launches in different states of the machine are never mixed: `curves` keeps those of one state.
+Two starts of a program can differ more than two hours inside one. At each size `spread` is the largest over the
+smallest of the launches' medians, and `inside` the relative half width that the launches themselves gave. Launches in
+different states of the machine are never mixed: `curves` keeps those of one state.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import msgspec
+import numpy as np
+
+from netpipe.reading.blocks.visits import groups, medians
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from netpipe.reading.curves import Curve
+    from netpipe.reading.estimate import Ints, Reals
 
-    OneState = Mapping[int, Mapping[int, float]]  # size -> launch -> the median in the state of the curve
 
+@dataclass(frozen=True, slots=True)
+class SizeSpread:
+    """One size that was launched twice or more in one state of the machine."""
 
-class SizeSpread(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there may be hundreds of thousands
     size_bytes: int
-    launches: tuple[int, ...]  # their numbers
     median_ns: float  # median of the launches' medians, per operation
     spread: float  # largest over smallest of these medians: 1 is no spread
     inside: float | None  # median of the launches' relative half widths
@@ -35,15 +39,24 @@ class LaunchSpread:
     variant: str
     pattern: str
     launches: int
-    sizes: tuple[SizeSpread, ...]  # with two launches or more in one state of the machine
     typical_spread: float  # median over the sizes
     worst: SizeSpread
     typical_inside: float | None
     left_out: int  # point records in another state of the machine than the ones merged
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchMedians:
+    """An entry for each launch of each size, by rising size."""
+
+    size: Ints
+    launch: Ints
+    median_ns: Reals
+    half_width: Reals  # of the median inside the launch; nan: not known
+
+
 def launch_spreads(
-    curves: Iterable[Curve], in_states: Mapping[tuple[str, str], OneState]
+    curves: Iterable[Curve], in_states: Mapping[tuple[str, str], LaunchMedians]
 ) -> tuple[LaunchSpread, ...]:
     """One for each curve that was launched more than once (`in_states` has the medians of those that come in states: in
     the records of their points the states are mixed).
@@ -52,43 +65,45 @@ def launch_spreads(
     return tuple(spread for spread in spreads if spread is not None)
 
 
-def _spread(curve: Curve, one_state: OneState | None) -> LaunchSpread | None:
-    sizes: list[SizeSpread] = []
+def _recorded(curve: Curve) -> LaunchMedians:
+    counts = list(map(len, curve.points.by_launch))
+    records = list(chain.from_iterable(curve.points.by_launch))
+    # A half width that is not known is None, and becomes not a number.
+    times, widths = (
+        np.array(list(map(attrgetter(field), records)), np.float64) for field in ("median_ns", "half_width")
+    )
+    launch = np.array([record.launch for record in records], np.int64)
+    return LaunchMedians(np.repeat(curve.points.size, counts), launch, times, widths)
+
+
+def _spread(curve: Curve, one_state: LaunchMedians | None) -> LaunchSpread | None:
     if max(map(len, curve.points.by_launch), default=0) < 2:
         return None
-    for at in curve.joined:
-        if len(at.by_launch) < 2:
-            continue
-        times = {point.launch: point.median_ns for point in at.by_launch}
-        inside = [point.half_width for point in at.by_launch]
-        if one_state is not None:
-            times, inside = dict(one_state[at.size_bytes]), []
-        medians = list(times.values())
-        if len(medians) < 2 or min(medians) <= 0:
-            continue
-        sizes.append(
-            SizeSpread(
-                size_bytes=at.size_bytes,
-                launches=tuple(times),
-                median_ns=median(medians),
-                spread=max(medians) / min(medians),
-                inside=_median_known(inside),
-            )
-        )
-    if not sizes:
+    of = one_state or _recorded(curve)
+    sizes = groups(of.size)
+    least, most = (at.reduceat(of.median_ns, sizes.first) for at in (np.minimum, np.maximum))
+    compared = np.flatnonzero((sizes.entries > 1) & (least > 0))
+    if not len(compared):
         return None
+    spreads = most[compared] / least[compared]
+    worst = int(spreads.argmax())
+    place = compared[worst]
+    known = ~np.isnan(of.half_width) & np.isin(sizes.number, compared)
+    by_size = groups(of.size[known])
+    inside = medians(by_size, of.half_width[known]) if known.any() else of.half_width[:0]
+    size = int(of.size[sizes.first[place]])
+    there = inside[of.size[known][by_size.first] == size]
     return LaunchSpread(
         variant=curve.variant,
         pattern=curve.pattern,
-        launches=len({launch for size in sizes for launch in size.launches}),
-        sizes=tuple(sizes),
-        typical_spread=median(size.spread for size in sizes),
-        worst=max(sizes, key=lambda size: size.spread),
-        typical_inside=_median_known([size.inside for size in sizes]),
+        launches=len(np.unique(of.launch[np.isin(sizes.number, compared)])),
+        typical_spread=float(np.median(spreads)),
+        worst=SizeSpread(
+            size,
+            float(medians(sizes, of.median_ns)[place]),
+            float(spreads[worst]),
+            float(there[0]) if len(there) else None,
+        ),
+        typical_inside=float(np.median(inside)) if len(inside) else None,
         left_out=curve.left_out,
     )
-
-
-def _median_known(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None

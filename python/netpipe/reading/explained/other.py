@@ -9,6 +9,7 @@ import numpy as np
 
 from netpipe.reading.blocks.visits import NEXT_RUN, estimates_of_each, groups, medians
 from netpipe.reading.curves import Curve, visited_points
+from netpipe.reading.launches import LaunchMedians
 
 if TYPE_CHECKING:
     from netpipe.reading.columns.by_curve import CurveRecords
@@ -28,14 +29,9 @@ def other_curves(split: Split, points: CurveRecords) -> tuple[Curve, ...]:
     )
 
 
-def launch_medians(split: Split) -> dict[int, dict[int, float]]:
-    """Size -> launch -> the median of the visits in the state of the curve, in ns."""
+def launch_medians(split: Split) -> LaunchMedians:
+    """The medians of the visits in the state of the curve."""
     own = split.own
     of = groups(own.size, own.launch)
-    found: dict[int, dict[int, float]] = {}
-    times = np.exp(np.minimum(medians(of, own.log), 700)).tolist() if len(own.log) else []
-    for size, launch, time in zip(
-        own.size[of.first].tolist(), own.launch[of.first].tolist(), times, strict=True
-    ):
-        found.setdefault(size, {})[launch] = time
-    return found
+    times = np.exp(np.minimum(medians(of, own.log), 700)) if len(own.log) else own.log
+    return LaunchMedians(own.size[of.first], own.launch[of.first], times, np.full(len(times), np.nan))

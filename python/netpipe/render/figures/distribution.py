@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from itertools import islice
 
+import numpy as np
+
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import Histogram
@@ -89,21 +91,21 @@ def coarser(histogram: Histogram, most: int) -> tuple[tuple[float, ...], tuple[i
     """The distribution in at most so many buckets of one width in log time: lower edges in ns, counts, and the width
     as a factor.
     """
-    edges = [edge for edge in histogram.low_ns if edge > 0]
-    if not edges:
+    number = min(len(histogram.low_ns), len(histogram.count))
+    low, count = (np.array(of[:number], np.float64) for of in (histogram.low_ns, histogram.count))
+    if not (low > 0).any():
         return (), (), 1.0
-    first, last = math.log(min(edges)), math.log(max(edges))
+    edges = np.log(low[low > 0])
+    first, last = float(edges.min()), float(edges.max())
     width = max(
         math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf
     )
-    cells: dict[int, int] = {}
-    for edge, count in zip(histogram.low_ns, histogram.count, strict=False):
-        if edge > 0 and count > 0:
-            cell = int((math.log(edge) - first) / width + 1e-9)
-            cells[cell] = cells.get(cell, 0) + count
-    places = sorted(cells)
+    there = (low > 0) & (count > 0)
+    cells = ((np.log(low[there]) - first) / width + 1e-9).astype(np.int64)
+    counts = np.bincount(cells, count[there])
+    places = np.flatnonzero(counts)
     return (
-        tuple(math.exp(first + place * width) for place in places),
-        tuple(cells[place] for place in places),
+        tuple(np.exp(first + places * width).tolist()),
+        tuple(counts[places].astype(np.int64).tolist()),
         math.exp(width),
     )
