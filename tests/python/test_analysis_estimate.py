@@ -5,12 +5,22 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netpipe.reading.estimate import Estimate, across, difference, ratio, unsure
+from netpipe.reading.estimate import (
+    Estimate,
+    Estimates,
+    across,
+    difference,
+    differences,
+    ratio,
+    ratios,
+    unsure,
+)
 
 VALUES = st.floats(1e-3, 1e9)
 WIDTHS = st.floats(0, 0.9)
@@ -104,3 +114,12 @@ def test_without_an_interval_nothing_is_excluded(a: Estimate, value: float) -> N
         assert combined.half_width == math.inf
     assert not across([a, unsure(value)]).known
     assert not unsure(value).scaled(2).inverse().known
+
+
+def test_limits_that_no_float_can_hold_are_no_warning_on_the_terminal() -> None:
+    wide = Estimates.of(Estimate(1e-9, 1e-300, 1e304), Estimate(1e18, 1e-300, 1e18))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert wide.half_width.tolist() == [math.inf, 0.5]
+        assert all(one.covers(1) for one in ratios(wide, wide).each())
+        assert differences(wide, wide).covers(0).all()

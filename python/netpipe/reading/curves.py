@@ -203,19 +203,19 @@ def _rates(moved: Reals, times: Estimates) -> tuple[Estimates, Bools]:
 def curves(
     run: Run,
     states: States,
-    groups: ByCurve,
+    records: ByCurve,
     by_visits: Mapping[tuple[str, str], Sized],
     in_states: Mapping[tuple[str, str], InStates],
 ) -> tuple[Curve, ...]:
-    """Every curve of the run (`groups` is `by_curve(run.points)`, `by_visits` the times of each curve's sizes as far as
-    its visits know them), its launches merged, in the order of the plan, else of the first point.
+    """Every curve of the run (`records` is `by_curve(run.points)`, `by_visits` the times of each curve's sizes as far
+    as its visits know them), its launches merged, in the order of the plan, else of the first point.
 
     Where the launches of a size are in different states of the machine, `left_out` counts the points that were not
     merged.
     """
     made = []
     target = target_of(run)
-    for (variant, pattern), of in groups.items():
+    for (variant, pattern), of in records.items():
         times = by_visits[variant, pattern]
         parts = [visited_points(of, times, target)] if len(times.size) else []
         first = of.first

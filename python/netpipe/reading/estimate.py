@@ -106,7 +106,8 @@ class Estimates:
     def half_width(self) -> Reals:
         """As `Estimate.half_width`."""
         sure = self.known & (self.value != 0)
-        width = (self.high - self.low) / 2 / np.where(sure, self.value, 1.0)
+        with np.errstate(over="ignore"):
+            width = (self.high - self.low) / 2 / np.where(sure, self.value, 1.0)
         return np.where(sure, width, np.inf)
 
     def covers(self, number: float) -> Bools:

@@ -302,9 +302,9 @@ def _by_blocks(below_ns: Sized, ratios: Sized, apart: Collection[int]) -> LossSi
     """From the ratios within blocks. What the layer adds is a part of what the one below takes."""
     below = below_ns.each.value[np.searchsorted(below_ns.size, ratios.size)]
     times = ratios.each
-    added = Estimates(
-        below * (times.value - 1), below * (times.low - 1), below * (times.high - 1), times.known
-    )
+    with np.errstate(over="ignore"):
+        value, low, high = (below * (limit - 1) for limit in (times.value, times.low, times.high))
+    added = Estimates(value, low, high, times.known)
     settled = (times.half_width <= WIDE).tolist()
     return LossSizes(ratios.size, times, added, settled, np.isin(ratios.size, list(apart)))
 

@@ -44,7 +44,9 @@ def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
     size, time = curve.joined.size, curve.joined.times.value
     close = np.flatnonzero((size[:-1] >= SMALLEST_BYTES) & (size[1:] <= CLOSE * size[:-1]))
     pairs = list(zip(size[close].tolist(), size[close + 1].tolist(), strict=True))
-    if not _may_step(time[close + 1] / time[close], size[close + 1] / size[close]).any():
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        longer = time[close + 1] / time[close]
+    if not _may_step(longer, size[close + 1] / size[close]).any():
         return ()
     there = set(visits.size.tolist())
     of = _in_turn(visits, [pair for pair in pairs if there.issuperset(pair)])
