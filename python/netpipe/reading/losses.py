@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, groups, paired
+from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, groups, in_both, paired
 from netpipe.reading.columns.by_curve import SETTLED
 from netpipe.reading.columns.rows import Rows, together
 from netpipe.reading.curves import WIDE, place_in_plan
@@ -313,7 +313,10 @@ def _by_points(upper: CurveRecords, lower: CurveRecords, but: Ints) -> tuple[Los
     """The losses at the sizes that both have, but for some, from their points in the same launch and state of the
     machine; and at how many sizes there are none because the states differ.
     """
-    a, b = _together(upper, lower)
+    if np.array_equal(upper.size, lower.size) and np.array_equal(upper.launch, lower.launch):
+        a = b = np.arange(len(upper.size))
+    else:
+        a, b = in_both((upper.size, upper.launch), (lower.size, lower.launch))
     if len(but):
         asked = ~np.isin(upper.size[a], but)
         a, b = a[asked], b[asked]
@@ -337,16 +340,3 @@ def _across(each: Estimates, first: Ints) -> Estimates:
     """`across` of those that lie together."""
     whole = each.each()
     return Estimates.of(*(across(whole[a:b]) for a, b in pairwise([*first.tolist(), len(whole)])))
-
-
-def _together(upper: CurveRecords, lower: CurveRecords) -> tuple[Ints, Ints]:
-    """Where the points of both stand that have the same size and launch."""
-    if np.array_equal(upper.size, lower.size) and np.array_equal(upper.launch, lower.launch):
-        every = np.arange(len(upper.size))
-        return every, every
-    launches, launch = np.unique(np.concatenate((upper.launch, lower.launch)), return_inverse=True)
-    _, size = np.unique(np.concatenate((upper.size, lower.size)), return_inverse=True)
-    key = size * len(launches) + launch
-    above = len(upper.size)
-    _, a, b = np.intersect1d(key[:above], key[above:], assume_unique=True, return_indices=True)
-    return a, b

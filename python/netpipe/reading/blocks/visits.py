@@ -104,15 +104,21 @@ def paired(upper: Seen, lower: Seen) -> Seen:
     """The logarithm of the ratio within each block that both have."""
     if np.array_equal(upper.block, lower.block) and np.array_equal(upper.launch, lower.launch):
         return Seen(upper.size, upper.launch, upper.block, upper.log - lower.log)
-    launches, which = np.unique(np.concatenate((upper.launch, lower.launch)), return_inverse=True)
-    _, block = np.unique(np.concatenate((upper.block, lower.block)), return_inverse=True)
-    key = block * len(launches) + which
-    _, above, below = np.intersect1d(key[: len(upper.log)], key[len(upper.log) :], return_indices=True)
-    order = np.argsort(above)  # in the order of the sizes
-    above, below = above[order], below[order]
+    above, below = in_both((upper.block, upper.launch), (lower.block, lower.launch))
     return Seen(
         upper.size[above], upper.launch[above], upper.block[above], upper.log[above] - lower.log[below]
     )
+
+
+def in_both(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Where the entries stand that have the same two keys in a and in b, in the order of a."""
+    first, second = (
+        np.unique(np.concatenate(keys), return_inverse=True)[1] for keys in zip(a, b, strict=True)
+    )
+    key, many = first * (second.max(initial=0) + 1) + second, len(a[0])
+    _, above, below = np.intersect1d(key[:many], key[many:], return_indices=True)
+    order = np.argsort(above)
+    return above[order], below[order]
 
 
 def estimates(of: Seen, spans: float, tests: int = 1) -> dict[int, Estimate]:
