@@ -478,6 +478,11 @@ typedef struct np_module {
    * would otherwise do in the first timed call (a datatype, a connection), keeps apart by size, or has to know of the
    * peer's places (one-sided transfers). */
   np_status (*prepare)(np_endpoint* endpoint, const np_visit* visit);
+
+  /* NP_LAUNCHED only: the environment in which a program that netpipe does not open gets these settings, each variable
+   * as a text. Called before the library has started, in a process of its own; of the context only options, message,
+   * nranks and oversubscribed are meant. NP_USAGE for a setting that only netpipe's own calls can have. */
+  np_status (*environment)(const np_context* context, np_emit emit, void* to);
 } np_module;
 
 const np_module* netpipe_module(void);

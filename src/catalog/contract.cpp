@@ -46,7 +46,8 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(barrier, barrier)                            \
   X(describe, describe)                          \
   X(read_counters, read_counters)                \
-  X(prepare, prepare)
+  X(prepare, prepare)                            \
+  X(environment, environment)
 
 void elsewhere() { std::abort(); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // netpipe-worker: see docs/reference/worker.md.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,8 +10,11 @@
 #include "base/complain.h"
 #include "base/text.h"
 #include "catalog/description.h"
+#include "catalog/variant.h"
 #include "engine/join.h"
 #include "machine/environment.h"
+#include "machine/topology.h"
+#include "record/json.h"
 #include "serving/measuring.h"
 #include "serving/serve.h"
 #include "worker/checks.h"
@@ -31,6 +35,8 @@ constexpr const char* help =
     "  keys          show what list knows without loading a module: the keys of a plan, exit codes\n"
     "  describe FILE [--as NAME]\n"
     "                show the table of one module as text\n"
+    "  settings FILE VARIANT RANKS\n"
+    "                show the environment in which a program of the library has the variant's settings\n"
     "  join          join a job as one of its processes; ssh, srun or a library's launcher starts it\n"
     "  environment   show the facts of this host as one JSON object\n"
     "  serve         wait for another host to measure with (serve --help)\n"
@@ -71,9 +77,46 @@ int describe(const std::vector<std::string>& arguments) {
   return 0;
 }
 
+// The environment of a program that netpipe does not open, for one variant of the module in this file.
+int settings(const std::vector<std::string>& arguments) {
+  const Result<std::int64_t> ranks = arguments.size() == 3 ? parse_integer(arguments[2]) : usage("");
+  if (!ranks || *ranks < 1 || *ranks > most_ranks) {
+    return complain(usage("write: netpipe-worker settings FILE VARIANT RANKS"));
+  }
+  const Result<Registry> registry = Registry::load_as(arguments[0], name_in(arguments[1]));
+  if (!registry) return complain(registry.failure());
+  const Result<Variant> variant = parse_variant(arguments[1], *registry);
+  if (!variant) return complain(variant.failure());
+  const Layer& module = *variant->module;
+  if (module.environment == nullptr) {
+    return complain(usage(std::string(module.name) + " has no programs of its own, which netpipe could start"));
+  }
+  std::array<char, 1024> message{};
+  const int abort = 0;
+  np_context context{};
+  context.size = sizeof context;
+  context.rank = -1;
+  context.nranks = static_cast<std::int32_t>(*ranks);
+  context.options = variant->values.data();
+  context.abort = &abort;
+  context.message = message.data();
+  context.message_bytes = message.size();
+  context.oversubscribed = static_cast<std::size_t>(*ranks) > read_topology(Files(Host{})).allowed.size() ? 1 : 0;
+  Json object;
+  object.open('{').field("variant", variant->name).key("environment").open('{');
+  const np_emit emit = [](void* to, const np_fact* fact) {
+    static_cast<Json*>(to)->field(fact->name, fact->text != nullptr ? fact->text : "");
+  };
+  const np_status status = module.environment(&context, emit, &object);
+  object.close('}').close('}');
+  if (status != NP_OK) return complain({status == NP_USAGE ? Exit::usage : Exit::failed, message.data()});
+  say(object.text());
+  return 0;
+}
+
 int main_of(std::vector<std::string> arguments) {
-  const std::vector<std::string> commands = {"run",  "plan",        "list",  "keys",   "describe",
-                                             "join", "environment", "serve", "version"};
+  const std::vector<std::string> commands = {"run",      "plan", "list",        "keys",  "describe",
+                                             "settings", "join", "environment", "serve", "version"};
   const std::string command = arguments.empty() ? "" : arguments.front();
   if (command == "--help" || command == "-h" || command == "help") {
     std::fputs(help, stdout);
@@ -82,6 +125,7 @@ int main_of(std::vector<std::string> arguments) {
   if (!arguments.empty()) arguments.erase(arguments.begin());
   if (command == "list") return list(arguments);
   if (command == "describe") return describe(arguments);
+  if (command == "settings") return settings(arguments);
   if (command == "serve") return serve_main(arguments, become_serving);
   if (command == serving_command) return serving_main(arguments);
   if (!arguments.empty()) {

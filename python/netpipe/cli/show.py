@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe show: run files on the terminal."""
+"""netpipe show: run files and profiles on the terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
+from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,19 +28,52 @@ if TYPE_CHECKING:
     "--json",
     "as_json",
     is_flag=True,
-    help="Print summary, losses, findings and states, and points if asked for, as JSON.",
+    help="Print summary, losses, findings and states, and points if asked for, as JSON; of a profile all tables.",
+)
+@click.option(
+    "--rank",
+    type=click.IntRange(0),
+    metavar="R",
+    help="Of a profile: the rank that stands beside all ranks together  [0]",
+)
+@click.option(
+    "--ranks-per-host",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of a profile: take each N consecutive ranks for one host, wherever they were.",
 )
 def command(
-    runs: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...], points: bool, as_json: bool
+    runs: tuple[Path, ...],
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
+    points: bool,
+    as_json: bool,
+    rank: int | None,
+    ranks_per_host: int | None,
 ) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses.
 
     With --variant or --points, shows every size. Several runs are overlaid: each variant then says where
     its ranks were, or which file it is from.
+
+    RUN may also be a profile, of netpipe profile: then shows what the program's messages were, and where
+    its time went.
     """
+    from netpipe.profiles.lines import is_profile
+
+    files = runs or (Path("run.jsonl"),)
+    if profiles := [path for path in files if is_profile(path)]:
+        if len(files) > 1:
+            raise Failure(
+                USAGE, f"{profiles[0]} is a profile, which is shown alone; leave the other files out"
+            )
+        refuse(("variants", "patterns", "points"), f"{profiles[0]} is a profile, not a run")
+        show_profile(profiles[0], rank, ranks_per_host, as_json)
+        return
     from netpipe.reading import Reading, merge
 
-    reading = Reading(merge.read(runs or (Path("run.jsonl"),)))
+    reading = Reading(merge.read(files))
+    refuse(("rank", "ranks_per_host"), f"{files[0]} is a run, not a profile")
     found = choose(reading.curves, variants, patterns)
     if as_json:
         click.echo(to_json(reading, found, points or bool(variants)))
@@ -53,6 +88,39 @@ def command(
         return
     out.print(" ".join(filter(None, [when(reading.run), measured(reading)])), markup=False)
     print_summary(out, reading)
+
+
+def refuse(names: tuple[str, ...], why: str) -> None:
+    """Raises Failure (2) for one of these parameters on the command line."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if option.name in names and given:
+            raise Failure(USAGE, f"{why}; leave {option.opts[0]} out")
+
+
+def show_profile(path: Path, rank: int | None, ranks_per_host: int | None, as_json: bool) -> None:
+    """Raises Failure (2) for a damaged profile, and for a rank of which there is nothing."""
+    from netpipe.profiles import NotAProfile, read
+    from netpipe.profiles.tables import NotThere, tables
+
+    try:
+        made = tables(read(path), rank, ranks_per_host)
+    except NotAProfile as error:
+        raise Failure(USAGE, str(error)) from None
+    except NotThere as error:
+        raise Failure(USAGE, f"{path}: {error}; choose another --rank") from None
+    if as_json:
+        import msgspec
+
+        from netpipe.escapes import printable_json
+
+        click.echo(printable_json(msgspec.json.encode(made).decode()))
+        return
+    from netpipe.render.terminal.profile import print_profile
+    from netpipe.render.terminal.rows import console
+
+    print_profile(console(), made)
 
 
 def choose(found: tuple[Curve, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> list[Curve]:

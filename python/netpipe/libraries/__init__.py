@@ -133,6 +133,13 @@ class Launcher:
         """What starts the job. Raises Failure if it cannot."""
         raise NotImplementedError
 
+    @classmethod
+    def passing(cls, variables: Mapping[str, str]) -> list[str]:  # noqa: ARG003
+        """Words behind the launcher's name, of a user's own command line, that put these variables into the environment
+        of all ranks. None: it passes on its own environment.
+        """
+        return []
+
     def commands(self, job: Job) -> tuple[Command, ...]:
         """The same, where that takes one for each host."""
         return (self.command(job),)

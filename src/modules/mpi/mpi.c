@@ -203,6 +203,24 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   return NP_OK;
 }
 
+/* For a program that makes its own calls: how this module makes its own is no setting of the library. */
+static np_status mpi_environment(const np_context* context, np_emit emit, void* to) {
+  static const char* const own[] = {"op",   "reuse", "partitions", "sync",   "window", "any_source",
+                                    "type", "block", "stride",     "thread", NULL};
+  struct settings s = {.context = context, .library = the_library(), .table = the_options()};
+  for (const char* const* name = own; *name != NULL; ++name) {
+    const int place = place_of_option(s.table, *name);
+    if (place >= 0 && !is_default(&s, place)) {
+      return fail(context, NP_USAGE, "%s=%s says how netpipe calls the library; a program makes its own calls", *name,
+                  text_of(&s, *name));
+    }
+  }
+  const np_status status = find_settings(&s);
+  if (status != NP_OK) return status;
+  for (int i = 0; i < s.count; ++i) np_emit_text(emit, to, s.all[i].name, s.all[i].value);
+  return NP_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------- bootstrap */
 
 /* Not timed, so it can check abort, and sleep. */
@@ -389,6 +407,7 @@ static struct binding* the_binding(void) {
       .describe = mpi_describe,
       .read_counters = mpi_read_counters,
       .prepare = mpi_prepare,
+      .environment = mpi_environment,
   };
   return &binding;
 }

@@ -34,6 +34,10 @@ class Hydra(Launcher):
         argv += [*self.unbound, "-genvall", "-n", str(job.ranks)]
         return Command((*argv, *job.extra, *job.program), {**job.variables, **self.environment})
 
+    @classmethod
+    def passing(cls, variables: Mapping[str, str]) -> list[str]:
+        return [word for name, value in variables.items() for word in ("-genv", name, value)]
+
 
 family(
     Family(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.starting.hosts import joined
 
@@ -38,6 +40,10 @@ class OpenMpi(Launcher):
         elif job.remote_shell is not None:
             argv += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(job.remote_shell)]
         return Command((*argv, *job.extra, *job.program), {**ROOT, **job.variables})
+
+    @classmethod
+    def passing(cls, variables: Mapping[str, str]) -> list[str]:
+        return [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
 
 
 def flags(version: str) -> tuple[str, ...]:

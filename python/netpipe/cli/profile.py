@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe profile: what messages a program sends."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from netpipe.failure import FAILED, USAGE, Failure
+from netpipe.streams import say
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("profile.jsonl"),
+    metavar="FILE",
+    help="Where the profile goes  [profile.jsonl]",
+)
+@click.option(
+    "--events",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The most calls of each rank to keep in order, 48 bytes each while it runs; 0 keeps none  [1000000]",
+)
+@click.option("--no-trace", is_flag=True, help="Keep no calls in order, as --events 0.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but what the program prints.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(output: Path, events: int | None, no_trace: bool, quiet: bool, command: tuple[str, ...]) -> int:
+    """Run an MPI program and record what its processes send each other.
+
+    COMMAND is what you would type without netpipe: mpirun -n 4 ./app. Nothing is compiled anew, the output is the
+    program's own, and so is the exit code. Then netpipe show FILE prints its messages, and netpipe predict FILE RUN
+    what another library or network would make of them.
+    """
+    from netpipe import version
+    from netpipe.profiles.lines import is_profile, write
+    from netpipe.profiling import Request, profile
+    from netpipe.profiling.run import DEFAULT_EVENTS
+
+    if no_trace and events:
+        raise Failure(USAGE, "--no-trace and --events exclude each other")
+    if output.exists() and not (is_profile(output) or output.stat().st_size == 0):
+        raise Failure(USAGE, f"{output} exists and is not a profile; choose another name with --output")
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise Failure(USAGE, f"there is no folder {folder}; make it, or choose another name with --output")
+    whole, code, notes = profile(
+        Request(
+            command=command,
+            folder=folder,
+            events=0 if no_trace else DEFAULT_EVENTS if events is None else events,
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            version=version(),
+        )
+    )
+    write(whole, output)
+    if not quiet:
+        for sentence in notes:
+            say(sentence)
+        ranks = [one for one in whole.ranks if one.seconds > 0]
+        share = sum(one.mpi_s for one in ranks) / max(sum(one.seconds for one in ranks), 1e-9)
+        calls = sum(one.calls for one in ranks)
+        say(
+            f"{whole.header.ranks} ranks made {calls:,} calls of MPI, in which they spent {share:.0%} of their time; "
+            f"netpipe show {output} prints them"
+        )
+    return code or (FAILED if not whole.entries else 0)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of all ranks as one profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netpipe.profiles.lines import Call, Communicator, End, Entries, Header, Profile, Rank, Reuse, Trace
+from netpipe.profiles.part import STATES, Part, Torn
+
+DOES = (  # bits of src/profiler/calls.h, from the lowest
+    *(
+        "sends",
+        "receives",
+        "collective",
+        "starts",
+        "completes",
+        "one_sided",
+        "sets_up",
+        "no_data",
+        "persistent",
+    ),
+    "half",
+)
+THREADS = ("single", "funneled", "serialized", "multiple")
+
+
+@dataclass(slots=True)
+class Parts:
+    """What was found in the folder of a job."""
+
+    parts: list[Part] = field(default_factory=list)
+    problems: dict[int, str] = field(default_factory=dict)  # by rank
+
+    @property
+    def ranks(self) -> int:
+        return max((int(part.header["ranks"]) for part in self.parts), default=0)
+
+
+def find(folder: Path) -> Parts:
+    """Everything in a folder that is a part."""
+    found = Parts()
+    for path in folder.iterdir():
+        name = re.fullmatch(r"(\d+)\.(part|problem)", path.name)
+        if name is None:
+            continue
+        rank = int(name[1])
+        if name[2] == "problem":
+            found.problems[rank] = path.read_text(errors="replace").strip()
+            continue
+        try:
+            found.parts.append(Part(path))
+        except Torn as error:
+            found.problems[rank] = str(error)
+    found.parts.sort(key=lambda part: part.rank)
+    return found
+
+
+def merge(found: Parts, header: Header, end: End) -> Profile:
+    """`header` lacks what the parts know. Needs at least one part."""
+    parts = found.parts
+    first = parts[0]
+    header.ranks = found.ranks
+    header.library = header.library or first.text("library") or None
+    header.calls = [_call(one) for one in first.calls]
+    # A rank that died early may not know how long a tick is; the others of its host do.
+    rates = {part.text("host"): rate for part in parts if (rate := part.rate()) > 0}
+    profile = Profile(iter([header]))
+    profile.end = end
+    numbers = _number_communicators(parts, profile)
+    origin = min(int(part.header["first"]["monotonic_ns"]) for part in parts)
+    for part in parts:
+        rate = part.rate() or rates.get(part.text("host"), 1.0)
+        profile.ranks.append(_rank(part, rate, found.problems.get(part.rank)))
+        profile.entries[part.rank] = _entries(part, rate, numbers[part.rank])
+        if len(part.events):
+            profile.traces[part.rank] = _trace(part, rate, numbers[part.rank], origin)
+    there = {part.rank for part in parts}
+    for rank in range(header.ranks):
+        if rank not in there:
+            why = found.problems.get(rank, "it left nothing behind")
+            profile.ranks.append(Rank(rank=rank, state="unfinished", problem=why))
+    profile.ranks.sort(key=lambda one: one.rank)
+    return profile
+
+
+def _call(one: Any) -> Call:
+    does = int(one["does"])
+    return Call(
+        name=bytes(one["name"]).decode(), does=[word for bit, word in enumerate(DOES) if does >> bit & 1]
+    )
+
+
+def _rank(part: Part, rate: float, problem: str | None) -> Rank:
+    header = part.header
+    state = int(header["state"])
+    level = int(header["thread_level"])
+
+    def seconds(ticks: int) -> float:
+        return round(ticks * rate * 1e-9, 9)
+
+    return Rank(
+        rank=part.rank,
+        host=part.text("host"),
+        pid=int(header["pid"]),
+        program=part.text("program"),
+        state=STATES.get(state, "unfinished"),
+        exit_code=int(header["exit_code"]) if STATES.get(state) == "aborted" else None,
+        threads=THREADS[level] if 0 <= level < len(THREADS) else "single",
+        seconds=seconds(part.last_ticks() - int(header["began"])),
+        mpi_s=seconds(int(header["mpi_ticks"])),
+        compute_s=seconds(int(header["compute_ticks"])),
+        calls=int(header["calls"]),
+        reuse=Reuse(**{name: int(header["reuse"][name]) for name in header["reuse"].dtype.names}),
+        untracked_buffers=int(header["untracked_buffers"]),
+        coarse_calls=int(header["coarse_calls"]),
+        events=len(part.events),
+        events_complete=not int(header["event_limit"]) or not int(header["events_lost"]),
+        problem=problem,
+    )
+
+
+def _number_communicators(parts: Sequence[Part], profile: Profile) -> dict[int, list[int]]:
+    """Gives every communicator one number on all ranks. Returns, for each rank, the numbers of its own ones."""
+    known: dict[tuple[int, int, int], int] = {}
+    numbers: dict[int, list[int]] = {}
+    for part in parts:
+        mine = []
+        for one in part.communicators:
+            alone = int(one["size"]) == 1
+            # Communicators of one rank have the same members on no two ranks, and there may be many of them.
+            key = (int(one["members_hash"]), int(one["ordinal"]), part.rank if alone else -1)
+            if key not in known:
+                known[key] = len(known)
+                first, listed = int(one["first"]), int(one["listed"])
+                members = [int(rank) for rank in part.members[first : first + listed]]
+                profile.communicators[known[key]] = Communicator(
+                    communicator=known[key],
+                    size=int(one["size"]),
+                    members=members,
+                    made_by=bytes(one["name"]).decode(),
+                )
+            mine.append(known[key])
+        numbers[part.rank] = mine
+    return numbers
+
+
+def _entries(part: Part, rate: float, numbers: list[int]) -> Entries:
+    rows = part.entries
+    order = np.lexsort((rows["peer"], rows["bytes"], rows["call"], rows["phase"]))
+    rows = rows[order]
+
+    def whole(name: str) -> list[int]:
+        return [int(value) for value in rows[name]]
+
+    def ns(name: str) -> list[int]:
+        return [round(int(value) * rate) for value in rows[name]]
+
+    return Entries(
+        rank=part.rank,
+        call=whole("call"),
+        bytes=whole("bytes"),
+        peer=whole("peer"),
+        communicator=[numbers[int(one)] if int(one) < len(numbers) else 0 for one in rows["communicator"]],
+        phase=whole("phase"),
+        coarse=whole("coarse"),
+        calls=whole("calls"),
+        time_ns=ns("ticks"),
+        most_ns=ns("most_ticks"),
+        waited=whole("waited"),
+        found_done=whole("found_done"),
+    )
+
+
+def _trace(part: Part, rate: float, numbers: list[int], origin: int) -> Trace:
+    """Times count from the moment at which the first rank came out of MPI_Init."""
+    events = part.events
+    first = part.header["first"]
+    begin = (events["begin"].astype(np.int64) - np.int64(first["ticks"])) * rate + (
+        int(first["monotonic_ns"]) - origin
+    )
+    lasted = (events["end"] - events["begin"]).astype(np.int64) * rate
+    columns: dict[str, Any] = {
+        name: events[name] for name in ("bytes", "request", "peer", "tag", "call", "phase")
+    }
+    columns["begin_ns"] = np.rint(begin)
+    columns["duration_ns"] = np.rint(lasted)
+    lookup = np.array([*numbers, 0], np.uint16)
+    columns["communicator"] = lookup[np.minimum(events["communicator"], len(numbers))]
+    return Trace.of(part.rank, columns)

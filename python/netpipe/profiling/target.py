@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a user's command line: what launches, what is launched, which MPI library that is linked with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.libraries import Launcher, can_start, launchers
+from netpipe.libraries.adding import added, programs
+from netpipe.libraries.adding.added import Added
+from netpipe.libraries.adding.launcher import kind_of
+from netpipe.libraries.adding.programs import Builder
+from netpipe.libraries.starting.description import read
+
+ELF = b"\x7fELF"
+LDD_S = 20.0
+LIBRARY = re.compile(r"^\s*(libmpi[\w.+-]*\.so[\w.]*) => (/\S+)", re.MULTILINE)
+LAUNCHER_NAME = re.compile(r"(mpirun|mpiexec|orterun|prun|prterun|srun)([._-].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the command line is."""
+
+    command: tuple[str, ...]
+    launcher: type[Launcher] | None  # None: the program starts without one, or something else starts it
+    program: Path | None  # the executable that MPI is linked into; None: not found on the command line
+    build: Builder  # for the library that it uses
+    module: str  # the module of the same library; "" where none was added
+
+
+def understand(command: Sequence[str]) -> Target:
+    """Raises Failure: 2 for a command that cannot be profiled as it stands, 3 where a library is missing."""
+    first = _find(command[0])
+    if first is None:
+        raise Failure(
+            USAGE, f"there is no program '{command[0]}'; give the command as you would without netpipe"
+        )
+    kind = kind_of(first) if LAUNCHER_NAME.fullmatch(first.name) or _is_known_launcher(first) else ""
+    launcher = launchers()[kind] if kind else None
+    program, library = _program(command[1:] if launcher else command)
+    libraries = added.all_(layer=programs.LAYER)
+    if library is not None:
+        owner = next((one for one in libraries if _same(_libmpi(one.file), library)), None)
+        build = programs.builder(owner) if owner is not None else _builder_near(library, first)
+    elif launcher is not None:
+        owner = next((one for one in libraries if _starts(one, first)), None)
+        build = programs.builder(owner) if owner is not None else _builder_beside(first)
+    else:
+        raise Failure(
+            USAGE,
+            f"{command[0]} is not linked with an MPI library, and is no launcher of one; give the launcher's command: "
+            "netpipe profile -- mpirun -n 4 ./app",
+        )
+    if launcher is not None and not can_start(launcher, build.library.family):
+        raise Failure(
+            USAGE,
+            f"{first} is the launcher of {launcher.title}, and {program or 'the program'} is linked with "
+            f"{build.title} ({library}): each process would believe to be alone; use the launcher of the same library",
+        )
+    return Target(tuple(command), launcher, program, build, owner.name if owner is not None else "")
+
+
+def _find(word: str) -> Path | None:
+    found = shutil.which(word)
+    return Path(found).absolute() if found else None
+
+
+def _is_known_launcher(path: Path) -> bool:
+    """One with a name of its own that a module was added with."""
+    return any(_starts(one, path) for one in added.all_(layer=programs.LAYER))
+
+
+def _starts(one: Added, path: Path) -> bool:
+    return one.launcher is not None and _same(one.launcher[1], path)
+
+
+def _same(one: Path | None, other: Path | None) -> bool:
+    try:
+        return one is not None and other is not None and one.samefile(other)
+    except OSError:
+        return False
+
+
+def _program(words: Sequence[str]) -> tuple[Path | None, Path | None]:
+    """The first word that is a program with an MPI library, and that library; the program alone where it cannot be
+    told (a script). Raises Failure (2) for one that nothing can be put under.
+    """
+    others: list[Path] = []
+    for word in words:
+        path = _find(word) if not word.startswith("-") else None
+        if path is None or not path.is_file():
+            continue
+        library = _libmpi(path)
+        if library is not None:
+            if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+                raise Failure(
+                    USAGE,
+                    f"{path} runs with the rights of its owner (setuid), so the system loads nothing under it; profile "
+                    "a copy without that bit (cp does not keep it)",
+                )
+            return path, library
+        others.append(path)
+    for path in others:
+        if _is_static(path) and _mentions_mpi(path):
+            raise Failure(
+                USAGE,
+                f"{path} is linked statically, so nothing can be put under it; link it with the shared MPI library",
+            )
+    return (others[0] if others else None), None
+
+
+def _libmpi(path: Path) -> Path | None:
+    """The MPI library that an executable or a module is linked with, if it is any."""
+    if not _is_elf(path):
+        return None
+    try:
+        done = subprocess.run(
+            ["ldd", str(path)], capture_output=True, text=True, errors="replace", timeout=LDD_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = LIBRARY.search(done.stdout)
+    return Path(found.group(2)) if found else None
+
+
+def _is_elf(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == ELF
+    except OSError:
+        return False
+
+
+def _is_static(path: Path) -> bool:
+    """Without an interpreter in its program headers, which are in the first page."""
+    if not _is_elf(path):
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return b"ld-linux" not in head and b"/ld" not in head and head[16:18] == b"\x02\x00"
+
+
+def _mentions_mpi(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"MPI_COMM_WORLD" in file.read(64 << 20)
+
+
+def _builder_near(library: Path, launcher: Path) -> Builder:
+    """The compiler of a library that nobody has added: beside the launcher, or in bin beside the library's folder."""
+    for folder in (launcher.parent, library.parent.parent / "bin", library.resolve().parent.parent / "bin"):
+        for path in sorted(folder.glob("mpicc*")):
+            if not os.access(path, os.X_OK) or path.name == "mpicc_abi":
+                continue
+            try:
+                build = programs.builder_of(path)
+            except Failure:
+                continue
+            linked = [one for place in _folders(build) for one in place.glob("libmpi*.so*")]
+            if any(_same(one, library) for one in linked) or library.parent in _folders(build):
+                return build
+    raise Failure(
+        UNAVAILABLE,
+        f"no compiler of the library {library} was found, which the profiler is built with; add the library first: "
+        "netpipe modules add mpi --mpicc PATH",
+    )
+
+
+def _folders(build: Builder) -> list[Path]:
+    from netpipe.libraries.adding import compiler
+
+    words = compiler.shown(build.library)
+    return [Path(word[2:]) for word in words if word.startswith("-L") and len(word) > 2]
+
+
+def _builder_beside(launcher: Path) -> Builder:
+    """The compiler beside a launcher, whose name ends alike: mpicc.openmpi for mpirun.openmpi."""
+    path = launcher
+    for _ in range(16):
+        ending = LAUNCHER_NAME.fullmatch(path.name)
+        beside = path.parent / f"mpicc{ending.group(2) or '' if ending else ''}"
+        if beside.is_file() and os.access(beside, os.X_OK):
+            return programs.builder_of(beside)
+        if not path.is_symlink():
+            break
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    raise Failure(
+        UNAVAILABLE,
+        f"there is no mpicc beside {launcher}, which the profiler is built with; add the library first: "
+        "netpipe modules add mpi --mpicc PATH",
+    )
+
+
+def environment_of(target: Target) -> dict[str, str]:
+    """What the library needs to run, where it is one that was added."""
+    if not target.module:
+        return {}
+    return dict(read(added.one(target.module).path).environment)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The transfers that were started and not completed yet, by their handles.
+ */
+#include <stdlib.h>
+
+#include "record.h"
+
+COLD static void grow(void) {
+  const uint32_t slots = profiler.transfer_slots == 0 ? 256 : 2 * profiler.transfer_slots;
+  struct transfer* const table = calloc(slots, sizeof *table);
+  if (table == NULL) return; /* the next transfer may find no free slot */
+  for (uint32_t i = 0; i < profiler.transfer_slots; ++i) {
+    if (profiler.transfers[i].handle == 0) continue;
+    uint64_t at = mixed(profiler.transfers[i].handle) & (slots - 1);
+    while (table[at].handle != 0) at = (at + 1) & (slots - 1);
+    table[at] = profiler.transfers[i];
+  }
+  free(profiler.transfers);
+  profiler.transfers = table;
+  profiler.transfer_slots = slots;
+}
+
+/* Room for transfers that share a handle. */
+COLD static void grow_more(void) {
+  const uint32_t from = profiler.more_slots == 0 ? 1 : profiler.more_slots, slots = 2 * (from + 63);
+  struct transfer* const more = realloc(profiler.more, slots * sizeof *more);
+  if (more == NULL) return;
+  for (uint32_t i = from; i < slots; ++i) more[i].next = i + 1 < slots ? i + 1 : 0;
+  profiler.more = more;
+  profiler.more_slots = slots;
+  profiler.more_free = from;
+}
+
+void profiler_add_transfer(const struct transfer* transfer) {
+  if (UNLIKELY(2 * (profiler.transfer_count + 1) > profiler.transfer_slots)) grow();
+  if (UNLIKELY(profiler.transfer_count + 1 >= profiler.transfer_slots)) return; /* no memory */
+  const uint64_t mask = profiler.transfer_slots - 1;
+  uint64_t at = mixed(transfer->handle) & mask;
+  while (profiler.transfers[at].handle != 0 && profiler.transfers[at].handle != transfer->handle) at = (at + 1) & mask;
+  struct transfer* const oldest = &profiler.transfers[at];
+  if (LIKELY(oldest->handle == 0)) {
+    *oldest = *transfer;
+    oldest->next = oldest->last = 0;
+    profiler.transfer_count++;
+    return;
+  }
+  if (UNLIKELY(profiler.more_free == 0)) grow_more();
+  const uint32_t place = profiler.more_free;
+  if (UNLIKELY(place == 0)) return; /* no memory */
+  profiler.more_free = profiler.more[place].next;
+  profiler.more[place] = *transfer;
+  profiler.more[place].next = 0;
+  *(oldest->last != 0 ? &profiler.more[oldest->last].next : &oldest->next) = place;
+  oldest->last = place;
+}
+
+/* Takes the oldest transfer of a handle out of the table. */
+void profiler_drop_transfer(struct transfer* transfer) {
+  if (transfer->next != 0) {
+    const uint32_t place = transfer->next, last = transfer->last;
+    *transfer = profiler.more[place];
+    transfer->last = transfer->next != 0 ? last : 0;
+    profiler.more[place].next = profiler.more_free;
+    profiler.more_free = place;
+    return;
+  }
+  /* Closes the gap, so that those behind it are still found. */
+  const uint64_t mask = profiler.transfer_slots - 1;
+  uint64_t gap = (uint64_t)(transfer - profiler.transfers);
+  for (uint64_t at = (gap + 1) & mask; profiler.transfers[at].handle != 0; at = (at + 1) & mask) {
+    const uint64_t home = mixed(profiler.transfers[at].handle) & mask;
+    if (((at - home) & mask) >= ((at - gap) & mask)) {
+      profiler.transfers[gap] = profiler.transfers[at];
+      gap = at;
+    }
+  }
+  profiler.transfers[gap].handle = 0;
+  profiler.transfer_count--;
+}

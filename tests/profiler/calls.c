@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes every kind of call, on three ranks, and says what it made. FOLDER is its argument.
+ */
+#include "expect.h"
+
+static int rank, next, before; /* neighbours in the ring */
+static const MPI_Comm* const world = &(const MPI_Comm){0};
+static double buffer[4096], other[4096];
+
+#define W MPI_COMM_WORLD
+#define IGNORE MPI_STATUS_IGNORE
+
+static void messages(void) {
+  MPI_Request requests[2];
+  MPI_Status status;
+  /* Blocking sends of all kinds, received with and without naming the source. */
+  char attached[4096 + MPI_BSEND_OVERHEAD];
+  MPI_Buffer_attach(attached, sizeof attached);
+  MPI_Irecv(other, 100, MPI_DOUBLE, before, 1, W, &requests[0]);
+  expect("Irecv", 800, before);
+  MPI_Send(buffer, 5, MPI_DOUBLE, next, 1, W);
+  expect("Send", 40, next);
+  MPI_Wait(&requests[0], IGNORE);
+  expect("Wait", 800, before);
+  MPI_Wait(&requests[0], IGNORE); /* of a null request */
+  expect("Wait", 0, NONE);
+  MPI_Bsend(buffer, 7, MPI_CHAR, next, 2, W);
+  expect("Bsend", 7, next);
+  MPI_Recv(other, 10, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, W, IGNORE);
+  expect("Recv", 10, ANY);
+  int size = 0;
+  void* detached = NULL;
+  MPI_Buffer_detach(&detached, &size);
+  MPI_Irecv(other, 3, MPI_INT, before, 3, W, &requests[0]);
+  expect("Irecv", 12, before);
+  MPI_Ssend(buffer, 3, MPI_INT, next, 3, W);
+  expect("Ssend", 12, next);
+  MPI_Waitall(1, requests, &status);
+  expect("Waitall", 12, NONE);
+  /* To nobody. */
+  MPI_Send(buffer, 2, MPI_INT, MPI_PROC_NULL, 0, W);
+  expect("Send", 8, NONE);
+  MPI_Recv(buffer, 2, MPI_INT, MPI_PROC_NULL, 0, W, IGNORE);
+  expect("Recv", 8, NONE);
+  MPI_Sendrecv(buffer, 1, MPI_INT, next, 4, other, 2, MPI_INT, before, 4, W, IGNORE);
+  expect("Sendrecv", 4, next);
+  expect("Sendrecv_recv", 8, before);
+  MPI_Sendrecv(buffer, 1, MPI_INT, MPI_PROC_NULL, 4, other, 2, MPI_INT, MPI_PROC_NULL, 4, W, IGNORE);
+  expect("Sendrecv", 4, NONE);
+  expect("Sendrecv_recv", 8, NONE);
+  MPI_Sendrecv_replace(buffer, 3, MPI_INT, next, 5, MPI_ANY_SOURCE, 5, W, IGNORE);
+  expect("Sendrecv_replace", 12, next);
+  expect("Sendrecv_recv", 12, ANY);
+  /* Started ones, and all ways to wait for them. */
+  for (int way = 0; way < 6; ++way) {
+    int index, some, indices[2], flag = 0;
+    MPI_Irecv(other, 9, MPI_INT, MPI_ANY_SOURCE, 6, W, &requests[0]);
+    expect("Irecv", 36, ANY);
+    switch (way) {
+      case 0: MPI_Isend(buffer, 9, MPI_INT, next, 6, W, &requests[1]); expect("Isend", 36, next); break;
+      case 1: MPI_Issend(buffer, 9, MPI_INT, next, 6, W, &requests[1]); expect("Issend", 36, next); break;
+      default: MPI_Isend(buffer, 8, MPI_INT, next, 6, W, &requests[1]); expect("Isend", 32, next); break;
+    }
+    const long long sent = way < 2 ? 36 : 32;
+    long long left = sent + 36;
+    switch (way) {
+      case 0:
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        expect("Waitall", left, NONE);
+        break;
+      case 1:
+        for (int i = 0; i < 2; ++i) {
+          MPI_Waitany(2, requests, &index, IGNORE);
+          expect("Waitany", 36, NONE);
+        }
+        MPI_Waitany(2, requests, &index, IGNORE); /* none is left */
+        expect("Waitany", 0, NONE);
+        break;
+      case 2:
+        while (left > 0) {
+          MPI_Waitsome(2, requests, &some, indices, MPI_STATUSES_IGNORE);
+          long long got = 0;
+          for (int i = 0; i < some; ++i) got += indices[i] == 0 ? 36 : sent;
+          expect("Waitsome", got, NONE);
+          left -= got;
+        }
+        break;
+      case 3:
+        for (int i = 0; i < 2; ++i)
+          for (flag = 0; !flag;) {
+            MPI_Test(&requests[i], &flag, IGNORE);
+            expect("Test", !flag ? 0 : i == 0 ? 36 : sent, NONE);
+          }
+        break;
+      case 4:
+        while (!flag) {
+          MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE);
+          expect("Testall", flag ? left : 0, NONE);
+        }
+        break;
+      default:
+        while (left > sent) {
+          MPI_Testany(2, requests, &index, &flag, &status);
+          const long long got = !flag ? 0 : index == 0 ? 36 : index == 1 ? sent : 0;
+          expect("Testany", got, NONE);
+          left -= got;
+          if (got == 36) break;
+        }
+        do {
+          MPI_Testsome(2, requests, &some, indices, MPI_STATUSES_IGNORE);
+          long long got = 0;
+          for (int i = 0; some != MPI_UNDEFINED && i < some; ++i) got += indices[i] == 0 ? 36 : sent;
+          expect("Testsome", got, NONE);
+        } while (some != MPI_UNDEFINED);
+    }
+  }
+  /* Nobody waits for a send that is complete at once; its handle is used again by the next one. */
+  for (int i = 0; i < 20; ++i) {
+    MPI_Isend(buffer, 1 + i, MPI_INT, next, 7, W, &requests[0]);
+    expect("Isend", 4 * (1 + i), next);
+    MPI_Request_free(&requests[0]);
+    MPI_Recv(other, 20, MPI_INT, before, 7, W, IGNORE);
+    expect("Recv", 80, before);
+  }
+  MPI_Irecv(other, 6, MPI_INT, before, 99, W, &requests[0]);
+  expect("Irecv", 24, before);
+  MPI_Cancel(&requests[0]);
+  expect("Cancel", 0, NONE);
+  MPI_Wait(&requests[0], &status);
+  expect("Wait", 24, before);
+}
+
+static void probes(void) {
+  MPI_Status status;
+  int found = 0, size;
+  MPI_Comm turned;
+  MPI_Comm_split(W, 0, -rank, &turned); /* in the other order: 2 1 0 */
+  expect("Comm_split", 0, NONE);
+  MPI_Comm_size(turned, &size);
+  const int us = size - 1 - rank, right = (us + 1) % size; /* the rank before, in the world */
+  MPI_Request request;
+  MPI_Isend(buffer, 4, MPI_INT, right, 1, turned, &request);
+  expect("Isend", 16, before);
+  MPI_Probe(MPI_ANY_SOURCE, 1, turned, &status);
+  expect("Probe", 0, ANY);
+  while (!found) {
+    MPI_Iprobe((us + size - 1) % size, 1, turned, &found, &status);
+    expect("Iprobe", 0, next);
+  }
+  MPI_Message message;
+  MPI_Mprobe(MPI_ANY_SOURCE, 1, turned, &message, &status);
+  expect("Mprobe", 0, ANY);
+  MPI_Mrecv(other, 5, MPI_INT, &message, &status);
+  expect("Mrecv", 20, ANY);
+  MPI_Wait(&request, IGNORE);
+  expect("Wait", 16, before);
+  MPI_Isend(buffer, 4, MPI_INT, right, 2, turned, &request);
+  expect("Isend", 16, before);
+  for (found = 0; !found;) {
+    MPI_Improbe((us + size - 1) % size, 2, turned, &found, &message, &status);
+    expect("Improbe", 0, next);
+  }
+  MPI_Request received;
+  MPI_Imrecv(other, 5, MPI_INT, &message, &received);
+  expect("Imrecv", 20, next);
+  MPI_Wait(&received, IGNORE);
+  expect("Wait", 20, next);
+  MPI_Wait(&request, IGNORE);
+  expect("Wait", 16, before);
+  MPI_Comm_free(&turned);
+}
+
+static void persistent(void) {
+  MPI_Request requests[2];
+  MPI_Send_init(buffer, 11, MPI_INT, next, 1, W, &requests[0]);
+  expect("Send_init", 44, next);
+  MPI_Recv_init(other, 12, MPI_INT, before, 1, W, &requests[1]);
+  expect("Recv_init", 48, before);
+  for (int i = 0; i < 3; ++i) {
+    if (i == 0) {
+      MPI_Start(&requests[0]);
+      MPI_Start(&requests[1]);
+    } else {
+      MPI_Startall(2, requests);
+    }
+    expect("Start_send", 44, next);
+    expect("Start_recv", 48, before);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    expect("Waitall", 92, NONE);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); /* they are inactive */
+    expect("Waitall", 0, NONE);
+  }
+  MPI_Request_free(&requests[0]);
+  MPI_Request_free(&requests[1]);
+}
+
+static void types(void) {
+  /* Every other double; then the handle, or its memory, is used again for another type. */
+  for (int width = 1; width < 20; ++width) {
+    MPI_Datatype type;
+    MPI_Type_vector(width, 1, 2, MPI_DOUBLE, &type);
+    MPI_Type_commit(&type);
+    MPI_Sendrecv(buffer, 2, type, next, 1, other, 4 * width, MPI_DOUBLE, before, 1, W, IGNORE);
+    expect("Sendrecv", 16 * width, next);
+    expect("Sendrecv_recv", 32 * width, before);
+    MPI_Type_free(&type);
+  }
+}
+
+/* Blocking and started collectives of one kind. */
+#define BOTH(Name, IName, bytes, root, ...)    \
+  do {                                         \
+    MPI_Request request_;                      \
+    MPI_##Name(__VA_ARGS__);                   \
+    expect(#Name, bytes, root);                \
+    MPI_##IName(__VA_ARGS__, &request_);       \
+    expect(#IName, bytes, root);               \
+    MPI_Wait(&request_, IGNORE);               \
+    expect("Wait", bytes, root);               \
+  } while (0)
+
+static void collectives(void) {
+  int n[3] = {1, 2, 3}, at[3] = {0, 1, 3}, even[3] = {2, 2, 2}, even_at[3] = {0, 2, 4};
+  const int mine = rank + 1;
+  BOTH(Barrier, Ibarrier, 0, NONE, W);
+  BOTH(Bcast, Ibcast, 40, 1, buffer, 10, MPI_INT, 1, W);
+  BOTH(Reduce, Ireduce, 40, 2, buffer, other, 10, MPI_INT, MPI_SUM, 2, W);
+  BOTH(Allreduce, Iallreduce, 24, NONE, buffer, other, 3, MPI_DOUBLE, MPI_SUM, W);
+  BOTH(Allreduce, Iallreduce, 32, NONE, MPI_IN_PLACE, other, 4, MPI_DOUBLE, MPI_SUM, W);
+  BOTH(Scan, Iscan, 8, NONE, buffer, other, 2, MPI_INT, MPI_SUM, W);
+  BOTH(Exscan, Iexscan, 12, NONE, buffer, other, 3, MPI_INT, MPI_SUM, W);
+  BOTH(Reduce_scatter, Ireduce_scatter, 24, NONE, buffer, other, n, MPI_INT, MPI_SUM, W);
+  BOTH(Reduce_scatter_block, Ireduce_scatter_block, 24, NONE, buffer, other, 2, MPI_INT, MPI_SUM, W);
+  BOTH(Gather, Igather, 20, 0, buffer, 5, MPI_INT, other, 5, MPI_INT, 0, W);
+  if (rank == 0) { /* the others pass no type to receive */
+    BOTH(Gather, Igather, 28, 0, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, other, 7, MPI_INT, 0, W);
+  } else {
+    BOTH(Gather, Igather, 28, 0, buffer, 7, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, W);
+  }
+  BOTH(Gatherv, Igatherv, 4 * mine, 1, buffer, mine, MPI_INT, other, n, at, MPI_INT, 1, W);
+  BOTH(Scatter, Iscatter, 20, 0, buffer, 5, MPI_INT, other, 5, MPI_INT, 0, W);
+  BOTH(Scatterv, Iscatterv, 4 * mine, 2, buffer, n, at, MPI_INT, other, mine, MPI_INT, 2, W);
+  BOTH(Allgather, Iallgather, 8, NONE, buffer, 2, MPI_INT, other, 2, MPI_INT, W);
+  BOTH(Allgather, Iallgather, 12, NONE, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, other, 3, MPI_INT, W);
+  BOTH(Allgatherv, Iallgatherv, 4 * mine, NONE, buffer, mine, MPI_INT, other, n, at, MPI_INT, W);
+  BOTH(Allgatherv, Iallgatherv, 4 * mine, NONE, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, other, n, at, MPI_INT, W);
+  BOTH(Alltoall, Ialltoall, 36, NONE, buffer, 3, MPI_INT, other, 3, MPI_INT, W);
+  BOTH(Alltoallv, Ialltoallv, 24, NONE, buffer, even, even_at, MPI_INT, other, even, even_at, MPI_INT, W);
+  MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, other, 4, MPI_INT, W);
+  expect("Alltoall", 48, NONE);
+  MPI_Datatype kinds[3] = {MPI_INT, MPI_DOUBLE, MPI_INT}, got[3];
+  int ones[3] = {1, 1, 1}, byte_at[3] = {0, 8, 16};
+  for (int i = 0; i < 3; ++i) got[i] = kinds[rank];
+  BOTH(Alltoallw, Ialltoallw, 16, NONE, buffer, ones, byte_at, kinds, other, ones, byte_at, got, W);
+}
+
+static void neighbours(void) {
+  int three = 3, yes = 1;
+  MPI_Comm ring, graph;
+  MPI_Cart_create(W, 1, &three, &yes, 0, &ring);
+  expect("Cart_create", 0, NONE);
+  int n[2] = {1, 2}, at[2] = {0, 1}, in_n[2] = {2, 1}, in_at[2] = {0, 2};
+  BOTH(Neighbor_allgather, Ineighbor_allgather, 8, NONE, buffer, 2, MPI_INT, other, 2, MPI_INT, ring);
+  BOTH(Neighbor_alltoall, Ineighbor_alltoall, 16, NONE, buffer, 2, MPI_INT, other, 2, MPI_INT, ring);
+  BOTH(Neighbor_alltoallv, Ineighbor_alltoallv, 12, NONE, buffer, n, at, MPI_INT, other, in_n, in_at, MPI_INT, ring);
+  /* Everybody sends to the next one alone. */
+  const int one = 1;
+  MPI_Dist_graph_create_adjacent(W, 1, &before, &one, 1, &next, &one, MPI_INFO_NULL, 0, &graph);
+  expect("Dist_graph_create_adjacent", 0, NONE);
+  BOTH(Neighbor_alltoall, Ineighbor_alltoall, 8, NONE, buffer, 2, MPI_INT, other, 2, MPI_INT, graph);
+  BOTH(Neighbor_allgatherv, Ineighbor_allgatherv, 12, NONE, buffer, 3, MPI_INT, other, (int[]){3}, (int[]){0}, MPI_INT,
+       graph);
+  MPI_Comm_free(&ring);
+  MPI_Comm_free(&graph);
+}
+
+static void communicators(void) {
+  MPI_Comm copy, some, sides, inter, merged, later;
+  MPI_Request request;
+  MPI_Comm_dup(W, &copy);
+  expect("Comm_dup", 0, NONE);
+  MPI_Send(buffer, 1, MPI_INT, MPI_PROC_NULL, 0, copy);
+  expect("Send", 4, NONE);
+  MPI_Comm_disconnect(&copy);
+  MPI_Comm_idup(W, &later, &request);
+  expect("Comm_idup", 0, NONE);
+  MPI_Wait(&request, IGNORE);
+  expect("Wait", 0, NONE);
+  MPI_Bcast(buffer, 3, MPI_INT, 2, later);
+  expect("Bcast", 12, 2);
+  MPI_Comm_free(&later);
+  MPI_Group all, pair;
+  MPI_Comm_group(W, &all);
+  MPI_Group_incl(all, 2, (const int[]){2, 1}, &pair);
+  MPI_Comm_create(W, pair, &some);
+  expect("Comm_create", 0, NONE);
+  if (rank != 0) {
+    MPI_Comm again;
+    MPI_Sendrecv(buffer, 1, MPI_INT, rank == 2, 0, other, 1, MPI_INT, rank == 2, 0, some, IGNORE);
+    expect("Sendrecv", 4, 3 - rank);
+    expect("Sendrecv_recv", 4, 3 - rank);
+    MPI_Comm_create_group(W, pair, 1, &again);
+    expect("Comm_create_group", 0, NONE);
+    MPI_Comm_free(&again);
+    MPI_Comm_free(&some);
+  }
+  MPI_Group_free(&all);
+  MPI_Group_free(&pair);
+  /* Rank 0 on one side, 1 and 2 on the other. */
+  MPI_Comm_split(W, rank != 0, rank, &sides);
+  expect("Comm_split", 0, NONE);
+  MPI_Intercomm_create(sides, 0, W, rank == 0 ? 1 : 0, 1, &inter);
+  expect("Intercomm_create", 0, NONE);
+  if (rank == 0) {
+    for (int i = 0; i < 2; ++i) {
+      MPI_Send(buffer, 4, MPI_INT, i, 0, inter);
+      expect("Send", 16, 1 + i);
+    }
+    MPI_Bcast(buffer, 6, MPI_INT, MPI_ROOT, inter);
+    expect("Bcast", 24, NONE);
+    MPI_Gather(NULL, 0, MPI_DATATYPE_NULL, other, 5, MPI_INT, MPI_ROOT, inter);
+    expect("Gather", 0, NONE);
+    MPI_Alltoall(buffer, 2, MPI_INT, other, 3, MPI_INT, inter);
+    expect("Alltoall", 16, NONE);
+    MPI_Reduce_scatter(buffer, other, (const int[]){8}, MPI_INT, MPI_SUM, inter);
+    expect("Reduce_scatter", 32, NONE);
+    MPI_Bcast(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, W == MPI_COMM_NULL ? W : MPI_COMM_SELF == W ? W : inter);
+    expect("Bcast", 0, NONE);
+  } else {
+    MPI_Recv(other, 4, MPI_INT, 0, 0, inter, IGNORE);
+    expect("Recv", 16, 0);
+    MPI_Bcast(buffer, 6, MPI_INT, 0, inter);
+    expect("Bcast", 24, 0);
+    MPI_Gather(buffer, 5, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, inter);
+    expect("Gather", 20, 0);
+    MPI_Alltoall(buffer, 3, MPI_INT, other, 2, MPI_INT, inter);
+    expect("Alltoall", 12, NONE);
+    MPI_Reduce_scatter(buffer, other, (const int[]){4, 4}, MPI_INT, MPI_SUM, inter);
+    expect("Reduce_scatter", 32, NONE);
+  }
+  MPI_Intercomm_merge(inter, rank == 0, &merged); /* 1 2 0 */
+  expect("Intercomm_merge", 0, NONE);
+  MPI_Reduce(buffer, other, 1, MPI_INT, MPI_SUM, 2, merged);
+  expect("Reduce", 4, 0);
+  MPI_Comm_free(&merged);
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&sides);
+}
