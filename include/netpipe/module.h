@@ -315,6 +315,12 @@ typedef struct np_one_sided {
   /* Adds count doubles at source to those at the target; done after fence or flush. */
   np_status (*accumulate)(np_endpoint* endpoint, int peer, const double* source, const np_region* target, size_t offset,
                           size_t count);
+  /* count times put, or get, and flush, in one call: the i-th between near + i * near_stride and
+   * offset + i * far_stride. For layers whose calls take no longer than a call through a table. */
+  np_status (*put_each)(np_endpoint* endpoint, int peer, const void* source, size_t near_stride,
+                        const np_region* target, size_t offset, size_t far_stride, size_t bytes, size_t count);
+  np_status (*get_each)(np_endpoint* endpoint, int peer, void* target, size_t near_stride, const np_region* source,
+                        size_t offset, size_t far_stride, size_t bytes, size_t count);
 } np_one_sided;
 
 /* ---------------------------------------------------------------------------------------------- collectives */

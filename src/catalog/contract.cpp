@@ -35,6 +35,8 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(flush, flush)                                \
   X(iput, iput)                                  \
   X(iget, iget)                                  \
+  X(put_each, put_each)                          \
+  X(get_each, get_each)                          \
   X(put_signal, put_signal)                      \
   X(await_signal, await_signal)                  \
   X(put_strided, put_strided)                    \

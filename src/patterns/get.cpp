@@ -13,10 +13,19 @@ const char* missing_for_get(const Layer& m, int nranks) { return m.get == nullpt
 np_status run_gets(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto get = s.module.get;
   const int peer = mirrored(s.rank, s.nranks);
-  return run(s, samples, rounds, stamps, [&] {
-    const auto offset = static_cast<std::size_t>(s.outgoing.take() - s.near_out);  // the peer's places lie alike
-    return get(s.endpoint, peer, s.incoming.take(), s.far_out, offset, s.size_bytes);
-  });
+  return run(
+      s, samples, rounds, stamps,
+      [&] {
+        const auto offset = static_cast<std::size_t>(s.outgoing.take() - s.near_out);  // the peer's places lie alike
+        return get(s.endpoint, peer, s.incoming.take(), s.far_out, offset, s.size_bytes);
+      },
+      s.module.get_each != nullptr,
+      [&](std::uint64_t wanted, std::uint64_t& done) {
+        const auto [near, far] = take_both(s.incoming, s.outgoing, wanted);
+        done += near.count;
+        return s.module.get_each(s.endpoint, peer, near.base, near.stride, s.far_out,
+                                 static_cast<std::size_t>(far.base - s.near_out), far.stride, s.size_bytes, near.count);
+      });
 }
 
 }  // namespace

@@ -13,10 +13,19 @@ const char* missing_for_put(const Layer& m, int nranks) { return m.put == nullpt
 np_status run_puts(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto put = s.module.put;
   const int peer = mirrored(s.rank, s.nranks);
-  return run(s, samples, rounds, stamps, [&] {
-    const auto offset = static_cast<std::size_t>(s.incoming.take() - s.near_in);  // the peer's places lie alike
-    return put(s.endpoint, peer, s.outgoing.take(), s.far_in, offset, s.size_bytes);
-  });
+  return run(
+      s, samples, rounds, stamps,
+      [&] {
+        const auto offset = static_cast<std::size_t>(s.incoming.take() - s.near_in);  // the peer's places lie alike
+        return put(s.endpoint, peer, s.outgoing.take(), s.far_in, offset, s.size_bytes);
+      },
+      s.module.put_each != nullptr,
+      [&](std::uint64_t wanted, std::uint64_t& done) {
+        const auto [near, far] = take_both(s.outgoing, s.incoming, wanted);
+        done += near.count;
+        return s.module.put_each(s.endpoint, peer, near.base, near.stride, s.far_in,
+                                 static_cast<std::size_t>(far.base - s.near_in), far.stride, s.size_bytes, near.count);
+      });
 }
 
 }  // namespace

@@ -360,7 +360,9 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .get = mpi_get,
                                        .fence = mpi_fence,
 #if HAVE_MPI_3
-                                       .flush = mpi_flush
+                                       .flush = mpi_flush,
+                                       .put_each = mpi_put_each,
+                                       .get_each = mpi_get_each
 #endif
 };
 static const np_collectives collectives = {

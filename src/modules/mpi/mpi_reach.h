@@ -183,6 +183,31 @@ static np_status mpi_flush(np_endpoint* e, int peer) {
   if (UNLIKELY(w->epoch == EPOCH_FENCED)) return fail(e->context, NP_UNSUPPORTED, "a flush after a fence");
   return outcome(e, MPI_Win_flush(peer, w->win), "MPI_Win_flush");
 }
+
+/* As a program writes them, one after the other: through shared memory both calls together take 30 ns. */
+#define EACH(call, name, near, region)                                                     \
+  SHAPE_OR_RETURN(e, bytes, shape);                                                        \
+  ENTER_OR_RETURN(e, region, offset, bytes);                                               \
+  ENTER_OR_RETURN(e, region, offset + (count - 1) * far_stride, bytes);                    \
+  const MPI_Win win = e->active->win;                                                      \
+  MPI_Aint place = (MPI_Aint)((region)->word[REGION_FAR_BASE] + offset);                   \
+  for (size_t i = 0; i < count; ++i, near += near_stride, place += (MPI_Aint)far_stride) { \
+    MPI_OR_RETURN(e, ONE_SIDED(call, near, shape, peer, place, win), name);                \
+    MPI_OR_RETURN(e, MPI_Win_flush(peer, win), "MPI_Win_flush");                           \
+  }                                                                                        \
+  return NP_OK
+
+static np_status mpi_put_each(np_endpoint* e, int peer, const void* source, size_t near_stride, const np_region* target,
+                              size_t offset, size_t far_stride, size_t bytes, size_t count) {
+  const char* near = source;
+  EACH(MPI_Put, "MPI_Put", near, target);
+}
+
+static np_status mpi_get_each(np_endpoint* e, int peer, void* target, size_t near_stride, const np_region* source,
+                              size_t offset, size_t far_stride, size_t bytes, size_t count) {
+  char* near = target;
+  EACH(MPI_Get, "MPI_Get", near, source);
+}
 #endif
 
 #endif

@@ -12,6 +12,7 @@
 // library: most libraries move a transfer only while its target calls them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -36,9 +37,20 @@ inline const char* missing(const Layer& m, int nranks) {
   return nranks > 1 && m.barrier == nullptr ? "barrier" : nullptr;
 }
 
-// What puts and what gets: begins the next one.
-template <typename Transfer>
-np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer) {
+// The next places on both sides, as many as lie evenly on both.
+struct Both {
+  Slots::Row near, far;
+};
+inline Both take_both(Slots& near, Slots& far, std::uint64_t wanted) {
+  const std::uint64_t count = std::min(near.left_in_row(wanted), far.left_in_row(wanted));
+  return {near.take(count), far.take(count)};
+}
+
+// What puts and what gets: begins the next one, or does several that are each flushed, and says how many (each; an
+// empty function where the layer has none).
+template <typename Transfer, typename Each>
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer,
+              bool has_each, Each each) {
   const Layer& m = s.module;
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
@@ -49,6 +61,12 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
     return NP_UNSUPPORTED;
   }
   const auto moved = [&](std::uint64_t times) {
+    if (has_each && count == 1 && !fencing) {
+      for (std::uint64_t done = 0; done < times;) {
+        if (const np_status status = each(times - done, done); status != NP_OK) return status;
+      }
+      return NP_OK;
+    }
     for (std::uint64_t round = 0; round < times; ++round) {
       for (std::uint64_t i = 0; i < count; ++i) {
         if (const np_status status = transfer(); status != NP_OK) return status;

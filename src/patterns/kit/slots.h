@@ -65,6 +65,11 @@ class Slots {
     if (next_ >= count_) next_ = 0;
     return row;
   }
+  // How many the next row can have at most.
+  [[nodiscard]] std::uint64_t left_in_row(std::uint64_t wanted) const noexcept {
+    if (reuse_ != 0) return 1;
+    return count_ == 1 ? wanted : std::min<std::uint64_t>(wanted, count_ - next_);
+  }
   [[nodiscard]] char* at(std::uint64_t i) const noexcept { return base_ + stride_ * (i % count_); }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] char* base() const noexcept { return base_; }

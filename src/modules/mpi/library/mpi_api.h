@@ -41,6 +41,11 @@ extern __typeof__(MPI_Recv) MPI_Recv __attribute__((noplt));
 extern __typeof__(MPI_Isend) MPI_Isend __attribute__((noplt));
 extern __typeof__(MPI_Irecv) MPI_Irecv __attribute__((noplt));
 extern __typeof__(MPI_Wait) MPI_Wait __attribute__((noplt));
+#if HAVE_MPI_3
+extern __typeof__(MPI_Put) MPI_Put __attribute__((noplt));
+extern __typeof__(MPI_Get) MPI_Get __attribute__((noplt));
+extern __typeof__(MPI_Win_flush) MPI_Win_flush __attribute__((noplt));
+#endif
 #endif
 
 /* Prototypes of MPI-2 take no const, those of MPI-3 do: a plain pointer fits both. */
