@@ -211,7 +211,8 @@ static int app_end(const char* size, int iterations, double seconds, double oper
       printf("]}\n");
     } else {
       printf("\n %s Benchmark Completed.\n", app.application->name);
-      printf(" Class           = %24s\n Size            = %24s\n Iterations      = %24d\n", app.problem, size, iterations);
+      printf(" Class           = %24s\n Size            = %24s\n Iterations      = %24d\n", app.problem, size,
+             iterations);
       printf(" Time in seconds = %24.2f\n Total processes = %24d\n Active processes= %24d\n", seconds, app.ranks,
              app.ranks);
       printf(" Mop/s total     = %24.2f\n Mop/s/process   = %24.2f\n", mops, mops / app.ranks);

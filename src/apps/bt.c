@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: flow: block tridiagonal solves
+ * Ranks: a square
+ * Classes: S W A B C D
+ *
  * BT of the NAS parallel benchmarks: time steps of the flow problem by an approximate factorisation; each line of the
  * grid, along x, then y, then z, is a block tridiagonal system of 5 x 5 blocks.
  *

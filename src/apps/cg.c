@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: conjugate gradients, sparse matrix
+ * Ranks: a power of two
+ * Classes: S W A B C D
+ *
  * CG, "conjugate gradient" of the NAS parallel benchmarks: the smallest eigenvalue of a random sparse symmetric matrix
  * A of n rows by inverse iteration; each of its steps solves A z = x with 25 steps of the conjugate gradient method.
  *

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: random numbers, hardly a message
+ * Ranks: any number
+ * Classes: S W A B C D
+ *
  * EP, "embarrassingly parallel" of the NAS parallel benchmarks: 2^m pairs of uniform numbers, turned into normal
  * deviates by the polar method; the sums of the deviates and the number of pairs in square rings around the origin.
  *

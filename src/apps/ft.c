@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: 3-D Fourier transform, all-to-all
+ * Ranks: a power of two
+ * Classes: S W A B C D
+ *
  * FT of the NAS parallel benchmarks: a heat equation solved with Fourier transforms. A random complex grid of
  * nx * ny * nz points is transformed once; then in each iteration the transformed grid decays by one step of time and a
  * copy of it is transformed back, of which 1024 points are summed.

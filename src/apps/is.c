@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: sorting of integers, all-to-all
+ * Ranks: a power of two
+ * Classes: S W A B C D
+ *
  * IS, "integer sort" of the NAS parallel benchmarks: ranks whole-number keys ten times by a bucket sort. The keys are
  * sums of four uniform numbers, so the middle buckets are full and the outer ones nearly empty.
  *

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: flow: plane sweeps, short messages
+ * Ranks: a x b, b <= a <= 2 b
+ * Classes: S W A B C D
+ *
  * LU of the NAS parallel benchmarks: the flow problem of flow.h by symmetric successive over-relaxation, verified by
  * the residual, the error and a surface integral.
  *

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: multigrid, neighbours near and far
+ * Ranks: a power of two
+ * Classes: S W A B C D
+ *
  * MG of the NAS parallel benchmarks: V-cycles of a multigrid solver for A u = v on a periodic cube of n = 2^L points a
  * side, with levels L .. 1 of 2^level points a side. All operators reach the 27 nearest points and have one weight for
  * the centre, the 6 faces, the 12 edges and the 8 corners.

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: flow: pentadiagonal solves
+ * Ranks: a square
+ * Classes: S W A B C D
+ *
  * SP of the NAS parallel benchmarks: time steps of the flow problem by an approximate factorisation that is made
  * diagonal, so that each line of the grid, along x, then y, then z, is solved for five independent unknowns with five
  * bands each.

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * In short: particle transport, wavefronts
+ * Ranks: any number
+ * Classes: 20 50 150
+ * Settings: mk planes of a block, mmi angles of a block, columns of ranks
+ *
  * Sweep3D, the wavefront code of the ASCI programme: one energy group of neutron transport with discrete ordinates in a
  * box of n x n x n cells, whose scattering is solved by iteration. Every iteration makes a source from the moments of
  * the last flux and then sweeps the box in the directions of 8 octants with 6 angles each.
@@ -97,7 +102,7 @@ static const char* make_deck(const char* problem, int ranks, int with_options, s
 
 static int fits(const char* problem, int ranks, char* why, size_t room) {
   struct deck deck;
-  const char* refusal = make_deck(problem, ranks, 0, &deck);
+  const char* refusal = make_deck(problem, ranks, 1, &deck);
   if (refusal != NULL) snprintf(why, room, "%s", refusal);
   return refusal == NULL;
 }

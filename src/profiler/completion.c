@@ -44,15 +44,15 @@ static inline void release(struct waited* waited, const MPI_Status* given) {
 }
 
 /* One transfer that a call has completed; the call is counted by who asks. A receive that named no source learns it. */
-static inline uint64_t finish(int call, uintptr_t handle, const MPI_Status* status, int was_done, uint64_t begin,
-                              uint64_t end) {
-  struct transfer what;
-  if (!completed(handle, was_done, &what)) return 0;
-  int32_t peer = what.peer;
-  if (peer == PEER_ANY && status != NULL) peer = peer_of(what.communicator, status->MPI_SOURCE);
-  trace(call, what.communicator, peer, what.tag == MPI_ANY_TAG && status != NULL ? status->MPI_TAG : what.tag,
-        what.bytes, begin, end, what.number);
-  return what.bytes;
+static inline uint64_t finish(int call, struct transfer* transfer, const MPI_Status* status, int was_done,
+                              uint64_t begin, uint64_t end) {
+  const struct transfer was = completed(transfer, was_done);
+  if (was.handle == 0) return 0;
+  if (UNLIKELY(profiler.tracing))
+    trace(call, was.communicator,
+          was.peer == PEER_ANY && status != NULL ? peer_of(was.communicator, status->MPI_SOURCE) : was.peer,
+          was.tag == MPI_ANY_TAG && status != NULL ? status->MPI_TAG : was.tag, was.bytes, begin, end, was.number);
+  return was.bytes;
 }
 
 /* After a call that completed all requests, or those with `some` indices in `which`. */
@@ -61,7 +61,7 @@ static void finish_all(int call, struct waited* waited, const int* which, int so
   uint64_t bytes = 0;
   if (!lock_profile()) return;
   for (int i = 0; waited->handles != NULL && i < some; ++i)
-    bytes += finish(call, waited->handles[which != NULL ? which[i] : i],
+    bytes += finish(call, find_transfer(waited->handles[which != NULL ? which[i] : i]),
                     waited->statuses != NULL ? &waited->statuses[i] : NULL, was_done, begin, end);
   count(call, 0, PEER_NONE, bytes, begin, end);
   unlock_profile();
@@ -72,7 +72,7 @@ COLD static void drop_all(struct waited* waited, const MPI_Request* requests) {
   if (!lock_profile()) return;
   for (int i = 0; waited->handles != NULL && i < waited->many; ++i) {
     struct transfer* const transfer = find_transfer(waited->handles[i]);
-    if (transfer != NULL && request_bits(requests[i]) != waited->handles[i]) profiler_drop_transfer(transfer);
+    if (transfer != NULL && request_bits(requests[i]) != waited->handles[i]) drop_transfer(transfer);
   }
   unlock_profile();
 }
@@ -99,9 +99,9 @@ WRAPPER(Wait)(MPI_Request* request, MPI_Status* status) {
       const int known = transfer != NULL && transfer->active;
       count(CALL_Wait, known ? transfer->communicator : 0, known ? transfer->peer : PEER_NONE,
             known ? transfer->bytes : 0, begin, end);
-      finish(CALL_Wait, handle, seen, done, begin, end);
+      finish(CALL_Wait, transfer, seen, done, begin, end);
     } else if (transfer != NULL && request_bits(*request) != handle) {
-      profiler_drop_transfer(transfer);
+      drop_transfer(transfer);
     }
     unlock_profile();
   }

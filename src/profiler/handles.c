@@ -4,9 +4,10 @@
  * of their communicator; and sizes of datatypes.
  *
  * All members of a communicator must give it the same name, because profiles of ranks are merged by it. That name is
- * its members and an ordinal: how many with the same members there are already. Communicators are made and freed by
- * collective calls, so members agree on it. One that is made takes the ordinal of one that was freed: a program that
- * makes and frees a communicator in every step has one in its profile.
+ * its members, the communicator of which it was made, and an ordinal: how many of those there are already.
+ * Communicators are made and freed by collective calls on that one, so members agree on it, also where threads make
+ * them at the same time. One that is made takes the place of one that was freed and was made by the same call: a
+ * program that makes and frees a communicator in every step has one in its profile.
  */
 #include <stdlib.h>
 
@@ -89,9 +90,11 @@ static struct group group_of(MPI_Group handle) {
 }
 
 /* FNV-1a over the members, begun with `hash`. */
+#define FIRST_HASH UINT64_C(0xcbf29ce484222325)
+#define HASH_PRIME UINT64_C(0x100000001b3)
 static uint64_t hash_of(uint64_t hash, struct group group) {
   for (int i = 0; group.members != NULL && i < group.count; ++i)
-    hash = (hash ^ (uint64_t)(uint32_t)group.members[i]) * UINT64_C(0x100000001b3);
+    hash = (hash ^ (uint64_t)(uint32_t)group.members[i]) * HASH_PRIME;
   return hash;
 }
 
@@ -114,7 +117,7 @@ static uint32_t add_group(uint64_t hash, struct group peers, int rank, int local
   for (uint32_t i = 0; i < part->communicators; ++i) {
     const struct communicator* const other = &profiler.communicators[i];
     if (other->members_hash != hash || other->size != (uint32_t)peers.count) continue;
-    if (!profiler.beside[i].exists) {
+    if (!profiler.beside[i].exists && strcmp(other->name, made_by) == 0) {
       profiler.beside[i] = beside;
       return i;
     }
@@ -136,20 +139,25 @@ static uint32_t add_group(uint64_t hash, struct group peers, int rank, int local
   return part->communicators++;
 }
 
-COLD uint32_t profiler_add_communicator(MPI_Comm comm, const char* made_by) {
+COLD uint32_t profiler_add_communicator(MPI_Comm comm, const char* made_by, uint32_t parent) {
   int inter = 0, rank = 0;
   MPI_Group handle;
   if (comm == profiler.no_communicator || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return profiler_others();
   PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_group(comm, &handle);
   struct group mine = group_of(handle), peers = mine;
-  uint64_t hash = hash_of(UINT64_C(0xcbf29ce484222325), mine);
+  uint64_t hash = FIRST_HASH;
+  if (parent != NO_PARENT && !inter) {
+    const struct communicator* const p = &profiler.communicators[parent];
+    hash = (hash ^ p->members_hash ^ p->ordinal) * HASH_PRIME;
+  }
+  hash = hash_of(hash, mine);
   if (inter) {
     PMPI_Comm_remote_group(comm, &handle);
     peers = group_of(handle);
     /* The same on both sides, and not that of a communicator of either. */
     const int lower = mine.members != NULL && peers.members != NULL && mine.members[0] < peers.members[0];
-    hash = hash_of(hash_of(UINT64_C(0x100001b3), lower ? mine : peers), lower ? peers : mine);
+    hash = hash_of(hash_of(~FIRST_HASH, lower ? mine : peers), lower ? peers : mine);
   }
   const uintptr_t bits = comm_bits(comm);
   profiler_forget(bits, 1); /* a handle that comes again: what it stood for was freed where it was not seen */
@@ -168,7 +176,7 @@ COLD uint32_t profiler_add_window(MPI_Win window) {
   if (PMPI_Win_get_group(window, &handle) != MPI_SUCCESS) return profiler_others();
   PMPI_Group_rank(handle, &rank);
   const struct group group = group_of(handle);
-  const uint32_t index = add_group(hash_of(UINT64_C(0xcbf29ce484222325), group), group, rank, group.count, "window");
+  const uint32_t index = add_group(hash_of(FIRST_HASH, group), group, rank, group.count, "window");
   profiler_know(BITS_OF(window), index);
   free(group.members);
   return index;

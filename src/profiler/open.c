@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -22,7 +23,7 @@ WEAK(PMPI_Get_processor_name)
 struct state profiler = {.phase = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 __thread struct thread_state profiler_thread __attribute__((tls_model("initial-exec")));
 
-enum { WINDOW_EVENTS = 1 << 15 }; /* 1.5 MiB of the trace are mapped at a time: a whole number of pages */
+enum { WINDOW_EVENTS = 1 << 12 }; /* 192 KiB: fewer cost more to write, more push the program out of the cache */
 
 static int trace_file = -1;
 static struct event* window;
@@ -45,10 +46,17 @@ COLD static void complain(const char* folder, int rank, const char* what, const 
   close(file);
 }
 
+/* Whether a file may grow to so many bytes. The kernel would end the program by SIGXFSZ. */
+COLD static int may_grow(size_t bytes) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 /* Room on the disk, so that no later write into the mapped file fails. Returns 0 or an error number. */
-COLD static int allocate(int file, off_t at, size_t bytes) {
+COLD static int allocate(int file, size_t bytes) {
   int failed;
-  do failed = posix_fallocate(file, at, (off_t)bytes);
+  if (!may_grow(bytes)) return EFBIG;
+  do failed = posix_fallocate(file, 0, (off_t)bytes);
   while (failed == EINTR);
   return failed;
 }
@@ -57,14 +65,19 @@ COLD static void forked(void) { profiler.part = NULL; } /* in the child, which i
 
 static void copy_text(char* to, size_t room, const char* text) { snprintf(to, room, "%s", text); }
 
-/* The handles that MPI's headers name. Those of Open MPI are addresses of data of the library. Returns
+/* The handles that MPI's headers name. Those of Open MPI and LAM are addresses of data of the library. Returns
  * MPI_COMM_SELF. */
 COLD static MPI_Comm find_handles(void) {
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI)
   profiler.world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
   profiler.no_communicator = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_null");
   profiler.no_request = dlsym(RTLD_DEFAULT, "ompi_request_null");
   return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_self");
+#elif defined(LAM_MPI)
+  profiler.world = dlsym(RTLD_DEFAULT, "lam_mpi_comm_world");
+  profiler.no_communicator = MPI_COMM_NULL;
+  profiler.no_request = MPI_REQUEST_NULL;
+  return dlsym(RTLD_DEFAULT, "lam_mpi_comm_self");
 #else
   profiler.world = MPI_COMM_WORLD;
   profiler.no_communicator = MPI_COMM_NULL;
@@ -72,6 +85,8 @@ COLD static MPI_Comm find_handles(void) {
   return MPI_COMM_SELF;
 #endif
 }
+
+static void close_trace(void);
 
 COLD void profiler_open(int thread_level) {
   const char* const folder = getenv("NETPIPE_PROFILE");
@@ -85,7 +100,7 @@ COLD void profiler_open(int thread_level) {
                communicators = (calls + 63) / 64 * 64,
                members = communicators + COMMUNICATORS * sizeof(struct communicator),
                entries = (members + MEMBERS * sizeof(int32_t) + 63) / 64 * 64,
-               all = entries + ENTRIES * sizeof(struct entry);
+               events = entries + ENTRIES * sizeof(struct entry), all = events + WINDOW_EVENTS * sizeof(struct event);
   char path[4096];
   snprintf(path, sizeof path, "%s/%d.part", folder, rank);
   /* A second program of the same job does not write over the first. */
@@ -93,7 +108,7 @@ COLD void profiler_open(int thread_level) {
   if (file < 0 && errno == EEXIST)
     return complain(folder, rank, "this job ran a second MPI program", "only the first one is profiled");
   if (file < 0) return complain(folder, rank, path, strerror(errno));
-  const int failed = allocate(file, 0, all);
+  const int failed = allocate(file, all);
   errno = failed;
   char* const memory = failed ? MAP_FAILED : mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int why = errno;
@@ -108,6 +123,7 @@ COLD void profiler_open(int thread_level) {
   profiler.entries = (struct entry*)(memory + entries);
   profiler.communicators = (struct communicator*)(memory + communicators);
   profiler.members = (int32_t*)(memory + members);
+  window = (struct event*)(memory + events);
   memcpy(memory + header, names, sizeof names);
   *part = (struct part){
       .layout = PART_LAYOUT,
@@ -130,6 +146,8 @@ COLD void profiler_open(int thread_level) {
       .state = PART_STARTED,
       .event_limit = limit != NULL ? strtoull(limit, NULL, 10) : 0,
       .pid = (uint64_t)getpid(),
+      .window_offset = (uint32_t)events,
+      .window_events = WINDOW_EVENTS,
   };
   char host[MPI_MAX_PROCESSOR_NAME + 1] = "";
   if (gethostname(host, sizeof host - 1) != 0) PMPI_Get_processor_name(host, &length);
@@ -145,16 +163,18 @@ COLD void profiler_open(int thread_level) {
   if (program < 0) copy_text(part->program, sizeof part->program, "?");
   if (part->event_limit > 0) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, rank);
-    trace_file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    trace_file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     profiler.tracing = 1;
+    profiler.next_event = profiler.last_event = window;
   }
+  profiler_prepare_transfers();
   pthread_atfork(NULL, NULL, forked);
   part->first = part->last = moment_now(profiler.counter);
   part->began = profiler.resumed = part->first.ticks;
   profiler_thread.last_left = part->began;
   profiler.part = part;
-  profiler_add_communicator(profiler.world, "MPI_COMM_WORLD");
-  profiler_add_communicator(self, "MPI_COMM_SELF");
+  profiler_add_communicator(profiler.world, "MPI_COMM_WORLD", NO_PARENT);
+  profiler_add_communicator(self, "MPI_COMM_SELF", NO_PARENT);
   part->magic = PART_MAGIC; /* from now on it is a part */
 }
 
@@ -162,6 +182,7 @@ COLD void profiler_close(int state, int exit_code) {
   if (profiler.part == NULL || !lock_profile()) return;
   struct part* const part = profiler.part;
   profiler_moment();
+  close_trace();
   part->ended = part->last.ticks;
   profiler_computed(part->ended);
   part->exit_code = exit_code;
@@ -178,32 +199,59 @@ COLD void profiler_computed(uint64_t until) {
   profiler_thread.last_left = until;
 }
 
-/* A program that ends without MPI_Finalize. */
-__attribute__((destructor)) static void note_end(void) {
-  if (profiler.part != NULL) profiler_moment();
+/* ------------------------------------------------------------------------------------------------------ the trace */
+
+/* Writes the window to the trace. Returns 0, or an error number; then its events are in the window alone. */
+COLD static int write_window(void) {
+  struct part* const part = profiler.part;
+  const size_t bytes = (size_t)((char*)profiler.next_event - (char*)window);
+  const off_t at = (off_t)(part->events * sizeof(struct event) - bytes);
+  size_t done = 0;
+  if (!may_grow((size_t)at + bytes)) return EFBIG;
+  while (done < bytes) {
+    const ssize_t wrote = pwrite(trace_file, (const char*)window + done, bytes - done, at + (off_t)done);
+    if (wrote > 0) done += (size_t)wrote;
+    if (wrote == 0 || (wrote < 0 && errno != EINTR)) {
+      const int failed = wrote == 0 ? ENOSPC : errno;
+      if (ftruncate(trace_file, at) != 0) part->events = (uint64_t)at / sizeof(struct event); /* with torn ones */
+      return failed;
+    }
+  }
+  return 0;
 }
 
-/* Maps the next part of the trace. Where there is no room the trace ends, and what it lacks is counted. */
+/* Ends the trace. What it lacks is counted from now on. */
+COLD static void end_trace(int failed) {
+  if (failed != 0) complain(getenv("NETPIPE_PROFILE"), profiler.part->rank, "the trace ends early", strerror(failed));
+  if (trace_file >= 0) close(trace_file);
+  trace_file = -1;
+  profiler.next_event = profiler.last_event = NULL;
+}
+
 COLD int profiler_window(void) {
   struct part* const part = profiler.part;
-  const size_t bytes = WINDOW_EVENTS * sizeof(struct event);
-  const uint64_t left = part->event_limit - part->events, room = left < WINDOW_EVENTS ? left : WINDOW_EVENTS;
   if (trace_file >= 0) {
-    const off_t at = (off_t)(part->events * sizeof(struct event));
-    if (window != NULL) munmap(window, bytes);
-    window = NULL;
-    const int failed = room == 0 ? 0 : allocate(trace_file, at, room * sizeof(struct event));
-    if (room > 0 && failed == 0) window = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file, at);
-    if (window != NULL && window != MAP_FAILED) {
+    const uint64_t left = part->event_limit - part->events;
+    const int failed = write_window();
+    if (failed == 0 && left > 0) {
       profiler.next_event = window;
-      profiler.last_event = window + room;
+      profiler.last_event = window + (left < WINDOW_EVENTS ? left : WINDOW_EVENTS);
       return 0;
     }
-    if (failed != 0) complain(getenv("NETPIPE_PROFILE"), part->rank, "the trace ends early", strerror(failed));
-    close(trace_file);
-    trace_file = -1;
-    profiler.next_event = profiler.last_event = window = NULL;
+    end_trace(failed);
   }
   part->events_lost++;
   return 1;
+}
+
+COLD static void close_trace(void) {
+  if (trace_file >= 0) end_trace(write_window());
+}
+
+/* A program that ends without MPI_Finalize. */
+__attribute__((destructor)) static void exited(void) {
+  if (profiler.part == NULL || !lock_profile()) return;
+  profiler_moment();
+  close_trace();
+  unlock_profile();
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one rank writes: a part, FOLDER/RANK.part, and a trace beside it, FOLDER/RANK.trace. Both are mapped files, so
- * what was counted until then survives whatever ends the process. python/netpipe/profiles/part.py reads them; the part
- * tells it the sizes and offsets of everything, and the names of all calls.
+ * What one rank writes: a part, FOLDER/RANK.part, and a trace beside it, FOLDER/RANK.trace. The part is a mapped file,
+ * so what was counted until then survives whatever ends the process. python/netpipe/profiles/part.py reads them; the
+ * part tells it the sizes and offsets of everything, and the names of all calls.
+ *
+ * The last events are in a window of the part, which is written to the trace when it is full and when the program ends.
+ * A process that is killed leaves them there: the trace has the first events, as many as its size says, and the window
+ * those that are missing from `events`.
  *
  * All numbers are in the byte order of the host. Times are ticks of the clock of ticks.h: the pairs of ticks and
  * nanoseconds in the header convert them.
@@ -38,9 +42,10 @@ struct entry {
   uint64_t waited;     /* of those that START: transfers that were waited for */
 };
 
-/* A communicator, or several with the same members that were there one after the other. `ordinal` counts those with the
- * same members in the order in which they were made, which is the same on all of them: members_hash and ordinal name a
- * communicator across ranks. One named "others" with no members stands for all for which there was no room. */
+/* A communicator, or several with the same members that were there one after the other. `members_hash` is of the
+ * members and of the communicator of which it was made, `ordinal` counts those that have the same; both are the same on
+ * all members, and name a communicator across ranks. One named "others" with no members stands for all for which there
+ * was no room. */
 struct communicator {
   uint64_t members_hash;
   uint32_t ordinal, size; /* of an intercommunicator: the members of the other side */
@@ -78,6 +83,7 @@ struct part {
   struct reuse reuse;
   uint64_t pid;
   char host[64], library[128], program[256];
+  uint32_t window_offset, window_events; /* the place of the window, and how many events it can hold */
 };
 
 /* A call of the trace. A call that completes several transfers is several events with the same times. */

@@ -48,7 +48,7 @@ WRAPPER(Startall)(int many, MPI_Request* requests) {
 WRAPPER(Request_free)(MPI_Request* request) {
   if (enter() != 0 && lock_profile()) {
     struct transfer* const transfer = find_transfer(request_bits(*request));
-    if (transfer != NULL) profiler_drop_transfer(transfer);
+    if (transfer != NULL) drop_transfer(transfer);
     unlock_profile();
   }
   const int result = PMPI_Request_free(request);

@@ -4,11 +4,6 @@
  */
 #include "record.h"
 
-enum { PROBED = 256 };
-
-static struct probed table[PROBED]; /* messages that were matched and not received yet */
-static int table_count;
-
 static inline void probed(int call, int from, MPI_Comm comm, uint64_t begin, uint64_t end) {
   if (!lock_profile()) return;
   const uint16_t communicator = index_of(comm);
@@ -33,6 +28,11 @@ WRAPPER(Iprobe)(int from, int tag, MPI_Comm comm, int* found, MPI_Status* status
 }
 
 #if MPI_VERSION >= 3
+enum { PROBED = 256 };
+
+static struct probed table[PROBED]; /* messages that were matched and not received yet */
+static int table_count;
+
 /* Who receives the message does not name its communicator again. */
 static void matched(int call, int from, int tag, MPI_Comm comm, const MPI_Message* message, uint64_t begin,
                     uint64_t end) {

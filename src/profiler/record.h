@@ -30,6 +30,9 @@
 #else
 #define IN
 #endif
+#ifndef MPI_IN_PLACE
+#define MPI_IN_PLACE ((void*)-1) /* MPI 1 has none, and no buffer is there */
+#endif
 #define EXPORT __attribute__((visibility("default")))
 #define HIDDEN __attribute__((visibility("hidden")))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -107,10 +110,10 @@ struct state {
   uint64_t resumed; /* ticks when it was turned on the last time */
   uintptr_t last_communicator;
   uint32_t last_index;
-  struct event *next_event, *last_event; /* in the window that is mapped; equal: a new one is needed */
-  struct transfer* transfers;            /* an open table of `transfer_slots`, a power of two */
-  uint32_t transfer_slots, transfer_count;
-  struct transfer* more; /* transfers whose handle another one has, too; from 1 on */
+  struct event *next_event, *last_event;  /* in the window that is mapped; equal: a new one is needed */
+  struct transfer* transfers;             /* an open table; the oldest of each handle */
+  uint64_t transfer_mask, transfer_count; /* its slots - 1, and how many are used */
+  struct transfer* more;                  /* transfers whose handle another one has, too; from 1 on */
   uint32_t more_slots, more_free;
   uint64_t transfer_number;
   MPI_Comm world, no_communicator;
@@ -145,7 +148,8 @@ int profiler_fits(void) HIDDEN; /* to be called before MPI_Init; 0: this is no l
 void profiler_attach_fortran(void) HIDDEN;
 
 /* In handles.c. The first three return a number. */
-uint32_t profiler_add_communicator(MPI_Comm comm, const char* made_by) HIDDEN;
+#define NO_PARENT UINT32_MAX
+uint32_t profiler_add_communicator(MPI_Comm comm, const char* made_by, uint32_t parent) HIDDEN;
 #if MPI_VERSION >= 2
 uint32_t profiler_add_window(MPI_Win window) HIDDEN;
 void profiler_forget_window(uintptr_t handle) HIDDEN;
@@ -168,7 +172,8 @@ struct probed profiler_take_probed(uintptr_t handle) HIDDEN;
 /* In persistent.c. Counts a call that sets a request up. */
 void profiler_set_up(int call, struct transfer transfer, MPI_Request request, uint64_t begin, uint64_t end) HIDDEN;
 
-/* In transfers.c. */
+/* In transfers.c: what is rare of the functions below. */
+void profiler_prepare_transfers(void) HIDDEN;
 void profiler_add_transfer(const struct transfer* transfer) HIDDEN;
 void profiler_drop_transfer(struct transfer* transfer) HIDDEN;
 
@@ -244,7 +249,7 @@ static inline uint16_t index_of(MPI_Comm comm) {
   const uintptr_t bits = comm_bits(comm);
   if (LIKELY(bits == profiler.last_communicator)) return (uint16_t)profiler.last_index;
   const struct known* const known = known_slot(bits);
-  const uint32_t index = LIKELY(known->handle == bits) ? known->index : profiler_add_communicator(comm, "");
+  const uint32_t index = LIKELY(known->handle == bits) ? known->index : profiler_add_communicator(comm, "", NO_PARENT);
   profiler.last_communicator = bits;
   profiler.last_index = index;
   return (uint16_t)index;
@@ -394,36 +399,54 @@ static inline uint64_t started(MPI_Request request, struct transfer transfer) {
   transfer.handle = request_bits(request);
   transfer.number = ++profiler.transfer_number;
   transfer.active = transfer.start == 0;
-  if (LIKELY(request != profiler.no_request)) profiler_add_transfer(&transfer);
+  if (UNLIKELY(request == profiler.no_request)) return transfer.number;
+  struct transfer* const slot = &profiler.transfers[mixed(transfer.handle) & profiler.transfer_mask];
+  if (LIKELY(slot->handle == 0 && 2 * profiler.transfer_count < profiler.transfer_mask)) {
+    *slot = transfer;
+    profiler.transfer_count++;
+  } else {
+    profiler_add_transfer(&transfer);
+  }
   return transfer.number;
 }
 
 /* The oldest transfer of this handle, or NULL. */
 static inline struct transfer* find_transfer(uintptr_t handle) {
-  if (profiler.transfer_count == 0) return NULL;
-  const uint64_t mask = profiler.transfer_slots - 1;
-  for (uint64_t at = mixed(handle) & mask; profiler.transfers[at].handle != 0; at = (at + 1) & mask)
-    if (profiler.transfers[at].handle == handle) return &profiler.transfers[at];
-  return NULL;
+  for (uint64_t at = mixed(handle);; ++at) {
+    struct transfer* const slot = &profiler.transfers[at & profiler.transfer_mask];
+    if (LIKELY(slot->handle == handle)) return slot;
+    if (slot->handle == 0) return NULL;
+  }
 }
 
-/* A transfer was found complete by a call. Returns 0 for one that is not known; else `what` has it. */
-static inline int completed(uintptr_t handle, int was_done, struct transfer* what) {
-  struct transfer* const transfer = find_transfer(handle);
-  if (transfer == NULL || !transfer->active) return 0;
+/* Takes the oldest transfer of a handle out of the table. */
+static inline void drop_transfer(struct transfer* transfer) {
+  const uint64_t behind = (uint64_t)(transfer - profiler.transfers + 1) & profiler.transfer_mask;
+  if (LIKELY(transfer->next == 0 && profiler.transfers[behind].handle == 0)) {
+    transfer->handle = 0;
+    profiler.transfer_count--;
+  } else {
+    profiler_drop_transfer(transfer);
+  }
+}
+
+/* A transfer that may be NULL was found complete by a call. Returns it as it was; without a handle if it is none that
+ * was going on. */
+static inline struct transfer completed(struct transfer* transfer, int was_done) {
+  if (UNLIKELY(transfer == NULL || !transfer->active)) return (struct transfer){.handle = 0};
   if (LIKELY(transfer->entry != NO_ENTRY)) {
     struct entry* const e = &profiler.entries[transfer->entry];
     e->waited++;
     if (was_done) e->found_done++;
   }
-  *what = *transfer;
-  if (transfer->start != 0) {
+  const struct transfer was = *transfer;
+  if (was.start != 0) {
     transfer->active = 0;
   } else {
-    profiler_drop_transfer(transfer);
+    drop_transfer(transfer);
   }
-  if (UNLIKELY(what->fresh != NULL)) profiler_add_communicator(*what->fresh, "MPI_Comm_idup");
-  return 1;
+  if (UNLIKELY(was.fresh != NULL)) profiler_add_communicator(*was.fresh, "MPI_Comm_idup", was.communicator);
+  return was;
 }
 
 #endif

@@ -6,19 +6,26 @@
 
 #include "record.h"
 
+static struct transfer first_slots[256];
+
+COLD void profiler_prepare_transfers(void) {
+  profiler.transfers = first_slots;
+  profiler.transfer_mask = sizeof first_slots / sizeof *first_slots - 1;
+}
+
 COLD static void grow(void) {
-  const uint32_t slots = profiler.transfer_slots == 0 ? 256 : 2 * profiler.transfer_slots;
-  struct transfer* const table = calloc(slots, sizeof *table);
+  const uint64_t slots = profiler.transfer_mask + 1, mask = 2 * slots - 1;
+  struct transfer* const table = calloc(2 * slots, sizeof *table);
   if (table == NULL) return; /* the next transfer may find no free slot */
-  for (uint32_t i = 0; i < profiler.transfer_slots; ++i) {
+  for (uint64_t i = 0; i < slots; ++i) {
     if (profiler.transfers[i].handle == 0) continue;
-    uint64_t at = mixed(profiler.transfers[i].handle) & (slots - 1);
-    while (table[at].handle != 0) at = (at + 1) & (slots - 1);
+    uint64_t at = mixed(profiler.transfers[i].handle) & mask;
+    while (table[at].handle != 0) at = (at + 1) & mask;
     table[at] = profiler.transfers[i];
   }
-  free(profiler.transfers);
+  if (profiler.transfers != first_slots) free(profiler.transfers);
   profiler.transfers = table;
-  profiler.transfer_slots = slots;
+  profiler.transfer_mask = mask;
 }
 
 /* Room for transfers that share a handle. */
@@ -33,9 +40,9 @@ COLD static void grow_more(void) {
 }
 
 void profiler_add_transfer(const struct transfer* transfer) {
-  if (UNLIKELY(2 * (profiler.transfer_count + 1) > profiler.transfer_slots)) grow();
-  if (UNLIKELY(profiler.transfer_count + 1 >= profiler.transfer_slots)) return; /* no memory */
-  const uint64_t mask = profiler.transfer_slots - 1;
+  if (UNLIKELY(2 * profiler.transfer_count >= profiler.transfer_mask)) grow();
+  if (UNLIKELY(profiler.transfer_count >= profiler.transfer_mask)) return; /* no memory; one slot stays free */
+  const uint64_t mask = profiler.transfer_mask;
   uint64_t at = mixed(transfer->handle) & mask;
   while (profiler.transfers[at].handle != 0 && profiler.transfers[at].handle != transfer->handle) at = (at + 1) & mask;
   struct transfer* const oldest = &profiler.transfers[at];
@@ -55,7 +62,6 @@ void profiler_add_transfer(const struct transfer* transfer) {
   oldest->last = place;
 }
 
-/* Takes the oldest transfer of a handle out of the table. */
 void profiler_drop_transfer(struct transfer* transfer) {
   if (transfer->next != 0) {
     const uint32_t place = transfer->next, last = transfer->last;
@@ -66,7 +72,7 @@ void profiler_drop_transfer(struct transfer* transfer) {
     return;
   }
   /* Closes the gap, so that those behind it are still found. */
-  const uint64_t mask = profiler.transfer_slots - 1;
+  const uint64_t mask = profiler.transfer_mask;
   uint64_t gap = (uint64_t)(transfer - profiler.transfers);
   for (uint64_t at = (gap + 1) & mask; profiler.transfers[at].handle != 0; at = (at + 1) & mask) {
     const uint64_t home = mixed(profiler.transfers[at].handle) & mask;

@@ -15,15 +15,10 @@ from pathlib import Path
 from netpipe.profiles.lines import ANY, NONE, Call, End, Entries, Header, Profile, Rank
 
 ROOT = Path(__file__).resolve().parents[2]
-DOES = (
-    (ROOT / "src/profiler/calls.h")
-    .read_text()
-    .partition("#define CALLS(X)")[2]
-    .partition("#define CALL_NUMBER")
-)
+TABLE = (ROOT / "src/profiler/calls.h").read_text().partition("#define CALLS(X)")[2]
 CALLS = [
-    Call(name=name, does=[word.strip().lower() for word in does.split("|")])
-    for name, does in re.findall(r"X\((\w+), ([A-Z_ |]+)\)", DOES[0])
+    Call(name=name, does=re.findall(r"[a-z]\w+", does.lower()))
+    for name, does in re.findall(r"X\((\w+), ([A-Z_ |0]+)\)", TABLE)
 ]
 NUMBERS = {call.name: number for number, call in enumerate(CALLS)}
 

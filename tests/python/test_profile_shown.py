@@ -15,7 +15,7 @@ import pytest
 from profiled import CALLS, KERNELS, ROOT, made, profile_of
 from rich.console import Console
 
-from netpipe.profiles.lines import End, Rank, write
+from netpipe.profiles.lines import ALL_SIZES, MANY, End, Rank, write
 from netpipe.profiles.tables import Tables, tables
 from netpipe.render.terminal.profile import print_profile
 
@@ -81,9 +81,10 @@ def test_the_largest_calls_have_rows_and_the_rest_one() -> None:
 def test_sizes_of_one_text_are_told_apart() -> None:
     text = shown(tables(profile_of([made("Send", size, 1, 0) for size in (5600, 5601, 64)])))
     assert re.search(r"^ +64 B .*\n +5,600 B .*\n +5,601 B ", text, re.MULTILINE), text
-    whole = profile_of([made("Send", 8192, 1, 0)])
-    whole.entries[0].coarse = [1]
-    assert re.search(r"^ +≤ 8 KiB ", shown(tables(whole)), re.MULTILINE)
+    whole = profile_of([made("Send", 8192, 1, 0), made("Send", 4096, 1, 0), made("Send", 8192, 1, 0)])
+    whole.entries[0].coarse = [1, 2, 0]
+    text = shown(tables(whole))
+    assert re.search(r"^ +≤ 4 KiB .*\n +8,192 B .*\n +≤ 8,192 B ", text, re.MULTILINE), text
 
 
 def test_one_late_rank_is_named() -> None:
@@ -142,6 +143,20 @@ def test_what_is_missing_is_said(change: dict[str, object], says: str) -> None:
     for name, value in change.items():
         setattr(whole.ranks[1], name, value)
     assert f"{says}" in words(tables(whole))
+
+
+def test_lost_sizes_and_peers_are_said_and_have_no_bin() -> None:
+    whole = profile_of(
+        [made("Send", 0, 20_000, MANY), made("Send", 4096, 2, MANY), made("Reduce", 0, 5, MANY)]
+    )
+    whole.entries[0].coarse = [ALL_SIZES, 2, ALL_SIZES]
+    found = tables(whole)
+    assert found.message_sizes.all_ranks.calls == [0, 2, 0, 0]
+    assert found.collectives.all_ranks.of_calls == 20_007
+    text = words(found)
+    assert "Of 20,005 of these calls no size is known: they have no bin and no volume." in text
+    assert "Of 20,002 messages the peer is not known: they count as none within a host." in text
+    assert re.search(r" not known +\d", text)
 
 
 def test_ranks_of_which_there_is_nothing_are_named_and_the_others_shown() -> None:
@@ -238,7 +253,8 @@ def names_in(told: object) -> Iterator[str]:
 def test_what_does_not_fit_is_refused(
     netpipe: Netpipe, saved: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    netpipe("run", "null", "-q")
+    if arguments[0] == "run.jsonl":
+        netpipe("run", "null", "-q")
     Path("torn.jsonl").write_bytes(saved.read_bytes().replace(b'{"type":"rank"', b'{"type":"rank",,', 1))
     said = netpipe("show", *arguments)
     assert (said.code, said.out) == (2, "")

@@ -7,7 +7,6 @@ import html
 import json
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pages import HOSTILE, Page
+from profiled import made, profile_of
 from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 
 from netpipe.cli import report
@@ -23,54 +24,12 @@ from netpipe.reading import Reading
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
 from netpipe.render.page.page import page, safe_json
+from netpipe.render.page.profile import page as profile_page
 from netpipe.render.page.tables import MOST_POINTS, flattened, point_table, summary_table
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
-HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> {{7*7}} {% raw %} ]]> \u2028 &amp;"
 LARGEST_BYTES = 8_000_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-class Page(HTMLParser):
-    """A page as a browser reads it: elements, what they point to, and the text of those that show any."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.shown: list[str] = []
-        self._inside: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag in ("script", "style"):
-            self._inside.append(tag)
-            if tag == "script":
-                self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._inside and self._inside[-1] == tag:
-            self._inside.pop()
-
-    def handle_data(self, data: str) -> None:
-        if not self._inside:
-            self.shown.append(data)
-        elif self._inside[-1] == "script":
-            self.scripts[-1] += data
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.shown).split())
-
-    def count(self, tag: str) -> int:
-        return sum(name == tag for name, _ in self.elements)
-
-    def data(self) -> dict[str, Any]:
-        place = [attributes.get("id") for name, attributes in self.elements if name == "script"].index("data")
-        found: dict[str, Any] = json.loads(self.scripts[place])
-        return found
 
 
 def of(made: Run) -> Page:
@@ -433,6 +392,8 @@ addEventListener("load", () => setTimeout(() => {
   document.body.dataset.found = JSON.stringify({
     scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length,
     drawn: [...page.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
+    bars: [...page.querySelectorAll(".track i, .map .cells rect, .ranks path")]
+      .filter((e) => e.getBoundingClientRect().width > 0).length,
     paths: page.querySelectorAll(".scatterlayer .trace path").length, errors: inside.contentWindow.failed || [] });
 }, 1500));
 </script>
@@ -501,3 +462,24 @@ def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) ->
     assert found["errors"] == []
     assert found["wide"] == 0
     assert found["drawn"] == 7 + len(of_patterns.data()["panels"])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.parametrize(
+    ("ranks", "bars"),
+    # The calls, the ranks and their parts, two sizes twice, two matrices; 40 ranks stand side by side.
+    [
+        (4, 2 + 4 * 4 + 2 * 2 * 2 + 2 * 16),
+        pytest.param(40, 2 + 4 + 2 * 2 * 2 + 2 * 1600, marks=pytest.mark.deep),
+    ],
+)
+def test_in_a_browser_a_profile_is_drawn_at_the_width_of_a_telephone(
+    ranks: int, bars: int, tmp_path: Path
+) -> None:
+    rows = [
+        made(call, size, 9, peer) for call in ("Send", "Irecv") for size in (8, 4096) for peer in range(ranks)
+    ]
+    found = in_a_browser(profile_page(profile_of(*[rows] * ranks)), 390, tmp_path)
+    assert found["scroll"] <= found["client"]
+    assert found["wide"] == 0
+    assert found["bars"] == bars

@@ -5,213 +5,330 @@ have and how much memory it takes, and says so without MPI.
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from netpipe import native
+from netpipe.applications import listing
+from netpipe.applications.listing import Kernel
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.lists import expand
+from netpipe.kernels import Cell
+from netpipe.launch.lists import apart, expand
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.launch.variants import name_of
+from netpipe.libraries import family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
-from netpipe.units import size_text
+from netpipe.units import counted, listed, size_text
 
-PLAN_S = 20.0
-DEFAULT_LAUNCHES = 6  # the fewest whose least and most are a 95 % interval of the median
+ANSWER_S = 20.0  # that a program may take to say what it needs
+ALL = "all"
+
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run."""
+    """What to run, in the words of the user."""
 
-    kernels: Sequence[str]  # "cg", or "sweep3d:mk=10,mmi=3"; "all" is every one
+    kernels: Sequence[str]  # cg, or sweep3d:mk=10,mmi=3; all is every one
     variants: Sequence[str] = ()  # none: every library that was added, over each transport
-    classes: Sequence[str] = ("S",)
+    classes: Sequence[str] = ()  # none: the smallest one of each kernel
     ranks: Sequence[int] = (2, 4)
-    launches: int = DEFAULT_LAUNCHES
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One kernel over one library on some ranks."""
+class Task:
+    """One cell, ready to be started."""
 
-    name: str
+    cell: Cell
     options: Mapping[str, int]
-    problem: str
-    variant: str
-    ranks: int
     program: Path
     description: Description
-    environment: Mapping[str, str]
-    memory_bytes: int  # of all ranks
+    environment: Mapping[str, str]  # in which the program has the settings of the variant
+    memory_bytes: int  # that all ranks allocate together
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        more = [word for name, value in self.options.items() for word in (f"--{name}", str(value))]
-        return (str(self.program), "--class", self.problem, "--json", *more)
-
-    @property
-    def text(self) -> str:
-        options = ",".join(f"{name}={value}" for name, value in self.options.items())
-        kernel = self.name + (f":{options}" if options else "")
-        return f"{kernel} class {self.problem} on {self.ranks} ranks over {self.variant}"
+    def words(self) -> tuple[str, ...]:
+        """The command line of each rank."""
+        return (str(self.program), "--class", self.cell.problem, *_words(self.options))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
-    cells: list[Cell] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what was left out, and why
-    libraries: dict[str, str] = field(default_factory=dict)
+    tasks: tuple[Task, ...]
+    notes: tuple[str, ...] = ()  # what was left out, and why
+    libraries: Mapping[str, str] = field(default_factory=dict)  # version by module
 
 
-def plan(request: Request) -> Planned:
-    """Raises Failure: 2 for what cannot be run at all, 3 for a library or memory that is missing."""
-    wanted = [_kernel(text) for text in kernels(request.kernels)]
-    planned = Planned()
-    variants, planned.notes = _variants(request.variants)
-    builders: dict[str, Builder] = {}
-    descriptions: dict[str, Description] = {}
-    for variant in variants:
-        module = name_of(variant)
-        if module not in builders:
-            one = added.one(module)
-            builders[module] = programs.builder(one)
-            descriptions[module] = read(one.path)
-            planned.libraries[module] = descriptions[module].version
+def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
+    """`tell` hears what is done. Raises Failure: 2 for what cannot be run at all, 3 for a library or memory
+    that is missing.
+    """
+    problems = _problems(request)
+    libraries = _Libraries(request.variants, tell)
+    environments = libraries.settings(request.ranks)
     free = available_memory()
-    refused: list[str] = []
-    for name, options in wanted:
-        for problem in request.classes:
-            for ranks in request.ranks:
-                why = ""
-                for variant in variants:
-                    module = name_of(variant)
-                    program = programs.application(builders[module], name)
-                    said = ask(program, builders[module].environment, problem, ranks, options)
-                    if not said["fits"]:
-                        why = f"{name} class {problem} is left out on {ranks} ranks: {said['why']}"
-                        break
-                    memory = int(said["memory_bytes"]) * ranks
-                    if memory > free:
-                        raise Failure(
-                            UNAVAILABLE,
-                            f"{name} class {problem} on {ranks} ranks needs {size_text(memory)} and there are "
-                            f"{size_text(free)}; choose a smaller class",
-                        )
-                    planned.cells.append(
-                        Cell(
-                            name,
-                            options,
-                            problem,
-                            variant,
-                            ranks,
-                            program,
-                            descriptions[module],
-                            settings(descriptions[module], variant, ranks),
-                            memory,
-                        )
-                    )
-                refused += [why] if why else []
-    if not planned.cells:
-        raise Failure(USAGE, "; ".join(refused) or "nothing is left to run")
-    planned.notes += refused
-    return planned
+    tasks: list[Task] = []
+    refused: dict[tuple[str, str], list[int]] = {}  # by the kernel with its class, and why
+    for kernel, options, classes in problems:
+        first = libraries.first(kernel.name)
+        fitting: list[tuple[str, int, int]] = []
+        for problem, ranks in itertools.product(classes, request.ranks):
+            said = ask(*first, problem, ranks, options)
+            what = f"{Cell(kernel.name, _text(options), problem, '', ranks).kernel} class {problem}"
+            memory = int(said["memory_bytes"]) * ranks
+            if not said["fits"]:
+                refused.setdefault((what, said["why"]), []).append(ranks)
+            elif memory > free:
+                raise Failure(
+                    UNAVAILABLE,
+                    f"{what} on {counted(ranks, 'rank')} needs {memory_text(memory)} of memory, and there are "
+                    f"{memory_text(free)}; choose a smaller class",
+                )
+            else:
+                fitting.append((problem, ranks, memory))
+        built = libraries.programs(kernel.name) if fitting else {}
+        tasks += [
+            Task(
+                Cell(kernel.name, _text(options), problem, variant, ranks),
+                options,
+                built[name_of(variant)],
+                libraries.descriptions[name_of(variant)],
+                environments[variant, ranks],
+                memory,
+            )
+            for problem, ranks, memory in fitting
+            for variant in libraries.variants
+        ]
+    tasks = [
+        one for one in tasks if one.cell.variant in libraries.variants
+    ]  # a compiler may have failed later
+    left_out = [
+        f"{what} is left out on {listed(map(str, some))} rank{'' if some == [1] else 's'}: {why}"
+        for (what, why), some in refused.items()
+    ]
+    if not tasks:
+        raise Failure(USAGE, "; ".join(left_out))
+    versions = {name: one.version for name, one in libraries.descriptions.items()}
+    return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions)
 
 
-def kernels(texts: Sequence[str]) -> list[str]:
-    """With `all` and lists of values resolved. Raises Failure (2)."""
-    known = programs.applications()
-    found: list[str] = []
-    for text in texts:
-        name = text.partition(":")[0]
-        if name == "all":
-            found += [one + text[len(name) :] for one in known]
-        elif name in known:
-            found += expand([text])
-        else:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
-            raise Failure(USAGE, f"there is no kernel '{name}'; {hint}")
-    return list(dict.fromkeys(found))
+# --------------------------------------------------------------------------------------------------------- kernels
 
 
-def _kernel(text: str) -> tuple[str, dict[str, int]]:
-    name, _, settings_ = text.partition(":")
-    options: dict[str, int] = {}
-    for setting in filter(None, settings_.split(",")):
-        key, equals, value = setting.partition("=")
-        if not equals or not value.isdecimal():
-            raise Failure(USAGE, f"{text}: '{setting}' is not NAME=NUMBER")
-        options[key] = int(value)
-    return name, options
-
-
-def _variants(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    found, notes = expand_libraries(expand(texts or ("mpi",)), native.list_())
-    for variant in found:
-        layer, at, _ = name_of(variant).partition("@")
-        if layer != programs.LAYER or not at:
+def _problems(request: Request) -> list[tuple[Kernel, dict[str, int], tuple[str, ...]]]:
+    """The kernels with their options and classes. Raises Failure (2)."""
+    known = listing.kernels()
+    some: dict[tuple[str, str], tuple[Kernel, dict[str, int], bool]] = {}
+    for text in request.kernels:
+        name, _, settings = text.partition(":")
+        if name != ALL and name not in known:
+            raise listing.unknown(name, known)
+        for one in known if name == ALL else (name,):
+            for expanded in expand([f"{one}:{settings}" if settings else one]):
+                options = _options(known[one], expanded)
+                some.setdefault((one, _text(options)), (known[one], options, name != ALL))
+    every = {problem for kernel, _, _ in some.values() for problem in kernel.classes}
+    wanted = tuple(dict.fromkeys(one if one in every else one.upper() for one in request.classes))
+    for problem in wanted:
+        if problem not in every:
+            has = "; ".join(
+                f"{kernel.name} has {' '.join(kernel.classes)}"
+                for kernel in {kernel.name: kernel for kernel, _, _ in some.values()}.values()
+            )
+            raise Failure(USAGE, f"there is no class '{problem}'; {has}")
+    found = []
+    for kernel, options, named in some.values():
+        classes = tuple(one for one in wanted if one in kernel.classes) if wanted else kernel.classes[:1]
+        if classes:
+            found.append((kernel, options, classes))
+        elif named:
             raise Failure(
                 USAGE,
-                f"{variant} is no MPI library, and the kernels are MPI programs; choose one such as "
-                "mpi@openmpi:transport=tcp",
+                f"{kernel.name} has no class {' or '.join(wanted)}; it has {' '.join(kernel.classes)}",
             )
-    return list(found), notes
+    return found
+
+
+def _options(kernel: Kernel, text: str) -> dict[str, int]:
+    options: dict[str, int] = {}
+    for setting in filter(None, text.partition(":")[2].split(",")):
+        key, equals, value = setting.partition("=")
+        if key not in kernel.settings:
+            has = f"it has {', '.join(kernel.settings)}" if kernel.settings else "it has none"
+            raise Failure(USAGE, f"{kernel.name} has no setting '{key}'; {has}")
+        if not equals or not value.isdecimal() or len(value) > 9:
+            raise Failure(USAGE, f"{text}: '{setting}' is not {key}=NUMBER")
+        options[key] = int(value)
+    return options
+
+
+def _text(options: Mapping[str, int]) -> str:
+    return ",".join(f"{name}={value}" for name, value in options.items())
+
+
+def _words(options: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(word for name, value in options.items() for word in (f"--{name}", str(value)))
 
 
 def ask(
     program: Path, environment: Mapping[str, str], problem: str, ranks: int, options: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What the kernel says of this class and number of ranks, without MPI. Raises Failure: 2 for a class or an option
-    that it does not have.
+    """What the program says of this class and number of ranks, without MPI: `fits`, `why` not, and `memory_bytes` of
+    one rank. Raises Failure: 2 for what it does not have, 3 if it does not work.
     """
-    more = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    done = compiler.run(
-        [program, "--class", problem, "--plan", str(ranks), *more], environment, limit_s=PLAN_S
-    )
-    if done.returncode != 0:
-        raise Failure(USAGE, done.stderr.strip() or f"{program} ended with exit code {done.returncode}")
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    words = [str(program), "--class", problem, "--plan", str(ranks), *_words(options)]
+    done = compiler.run(words, environment, limit_s=ANSWER_S)
+    if done.returncode == 0:
+        try:
+            said: dict[str, Any] = json.loads(done.stdout)
+        except ValueError:
+            raise Failure(UNAVAILABLE, f"{program} returned invalid JSON: {done.stdout[:80]!r}") from None
+        return said
+    why = " ".join(done.stderr.split()) or f"{program} ended with exit code {done.returncode}"
+    raise Failure(USAGE if done.returncode == USAGE else UNAVAILABLE, why)
+
+
+# ------------------------------------------------------------------------------------------------------- libraries
+
+
+class _Libraries:
+    """The libraries of a request. One that the user has named must work; of those that `mpi` stands for, one that does
+    not is left out. Raises Failure when none is left.
+    """
+
+    def __init__(self, texts: Sequence[str], tell: Tell) -> None:
+        self.variants: list[str] = []
+        self.descriptions: dict[str, Description] = {}  # by module
+        self._notes: list[str] = []
+        self._dropped: dict[str, list[str]] = {}  # by why
+        self._named: set[str] = set()
+        self._builders: dict[str, Builder] = {}
+        self._tell = tell
+        known = native.list_()
+        for text in dict.fromkeys(texts or (programs.LAYER,)):
+            module = name_of(text)
+            layer, at, _ = module.partition("@")
+            if layer != programs.LAYER:
+                raise Failure(
+                    USAGE,
+                    f"'{text}' is no MPI library, and the kernels are MPI programs; choose one such as "
+                    "mpi@openmpi:transport=tcp (netpipe modules lists them)",
+                )
+            found, notes = expand_libraries(expand([text]), known)
+            self._named |= {name_of(text)} if at else set()
+            self._notes += notes
+            self.variants += [one for one in found if one not in self.variants]
+        for variant in self.variants:
+            _check_settings(variant)
+        for module in dict.fromkeys(map(name_of, self.variants)):
+            self._open(module)
+
+    def _open(self, module: str) -> None:
+        try:
+            one = added.one(module)
+            description = read(one.path)
+            family = family_of(description)
+            if family is not None and family.simulates:
+                raise Failure(
+                    USAGE,
+                    f"{description.version} simulates its machine, where all ranks are one process; the kernels are "
+                    "not made for that",
+                )
+            find_launcher(description, None)().check(description, (str(native.worker()),))
+            self._builders[module] = programs.builder(one)
+            self.descriptions[module] = description
+        except Failure as failure:
+            self._drop(module, failure)
+
+    def _drop(self, module: str, failure: Failure, variant: str = "") -> None:
+        """This variant, or all of the module."""
+        what = variant or module
+        if module in self._named:
+            named = what in failure.sentence
+            raise Failure(failure.exit_code, failure.sentence if named else f"{what}: {failure.sentence}")
+        self.variants = [one for one in self.variants if one != what and (variant or name_of(one) != module)]
+        if not any(name_of(one) == module for one in self.variants):
+            self.descriptions.pop(module, None)
+        self._dropped.setdefault(failure.sentence, []).append(what)
+        if not self.variants:
+            raise Failure(failure.exit_code, "; ".join(self.notes()))
+
+    def notes(self) -> list[str]:
+        """Sentences about what was left out."""
+        dropped = [
+            f"{listed(some)} {'is' if len(some) == 1 else 'are'} left out: {why}"
+            for why, some in self._dropped.items()
+        ]
+        return [*self._notes, *dropped]
+
+    def settings(self, ranks: Sequence[int]) -> dict[tuple[str, int], dict[str, str]]:
+        """The environment for each variant and number of ranks."""
+        found: dict[tuple[str, int], dict[str, str]] = {}
+        for variant in list(self.variants):
+            module = name_of(variant)
+            try:
+                for number in ranks:
+                    found[variant, number] = settings(self.descriptions[module], variant, number)
+            except Failure as failure:
+                self._drop(module, failure, variant)
+        return found
+
+    def first(self, kernel: str) -> tuple[Path, Mapping[str, str]]:
+        """A program of this kernel, of any library, and the environment that it needs."""
+        for module in list(self.descriptions):
+            if path := self._program(module, kernel):
+                return path, self._builders[module].environment
+        raise AssertionError  # the last one that fails raises
+
+    def programs(self, kernel: str) -> dict[str, Path]:
+        """The program for each library that is left, by module."""
+        found = {module: self._program(module, kernel) for module in list(self.descriptions)}
+        return {module: path for module, path in found.items() if path is not None}
+
+    def _program(self, module: str, kernel: str) -> Path | None:
+        try:
+            self._tell(f"compiling {kernel} for {module}")  # unless it was built before
+            return programs.application(self._builders[module], kernel)
+        except Failure as failure:
+            self._drop(module, failure)
+            return None
+
+
+def _check_settings(variant: str) -> None:
+    """Raises Failure (2) for the one setting that is no setting of a library."""
+    for setting in apart(variant)[0].partition(":")[2].split(","):
+        if setting.partition("=")[0] == "ranks":
+            raise Failure(USAGE, f"{variant}: --ranks says how many processes there are; leave {setting} out")
 
 
 def settings(description: Description, variant: str, ranks: int) -> dict[str, str]:
     """The environment in which a program has the variant's settings. Raises Failure (2) for a setting that only
     netpipe's own calls can have.
     """
-    done = compiler.run(
-        [native.worker(), "settings", description.file, variant, str(ranks)], description.environment
-    )
+    words = [str(native.worker()), "settings", str(description.file), variant, str(ranks)]
+    done = compiler.run(words, description.environment)
     if done.returncode != 0:
-        words = native.said(done.stderr) or f"netpipe-worker ended with exit code {done.returncode}"
-        raise Failure(done.returncode if done.returncode > 0 else UNAVAILABLE, words)
+        said = native.said(done.stderr) or f"{native.WORKER} ended with exit code {done.returncode}"
+        raise Failure(done.returncode if done.returncode > 0 else UNAVAILABLE, said)
     found: dict[str, str] = json.loads(done.stdout)["environment"]
     return found
 
 
+def memory_text(size_bytes: int) -> str:
+    """With three digits."""
+    return size_text(size_bytes if size_bytes < 1 << 10 else float(size_bytes >> 10 << 10))
+
+
 def available_memory() -> int:
-    """Bytes that a new program can have on this host without swapping, within the limit of its control group."""
-    free = 1 << 62
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                free = int(line.split()[1]) << 10
-    except OSError:
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    try:
-        group = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2].lstrip("/")
-        folder = Path("/sys/fs/cgroup") / group
-        limit, used = (folder / name for name in ("memory.max", "memory.current"))
-        text = limit.read_text().strip()
-        if text.isdecimal():
-            free = min(free, int(text) - int(used.read_text()))
-    except (OSError, ValueError):
-        pass
-    return max(free, 0)
+    """Bytes that new programs can have on this host without swapping, within the limit of their control group."""
+    facts = native.environment()
+    free = facts.get("memory", {}).get("available_bytes")
+    limit = facts.get("limits", {}).get("cgroup", {}).get("memory_max_bytes")
+    return min(one if one is not None else 1 << 62 for one in (free, limit))

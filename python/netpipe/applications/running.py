@@ -4,26 +4,35 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import msgspec
 
-from netpipe.applications.plan import Cell
+from netpipe.applications.plan import Task
 from netpipe.failure import INTERRUPTED, Failure
 from netpipe.kernels.lines import Check, Result
 from netpipe.libraries import Command, Job, Launcher, find_launcher
 from netpipe.libraries.starting.condense import condense
+from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 from netpipe.libraries.starting.scratch import Scratch
 
-FOLDERS = "netpipe-apps-"
-END_S = 5.0  # that a launcher may take to end after SIGTERM
-MOST_OUTPUT = 1 << 20
+FOLDERS = "netpipe-apps-"  # how the folders of sessions begin
+LOOK_S = 0.1
+LEAVE_S = 10.0  # that a launcher may take to end after the result is there: some hang in MPI_Finalize
+END_S = 5.0  # and after SIGTERM
+MOST_OUTPUT = 1 << 20  # bytes of it that are read
+RESULT = b'{"name":'  # how the line with the result begins
+MOST_CHECKS = 3  # that a sentence names
 
 
 class _Said(msgspec.Struct):
@@ -38,6 +47,30 @@ class _Said(msgspec.Struct):
     checks: list[Check]
 
 
+class _Output:
+    """What a launcher and its ranks print, in a file: nobody has to read it while they run."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._size = 0
+        self._there = False
+
+    def read(self) -> bytes:
+        return os.pread(self.file.fileno(), MOST_OUTPUT, 0)
+
+    def result(self) -> bytes:
+        """The line with the result; empty where there is none."""
+        lines = self.read().splitlines(keepends=True)
+        return next((line for line in lines if line.startswith(RESULT) and line.endswith(b"\n")), b"")
+
+    def has_result(self) -> bool:
+        size = os.fstat(self.file.fileno()).st_size
+        if size != self._size:
+            self._size = size
+            self._there = self._there or bool(self.result())
+        return self._there
+
+
 class Runner:
     """The launchers of one session; a context manager."""
 
@@ -47,8 +80,9 @@ class Runner:
         self._launchers: dict[str, Launcher] = {}
 
     def __enter__(self) -> Runner:
+        end_orphans()
         self._scratch = Scratch(FOLDERS)
-        self._scratch.path.chmod(0o755)
+        self._scratch.path.chmod(0o755)  # LAM runs as another user
         return self
 
     def __exit__(
@@ -58,108 +92,163 @@ class Runner:
             launcher.halt()
         self._scratch.close()
 
-    def run(self, cell: Cell, launch: int, more: Mapping[str, str] | None = None) -> Result:
+    def run(self, task: Task, launch: int) -> Result:
         """Never raises for what the kernel or its launcher does: the result says why there is none. Raises Failure
         (130) when it was given up.
         """
+        cell = task.cell
         result = Result(
             name=cell.name,
             problem=cell.problem,
             variant=cell.variant,
             ranks=cell.ranks,
-            options=dict(cell.options),
+            options=dict(task.options),
             launch=launch,
         )
         began = time.monotonic()
         try:
-            command = self._command(cell, more or {})
-            code, text, late = self._wait(command)
+            with tempfile.TemporaryFile() as file:
+                output = _Output(file)
+                code, text = self._wait(self._command(task), output)
+                line = output.result()
         except Failure as failure:
             if failure.exit_code == INTERRUPTED:
                 raise
             result.problem_text = failure.sentence
             return result
         result.wall_s = round(time.monotonic() - began, 3)
-        line = next((one for one in text.splitlines() if one.startswith('{"name":')), "")
         try:
-            said = msgspec.json.decode(line.encode(), type=_Said)
+            said = msgspec.json.decode(line, type=_Said)
         except msgspec.DecodeError:
-            result.problem_text = (
-                f"it did not end within {self.timeout_s:g} s; --timeout gives it more"
-                if late
-                else f"it ended with exit code {code}: {condense(text) or 'it said nothing'}"
-            )
+            result.problem_text = self._ended(code, _words(cell.name, text))
             return result
         result.seconds, result.mops, result.operations = said.seconds, said.mops, said.operations
         result.verified, result.size, result.iterations = said.verified, said.size, said.iterations
         result.checks = [check for check in said.checks if not check.passed]
         if not said.verified:
-            result.problem_text = "its result is wrong: " + "; ".join(
-                f"{one.what} is {one.found!r} and should be {one.expected!r}" for one in result.checks[:3]
-            )
+            result.problem_text = _wrong(result.checks)
         return result
 
-    def _command(self, cell: Cell, more: Mapping[str, str]) -> Command:
-        name = cell.description.name
+    def _ended(self, code: int | None, words: str) -> str:
+        """Why there is no result."""
+        if code is None:
+            how = f"it did not end within {self.timeout_s:g} s; --timeout gives it more"
+            return how + (f"; until then it said: {words}" if words else "")
+        return f"{_end_text(code)}{f': {words}' if words else ', and said nothing'}"
+
+    def _command(self, task: Task) -> Command:
+        name = task.description.name
         scratch = self._scratch.path / name.replace("@", "-")
         scratch.mkdir(exist_ok=True)
         scratch.chmod(0o755)
-        job = Job(
-            description=cell.description,
-            program=cell.arguments,
-            ranks=cell.ranks,
-            hosts=(),
-            variables={
-                **cell.description.environment,
-                **cell.environment,
-                "TMPDIR": str(scratch),
-                **more,
-            },
-            extra=(),
-            remote_shell=None,
-            scratch=scratch,
-        )
+        # What a killed launcher leaves goes with the folder, whose name marks all processes of the session.
+        job = job_of(task, scratch, {"TMPDIR": str(scratch), "NETPIPE_JOB_FOLDER": str(scratch)})
         if name not in self._launchers:
-            launcher = find_launcher(cell.description, None)()
-            launcher.check(cell.description, cell.arguments)
+            launcher = find_launcher(task.description, None)()
+            launcher.check(task.description, job.program)
             launcher.boot(job, self._given_up)
             self._launchers[name] = launcher
         return self._launchers[name].command(job)
 
-    def _wait(self, command: Command) -> tuple[int, str, bool]:
-        """Its exit code, what it printed, and whether it had to be ended."""
-        with tempfile.TemporaryFile() as output:
-            process = command.popen(subprocess.DEVNULL, output)
-            deadline = time.monotonic() + self.timeout_s
-            late = False
-            try:
-                while True:
-                    try:
-                        process.wait(0.1)
-                        break
-                    except subprocess.TimeoutExpired:
-                        late = time.monotonic() > deadline
-                        if late or self._given_up():
-                            _end(process)
-                            break
-            finally:
-                _kill_group(process)
-            if self._given_up():
-                raise Failure(INTERRUPTED, "interrupted")
-            output.seek(0)
-            return process.returncode, output.read(MOST_OUTPUT).decode(errors="replace"), late
+    def _wait(self, command: Command, output: _Output) -> tuple[int | None, str]:
+        """Its exit code, None if its time was up before there was a result, and what was printed until then."""
+        process = command.popen(subprocess.DEVNULL, output.file)
+        deadline = time.monotonic() + self.timeout_s
+        leave = None
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(LOOK_S)
+                    break
+                now = time.monotonic()
+                if leave is None and output.has_result():
+                    leave = min(deadline, now + LEAVE_S)
+                if self._given_up() or now > (leave or deadline):
+                    break
+            text = output.read().decode(errors="replace")  # before the launcher complains of being ended
+            late = process.poll() is None and leave is None
+        finally:
+            self._end(process)
+        if self._given_up():
+            raise Failure(INTERRUPTED, "interrupted")
+        return (None if late else process.returncode), text
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        _kill_group(process)
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Ends the launcher, if it still runs, and whatever it has started that has outlived it."""
+        mark = str(self._scratch.path)
+        if process.poll() is None or process.returncode != 0:
+            memory = shared_memory(mark)
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)  # it alone knows where its ranks are
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(END_S)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            end_all_with(mark)
+            remove_unused(memory)
         process.wait()
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """What the launcher started is in a session of its own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def job_of(task: Task, scratch: Path, more: Mapping[str, str], json: bool = True) -> Job:
+    return Job(
+        description=task.description,
+        program=(*task.words, "--json") if json else task.words,
+        ranks=task.cell.ranks,
+        hosts=(),
+        variables={**task.description.environment, **task.environment, **more},
+        extra=(),
+        remote_shell=None,
+        scratch=scratch,
+    )
+
+
+def by_hand(task: Task) -> str:
+    """The command line that runs this task without netpipe, and prints what the kernel prints for people."""
+    job = job_of(task, Path(tempfile.gettempdir()), {}, json=False)
+    command = find_launcher(task.description, None)().command(job)
+    variables = [f"{name}={value}" for name, value in command.environment.items()]
+    return shlex.join([*(["env", *variables] if variables else []), *command.argv])
+
+
+def end_orphans() -> None:
+    """Ends what sessions of this user that were killed have left running. The owner of a folder holds a lock on it
+    (netpipe.libraries.starting.scratch), which removes the folder.
+    """
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*"):
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        with contextlib.suppress(OSError):
+            if os.fstat(folder).st_uid == os.geteuid():
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                end_all_with(str(path))
+        os.close(folder)
+
+
+def _words(name: str, text: str) -> str:
+    """What the kernel itself said of its end, or else its launcher."""
+    own = [line.strip() for line in text.splitlines() if line.casefold().startswith(f"{name}: ")]
+    return condense("\n".join(own)) if own else condense(text)
+
+
+def _end_text(code: int) -> str:
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        return f"its launcher was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"its launcher was killed by signal {-code}"
+
+
+def _wrong(checks: Sequence[Check]) -> str:
+    def number(value: float | None) -> str:
+        return "no number" if value is None else f"{value:.13g}"
+
+    said = [f"{one.what} is {number(one.found)} and should be {number(one.expected)}" for one in checks]
+    more = [f"and {len(said) - MOST_CHECKS} more"] if len(said) > MOST_CHECKS else []
+    return (
+        f"its result is wrong: {'; '.join([*said[:MOST_CHECKS], *more])}"
+        if said
+        else "it has verified nothing"
+    )

@@ -148,9 +148,10 @@ def _call(arguments: Sequence[str] | None) -> int:
         say(f"{where.strip()} {error.strerror or error}".strip() + ("; free some space" if full else ""))
         return FAILED if full or not error.filename else USAGE
     except Exception as error:
+        from netpipe.profiles import NotAProfile
         from netpipe.records import NotARun
 
-        if isinstance(error, NotARun):
+        if isinstance(error, (NotARun, NotAProfile)):
             say(str(error))
             return USAGE
         if sys.flags.dev_mode:

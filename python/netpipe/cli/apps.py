@@ -3,189 +3,238 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from netpipe.command.choices import complete_variants
-from netpipe.failure import USAGE, Failure
+from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
     from netpipe.applications.plan import Planned
-    from netpipe.applications.session import Progress
-    from netpipe.kernels.lines import Result
+    from netpipe.applications.session import Outcome, Progress
 
-TIMEOUT_S = 600.0
+MOST_RANKS = 1 << 20
+
+
+def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from netpipe.applications.listing import kernels
+
+    try:
+        known = kernels()
+    except Failure:
+        return []
+    words = {name: one.summary for name, one in known.items()} | {"all": "every one of them"}
+    return [
+        CompletionItem(name, help=summary) for name, summary in words.items() if name.startswith(incomplete)
+    ]
 
 
 @click.command()
-@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]...", shell_complete=complete_kernels)
 @click.option(
     "--on",
     "variants",
     multiple=True,
     metavar="VARIANT",
     shell_complete=complete_variants,
-    help="An MPI library with settings, such as mpi@openmpi:transport=tcp; repeatable  [every one that was added]",
+    help="An MPI library with settings, such as mpi@openmpi:transport=tcp; may be repeated  [every one that was "
+    "added, over shared memory and over TCP]",
 )
-@click.option("--class", "classes", default="S", metavar="S,A,...", help="Problem classes  [S]")
-@click.option("--ranks", default="2,4", metavar="N,N,...", help="Numbers of processes  [2,4]")
+@click.option("--class", "classes", metavar="A,B", help="Sizes of the problem  [the smallest of each kernel]")
+@click.option("--ranks", default="2,4", metavar="N,N", help="Numbers of processes  [2,4]")
 @click.option(
     "--launches",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="How often each is run; an interval needs six  [6]",
+    help="Run each this many times; an interval needs 6  [6]",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(1),
-    default=TIMEOUT_S,
+    type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     help="The longest that one run may take  [600]",
 )
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Of the random order in which they run.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed for the random order of the runs.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     default=Path("apps.jsonl"),
     metavar="FILE",
     help="Where the results go  [apps.jsonl]",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the table as one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table.")
-def command(
-    kernels: tuple[str, ...],
-    variants: tuple[str, ...],
-    classes: str,
-    ranks: str,
-    launches: int | None,
-    timeout: float,
-    seed: int | None,
-    output: Path,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would run, with its memory and its command; run nothing."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the table and errors.")
+def command(**given: Any) -> int:
     """Run application KERNELs over MPI libraries.
 
-    The kernels are the NAS parallel benchmarks is, ep, cg, mg, ft, lu, sp, bt and the particle transport sweep3d, or
-    all of them; sweep3d:mk=10,mmi=3 sets what a kernel has besides its class. Each is verified by its published
-    result. They run in random order, several times. Without a KERNEL: what there is.
-    """
-    from netpipe.libraries.adding import programs
+    The kernels are the NAS parallel benchmarks and the particle transport code Sweep3D; all stands for every one.
+    A kernel may have settings: sweep3d:mk=10,mmi=3, and 'sweep3d:mk=1|10' is two. Each run is verified by the
+    published result. The runs are in random order, so that all libraries see the same machine.
 
-    if not kernels:
-        for name in programs.applications():
-            click.echo(name)
-        return 0
-    from netpipe import version
-    from netpipe.applications.plan import DEFAULT_LAUNCHES, Request, plan
-    from netpipe.applications.session import run
+    Without a KERNEL: which there are, and what ranks and classes they can have.
+    """
+    if not given["kernels"]:
+        return show_kernels(given["as_json"])
+    from netpipe.applications.plan import Request, plan
+    from netpipe.applications.session import DEFAULT_LAUNCHES, DEFAULT_TIMEOUT_S, check_output, run
     from netpipe.kernels.lines import Header
-    from netpipe.kernels.table import rows
     from netpipe.launch.interrupt import Interrupt
-    from netpipe.render.terminal.apps import failures, print_table
+    from netpipe.render.terminal.apps import Line
     from netpipe.render.terminal.rows import console
 
-    launches = launches or DEFAULT_LAUNCHES
-    request = Request(kernels, variants, _words(classes), _numbers(ranks), launches)
-    planned = plan(request)
-    if not quiet:
+    launches = given["launches"] or DEFAULT_LAUNCHES
+    request = Request(
+        given["kernels"], given["variants"], words(given["classes"] or ""), numbers(given["ranks"])
+    )
+    check_output(given["output"])
+    line = Line(console(sys.stderr), say)
+    show = (lambda _: None) if given["quiet"] else line.show
+    try:
+        planned = plan(request, show)
+    finally:
+        line.close()
+    if not given["quiet"]:
         for note in planned.notes:
             say(note)
-    if dry_run:
-        return _show_plan(planned, launches, as_json)
+    if given["dry_run"]:
+        return show_plan(planned, launches, given["as_json"])
     header = Header(
         schema=0,
         netpipe=version(),
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        command=["netpipe", *sys.argv[1:]],
-        seed=seed,
+        command=["netpipe", *(click.get_current_context().obj or ())],
+        seed=given["seed"],
     )
     with Interrupt() as interrupt:
-        results, code = run(
-            planned,
-            launches,
-            timeout,
-            output,
-            header,
-            _silent if quiet else _progress,
-            lambda: interrupt.count > 0,
-        )
-    if sys.stderr.isatty() and not quiet:
-        click.echo("\r\x1b[K", err=True, nl=False)
-    found = rows(results)
+        try:
+            outcome = run(
+                planned,
+                launches,
+                given["output"],
+                header,
+                given["timeout"] or DEFAULT_TIMEOUT_S,
+                lambda progress: show(progress_text(progress)),
+                lambda: interrupt.count > 0,
+            )
+        finally:
+            line.close()
+    show_results(outcome, header.processors, given["as_json"], given["quiet"])
+    return outcome.exit_code
+
+
+def version() -> str:
+    from netpipe import version
+
+    return version()
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Raises Failure (2)."""
+    some = words(text)
+    if not some or not all(one.isdecimal() and len(one) < 9 and 0 < int(one) <= MOST_RANKS for one in some):
+        raise Failure(USAGE, f"--ranks takes numbers of processes, separated by commas: 2,4; not '{text}'")
+    return tuple(dict.fromkeys(map(int, some)))
+
+
+def show_kernels(as_json: bool) -> int:
+    """Raises Failure (2) for options that are for runs."""
+    from dataclasses import asdict
+
+    from netpipe.applications.listing import kernels
+
+    known = kernels()
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        if name != "as_json" and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise Failure(
+                USAGE,
+                f"which kernels should run with {option.opts[-1]}? Name some of {', '.join(known)}, or all",
+            )
     if as_json:
-        click.echo(json.dumps({"rows": [asdict(row) for row in found], "exit_code": code}))
-    else:
-        print_table(console(), found, header.processors)
+        print_json({"kernels": [asdict(one) for one in known.values()]})
+        return DONE
+    from netpipe.render.terminal.apps import print_kernels
+    from netpipe.render.terminal.rows import console
+
+    print_kernels(console(), list(known.values()))
+    return DONE
+
+
+def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
+    from netpipe.applications.plan import memory_text
+    from netpipe.applications.running import by_hand
+    from netpipe.units import counted
+
+    if as_json:
+        tasks = [
+            {
+                **task.cell._asdict(),
+                "memory_bytes": task.memory_bytes,
+                "environment": dict(task.environment),
+                "command": by_hand(task),
+            }
+            for task in planned.tasks
+        ]
+        print_json({"tasks": tasks, "launches": launches, "notes": planned.notes})
+        return DONE
+    times = counted(launches, "time")
+    for task in planned.tasks:
+        click.echo(f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}")
+        click.echo(f"    {by_hand(task)}")
+    return DONE
+
+
+def progress_text(progress: Progress) -> str:
+    """3 of 24 done, about 40 s left: cg class A on 4 ranks over mpi@openmpi"""
+    from netpipe.units import span_text
+
+    left = f", about {span_text(progress.left_s)} left" if progress.left_s is not None else ""
+    return f"{progress.done} of {progress.of} done{left}: {progress.task.cell.text}"
+
+
+def show_results(outcome: Outcome, processors: int | None, as_json: bool, quiet: bool) -> None:
+    from dataclasses import asdict
+
+    from netpipe.kernels.table import rows
+    from netpipe.render.terminal.apps import failures, print_table
+    from netpipe.render.terminal.rows import console
+
+    found = rows(outcome.results)
+    if as_json:
+        flat = [
+            {**row.cell._asdict(), **{k: v for k, v in asdict(row).items() if k != "cell"}} for row in found
+        ]
+        print_json({"rows": flat, "processors": processors, "exit_code": outcome.exit_code})
+    elif found:
+        print_table(console(), found, processors)
     for sentence in failures(found):
         say(sentence)
-    if not quiet:
-        say(f"The results are in {output}")
-    return code
+    if outcome.exit_code == INTERRUPTED:
+        say("interrupted" if found else "interrupted before the first result")
+    if not quiet and outcome.output is not None:
+        older = f"; the older ones are in {outcome.kept}" if outcome.kept else ""
+        say(f"the results are in {outcome.output}{older}")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+def print_json(made: Any) -> None:
+    import msgspec
 
+    from netpipe.escapes import printable_json
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """Raises Failure (2)."""
-    words = _words(text)
-    if not words or not all(word.isdecimal() and 0 < int(word) <= 1 << 20 for word in words):
-        raise Failure(
-            USAGE,
-            f"--ranks takes numbers of processes with commas between them, such as 2,4, and not '{text}'",
-        )
-    return tuple(int(word) for word in words)
-
-
-def _show_plan(planned: Planned, launches: int, as_json: bool) -> int:
-    from netpipe.units import size_text
-
-    if as_json:
-        cells = [
-            {
-                "kernel": cell.name,
-                "class": cell.problem,
-                "ranks": cell.ranks,
-                "variant": cell.variant,
-                "memory_bytes": cell.memory_bytes,
-                "environment": dict(cell.environment),
-                "options": dict(cell.options),
-            }
-            for cell in planned.cells
-        ]
-        click.echo(json.dumps({"cells": cells, "launches": launches}))
-        return 0
-    for cell in planned.cells:
-        click.echo(f"{cell.text}, {size_text(cell.memory_bytes)}, {launches} times")
-    return 0
-
-
-def _silent(_: Progress) -> None:
-    pass
-
-
-def _progress(progress: Progress) -> None:
-    """One line that is written over, on a terminal; elsewhere one for each result."""
-    from netpipe.units import span_text, time_text
-
-    one: Result = progress.result
-    took = time_text(1e9 * one.seconds) if one.seconds is not None else "no result"
-    left = f", about {span_text(progress.left_s)} left" if progress.left_s is not None else ""
-    text = f"{progress.done} of {progress.of}{left}: {one.name} {one.problem}, {one.ranks} ranks, {one.variant}: {took}"
-    if sys.stderr.isatty():
-        width = 79
-        click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
-    else:
-        click.echo(text, err=True)
+    click.echo(printable_json(msgspec.json.encode(made).decode()))

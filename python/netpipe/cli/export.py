@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe export: the points of a run for other programs."""
+"""netpipe export: the points of a run, or the trace of a profile, for other programs."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.cli.show import refuse
 from netpipe.command.options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
-from netpipe.render.export import FORMATS, OF_ENDING, TABLES
+from netpipe.render.export import FORMATS, GOAL, OF_ENDING, TABLES
 
 if TYPE_CHECKING:
     from netpipe.records import Point, Run
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 @click.command
 @click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path())
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="[default: the ending of --output, or csv]"
+    "--format",
+    "form",
+    type=click.Choice((*FORMATS, GOAL)),
+    help="[default: the ending of --output, or csv; of a profile goal]",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
 @variant_option
@@ -43,15 +49,31 @@ def command(
     launch: int | None,
     which: str,
 ) -> None:
-    """Write the points of RUN as np.out, CSV, Parquet or JSON.
+    """Write RUN as np.out, CSV, Parquet or JSON, a profile as GOAL.
 
-    RUN is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE 3 or 5 has no names:
-    it holds one curve, which --variant, --pattern and --launch select.
+    The points of RUN, which is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE
+    3 or 5 has no names: it holds one curve, which --variant, --pattern and --launch select.
+
+    RUN may also be a profile, of netpipe profile: then this writes its trace as a GOAL schedule, which the simulators
+    LogGOPSim and ATLAHS read.
     """
+    from netpipe.profiles.lines import is_profile
     from netpipe.records import Run
     from netpipe.run_file import check_target
 
-    form = form or OF_ENDING.get(Path(output or "").suffix.lower(), "csv")
+    ending = Path(output or "").suffix.lower()
+    if is_profile(Path(run)):
+        refuse(("variants", "patterns", "launch", "which"), f"{run} is a profile, not a run")
+        form = form or OF_ENDING.get(ending, GOAL)
+        if form != GOAL:
+            raise Failure(USAGE, f"{run} is a profile, which is exported as {GOAL}, not as {form}")
+        export_profile(Path(run), output)
+        return
+    if form == GOAL or (form is None and ending == f".{GOAL}"):
+        raise Failure(
+            USAGE, f"{run} is not a profile; only what netpipe profile writes is exported as {GOAL}"
+        )
+    form = form or OF_ENDING.get(ending, "csv")
     if output is not None:
         check_target(Path(output))
     elif form == "parquet" and sys.stdout.isatty():
@@ -63,6 +85,54 @@ def command(
         sys.stdout.buffer.write(data)
     else:
         Path(output).write_bytes(data)
+
+
+def export_profile(path: Path, output: str | None) -> None:
+    """Its trace as GOAL, line by line. Raises Failure (2) without a trace."""
+    from netpipe.prediction.predict import PROFILER_NS
+    from netpipe.profiles import NotAProfile, read
+    from netpipe.profiles.calls import calls
+    from netpipe.render.export.goal import NoSchedule, schedule
+    from netpipe.streams import say
+
+    try:
+        whole = read(path)
+        made = calls(whole, PROFILER_NS / 2)
+        if output is None:
+            sys.stdout.writelines(schedule(made, whole))
+        else:
+            write_lines(schedule(made, whole), Path(output))
+    except (NotAProfile, NoSchedule) as error:
+        raise Failure(USAGE, f"{path}: {str(error).removeprefix(f'{path} ')}") from None
+    if made.truncated:
+        ranks = ", ".join(map(str, made.truncated))
+        say(
+            f"the trace ends early (rank {ranks}), and so does the schedule; profile again with more --events"
+        )
+    elif made.unmatched:
+        calls_lack = "call has" if made.unmatched == 1 else "calls have"
+        say(f"{made.unmatched} {calls_lack} no other half in the trace: calculations in the schedule")
+
+
+def write_lines(lines: Iterable[str], path: Path) -> None:
+    """The file appears whole or not at all. Raises Failure (2) where a run or a profile would be lost."""
+    from netpipe.profiles.lines import is_profile
+    from netpipe.run_file import check_target, is_stream
+
+    check_target(path)
+    if is_profile(path):
+        raise Failure(USAGE, f"{path} is a profile and is not overwritten; choose another name")
+    if is_stream(path):
+        with path.open("w", encoding="ascii") as file:
+            file.writelines(lines)
+        return
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="ascii") as file:
+            file.writelines(lines)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def exported(

@@ -88,12 +88,17 @@ def command(
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
+    from netpipe.profiles.lines import is_profile
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import check_target
     from netpipe.streams import say
 
-    readings = tuple(Reading(Run.read(path, samples=False)) for path in runs or (Path("run.jsonl"),))
+    files = runs or (Path("run.jsonl"),)
+    for path in files:
+        if is_profile(path):
+            raise Failure(USAGE, f"{path} is a profile, not a run; netpipe report {path} draws its figures")
+    readings = tuple(Reading(Run.read(path, samples=False)) for path in files)
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
     if listing:
         _list(scope)

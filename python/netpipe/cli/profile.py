@@ -31,7 +31,7 @@ from netpipe.streams import say
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what the program prints.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(output: Path, events: int | None, no_trace: bool, quiet: bool, command: tuple[str, ...]) -> int:
-    """Run an MPI program and record what its processes send each other.
+    """Run an MPI program and record the messages it sends.
 
     COMMAND is what you would type without netpipe: mpirun -n 4 ./app. Nothing is compiled anew, the output is the
     program's own, and so is the exit code. Then netpipe show FILE prints its messages, and netpipe predict FILE RUN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe report: writes a run, or several overlaid ones, as one HTML page."""
+"""netpipe report: writes a run, several overlaid ones, or a profile as one HTML page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from netpipe.command.options import runs_argument
+from netpipe.failure import USAGE, Failure
 
 
 @click.command
@@ -25,14 +26,32 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
 
     It contains the results, plots, losses, points and findings. Several runs are overlaid: each
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
+
+    RUN may also be a profile, of netpipe profile: then the page has where the program's time went, who sent
+    to whom, and the sizes of its messages.
     """
-    from netpipe.reading import Reading, merge
-    from netpipe.render.page.page import write
+    from netpipe.profiles.lines import is_profile
     from netpipe.run_file import check_target
     from netpipe.streams import say
 
     files = runs or (Path("run.jsonl"),)
     target = output or files[0].with_suffix(".html")
-    check_target(target)
-    write(Reading(merge.read(files)), target, title)
+    if is_profile(target):
+        raise Failure(USAGE, f"{target} is a profile and is not overwritten; choose another name")
+    if profiles := [path for path in files if is_profile(path)]:
+        if len(files) > 1:
+            raise Failure(
+                USAGE, f"{profiles[0]} is a profile, which has a page of its own; leave the other files out"
+            )
+        from netpipe.profiles import read
+        from netpipe.render.page import profile
+
+        check_target(target)
+        profile.write(read(files[0]), target, title, files[0])
+    else:
+        from netpipe.reading import Reading, merge
+        from netpipe.render.page import page
+
+        check_target(target)
+        page.write(Reading(merge.read(files)), target, title)
     say(f"the report is in {target}")

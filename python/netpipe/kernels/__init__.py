@@ -3,6 +3,6 @@
 netpipe.applications.
 """
 
-from netpipe.kernels.lines import Applications, NotApplications, Result, read
+from netpipe.kernels.lines import Applications, Cell, NotApplications, Result, read
 
-__all__ = ["Applications", "NotApplications", "Result", "read"]
+__all__ = ["Applications", "Cell", "NotApplications", "Result", "read"]

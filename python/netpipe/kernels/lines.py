@@ -5,13 +5,17 @@ they ran, `end` last. Times are seconds.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from netpipe.contents import TABLE, contents
 
 SCHEMA = 1
+HEADER = "applications"  # the type of the first line
+TYPES = {HEADER, "result", "end"}
 
 
 class NotApplications(ValueError):  # noqa: N818  (it reads as what it says)
@@ -22,7 +26,7 @@ class Line(msgspec.Struct, kw_only=True, tag_field="type", omit_defaults=True):
     """One line."""
 
 
-class Header(Line, kw_only=True, tag="applications"):
+class Header(Line, kw_only=True, tag=HEADER):
     schema: int
     netpipe: str | None = None
     started: str | None = None  # ISO 8601, UTC
@@ -41,6 +45,25 @@ class Check(msgspec.Struct, kw_only=True):
     expected: float | None = None
     tolerance: float = 0.0
     passed: bool = False
+
+
+class Cell(NamedTuple):
+    """What is run several times, and compared."""
+
+    name: str  # sweep3d
+    settings: str  # mk=10,mmi=3
+    problem: str
+    variant: str
+    ranks: int
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.name}:{self.settings}" if self.settings else self.name
+
+    @property
+    def text(self) -> str:
+        ranks = f"{self.ranks} rank{'' if self.ranks == 1 else 's'}"
+        return f"{self.kernel} class {self.problem} on {ranks} over {self.variant}"
 
 
 class Result(Line, kw_only=True, tag="result"):
@@ -64,8 +87,13 @@ class Result(Line, kw_only=True, tag="result"):
     problem_text: str = ""  # why there is no result
 
     @property
-    def cell(self) -> tuple[str, str, str, int]:
-        return self.name, self.problem, self.variant, self.ranks
+    def settings(self) -> str:
+        """mk=10,mmi=3"""
+        return ",".join(f"{name}={value}" for name, value in self.options.items())
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.name, self.settings, self.problem, self.variant, self.ranks)
 
 
 class End(Line, kw_only=True, tag="end"):
@@ -78,46 +106,84 @@ _decoder = msgspec.json.Decoder(AnyLine)
 _encoder = msgspec.json.Encoder()
 
 
+class _About(msgspec.Struct):
+    """What a line says of itself, whatever else is in it."""
+
+    type: str = ""
+    schema: int = 0
+    started: str | None = None
+
+
 def encode(line: Line) -> bytes:
     """One line, with its newline."""
     return _encoder.encode(line) + b"\n"
 
 
+@dataclass(frozen=True, slots=True)
 class Applications:
     """A file of results in memory."""
 
-    def __init__(self, header: Header, results: list[Result], end: End | None) -> None:
-        self.header = header
-        self.results = results
-        self.end = end
+    header: Header
+    results: list[Result]
+    end: End | None  # None: the session was killed, or it still runs
 
 
 def are_applications(path: Path) -> bool:
     """Whether the first line says so."""
-    try:
-        with path.open("rb") as file:
-            return b'"type":"applications"' in file.read(4096).partition(b"\n")[0]
-    except OSError:
-        return False
+    return _first(path).type == HEADER
+
+
+def started(path: Path) -> str | None:
+    """When the session of this file began, as its first line says; None where it does not."""
+    return _first(path).started
 
 
 def read(path: Path) -> Applications:
-    """A torn last line is left out. Raises NotApplications, OSError, Failure (2) for a device or a huge file."""
-    text = contents(path, TABLE)
-    found: list[AnyLine] = []
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        try:
-            found.append(_decoder.decode(line))
-        except (msgspec.DecodeError, RecursionError) as error:
-            if number > 1 and not line.endswith(b"\n"):
-                break
-            what = "holds no results of applications" if number == 1 else f"is damaged in line {number}"
-            raise NotApplications(f"{path} {what}: {error}") from None
-    if not found or not isinstance(found[0], Header):
+    """A torn last line is left out, and so are lines of a type that is not known. Raises NotApplications, OSError,
+    Failure (2) for a device or a huge file.
+    """
+    first, *lines = contents(path, TABLE).split(b"\n")
+    header = _line(path, first, 1)
+    if not isinstance(header, Header):
         raise NotApplications(f"{path} holds no results of applications")
-    if found[0].schema > SCHEMA:
+    results: list[Result] = []
+    end = None
+    for number, line in enumerate(lines[:-1], 2):
+        found = _line(path, line, number)
+        if isinstance(found, Result):
+            results.append(found)
+        elif isinstance(found, End):
+            end = found
+    return Applications(header, results, end)
+
+
+def _line(path: Path, line: bytes, number: int) -> AnyLine | None:
+    """None: of a type that is not known."""
+    about = _about(line)
+    if number == 1 and about.type == HEADER and about.schema > SCHEMA:
         raise NotApplications(
-            f"{path} is of a newer netpipe (schema {found[0].schema}, this one reads {SCHEMA}); update netpipe"
+            f"{path} is of a newer netpipe (schema {about.schema}, this one reads {SCHEMA}); update netpipe"
         )
-    results = [line for line in found if isinstance(line, Result)]
-    return Applications(found[0], results, next((line for line in found if isinstance(line, End)), None))
+    try:
+        found: AnyLine = _decoder.decode(line)
+    except (ValueError, RecursionError) as error:
+        if number > 1 and about.type and about.type not in TYPES:
+            return None
+        what = "holds no results of applications" if number == 1 else f"is damaged in line {number}"
+        raise NotApplications(f"{path} {what}: {error}") from None
+    return found
+
+
+def _about(line: bytes) -> _About:
+    try:
+        return msgspec.json.decode(line, type=_About)
+    except (ValueError, RecursionError):
+        return _About()
+
+
+def _first(path: Path) -> _About:
+    try:
+        with path.open("rb") as file:
+            return _about(file.readline(1 << 20))
+    except OSError:
+        return _About()

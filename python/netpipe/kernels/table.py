@@ -4,98 +4,119 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from netpipe.kernels.lines import Result
+from netpipe.kernels.lines import Cell, Result
 
 CONFIDENCE = 0.95
+LEAST = 6  # values of which there is such an interval
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A median. `low` and `high` are its 95 % interval; None where there are too few values for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def meets(self, other: Estimate) -> bool:
+        """Whether it is not known which of the two is less: the intervals meet, or there is none."""
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return True
+        return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell. `low` and `high` are a 95 % interval of the median of the seconds; None where there are too few
-    launches for one.
-    """
+    """One cell."""
 
-    name: str
-    problem: str
-    variant: str
-    ranks: int
-    launches: int  # that verified
-    failures: tuple[str, ...]  # why others did not
-    seconds: float | None
-    low: float | None
-    high: float | None
-    mops: float | None  # at the median
-    speedup: float | None  # against the fewest ranks of the same kernel and variant that were run
-    speedup_from: int  # their number
-    behind: (
+    cell: Cell
+    launches: int  # that were run
+    verified: int  # of them
+    failures: tuple[str, ...]  # why the others did not, each reason once
+    seconds: Estimate | None
+    mops: float | None  # 10^6 operations in a second, at the median
+    speedup: (
         float | None
-    )  # times the seconds of the fastest variant of this kernel on as many ranks; 1: it is the fastest
-    tied: bool  # its interval meets that of the fastest
+    )  # against the fewest ranks of the same kernel and variant; None for these themselves
+    speedup_from: int  # their number
+    behind: float | None  # the seconds over those of the fastest variant of this kernel on as many ranks
+    tied: bool  # of the fastest: another one may be as fast; of the others: this one may be
 
 
 def rows(results: Iterable[Result]) -> list[Row]:
-    """By kernel, class, ranks and variant, in the order in which they are first seen."""
-    cells: dict[tuple[str, str, str, int], list[Result]] = {}
+    """By cell, in the order in which these are first seen."""
+    cells: dict[Cell, list[Result]] = {}
     for one in results:
         cells.setdefault(one.cell, []).append(one)
-    middle = {cell: _median_of(some) for cell, some in cells.items()}
-    found = []
-    for cell, some in cells.items():
-        name, problem, variant, ranks = cell
-        low, seconds, high = middle[cell]
-        same = {
-            other[3]: middle[other][1]
-            for other in cells
-            if other[:3] == cell[:3] and middle[other][1] is not None
-        }
-        fewest = min(same, default=ranks)
-        base = same.get(fewest)
-        rivals = [
-            (time, other)
-            for other in cells
-            if (other[0], other[1], other[3]) == (name, problem, ranks)
-            and (time := middle[other][1]) is not None
-        ]
-        best = min(rivals, default=None)
-        good = [one for one in some if one.verified and one.mops]
-        mops = None
-        if good and seconds:
-            one = good[0]
-            assert one.mops is not None
-            assert one.seconds is not None
-            mops = one.mops * one.seconds / seconds  # the operations are the same in every run
-        found.append(
-            Row(
-                name=name,
-                problem=problem,
-                variant=variant,
-                ranks=ranks,
-                launches=len(good),
-                failures=tuple(dict.fromkeys(one.problem_text for one in some if one.problem_text)),
-                seconds=seconds,
-                low=low,
-                high=high,
-                mops=mops,
-                speedup=base / seconds if base and seconds and fewest != ranks else None,
-                speedup_from=fewest,
-                behind=seconds / best[0] if seconds and best else None,
-                tied=_meet(middle[cell], middle[best[1]]) if best else False,
-            )
-        )
-    return found
+    medians = {
+        cell: found
+        for cell, some in cells.items()
+        if (found := median([one.seconds for one in some if one.verified and one.seconds is not None]))
+    }
+    return [_row(cell, some, medians) for cell, some in cells.items()]
 
 
-def _median_of(some: Sequence[Result]) -> tuple[float | None, float | None, float | None]:
-    values = sorted(one.seconds for one in some if one.verified and one.seconds is not None)
+def _row(cell: Cell, some: Sequence[Result], medians: dict[Cell, Estimate]) -> Row:
+    own = medians.get(cell)
+    numbers = [other.ranks for other in medians if other._replace(ranks=cell.ranks) == cell]
+    fewest = min(numbers, default=cell.ranks)
+    base = medians.get(cell._replace(ranks=fewest))
+    rivals = {
+        other: found for other, found in medians.items() if other._replace(variant=cell.variant) == cell
+    }
+    speedup = behind = None
+    tied = False
+    if own is not None and own.value > 0:
+        best = min(rivals, key=lambda other: rivals[other].value)
+        others = [found for other, found in rivals.items() if other != cell]
+        tied = any(map(own.meets, others)) if best == cell else own.meets(rivals[best])
+        behind = own.value / rivals[best].value if rivals[best].value > 0 else None
+        speedup = base.value / own.value if base is not None and fewest != cell.ranks else None
+    good = [one for one in some if one.verified]
+    return Row(
+        cell=cell,
+        launches=len(some),
+        verified=len(good),
+        failures=_different(one.problem_text for one in some if one.problem_text),
+        seconds=own,
+        mops=_rate(good, own),
+        speedup=speedup,
+        speedup_from=fewest,
+        behind=behind,
+        tied=tied,
+    )
+
+
+def _different(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each once; two that differ in numbers alone, such as those of processes, are the same."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(re.sub(r"\d+", "0", text), text)
+    return tuple(found.values())
+
+
+def _rate(good: Sequence[Result], own: Estimate | None) -> float | None:
+    """The operations are the same in every run, so that of one and the median make the rate."""
+    for one in good:
+        if one.mops and one.seconds and own is not None and own.value > 0:
+            return one.mops * one.seconds / own.value
+    return None
+
+
+def median(values: Sequence[float]) -> Estimate | None:
+    """None of no values."""
     if not values:
-        return None, None, None
+        return None
+    values = sorted(values)
     low, high = interval(values)
     middle = len(values) // 2
-    median = values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
-    return low, median, high
+    return Estimate(
+        values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2, low, high
+    )
 
 
 def interval(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -112,18 +133,4 @@ def interval(values: Sequence[float]) -> tuple[float | None, float | None]:
 def _binomial(count: int) -> Iterator[float]:
     """The chances of 0, 1, 2, ... heads of so many coins."""
     for heads in range(count + 1):
-        yield math.comb(count, heads) * 0.5**count
-
-
-def _meet(
-    one: tuple[float | None, float | None, float | None],
-    other: tuple[float | None, float | None, float | None],
-) -> bool:
-    if None in one or None in other:
-        return True
-    (low, _, high), (other_low, _, other_high) = one, other
-    assert low is not None
-    assert high is not None
-    assert other_low is not None
-    assert other_high is not None
-    return low <= other_high and other_low <= high
+        yield math.comb(count, heads) / (1 << count)

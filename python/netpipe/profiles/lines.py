@@ -30,6 +30,7 @@ ANY, NONE, MANY = (
     -2,
     -3,
 )  # peers that are no rank: MPI_ANY_SOURCE, none, more than the tables had room for
+ALL_SIZES = 4  # the degree of coarseness at which bytes is 0, whatever the sizes were
 
 EVENT_COLUMNS = {  # of a trace, and how each is kept
     "begin_ns": "<i8",
@@ -105,7 +106,7 @@ class Rank(Line, kw_only=True, tag="rank"):
     calls: int = 0
     reuse: Reuse = msgspec.field(default_factory=Reuse)
     untracked_buffers: int = 0  # first uses for which there was no room
-    coarse_calls: int = 0  # whose size was rounded to a power of two for want of room
+    coarse_calls: int = 0  # whose size was rounded up to a power of two, or more was lost, for want of room
     events: int = 0
     events_complete: bool = True  # False: the trace ended before the program did
     problem: str | None = None  # why there is nothing of this rank
@@ -126,8 +127,10 @@ class Entries(Line, kw_only=True, tag="entries"):
     bytes: list[int] = []
     peer: list[int] = []  # a rank of MPI_COMM_WORLD, the root of a collective, or -1 any, -2 none, -3 many
     communicator: list[int] = []
-    phase: list[int] = []
-    coarse: list[int] = []
+    phase: list[int] = []  # 0: many
+    coarse: list[
+        int
+    ] = []  # how much was put together for want of room, as src/profiler/part.h says; up to ALL_SIZES
     calls: list[int] = []
     time_ns: list[int] = []  # of all these calls together
     most_ns: list[int] = []

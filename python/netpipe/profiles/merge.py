@@ -74,13 +74,16 @@ def merge(found: Parts, header: Header, end: End) -> Profile:
     profile = Profile(iter([header]))
     profile.end = end
     numbers = _number_communicators(parts, profile)
-    origin = min(int(part.header["first"]["monotonic_ns"]) for part in parts)
+    # Processes of one host read one clock. Between hosts there is only the time of day, which their clocks agree on as
+    # far as somebody has set them.
+    clock = "monotonic_ns" if len({part.text("host") for part in parts}) == 1 else "realtime_ns"
+    origin = min(int(part.header["first"][clock]) for part in parts)
     for part in parts:
         rate = part.rate() or rates.get(part.text("host"), 1.0)
         profile.ranks.append(_rank(part, rate, found.problems.get(part.rank)))
         profile.entries[part.rank] = _entries(part, rate, numbers[part.rank])
         if len(part.events):
-            profile.traces[part.rank] = _trace(part, rate, numbers[part.rank], origin)
+            profile.traces[part.rank] = _trace(part, rate, numbers[part.rank], clock, origin)
     there = {part.rank for part in parts}
     for rank in range(header.ranks):
         if rank not in there:
@@ -178,12 +181,12 @@ def _entries(part: Part, rate: float, numbers: list[int]) -> Entries:
     )
 
 
-def _trace(part: Part, rate: float, numbers: list[int], origin: int) -> Trace:
+def _trace(part: Part, rate: float, numbers: list[int], clock: str, origin: int) -> Trace:
     """Times count from the moment at which the first rank came out of MPI_Init."""
     events = part.events
     first = part.header["first"]
     begin = (events["begin"].astype(np.int64) - np.int64(first["ticks"])) * rate + (
-        int(first["monotonic_ns"]) - origin
+        int(first[clock]) - origin
     )
     lasted = (events["end"] - events["begin"]).astype(np.int64) * rate
     columns: dict[str, Any] = {

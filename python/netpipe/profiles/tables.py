@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from netpipe.profiles.lines import NONE, Profile, Rank
+from netpipe.profiles.lines import ALL_SIZES, MANY, NONE, Profile, Rank
+from netpipe.profiles.waiting import Waiting, waiting
 
 LIMITS = (2 << 10, 16 << 10, 1 << 20)  # bytes; each is the largest size of its bin, and the last bin has none
 IMBALANCE = 0.05  # the largest computing time exceeds the mean by more: it is worth a sentence
@@ -70,14 +71,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the profile lacks. `what`: cut_off, failed (the command), nothing, no_calls, problem, aborted,
-    unfinished, trace, coarse, buffers, threads.
+    unfinished, trace, coarse, sizes, peers, buffers, threads.
     """
 
     what: str
     ranks: list[int] = []
-    count: int = (
-        0  # events of a trace, coarse calls, buffers without room; the exit code of aborted and failed
-    )
+    count: int = 0  # of events, calls, buffers or ranks; the exit code of aborted and failed
     why: str = ""
 
 
@@ -139,7 +138,7 @@ class CallTime(msgspec.Struct, frozen=True):
 
 class SizeTime(msgspec.Struct, frozen=True):
     call: str
-    bytes: int
+    bytes: int | None  # None: of sizes that were not kept apart
     coarse: bool  # the size is the next power of two
     rank: Timed | None
     all_ranks: Timed
@@ -187,6 +186,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     time_by_call: list[CallTime]
     time_by_size: list[SizeTime]  # of the same calls in the same order
     balance: Balance
+    waiting: Waiting
 
 
 def tables(profile: Profile, rank: int | None = None, ranks_per_host: int | None = None) -> Tables:
@@ -195,16 +195,16 @@ def tables(profile: Profile, rank: int | None = None, ranks_per_host: int | None
     """
     there = [one for one in profile.ranks if one.rank in profile.entries]
     rank = _chosen(profile, there, rank)
-    rows = _Rows.of(profile, ranks_per_host)
+    rows = Counted.of(profile, ranks_per_host)
     mine = None if rank is None else rows.where(rows["rank"] == rank)
     ours = next((one for one in there if one.rank == rank), None)
 
-    def both(table: Callable[[_Rows], T]) -> Both[T]:
+    def both(table: Callable[[Counted], T]) -> Both[T]:
         return Both(None if mine is None else table(mine), table(rows))
 
     return Tables(
         facts=_facts(profile),
-        missing=list(_missing(profile)),
+        missing=list(_missing(profile, rows)),
         rank=rank,
         ranks=len(there),
         ranks_per_host=ranks_per_host,
@@ -216,6 +216,7 @@ def tables(profile: Profile, rank: int | None = None, ranks_per_host: int | None
         time_by_call=_by_call(rows, mine, there, ours),
         time_by_size=_by_size(rows, mine, there, ours),
         balance=_balance(there),
+        waiting=waiting(profile),
     )
 
 
@@ -239,7 +240,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Counted:
     """The entries of all ranks, a row for each kind of call."""
 
     names: list[str]  # of the calls
@@ -247,7 +248,7 @@ class _Rows:
     columns: dict[str, Array]
 
     @classmethod
-    def of(cls, profile: Profile, ranks_per_host: int | None) -> _Rows:
+    def of(cls, profile: Profile, ranks_per_host: int | None) -> Counted:
         entries = list(profile.entries.values())
         # Whole numbers up to 2^53 are exact as floats, and what is beyond does not overflow.
         kinds: dict[str, type] = {"call": int, "peer": int}
@@ -274,8 +275,8 @@ class _Rows:
     def __getitem__(self, name: str) -> Array:
         return self.columns[name]
 
-    def where(self, mask: Array) -> _Rows:
-        return _Rows(self.names, self.words, {name: column[mask] for name, column in self.columns.items()})
+    def where(self, mask: Array) -> Counted:
+        return Counted(self.names, self.words, {name: column[mask] for name, column in self.columns.items()})
 
     def does(self, *what: str) -> Array:
         """Rows of calls that do one of these things."""
@@ -321,15 +322,15 @@ def _host(profile: Profile, ranks: Array, ranks_per_host: int | None) -> Array:
 # --------------------------------------------------------------------------------------------------- the paper's tables
 
 
-def _sizes(rows: _Rows) -> Sizes:
+def _sizes(rows: Counted) -> Sizes:
     """Each send, each receive with its posted size, and each collective that moves data, once."""
-    moved = rows.messages | (rows.collectives & ~rows.does("no_data"))
+    moved = (rows.messages | (rows.collectives & ~rows.does("no_data"))) & (rows["coarse"] < ALL_SIZES)
     bins = np.searchsorted(np.array(LIMITS), rows["bytes"][moved], side="left")
     calls = np.bincount(bins, weights=rows["calls"][moved], minlength=len(LIMITS) + 1)
     return Sizes(list(LIMITS), [int(count) for count in calls], rows.volume(moved))
 
 
-def _non_blocking(rows: _Rows) -> NonBlocking:
+def _non_blocking(rows: Counted) -> NonBlocking:
     starts = rows.does("starts")
     messages = starts & rows.messages
 
@@ -355,7 +356,7 @@ def _reuse(ranks: Iterable[Rank]) -> Portion:
     )
 
 
-def _collectives(rows: _Rows) -> Portion:
+def _collectives(rows: Counted) -> Portion:
     return Portion.of(
         rows.calls(rows.collectives),
         rows.calls(rows.counted),
@@ -364,7 +365,7 @@ def _collectives(rows: _Rows) -> Portion:
     )
 
 
-def _same_host(rows: _Rows) -> Portion:
+def _same_host(rows: Counted) -> Portion:
     """Messages between ranks of one host. The volume is that of messages alone, the calls are all."""
     near = rows.messages & rows["same_host"]
     return Portion.of(
@@ -375,7 +376,7 @@ def _same_host(rows: _Rows) -> Portion:
 # ---------------------------------------------------------------------------------------------------- where time goes
 
 
-def _timed(rows: _Rows, keys: Array, many: int, seconds: float) -> list[Timed | None]:
+def _timed(rows: Counted, keys: Array, many: int, seconds: float) -> list[Timed | None]:
     """By keys from 0 to `many`; None where there is no call."""
     calls, time = (np.bincount(keys, weights=rows[name], minlength=many) for name in ("calls", "time_ns"))
     most = np.zeros(many)
@@ -386,7 +387,7 @@ def _timed(rows: _Rows, keys: Array, many: int, seconds: float) -> list[Timed | 
     ]
 
 
-def _by_call(rows: _Rows, mine: _Rows | None, there: Sequence[Rank], ours: Rank | None) -> list[CallTime]:
+def _by_call(rows: Counted, mine: Counted | None, there: Sequence[Rank], ours: Rank | None) -> list[CallTime]:
     """The largest time of all ranks first."""
     whole = rows.where(~rows.does("half"))
     many = len(rows.names)
@@ -403,27 +404,34 @@ def _by_call(rows: _Rows, mine: _Rows | None, there: Sequence[Rank], ours: Rank 
     return sorted(made, key=lambda one: -one.all_ranks.time_ns)
 
 
-def _by_size(rows: _Rows, mine: _Rows | None, there: Sequence[Rank], ours: Rank | None) -> list[SizeTime]:
+def _by_size(rows: Counted, mine: Counted | None, there: Sequence[Rank], ours: Rank | None) -> list[SizeTime]:
     """The calls as they stand in _by_call, their sizes rising."""
     whole = rows.where(~rows.does("half"))
-    kinds = np.stack([whole["call"].astype(float), whole["coarse"] > 0, whole["bytes"]])
-    found, keys = np.unique(kinds, axis=1, return_inverse=True)
-    keys = keys.reshape(-1)  # numpy 2.0 has given it another shape
-    many = found.shape[1]
+    # One number for call, coarseness and size: numpy finds unique rows far more slowly.
+    sizes, size_at = np.unique(whole["bytes"], return_inverse=True)
+    degree = np.where(whole["coarse"] < ALL_SIZES, whole["coarse"] > 0, 2).astype(int)
+    found, keys = np.unique((whole["call"] * 3 + degree) * len(sizes) + size_at, return_inverse=True)
+    many = len(found)
     times = _timed(whole, keys, many, sum(one.seconds for one in there))
     own: list[Timed | None] = [None] * many
     if mine is not None and ours is not None:
         here = whole["rank"] == ours.rank
         own = _timed(whole.where(here), keys[here], many, ours.seconds)
     made = [
-        SizeTime(rows.names[int(call)], int(size), bool(coarse), one, all_ranks)
-        for (call, coarse, size), one, all_ranks in zip(found.T.tolist(), own, times, strict=True)
+        SizeTime(
+            rows.names[key // len(sizes) // 3],
+            None if key // len(sizes) % 3 == 2 else int(sizes[key % len(sizes)]),
+            key // len(sizes) % 3 > 0,
+            one,
+            all_ranks,
+        )
+        for key, one, all_ranks in zip(found.tolist(), own, times, strict=True)
         if all_ranks is not None
     ]
     of_call: dict[str, int] = {}
     for row in made:
         of_call[row.call] = of_call.get(row.call, 0) - row.all_ranks.time_ns
-    return sorted(made, key=lambda row: (of_call[row.call], row.call, row.bytes, row.coarse))
+    return sorted(made, key=lambda row: (of_call[row.call], row.call, row.bytes or 0, row.coarse))
 
 
 def _balance(there: Sequence[Rank]) -> Balance:
@@ -476,7 +484,7 @@ def _facts(profile: Profile) -> Facts:
     )
 
 
-def _missing(profile: Profile) -> Iterable[Gap]:
+def _missing(profile: Profile, rows: Counted) -> Iterable[Gap]:
     """In the order of how much is lost."""
     ranks = profile.ranks
     if profile.end is None:
@@ -497,9 +505,16 @@ def _missing(profile: Profile) -> Iterable[Gap]:
     if some := [one.rank for one in there if not one.events_complete]:
         events = max(one.events for one in there if not one.events_complete)
         yield Gap(what="trace", ranks=some, count=events)
-    for what, number in (("coarse", "coarse_calls"), ("buffers", "untracked_buffers")):
-        if some := [one.rank for one in there if getattr(one, number)]:
-            yield Gap(what=what, ranks=some, count=sum(getattr(one, number) for one in there))
+    if some := [one.rank for one in there if one.coarse_calls]:
+        yield Gap(what="coarse", ranks=some, count=sum(one.coarse_calls for one in there))
+    for what, mask in (
+        ("sizes", rows["coarse"] >= ALL_SIZES),
+        ("peers", rows.messages & (rows["peer"] == MANY)),
+    ):
+        if mask.any():
+            yield Gap(what=what, ranks=sorted({*rows["rank"][mask].tolist()}), count=rows.calls(mask))
+    if some := [one.rank for one in there if one.untracked_buffers]:
+        yield Gap(what="buffers", ranks=some, count=sum(one.untracked_buffers for one in there))
     if some := [one.rank for one in there if one.threads == "multiple"]:
         yield Gap(what="threads", ranks=some)
 

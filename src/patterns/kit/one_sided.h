@@ -46,8 +46,8 @@ inline Both take_both(Slots& near, Slots& far, std::uint64_t wanted) {
   return {near.take(count), far.take(count)};
 }
 
-// What puts and what gets: begins the next one, or does several that are each flushed, and says how many (each; an
-// empty function where the layer has none).
+// What puts and what gets: begins the next one (transfer), or does several, each flushed before the next, and
+// adds how many to its second argument (each, called only where the layer has it).
 template <typename Transfer, typename Each>
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer,
               bool has_each, Each each) {

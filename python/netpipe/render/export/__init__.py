@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats that are exported and imported."""
+"""The formats of runs, which are exported and imported, and those of profiles, which are exported."""
 
 from __future__ import annotations
 
 FORMATS = ("npout3", "npout5", "csv", "parquet", "json")
 OF_ENDING = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
+GOAL = "goal"  # the only one of profiles
 TABLES = ("points", "cells")  # of export

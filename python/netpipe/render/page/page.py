@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from markupsafe import Markup, escape
 
-from netpipe.escapes import printable
 from netpipe.findings import Judgement, judge
 from netpipe.findings.machine_state import in_states_sentences, state_sentences
 from netpipe.reading import Reading
@@ -31,12 +29,11 @@ from netpipe.render.page import loggp, openings
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
+from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, other_answers, when, where
 from netpipe.units import counted, listed, span_text
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write(reading: Reading, path: Path, title: str | None = None) -> None:
@@ -46,18 +43,8 @@ def write(reading: Reading, path: Path, title: str | None = None) -> None:
 
 def page(reading: Reading, title: str | None = None) -> str:
     """The report as one text."""
-    import jinja2
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        finalize=_visible,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["rows"] = _rows
     scope = Scope((reading,))
     drawn = plots(scope)
     judgement = judge(reading)
@@ -66,42 +53,21 @@ def page(reading: Reading, title: str | None = None) -> str:
         "skipped_rules": msgspec.to_builtins(judgement.skipped),
     }
     draws = bool(data["curves"] or data["panels"] or data["yardsticks"])
-    return environment.get_template("report.html").render(
+    return template("report.html").render(
         _content(scope, title, judgement),
         findings=page_findings.section(judgement, several_hosts=len(reading.hosts) > 1),
         sections=sections(reading, drawn),
         figures=list(drawn.headings.items()),
         panels_of=drawn.placed,
         # The template marks these as safe: they go into the page unescaped.
-        css=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
-        script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
+        css=text_of("report.css"),
+        script=text_of("report.js"),
         # A closing tag inside a string of the library would end its script.
         plotly=get_plotlyjs().replace("</script", "<\\/script") if draws else "",
         draws=draws,
         data=safe_json(data),
         drawn=data,
     )
-
-
-def _visible(value: Any) -> Any:
-    """What a template prints; plain texts without control characters. The subclass of str is markup, already safe."""
-    return printable(value) if type(value) is str else value
-
-
-def _rows(table: page_tables.Table) -> Markup:
-    """The body of a table. A template takes ten times as long, and there are tables of a hundred thousand cells."""
-    opening = ['<td class="w">' if column.left else "<td>" for column in table.columns]
-    lines = []
-    for place, row in enumerate(table.rows):
-        cells = str(escape(_BETWEEN.join(map(printable, row)))).split(_BETWEEN)
-        faint = table.faint and table.faint[place]
-        lines.append('<tr class="faint">' if faint else "<tr>")
-        lines += [f"{tag}{cell}</td>" for tag, cell in zip(opening, cells, strict=True)]
-        lines.append("</tr>\n")
-    return Markup("".join(lines))  # noqa: S704  (escaped above)
-
-
-_BETWEEN = "\x1f"  # in no text that is printable
 
 
 def safe_json(value: Any) -> str:

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of application kernels, as a table."""
+"""Application kernels on the terminal: which there are, where a session is, and its results as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from netpipe.escapes import printable
+from netpipe.kernels.table import LEAST
+from netpipe.render.terminal.live import LINE_S
 from netpipe.render.terminal.rows import Rows
-from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, digits
+from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, counted, digits, listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,60 +20,155 @@ if TYPE_CHECKING:
     from netpipe.kernels.table import Row
 
 
+CLASSES = "SWABCDEF"  # of the NAS benchmarks, the smallest first
+
+
+class Listed(Protocol):
+    """A kernel that there is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def ranks(self) -> str: ...
+    @property
+    def classes(self) -> Sequence[str]: ...
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+
+def print_kernels(out: Console, kernels: Sequence[Listed]) -> None:
+    table = Rows(("kernel", "name"), ("what it does", "left"), ("ranks", "name"), ("classes", "right"))
+    for one in kernels:
+        table.add_row(one.name, one.summary, one.ranks, " ".join(one.classes))
+    out.print(table)
+    out.print()
+    for one in kernels:
+        if one.settings:
+            some = listed(f"{name} ({meaning})" for name, meaning in one.settings.items())
+            out.print(f"Settings of {one.name}: {some}.", style="dim")
+    out.print(
+        "netpipe apps cg mg --class A runs two of them over every MPI library that was added.", style="dim"
+    )
+
+
+class Line:
+    """One line that is written over, on a terminal; elsewhere lines, at most one in LINE_S."""
+
+    def __init__(self, out: Console, say: Callable[[str], None]) -> None:
+        self._out = out  # on standard error
+        self._say = say
+        self._said_at = time.monotonic()
+        self._drawn = False
+
+    def show(self, text: str) -> None:
+        if self._out.is_terminal:
+            self._write(f"\r\x1b[K{printable(text)[: self._out.width - 1]}")
+            self._drawn = True
+        elif time.monotonic() - self._said_at >= LINE_S:
+            self._said_at = time.monotonic()
+            self._say(text)
+
+    def close(self) -> None:
+        """Leaves nothing on the terminal."""
+        if self._drawn:
+            self._write("\r\x1b[K")
+            self._drawn = False
+
+    def _write(self, text: str) -> None:
+        self._out.file.write(text)
+        self._out.file.flush()
+
+
 def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> None:
-    """A block of rows for each kernel and class."""
+    """A block of rows for each kernel and class. Columns in which there is nothing to compare are left out."""
+    compared = len({row.cell.variant for row in rows}) > 1
+    scaled = any(row.speedup is not None for row in rows)
     table = Rows(
-        ("kernel", "left"),
+        ("kernel", "name"),
         ("ranks", "right"),
         ("over", "name"),
         ("time", "right"),
         ("Mop/s", "right"),
-        ("speed-up", "right"),
-        ("of fastest", "right"),
+        *([("speed-up", "right")] if scaled else []),
+        *([("to fastest", "right")] if compared else []),
     )
     last = ""
-    for row in sorted(rows, key=lambda one: (one.name, one.problem, one.ranks)):
-        kernel = f"{row.name} {row.problem}"
+    for row in sorted(rows, key=_place):
+        kernel = _kernel(row)
         table.add_row(
             kernel if kernel != last else "",
-            str(row.ranks),
-            row.variant,
+            str(row.cell.ranks),
+            row.cell.variant,
             time_text(row),
             UNKNOWN if row.mops is None else digits(row.mops),
-            UNKNOWN if row.speedup is None else f"{digits(row.speedup)} ×",
-            behind_text(row),
+            *([UNKNOWN if row.speedup is None else f"{digits(row.speedup)} ×"] if scaled else []),
+            *([behind_text(row)] if compared else []),
             style="dim" if row.seconds is None else "",
         )
         last = kernel
     out.print(table)
-    if processors is not None and any(row.ranks > processors for row in rows):
-        out.print(
-            f"Ranks share processors, of which there are {processors}: what is called faster is faster at that.",
-            style="dim",
-        )
+    for note in notes(rows, processors):
+        out.print(note, style="dim")
+
+
+def _kernel(row: Row) -> str:
+    """cg A"""
+    return f"{row.cell.kernel} {row.cell.problem}"
+
+
+def _place(row: Row) -> tuple[str, str, int, int, float]:
+    """Larger classes and more ranks further down; of one number of ranks the slowest, and last what has no result."""
+    problem = row.cell.problem
+    size = int(problem) if problem.isdecimal() else CLASSES.find(problem)
+    time = math.inf if row.seconds is None else row.seconds.value
+    return row.cell.name, row.cell.settings, size, row.cell.ranks, time
 
 
 def time_text(row: Row) -> str:
     """The median and its 95 % interval, in one unit."""
     if row.seconds is None:
         return UNKNOWN
-    value, low, high = (1e9 * (part or 0.0) for part in (row.seconds, row.low, row.high))
-    return bracketed_text(value, low, high, TIME_STEPS, "ns")
+    found = row.seconds
+    low, high = (1e9 * (0.0 if limit is None else limit) for limit in (found.low, found.high))
+    return bracketed_text(1e9 * found.value, low, high, TIME_STEPS, "ns")
 
 
 def behind_text(row: Row) -> str:
-    """How far it is behind the fastest; ~ where the intervals meet, so that nobody knows."""
+    """Times the seconds of the fastest; ~ where it is not known which of the two is faster."""
     if row.behind is None:
         return UNKNOWN
-    if row.behind == 1:
-        return "fastest"
-    return f"{'~' if row.tied else ''}{digits(row.behind)} ×"
+    if row.tied:
+        return f"~{digits(row.behind)} ×"
+    return "fastest" if row.behind == 1 else f"{digits(row.behind)} ×"
+
+
+def notes(rows: Sequence[Row], processors: int | None) -> list[str]:
+    """What the marks and columns of these rows mean, as far as they have them."""
+    said = []
+    bases = {row.speedup_from for row in rows if row.speedup is not None}
+    if bases:
+        which = counted(bases.pop(), "rank") if len(bases) == 1 else "the fewest ranks of each kernel"
+        said.append(f"Speed-up: against {which}.")
+    if any(row.tied for row in rows):
+        why = "the intervals of the two meet"
+        if any(row.tied and row.seconds is not None and row.seconds.low is None for row in rows):
+            why = f"an interval needs {LEAST} launches that verify"
+        said.append(f"~: not known to be slower than the fastest, as {why}.")
+    most = max((row.cell.ranks for row in rows), default=0)
+    if processors is not None and most > processors:
+        said.append(
+            f"{counted(most, 'rank')} share {counted(processors, 'processor')}: such a time says how well a library "
+            "shares them, more than how fast it communicates."
+        )
+    return said
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each reason why a cell has no result."""
-    return [
-        f"{row.name} class {row.problem} on {row.ranks} ranks over {row.variant}: {why}"
-        for row in rows
-        for why in row.failures
-    ]
+    """A sentence for each reason why launches have no result."""
+    said = []
+    for row in rows:
+        some = f" in {row.launches - row.verified} of {counted(row.launches, 'launch', 'launches')}"
+        said += [f"{row.cell.text}{some if row.verified else ''}: {why}" for why in row.failures]
+    return said

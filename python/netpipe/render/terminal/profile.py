@@ -5,16 +5,18 @@ late. docs/reference/profile.md says what each table counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.measure import Measurement
 
 from netpipe.profiles.tables import IMBALANCE, LIMITS, Timed
 from netpipe.render.terminal.findings import ANSWER, print_paragraph
 from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.waiting import print_waiting
 from netpipe.units import (
     UNKNOWN,
     capital,
@@ -30,7 +32,17 @@ from netpipe.units import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.profiles.tables import Both, Facts, Gap, Portion, RankTime, SizeTime, Started, Tables
+    from netpipe.profiles.tables import (
+        Both,
+        CallTime,
+        Facts,
+        Gap,
+        Portion,
+        RankTime,
+        SizeTime,
+        Started,
+        Tables,
+    )
 
 WARNED = ("!", "yellow")
 MOST_CALLS = 10  # that have a row of their own; the others are summed
@@ -75,6 +87,7 @@ def print_profile(out: Console, tables: Tables) -> None:
         out.print(balance_table(tables))
     if late := late_sentence(tables):
         print_paragraph(out, *ANSWER, late)
+    print_waiting(out, tables.waiting)
 
 
 def _that_fits(out: Console, made: Iterable[Rows]) -> Rows:
@@ -158,7 +171,7 @@ def _gap_text(gap: Gap, ranks: int) -> str:
     if gap.what == "unfinished":
         return f"{some} never called MPI_Finalize: what {'it' if one else 'they'} did until the end counts"
     if gap.what == "trace":
-        of = f"{'' if one else 'at most '}{counted(gap.count, 'event')}"
+        of = f"{'' if one else 'at most '}{counts_text(gap.count)} events"
         return (
             f"The trace of {ranks_text(gap.ranks, ranks)} ended early, after {of}; the tables have all calls"
         )
@@ -167,6 +180,10 @@ def _gap_text(gap: Gap, ranks: int) -> str:
             f"There were too many sizes and peers to keep apart: in {counts_text(gap.count)} calls the size is "
             "rounded up to a power of two, so volumes and mean sizes are upper bounds"
         )
+    if gap.what == "sizes":
+        return f"Of {counts_text(gap.count)} of these calls no size is known: they have no bin and no volume"
+    if gap.what == "peers":
+        return f"Of {counts_text(gap.count)} messages the peer is not known: they count as none within a host"
     if gap.what == "buffers":
         return (
             f"There were too many buffers to remember: {counts_text(gap.count)} uses count as first ones, so buffer "
@@ -224,7 +241,7 @@ def sizes_table(tables: Tables) -> Rows:
     both = tables.message_sizes
     assert both.rank is not None
     for who, sizes in zip(_who(tables), (both.rank, both.all_ranks), strict=False):
-        made.add_row(who, *map(counts_text, sizes.calls), size_text(float(sizes.bytes)))
+        made.add_row(who, *map(counts_text, sizes.calls), volume_text(sizes.bytes))
     return made
 
 
@@ -287,8 +304,8 @@ def _add_portions(made: Rows, tables: Tables, both: Both[Portion]) -> None:
             counts_text(part.calls),
             counts_text(part.of_calls),
             exact_percent_text(part.share),
-            size_text(float(part.bytes)),
-            size_text(float(part.of_bytes)),
+            volume_text(part.bytes),
+            volume_text(part.of_bytes),
             exact_percent_text(part.share_of_bytes),
         )
 
@@ -322,15 +339,17 @@ def _of_timed(timed: Timed | None, columns: Sequence[str]) -> list[str]:
 def time_table(tables: Tables, columns: TimeColumns = TIME_COLUMNS[0]) -> Rows:
     """The calls that take most of the time of all ranks."""
     made = Rows(("time by call", "left"), *((name, "right") for name in _time_headers(tables, columns)))
-    rows = [(one.call, one.rank, one.all_ranks) for one in tables.time_by_call]
-    for call, mine, every in _shortened(rows, MOST_CALLS, "calls"):
-        made.add_row(call, *_time_cells(tables, columns, mine, every))
+    kept, others = _largest(tables.time_by_call, MOST_CALLS)
+    for one in kept:
+        made.add_row(one.call, *_time_cells(tables, columns, one.rank, one.all_ranks))
+    if others:
+        made.add_row(f"{len(others)} other calls", *_time_cells(tables, columns, *_sums(others)))
     return made
 
 
 def by_size_table(tables: Tables, columns: TimeColumns = TIME_COLUMNS[0]) -> Rows:
     """The sizes of the calls that take most of the time; each call is the header of its sizes."""
-    by_call: dict[str, list[SizeTime]] = {}
+    by_call: dict[str, list[SizeTime]] = {}  # in the order of their times
     for row in tables.time_by_size:
         by_call.setdefault(row.call, []).append(row)
     calls = [call for call, rows in by_call.items() if any(row.bytes for row in rows)] or list(by_call)
@@ -340,44 +359,48 @@ def by_size_table(tables: Tables, columns: TimeColumns = TIME_COLUMNS[0]) -> Row
         if call != calls[0]:
             made.add_row(*[""] * (1 + len(headers)))
             made.add_row(f"{call} by size", *headers, style="bold")
-        names = _size_names(by_call[call])
-        rows = [(name, row.rank, row.all_ranks) for name, row in zip(names, by_call[call], strict=True)]
-        place = {name: number for number, name in enumerate(names)}
-        kept = _shortened(sorted(rows, key=lambda row: -row[2].time_ns), MOST_SIZES, "sizes")
-        for name, mine, every in sorted(kept, key=lambda row: place.get(row[0], len(place))):
-            made.add_row(name, *_time_cells(tables, columns, mine, every))
+        kept, others = _largest(sorted(by_call[call], key=lambda row: -row.all_ranks.time_ns), MOST_SIZES)
+        kept.sort(key=lambda row: (row.bytes or 0, row.coarse))
+        for name, row in zip(_size_names(kept), kept, strict=True):
+            made.add_row(name, *_time_cells(tables, columns, row.rank, row.all_ranks))
+        if others:
+            made.add_row(f"{len(others)} other sizes", *_time_cells(tables, columns, *_sums(others)))
     return made
 
 
 def _size_names(rows: Sequence[SizeTime]) -> list[str]:
     """No two the same: in bytes where the text of sizes is rounded to one."""
     short = [size_text(row.bytes) for row in rows]
-    exact = [
-        text if short.count(text) == 1 else f"{row.bytes:,} B" for text, row in zip(short, rows, strict=True)
-    ]
-    return [f"≤ {text}" if row.coarse else text for text, row in zip(exact, rows, strict=True)]
+    names = []
+    for text, row in zip(short, rows, strict=True):
+        exact = text if short.count(text) == 1 or row.bytes is None else f"{row.bytes:,} B"
+        names.append("not known" if row.bytes is None else f"≤ {exact}" if row.coarse else exact)
+    return names
 
 
-Row = tuple[str, "Timed | None", Timed]
+R = TypeVar("R")
 
 
-def _shortened(rows: Sequence[Row], most: int, what: str) -> Iterator[Row]:
-    """The first ones, and the sum of the others where there are more than one."""
-    if len(rows) <= most + 1:
-        yield from rows
-        return
-    yield from rows[:most]
-    others = rows[most:]
-    mine = [one for _, one, _ in others if one is not None]
-    yield (f"{len(others)} other {what}", _sum(mine) if mine else None, _sum([one for *_, one in others]))
+def _largest(rows: Sequence[R], most: int) -> tuple[list[R], Sequence[R]]:
+    """The first ones, and the others where there are more than one."""
+    many = len(rows) if len(rows) <= most + 1 else most
+    return list(rows[:many]), rows[many:]
 
 
-def _sum(several: Sequence[Timed]) -> Timed:
-    calls, time = sum(one.calls for one in several), sum(one.time_ns for one in several)
-    shares = [one.share for one in several if one.share is not None]
-    return Timed(
-        calls, time, sum(shares) if shares else None, time / calls, max(one.most_ns for one in several)
-    )
+def _sums(rows: Iterable[CallTime | SizeTime]) -> tuple[Timed | None, Timed | None]:
+    """Of the rank, and of all ranks."""
+    several = list(rows)
+    return _sum([row.rank for row in several]), _sum([row.all_ranks for row in several])
+
+
+def _sum(several: Iterable[Timed | None]) -> Timed | None:
+    there = [one for one in several if one is not None]
+    calls, time = sum(one.calls for one in there), sum(one.time_ns for one in there)
+    if calls == 0:
+        return None
+    shares = [one.share for one in there if one.share is not None]
+    longest = max(one.most_ns for one in there)
+    return Timed(calls, time, sum(shares) if shares else None, time / calls, longest)
 
 
 def balance_table(tables: Tables) -> Rows:
@@ -432,6 +455,11 @@ def _share_in_mpi(one: RankTime) -> str:
 def counts_text(number: int) -> str:
     """9999, 100,021."""
     return f"{number:,}" if number >= 10_000 else str(number)
+
+
+def volume_text(total_bytes: int) -> str:
+    """Of a sum, a few bytes more than a round size mean nothing: 1.25 KiB."""
+    return re.sub(r"[+-]\d+$", "", size_text(total_bytes))
 
 
 def exact_percent_text(share: float | None) -> str:

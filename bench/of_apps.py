@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applications: what the profiler costs them, and how near a prediction comes to what they then take.
+
+The peer of a kernel under the profiler is the same kernel without it, in turn. The peer of a prediction is the kernel
+over the library that it was made for; the profile is from another one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from measured import MissingError, Result, in_turn, shown
+
+from netpipe.applications.plan import Request, Task, plan
+from netpipe.applications.running import Runner
+from netpipe.kernels import Result as Ran
+from netpipe.libraries.adding import added, programs
+from netpipe.prediction import predict
+from netpipe.prediction.predict import Predicted, wanted
+from netpipe.profiles import Profile, merge
+from netpipe.profiles.calls import calls
+from netpipe.profiles.lines import SCHEMA, End, Header
+from netpipe.reading import Reading
+from netpipe.records import Run
+from netpipe.session import Request as Measuring
+from netpipe.session import Session
+
+RANKS = 2
+CLASS = os.environ.get("NETPIPE_BENCH_CLASS", "W")  # A where there is time: it takes ten times as long
+KERNELS = ("is", "cg", "mg", "ft", "lu")
+SWEEP = "sweep3d"
+SWEEP_CLASS = "50"
+EVENTS = 1_000_000
+TIMEOUT_S = 300.0
+BUDGET_S = "1"
+DIFFER = 1.1  # pairs of variants that differ by more are to be ranked
+
+
+def libraries() -> list[str]:
+    """One Open MPI and one MPICH, the newest that were added."""
+    found: dict[str, str] = {}
+    for one in added.all_(layer=programs.LAYER):
+        family = one.facts.get("family", "")
+        if family in ("openmpi", "mpich") and (
+            family not in found or one.version > added.one(found[family]).version
+        ):
+            found[family] = one.name
+    if len(found) < 2:
+        raise MissingError("one Open MPI and one MPICH have to be added: netpipe modules add mpi")
+    return [found["openmpi"], found["mpich"]]
+
+
+def kernels(variants: list[str]) -> list[Task]:
+    """Every kernel that two ranks can run, over each variant."""
+    made = plan(Request(KERNELS, variants, (CLASS,), (RANKS,)))
+    sweep = plan(Request([SWEEP], variants, (SWEEP_CLASS,), (RANKS,)))
+    return [*made.tasks, *sweep.tasks]
+
+
+@contextmanager
+def under(task: Task) -> Iterator[tuple[dict[str, str], Path]]:
+    """The environment in which a run leaves its profile in a folder."""
+    library = programs.profiler(programs.builder(added.one(task.description.name)))
+    with tempfile.TemporaryDirectory() as folder:
+        yield (
+            {
+                "NETPIPE_PROFILE": folder,
+                "NETPIPE_PROFILE_EVENTS": str(EVENTS),
+                "LD_PRELOAD": str(library),
+            },
+            Path(folder),
+        )
+
+
+def ran(runner: Runner, task: Task, more: dict[str, str] | None = None) -> Ran:
+    result = runner.run(replace(task, environment={**task.environment, **(more or {})}), 1)
+    if result.seconds is None or not result.verified:
+        raise RuntimeError(f"{task.cell}: {result}")
+    return result
+
+
+def profiled(runner: Runner, task: Task) -> tuple[Profile, float]:
+    """A profile, and the seconds that the kernel says it took."""
+    with under(task) as (more, folder):
+        result = ran(runner, task, more)
+        whole = merge.merge(
+            merge.find(folder),
+            Header(schema=SCHEMA, profile="", module=task.description.name),
+            End(),
+        )
+    assert result.seconds is not None
+    return whole, result.seconds
+
+
+def seconds(runner: Runner, task: Task) -> float:
+    value = ran(runner, task).seconds
+    assert value is not None
+    return value
+
+
+def with_profile(runner: Runner, task: Task) -> float:
+    return profiled(runner, task)[1]
+
+
+def profiler(rounds: int) -> list[Result]:
+    """Each kernel with the profiler and its trace, and without."""
+    first = libraries()[0]
+    results = []
+    with Runner(TIMEOUT_S) as runner:
+        for task in kernels([f"{first}:transport=shm"]):
+            with_it, without = in_turn(
+                max(3, rounds), partial(with_profile, runner, task), partial(seconds, runner, task)
+            )
+            ratios = [one / other for one, other in zip(with_it, without, strict=True)]
+            results.append(
+                Result(
+                    "profiler",
+                    f"{task.cell.kernel} {task.cell.problem}, {RANKS} ranks over {first}, shm: with a trace / without",
+                    shown(with_it, 3, " s"),
+                    shown(without, 3, " s"),
+                    shown(ratios),
+                    "<= 1.01, or no difference seen",
+                    median(ratios) <= 1.01 or sorted(ratios)[len(ratios) // 5] <= 1.0,
+                )
+            )
+    return results
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One kernel over one variant."""
+
+    kernel: str
+    variant: str
+    measured: float  # seconds in MPI, mean over ranks, median over rounds
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1
+
+
+def in_mpi(whole: Profile) -> float:
+    return sum(rank.mpi_s for rank in whole.ranks) / len(whole.ranks)
+
+
+def curves(profile: Profile, variants: list[str], folder: Path) -> Reading:
+    """What this kernel's prediction needs, over all variants at once."""
+    need = wanted(calls(profile))
+    sizes = sorted({size for some in need.values() for size in some if size > 0})
+    session = Session(
+        Measuring(
+            variants,
+            patterns=list(need),
+            settings={
+                "schedule": "list",
+                "sizes": ",".join(map(str, sizes)),
+                "budget": BUDGET_S,
+                "ranks": str(RANKS),
+            },
+        )
+    )
+    path = folder / "run.jsonl"
+    session.measure(path)
+    return Reading(Run.read(path, samples=False))
+
+
+def predicted(rounds: int) -> list[Result]:
+    """The profile of each kernel is taken over Open MPI in shared memory, and says what it takes over the others."""
+    variants = [f"{name}:transport={how}" for name in libraries() for how in ("shm", "tcp")]
+    tasks = kernels(variants)
+    rows: list[Compared] = []
+    results = []
+    with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
+        for kernel in dict.fromkeys(task.cell.kernel for task in tasks):
+            some = {task.cell.variant: task for task in tasks if task.cell.kernel == kernel}
+            source, _ = profiled(runner, some[variants[0]])
+            reading = curves(source, variants, Path(folder))
+            said: Predicted = predict(source, reading, variants[0])
+            by_variant = {one.variant: one for one in said.variants}
+            taken: dict[str, list[float]] = {variant: [] for variant in variants}
+            for _ in range(max(3, rounds)):
+                for variant in variants:
+                    taken[variant].append(in_mpi(profiled(runner, some[variant])[0]))
+            for variant in variants:
+                one = by_variant[variant]
+                rows.append(Compared(kernel, variant, median(taken[variant]), one.seconds, one.low, one.high))
+                row = rows[-1]
+                results.append(
+                    Result(
+                        "predict",
+                        f"{kernel}, {RANKS} ranks over {variant}: seconds in MPI, predicted and measured",
+                        f"{row.predicted:.4f} s [{row.low:.4f} {row.high:.4f}]",
+                        shown(taken[variant], 4, " s"),
+                        f"{row.error:+.0%}",
+                        "within 25 %",
+                        abs(row.error) <= 0.25,
+                    )
+                )
+    return [*results, *summary(rows)]
+
+
+def summary(rows: list[Compared]) -> list[Result]:
+    errors = [abs(row.error) for row in rows]
+    inside = [row.low <= row.measured <= row.high for row in rows]
+    pairs = [
+        (one, other)
+        for one in rows
+        for other in rows
+        if one.kernel == other.kernel and one.measured * DIFFER < other.measured
+    ]
+    right = [one.predicted < other.predicted for one, other in pairs]
+    share = sum(right) / len(right) if right else math.nan
+    return [
+        Result(
+            "predict",
+            f"error of {len(rows)} predictions",
+            f"median {median(errors):.0%}, most {max(errors):.0%}",
+            "",
+            f"{median(errors):.0%}",
+            "median <= 10 %",
+            median(errors) <= 0.1,
+        ),
+        Result(
+            "predict",
+            "intervals that hold the measured value",
+            f"{sum(inside)} of {len(inside)}",
+            "",
+            f"{sum(inside) / len(inside):.0%}",
+            ">= 85 %",
+            sum(inside) >= 0.85 * len(inside),
+        ),
+        Result(
+            "predict",
+            f"which of two is faster, where they differ by {DIFFER - 1:.0%} or more",
+            f"{sum(right)} of {len(right)}",
+            "",
+            f"{share:.0%}",
+            ">= 95 %",
+            share >= 0.95,
+        ),
+    ]
+
+
+COMPARISONS = {"profiler": profiler, "predict": predicted}

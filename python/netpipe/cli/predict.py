@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe predict: what another library or network would make of a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.command.choices import complete_variants
+from netpipe.failure import USAGE, Failure
+from netpipe.streams import say
+
+if TYPE_CHECKING:
+    from netpipe.prediction import Factors
+    from netpipe.profiles import Profile
+    from netpipe.records import Run
+
+WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
+
+
+@click.command()
+@click.argument("profile", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("runs", nargs=-1, metavar="[RUN]...", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--measure",
+    "variants",
+    multiple=True,
+    metavar="VARIANT",
+    shell_complete=complete_variants,
+    help="Measure the curves that this program needs over VARIANT, into --output; repeatable.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("predict.jsonl"),
+    metavar="FILE",
+    help="With --measure: where the run goes  [predict.jsonl]",
+)
+@click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [2]", default="2")
+@click.option("--what", "whats", multiple=True, metavar="NAME=VALUE", help=f"What if: {WHATS}; repeatable.")
+@click.option(
+    "--own",
+    metavar="VARIANT",
+    help="The variant of the runs that the profile was taken over  [that of the profile's module, if it is one]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    profile: Path,
+    runs: tuple[Path, ...],
+    variants: tuple[str, ...],
+    output: Path,
+    budget: str,
+    whats: tuple[str, ...],
+    own: str | None,
+    as_json: bool,
+) -> int:
+    """Predict a program's time in MPI over other libraries.
+
+    PROFILE is what netpipe profile wrote, and the RUNs have the curves of the libraries, or --measure gets them. The
+    calls of the profile are replayed with the times of each variant: waiting for other ranks is part of it and shown
+    apart.
+    """
+    from netpipe.prediction import Factors, predict
+    from netpipe.prediction.replay import Stuck
+    from netpipe.profiles import NotAProfile, read
+    from netpipe.reading import Reading
+
+    factors = _factors(whats)
+    try:
+        whole = read(profile)
+        together = _runs(whole, runs, variants, output, budget)
+        reading = Reading(together)
+        found = predict(whole, reading, own or _own(whole, together), factors, _processors(together))
+    except (NotAProfile, Stuck) as error:
+        raise Failure(USAGE, str(error)) from None
+    except OSError as error:
+        raise Failure(USAGE, f"{error.filename or profile}: {error.strerror}") from None
+    if not found.variants:
+        raise Failure(
+            USAGE,
+            "the runs have no ping-pong, which every prediction needs; measure what this program needs with --measure "
+            "VARIANT",
+        )
+    if as_json:
+        click.echo(json.dumps(_as_json(found, factors)))
+        return 0
+    from netpipe.render.terminal.predict import print_prediction
+    from netpipe.render.terminal.rows import console
+
+    if factors != Factors():
+        say(f"what if: {', '.join(whats)}")
+    print_prediction(console(), found)
+    return 0
+
+
+def _factors(whats: tuple[str, ...]) -> Factors:
+    """Raises Failure (2)."""
+    from netpipe.prediction import Factors
+
+    given: dict[str, Any] = {}
+    for text in whats:
+        name, equals, value = text.partition("=")
+        units = {"k": 1 << 10, "M": 1 << 20}
+        try:
+            if name == "eager" and equals:
+                given[name] = int(value.rstrip("kM")) * units.get(value[-1:], 1)
+            elif name in ("latency", "bandwidth", "overhead") and value.endswith("x"):
+                given[name] = float(value[:-1])
+            else:
+                raise ValueError
+            if given[name] < 0 or (name == "bandwidth" and given[name] == 0):
+                raise ValueError
+        except ValueError:
+            raise Failure(USAGE, f"--what {text} is not understood; write {WHATS}") from None
+    return Factors(**given)
+
+
+def _runs(
+    whole: Profile, paths: tuple[Path, ...], variants: tuple[str, ...], output: Path, budget: str
+) -> Run:
+    """All runs as one, with what is measured now."""
+    from netpipe.reading import merge
+
+    if variants:
+        measured = _measure(whole, variants, output, budget)
+        paths = (*paths, measured)
+    if not paths:
+        raise Failure(
+            USAGE,
+            "name the runs that have the curves of the libraries, or get them with --measure mpi@NAME:transport=tcp",
+        )
+    return merge.read(list(paths))
+
+
+def _measure(whole: Profile, variants: tuple[str, ...], output: Path, budget: str) -> Path:
+    """Just the curves that the prediction needs. Raises Failure."""
+    from netpipe.launch.lists import expand
+    from netpipe.prediction.predict import wanted
+    from netpipe.profiles.calls import calls
+    from netpipe.session import Request, Session
+
+    need = wanted(calls(whole))
+    sizes = sorted({size for some in need.values() for size in some if size > 0})
+    ranks = whole.header.ranks
+    say(
+        f"measuring {len(need)} patterns at {len(sizes)} sizes over {', '.join(variants)}, at most {budget} s each"
+    )
+    session = Session(
+        Request(
+            list(expand(variants)),
+            patterns=list(need),
+            settings={
+                "schedule": "list",
+                "sizes": ",".join(map(str, _fewer(sizes))),
+                "budget": budget,
+                "ranks": str(ranks) if any(name.startswith("collective") for name in need) else "2",
+            },
+        )
+    )
+    result = session.measure(output)
+    if result.exit_code:
+        raise Failure(result.exit_code, f"the measurement did not end well; what it has is in {output}")
+    return output
+
+
+def _fewer(sizes: list[int], most: int = 24) -> list[int]:
+    """So many sizes that cover the others, the least and the largest among them."""
+    if len(sizes) <= most:
+        return sizes
+    step = (len(sizes) - 1) / (most - 1)
+    return sorted({sizes[round(place * step)] for place in range(most)})
+
+
+def _own(whole: Profile, run: Run) -> str | None:
+    """The variant of the profile: the one of its module, if there is only one."""
+    same = {one.variant for one in run.variants if one.module == whole.header.module}
+    return next(iter(same)) if len(same) == 1 else None
+
+
+def _processors(run: Run) -> int | None:
+    """Of the host that was measured, as its environment says."""
+    for environment in run.environments:
+        limits: Mapping[str, Any] = environment.facts.get("limits") or {}
+        allowed = limits.get("allowed_cpu_count")
+        if isinstance(allowed, int):
+            return allowed
+    return None
+
+
+def _as_json(found: Any, factors: Factors) -> dict[str, Any]:
+    return {
+        "what": asdict(factors),
+        "measured_s": found.measured,
+        "variants": [
+            {
+                "variant": one.variant,
+                "seconds": one.seconds,
+                "low": one.low,
+                "high": one.high,
+                "waiting": one.waiting,
+                "wall": one.wall,
+                "by_call": [
+                    {"call": name, "bytes": size, "seconds": time}
+                    for (name, size), time in sorted(one.by_call.items(), key=lambda item: -item[1])
+                ],
+                "guessed": one.guessed,
+                "missing": [
+                    {"call": name, "ranks": ranks, "calls": count}
+                    for (name, ranks), count in one.missing.items()
+                ],
+                "beyond": one.beyond,
+            }
+            for one in found.variants
+        ],
+        "fastest": found.fastest.variant if found.fastest else None,
+        "own": asdict(found.residual) if found.residual else None,
+        "notes": found.notes,
+        "wanted": {name: sorted(sizes) for name, sizes in found.wanted.items()},
+    }

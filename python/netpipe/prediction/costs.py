@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one variant's messages cost, by size, as a run has measured it; with what a user wants to be otherwise ("what
+if").
+
+    latency     pingpong              from the call of the sender until the receiver has the message
+    exchange    bidirectional         the same with one each way at once
+    send_ns     overhead:side=send    processor time of the sender, of a message that is sent at once
+    recv_ns     overhead:side=recv    processor time of the receiver, of a message that is there
+    collective  collective:what=...   until the last rank leaves, all having begun at once
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from netpipe.reading.measures import measures_of
+
+if TYPE_CHECKING:
+    from netpipe.reading import Reading
+    from netpipe.reading.curves import Curve
+    from netpipe.reading.estimate import Estimate
+
+Bound = str  # "value", "low" or "high": which end of the intervals
+BOUNDS: tuple[Bound, ...] = ("value", "low", "high")
+# A send of which more than this is left when the rank comes to wait for it moved nothing by itself: the receiver is
+# asked first.
+LEFT = 0.3
+GUESSED_EAGER = 4096  # bytes; where no run has measured the overheads
+PLAIN = {
+    "Bcast": "bcast",
+    "Reduce": "reduce",
+    "Allreduce": "allreduce",
+    "Gather": "gather",
+    "Scatter": "scatter",
+}
+OPERATIONS = {  # of MPI -> of the pattern `collective`
+    **PLAIN,
+    "Allgather": "allgather",
+    "Alltoall": "alltoall",
+    "Alltoallv": "alltoallv",
+    "Allgatherv": "allgatherv",
+    "Gatherv": "gatherv",
+    "Scatterv": "scatterv",
+    "Reduce_scatter": "reduce_scatter",
+    "Reduce_scatter_block": "reduce_scatter_block",
+    "Scan": "scan",
+    "Exscan": "exscan",
+    "Barrier": "barrier",
+    "Alltoallw": "alltoallw",
+}
+TO_EACH = {
+    "Alltoall",
+    "Alltoallv",
+    "Alltoallw",
+    "Reduce_scatter",
+    "Reduce_scatter_block",
+}  # bytes are those to all ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What is to be otherwise than measured."""
+
+    latency: float = 1.0  # times the time of the smallest message
+    bandwidth: float = 1.0  # times the rate of what a message takes beyond that
+    overhead: float = 1.0  # times the processor time of the calls
+    eager: int | None = None  # bytes: the largest message that is sent without asking the receiver
+
+    @property
+    def changed(self) -> bool:
+        return self != Factors()
+
+
+class Sized:
+    """A time by size. Between sizes it is a power of the size; beyond the largest it grows as the bytes do."""
+
+    def __init__(self, values: Mapping[int, float]) -> None:
+        self.sizes = sorted(values)
+        self.times = [max(values[size], 0.0) for size in self.sizes]
+        self._known: dict[int, float] = {}
+
+    def __call__(self, size: int) -> float:
+        found = self._known.get(size)
+        if found is None:
+            found = self._known[size] = self._at(size)
+        return found
+
+    def _at(self, size: int) -> float:
+        sizes, times = self.sizes, self.times
+        place = bisect_left(sizes, size)
+        if place < len(sizes) and sizes[place] == size:
+            return times[place]
+        if place == 0:
+            return times[0]
+        if place == len(sizes):
+            return times[-1] * size / max(sizes[-1], 1)
+        below, above = place - 1, place
+        if sizes[below] <= 0 or times[below] <= 0 or times[above] <= 0:
+            share = (size - sizes[below]) / (sizes[above] - sizes[below])
+            return times[below] + share * (times[above] - times[below])
+        share = math.log(size / sizes[below]) / math.log(sizes[above] / sizes[below])
+        return float(times[below] * (times[above] / times[below]) ** share)
+
+    def changed(self, factors: Factors) -> Sized:
+        """Latency and bandwidth other than measured."""
+        least = self.times[0]
+        return Sized(
+            {
+                size: least * factors.latency + max(time - least, 0.0) / factors.bandwidth
+                for size, time in zip(self.sizes, self.times, strict=True)
+            }
+        )
+
+    def scaled(self, factor: float) -> Sized:
+        return Sized({size: time * factor for size, time in zip(self.sizes, self.times, strict=True)})
+
+
+@dataclass(slots=True)
+class Costs:
+    """Of one variant, with one end of the intervals."""
+
+    variant: str
+    latency: Sized
+    exchange: Sized
+    send: Sized
+    recv: Sized
+    eager: Callable[[int], bool]
+    collectives: dict[tuple[str, int], Sized] = field(default_factory=dict)  # by operation of MPI, ranks
+    largest: int = 0  # bytes: beyond it nothing was measured
+    guessed: list[str] = field(default_factory=list)  # what was not measured
+
+    def collective(self, name: str, ranks: int, size: int) -> float | None:
+        """Nanoseconds; None where no curve tells."""
+        curve = self.collectives.get((name, ranks))
+        if curve is None:
+            return None
+        return curve(size // ranks if name in TO_EACH and ranks else size)
+
+
+def costs(reading: Reading, bound: Bound = "value", factors: Factors | None = None) -> dict[str, Costs]:
+    """By variant, of those that have a ping-pong."""
+    factors = factors or Factors()
+    found: dict[str, Costs] = {}
+    for variant in dict.fromkeys(curve.variant for curve in reading.curves):
+        one = _of(
+            [curve for curve in reading.curves if curve.variant == variant], variant, bound, factors, reading
+        )
+        if one is not None:
+            found[variant] = one
+    return found
+
+
+def _of(
+    curves: Sequence[Curve], variant: str, bound: Bound, factors: Factors, reading: Reading
+) -> Costs | None:
+    by_name = {curve.pattern: curve for curve in curves}
+    pingpong = _named(by_name, "pingpong")
+    if pingpong is None or not pingpong.points:
+        return None
+    guessed: list[str] = []
+    latency = _times(pingpong, bound)
+    both = _named(by_name, "bidirectional")
+    if both is None:
+        guessed.append("bidirectional")
+    exchange = _times(both, bound) if both is not None else latency
+    send_curve = _named(by_name, "overhead", "side=send")
+    recv_curve = _named(by_name, "overhead", "side=recv")
+    if send_curve is None or recv_curve is None:
+        guessed.append("overhead")
+    send, left = _send(send_curve, latency, bound)
+    recv = _times(recv_curve, bound) if recv_curve is not None else latency.scaled(0.5)
+
+    def eager(size: int) -> bool:
+        if factors.eager is not None:
+            return size <= factors.eager
+        return size <= GUESSED_EAGER if left is None else left(size) <= LEFT
+
+    collectives: dict[tuple[str, int], Sized] = {}
+    ranks = _ranks(reading, variant)
+    for curve in curves:
+        name, _, settings = curve.pattern.partition(":")
+        if name != "collective" or not curve.points:
+            continue
+        what = dict(one.partition("=")[::2] for one in settings.split(",")).get("what", "allreduce")
+        for mpi, ours in OPERATIONS.items():
+            if ours == what:
+                collectives[mpi, ranks] = _times(curve, bound).changed(factors)
+    return Costs(
+        variant=variant,
+        latency=latency.changed(factors),
+        exchange=exchange.changed(factors),
+        send=send.scaled(factors.overhead),
+        recv=recv.scaled(factors.overhead),
+        eager=eager,
+        collectives=collectives,
+        largest=max(point.size_bytes for point in pingpong.points),
+        guessed=guessed,
+    )
+
+
+def _named(curves: Mapping[str, Curve], name: str, setting: str = "") -> Curve | None:
+    """The plain curve of a pattern, or that with this setting."""
+    wanted = f"{name}:{setting}" if setting else name
+    if wanted in curves:
+        return curves[wanted]
+    return curves.get(name) if setting == "side=send" else None  # the default side
+
+
+def _ranks(reading: Reading, variant: str) -> int:
+    counts = [len(one.ranks) for one in reading.run.variants if one.variant == variant]
+    return max(counts, default=2)
+
+
+def _end(estimate: Estimate, bound: Bound) -> float:
+    value: float = getattr(estimate, bound)
+    return value
+
+
+def _times(curve: Curve, bound: Bound) -> Sized:
+    return Sized({point.size_bytes: _end(point.time_ns, bound) for point in curve.points})
+
+
+def _send(curve: Curve | None, latency: Sized, bound: Bound) -> tuple[Sized, Sized | None]:
+    """Processor time of a send, and how much of a message's time is left when the sender comes to wait for it."""
+    if curve is None:
+        return latency.scaled(0.5), None
+    measured = {one.name: one.values for one in measures_of(curve)}
+    whole = _times(curve, bound)
+    if "start" not in measured or "finish" not in measured:
+        return whole, None
+    left = {
+        size: _end(estimate, "value") / max(latency(size), 1e-9)
+        for size, estimate in measured["finish"].items()
+    }
+    return whole, Sized(left)

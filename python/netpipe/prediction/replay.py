@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the calls of an application with other costs. Each rank has a clock; computation takes what it took, a call
+takes what the costs say, and waits for what it needs from other ranks.
+
+* A message that is sent at once (eager) leaves the sender after its processor time, is there after the latency of its
+  size, and costs the receiver its processor time if it was there before.
+* A larger one moves when both ranks are inside a call for it, for the latency of its size; for that of an exchange if
+  one went the other way at the same time. A rank receives one after the other.
+* A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
+  for the others of a reduction too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from netpipe.prediction.costs import Costs
+from netpipe.profiles.calls import Call, Calls, Kind
+
+FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}
+TO_ROOT = {"Reduce", "Gather", "Gatherv"}
+
+
+class Stuck(ValueError):  # noqa: N818  (it reads as what it says)
+    """The calls wait for each other, which those of a complete trace cannot."""
+
+
+@dataclass(slots=True)
+class Replayed:
+    """Times of one replay, in nanoseconds."""
+
+    by_rank: dict[int, float] = field(default_factory=dict)  # in calls
+    waiting: dict[int, float] = field(default_factory=dict)  # of that, for another rank to come
+    by_call: dict[tuple[str, int], float] = field(default_factory=dict)  # name, bytes: over all ranks
+    wall: float = 0.0
+    without_curve: dict[tuple[str, int], int] = field(default_factory=dict)  # collective, ranks: calls
+
+
+@dataclass(slots=True)
+class _Moving:
+    """A message on its way."""
+
+    posted: float | None = None  # the sender's call began
+    arrives: float | None = None  # eager: when it is there
+    sender_in: float | None = None  # the sender is in a call in which it can move
+    receiver_in: float | None = None
+    done: float | None = None
+
+
+class _Replay:
+    def __init__(self, calls: Calls, costs: Costs) -> None:
+        self.calls = calls
+        self.costs = costs
+        self.moving = [_Moving() for _ in calls.messages]
+        self.clock = dict.fromkeys(calls.ranks, 0.0)
+        self.next = dict.fromkeys(calls.ranks, 0)
+        self.begun: dict[int, float] = {}  # rank -> when its call began that cannot end yet
+        self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
+        self.groups: list[dict[int, float]] = [{} for _ in calls.groups]
+        self.ends: list[dict[int, float] | None] = [None for _ in calls.groups]
+        self.found = Replayed(
+            by_rank=dict.fromkeys(calls.ranks, 0.0), waiting=dict.fromkeys(calls.ranks, 0.0)
+        )
+        self.runnable = list(calls.ranks)
+
+    def run(self) -> Replayed:
+        while self.runnable:
+            self._go(self.runnable.pop())
+        stuck = [rank for rank, made in self.calls.ranks.items() if self.next[rank] < len(made)]
+        if stuck:
+            call = self.calls.ranks[stuck[0]][self.next[stuck[0]]]
+            raise Stuck(f"rank {stuck[0]} waits in MPI_{call.name} for a call that is not in the trace")
+        self.found.wall = max(self.clock.values(), default=0.0)
+        return self.found
+
+    def _go(self, rank: int) -> None:
+        """Until the rank has to wait for another one."""
+        made = self.calls.ranks[rank]
+        while self.next[rank] < len(made):
+            call = made[self.next[rank]]
+            fresh = rank not in self.begun
+            begin = self.clock[rank] + call.before_ns if fresh else self.begun[rank]
+            if fresh:
+                self.begun[rank] = begin
+                self._enter(rank, call, begin)
+            end = self._end(rank, call, begin)
+            if end is None:
+                return
+            del self.begun[rank]
+            self.clock[rank] = end
+            self.next[rank] += 1
+            self.found.by_rank[rank] += end - begin
+            key = (call.name, call.bytes)
+            self.found.by_call[key] = self.found.by_call.get(key, 0.0) + end - begin
+
+    # ----------------------------------------------------------------------------------------- the parts of a call
+
+    def _enter(self, rank: int, call: Call, begin: float) -> None:
+        """What others learn from it when the call begins."""
+        if call.kind in (Kind.SEND, Kind.START, Kind.BOTH):
+            for number in call.sends:
+                self._post(number, begin, blocking=call.kind is not Kind.START)
+        if call.kind in (Kind.RECV, Kind.BOTH, Kind.WAIT):
+            for number in call.receives:
+                moving = self.moving[number]
+                if moving.receiver_in is None:
+                    moving.receiver_in = begin
+                self._try(number)
+        if call.kind is Kind.WAIT:
+            for number in call.sends:
+                moving = self.moving[number]
+                if moving.sender_in is None:
+                    moving.sender_in = begin
+                self._try(number)
+        if call.kind is Kind.COLLECTIVE:
+            came = self.groups[call.group]
+            came[rank] = begin
+            group = self.calls.groups[call.group]
+            if len(came) == group.ranks:
+                self._finish(call.group)
+
+    def _post(self, number: int, begin: float, blocking: bool) -> None:
+        message, moving = self.calls.messages[number], self.moving[number]
+        moving.posted = begin
+        if self.costs.eager(message.bytes) or message.source == message.target:
+            cost = self.costs.exchange if message.returned else self.costs.latency
+            moving.arrives = begin + cost(message.bytes)
+            self._wake(message.target)
+        elif blocking:
+            moving.sender_in = begin
+            self._try(number)
+
+    def _try(self, number: int) -> None:
+        """A message that asks first moves when both sides are there."""
+        message, moving = self.calls.messages[number], self.moving[number]
+        if moving.arrives is not None or moving.done is not None:
+            return
+        if moving.posted is None or moving.sender_in is None or moving.receiver_in is None:
+            return
+        cost = self.costs.exchange if message.returned else self.costs.latency
+        start = max(moving.sender_in, moving.receiver_in, self.busy[message.target])
+        moving.done = self.busy[message.target] = start + cost(message.bytes)
+        self._wake(message.source)
+        self._wake(message.target)
+
+    def _wake(self, rank: int) -> None:
+        if rank in self.begun:
+            self.runnable.append(rank)
+
+    def _finish(self, number: int) -> None:
+        group, came = self.calls.groups[number], self.groups[number]
+        took = self.costs.collective(group.name, group.ranks, group.bytes)
+        if took is None:
+            key = (group.name, group.ranks)
+            self.found.without_curve[key] = self.found.without_curve.get(key, 0) + 1
+            took = self._guess(group.name, group.ranks, group.bytes)
+        last = max(came.values())
+        ends = dict.fromkeys(came, last + took)
+        if group.root in came:
+            root = came[group.root]
+            sent = self.costs.send(group.bytes) if self.costs.eager(group.bytes) else took
+            if group.name in FROM_ROOT:
+                ends = {rank: max(begin, root) + took for rank, begin in came.items()}
+                ends[group.root] = root + sent
+            elif group.name in TO_ROOT:
+                ends = {rank: begin + min(sent, took) for rank, begin in came.items()}
+                ends[group.root] = last + took
+        self.ends[number] = ends
+        for rank in came:
+            self._wake(rank)
+
+    def _guess(self, name: str, ranks: int, size: int) -> float:
+        """By messages in a tree, or to each rank in turn."""
+        if name.startswith("Alltoall"):
+            return (ranks - 1) * self.costs.exchange(max(size // max(ranks, 1), 1))
+        rounds = max(ranks - 1, 1).bit_length()
+        return rounds * self.costs.latency(max(size, 1))
+
+    def _end(self, rank: int, call: Call, begin: float) -> float | None:
+        """When the call returns; None: not yet known."""
+        if call.kind is Kind.OTHER:
+            return begin + call.took_ns
+        if call.kind is Kind.COLLECTIVE:
+            ends = self.ends[call.group]
+            if ends is None:
+                return None
+            self.found.waiting[rank] += max(self.groups[call.group].values()) - begin
+            return ends[rank]
+        if call.kind is Kind.START:
+            return begin + self._started(call)
+        end = begin
+        waited = 0.0
+        for number in sorted(call.receives, key=self._arrival):
+            moving, message = self.moving[number], self.calls.messages[number]
+            if moving.arrives is not None:
+                # What is there costs its copy; what comes while the rank waits has it in its latency.
+                end = max(end + self.costs.recv(message.bytes), moving.arrives)
+            elif moving.done is not None:
+                end = max(end, moving.done)
+            else:
+                return None
+            assert moving.posted is not None
+            waited = max(waited, moving.posted - begin)
+        for number in call.sends:
+            moving, message = self.moving[number], self.calls.messages[number]
+            if moving.arrives is not None:
+                if call.kind in (Kind.SEND, Kind.BOTH):
+                    end = max(end, begin + self.costs.send(message.bytes))
+            elif moving.done is not None:
+                end = max(end, moving.done)
+                if moving.receiver_in is not None:
+                    waited = max(waited, moving.receiver_in - begin)
+            else:
+                return None
+        self.found.waiting[rank] += min(waited, end - begin)
+        return end
+
+    def _arrival(self, number: int) -> float:
+        moving = self.moving[number]
+        return moving.arrives if moving.arrives is not None else moving.done or 0.0
+
+    def _started(self, call: Call) -> float:
+        """A send that is eager does its work now; others only ask."""
+        if call.sends:
+            message = self.calls.messages[call.sends[0]]
+            return self.costs.send(message.bytes if self.costs.eager(message.bytes) else 1)
+        return min(self.costs.recv(1), call.took_ns)
+
+
+def replay(calls: Calls, costs: Costs) -> Replayed:
+    """Raises Stuck."""
+    return _Replay(calls, costs).run()

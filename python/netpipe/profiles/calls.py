@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace of a profile as calls to replay: for each rank what it did in its order, with the computation before it;
+and all messages, each send with its receive.
+
+MPI delivers messages of one communicator, sender, receiver and tag in the order in which they were sent, to receives in
+the order in which they were posted. So the n-th send of such a stream belongs to its n-th receive. Where a send is
+missing (phase 0, a receive that was cancelled), time tells: no receive is complete before its message was sent.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from netpipe.profiles.lines import NotAProfile
+
+if TYPE_CHECKING:
+    from netpipe.profiles import Profile
+
+UNMATCHED = -1
+WAITS = ("Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome")
+SURELY_NS = 10_000  # by so much the clocks of two ranks of a host are not apart
+
+
+class Kind(IntEnum):
+    """What a call does to its rank."""
+
+    SEND = 0  # returns when the buffer is free
+    RECV = 1  # returns when the message is there
+    START = 2  # starts a send or a receive, and returns
+    WAIT = 3  # returns when all of its transfers are done
+    BOTH = 4  # sends and receives at once
+    COLLECTIVE = 5
+    OTHER = 6  # takes the time that it took
+
+
+@dataclass(slots=True)
+class Message:
+    """A message from a rank to another."""
+
+    source: int
+    target: int
+    bytes: int
+    returned: bool = False  # a message the other way was under way at the same time
+    sent_ns: int = 0  # in the trace: when its send began
+    received_ns: int = 0  # when the call ended that completed its receive
+    posted_ns: int = 0  # when its receive began
+
+
+@dataclass(slots=True)
+class Group:
+    """One collective call of a communicator."""
+
+    name: str
+    ranks: int
+    bytes: int  # the most that any rank gives
+    root: int  # a rank of MPI_COMM_WORLD; negative: none
+    members: set[int] = field(default_factory=set)
+    communicator: int = 0
+    less: dict[int, int] = field(default_factory=dict)  # rank -> what it gives, where that is not `bytes`
+
+    def gives(self, rank: int) -> int:
+        return self.less.get(rank, self.bytes)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of one rank."""
+
+    kind: Kind
+    name: str
+    before_ns: int  # computation since the last call
+    took_ns: int
+    bytes: int
+    sends: list[int] = field(default_factory=list)  # messages that it sends, starts to send, or waits for
+    receives: list[int] = field(default_factory=list)
+    group: int = -1
+    begin_ns: int = 0  # in the trace
+
+
+@dataclass(slots=True)
+class Calls:
+    """All calls of an application."""
+
+    ranks: dict[int, list[Call]] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    unmatched: int = 0  # sends or receives whose other half is not in the trace
+    truncated: list[int] = field(default_factory=list)  # ranks whose trace ends early
+    events: int = 0  # that were read
+
+
+def calls(profile: Profile, overhead_ns: float = 0.0, most_events: int | None = None) -> Calls:
+    """`overhead_ns`: of the profiler itself for each call, which the computation before it does not have. Of all ranks
+    together at most about `most_events` are read: those of the first part of the program. Raises NotAProfile where
+    there is no trace, or it is damaged.
+    """
+    if not profile.traces:
+        raise NotAProfile(
+            "the profile has no trace, so nothing tells in which order messages were sent; take one without --no-trace"
+        )
+    return _Builder(profile, overhead_ns, most_events).build()
+
+
+@dataclass(slots=True)
+class _Half:
+    """A send or a receive, before the other half is known."""
+
+    call: Call
+    bytes: int
+    begin_ns: int
+    end_ns: int | None  # None: no call completed it
+
+
+class _Builder:
+    def __init__(self, profile: Profile, overhead_ns: float, most_events: int | None) -> None:
+        self.profile = profile
+        self.overhead_ns = overhead_ns
+        self.most_events = most_events
+        self.names = [call.name for call in profile.header.calls]
+        self.does = [frozenset(call.does) for call in profile.header.calls]
+        self.found = Calls(truncated=[one.rank for one in profile.ranks if not one.events_complete])
+        # Streams by (communicator, source, target, tag): what is sent, and what is received, in their order.
+        self.sends: dict[tuple[int, int, int, int], list[_Half]] = defaultdict(list)
+        self.receives: dict[tuple[int, int, int, int], list[_Half]] = defaultdict(list)
+        self.started: dict[tuple[int, int], Call] = {}  # rank, request
+        self.waiting: list[tuple[Call, int, int]] = []  # a wait, its rank, the request
+
+    def build(self) -> Calls:
+        first = self._first()
+        last = self._last(first)
+        for rank, trace in sorted(self.profile.traces.items()):
+            self.found.ranks[rank] = self._rank(rank, trace, first.get(self._host(rank), 0), last)
+        self._match()
+        for call, rank, request in self.waiting:
+            begun = self.started.get((rank, request))
+            if begun is not None:
+                call.sends += begun.sends
+                call.receives += begun.receives
+        for call, _, _ in self.waiting:
+            if not call.sends and not call.receives:
+                call.kind = Kind.OTHER  # for a collective that was started, or for what is not in the trace
+        self._group()
+        self._pair_directions()
+        return self.found
+
+    def _host(self, rank: int) -> str:
+        return self.profile.hosts.get(rank, "")
+
+    def _first(self) -> dict[str, int]:
+        """By how much the clock of each host is ahead, where there are several: their first calls are taken for
+        simultaneous.
+        """
+        begins: dict[str, int] = {}
+        for rank, trace in self.profile.traces.items():
+            if trace.events:
+                begin = int(trace.column("begin_ns")[0])
+                host = self._host(rank)
+                begins[host] = min(begin, begins.get(host, begin))
+        if len(begins) < 2:
+            return {}
+        least = min(begins.values())
+        return {host: begin - least for host, begin in begins.items()}
+
+    def _last(self, first: dict[str, int]) -> int | None:
+        """The moment up to which events are read; None: to the end."""
+        import numpy as np
+
+        events = sum(trace.events for trace in self.profile.traces.values())
+        if self.most_events is None or events <= self.most_events:
+            return None
+        begins = np.concatenate(
+            [
+                trace.column("begin_ns") - first.get(self._host(rank), 0)
+                for rank, trace in self.profile.traces.items()
+            ]
+        )
+        return int(np.partition(begins, self.most_events)[self.most_events])
+
+    def _rank(self, rank: int, trace: Any, first: int, last: int | None) -> list[Call]:
+        columns = {
+            name: trace.column(name)
+            for name in (
+                "begin_ns",
+                "duration_ns",
+                "bytes",
+                "request",
+                "peer",
+                "tag",
+                "call",
+                "communicator",
+            )
+        }
+        columns["begin_ns"] = columns["begin_ns"] - first
+        if last is not None:
+            columns = {name: column[columns["begin_ns"] < last] for name, column in columns.items()}
+        if len(columns["call"]) and int(columns["call"].max()) >= len(self.names):
+            raise NotAProfile(
+                f"the trace of rank {rank} is damaged: it has a call that the profile does not name"
+            )
+        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+        self.found.events += len(rows)
+        completes = [at for at, does in enumerate(self.does) if "completes" in does]
+        done = {row[3]: row for row in rows if row[3] and row[6] in completes}  # request -> its end
+        made: list[Call] = []
+        last_end = 0
+        last_begin: int | None = None
+        requested = 0  # by the last call
+        for begin, took, size, request, peer, tag, number, communicator in rows:
+            name, does = self.names[number], self.does[number]
+            if begin == last_begin and ("half" in does or ("completes" in does and made[-1].name == name)):
+                call = made[-1]
+            else:
+                before = begin - last_end if made else begin
+                if begin == last_begin:
+                    took = 0  # one of several that a call has started: the first has the time
+                call = Call(
+                    Kind.OTHER, name, max(0, round(before - self.overhead_ns)), took, size, begin_ns=begin
+                )
+                made.append(call)
+                last_begin, last_end = begin, max(last_end, begin + took)
+                requested = request
+            if "half" in does:
+                if peer >= 0:
+                    end = self._end(done, requested) if requested else begin + took
+                    self.receives[communicator, peer, rank, tag].append(_Half(call, size, begin, end))
+                    if not requested:
+                        call.kind = Kind.RECV if call.kind is Kind.OTHER else Kind.BOTH
+                    else:
+                        call.kind = Kind.START
+            elif "completes" in does:
+                if request:
+                    call.kind = Kind.WAIT
+                    self.waiting.append((call, rank, request))
+            elif "one_sided" in does and "collective" not in does:
+                continue
+            elif "collective" in does:
+                if "sets_up" not in does and "starts" not in does:
+                    call.kind = Kind.COLLECTIVE
+                    call.group = communicator  # for now: which of its calls comes in _group
+                    call.sends = [peer]  # for now: the root
+            elif "sends" in does:
+                if "starts" in does:
+                    self.started[rank, request] = call
+                if peer >= 0:
+                    call.kind = Kind.START if "starts" in does else Kind.SEND
+                    self.sends[communicator, rank, peer, tag].append(_Half(call, size, begin, begin + took))
+            elif "receives" in does:
+                if "starts" in does:
+                    self.started[rank, request] = call
+                    if (peer < 0 or tag < 0) and (ending := done.get(request)) is not None:
+                        peer, tag = ending[4], ending[5]
+                if peer >= 0:
+                    call.kind = Kind.START if "starts" in does else Kind.RECV
+                    end = self._end(done, request) if "starts" in does else begin + took
+                    self.receives[communicator, peer, rank, tag].append(_Half(call, size, begin, end))
+        return made
+
+    @staticmethod
+    def _end(done: dict[int, tuple[Any, ...]], request: int) -> int | None:
+        ending = done.get(request)
+        return None if ending is None else ending[0] + ending[1]
+
+    def _match(self) -> None:
+        for key in self.sends.keys() | self.receives.keys():
+            out, into = self.sends.get(key, []), self.receives.get(key, [])
+            one_host = self._host(key[1]) == self._host(key[2])
+            alone: list[_Half] = []
+            at = 0
+            for receive in into:
+                send = out[at] if at < len(out) else None
+                if send is None or (
+                    one_host and receive.end_ns is not None and receive.end_ns + SURELY_NS < send.begin_ns
+                ):
+                    alone.append(receive)
+                    continue
+                at += 1
+                number = len(self.found.messages)
+                ended = receive.begin_ns if receive.end_ns is None else receive.end_ns
+                self.found.messages.append(
+                    Message(
+                        key[1],
+                        key[2],
+                        send.bytes,
+                        sent_ns=send.begin_ns,
+                        received_ns=ended,
+                        posted_ns=receive.begin_ns,
+                    )
+                )
+                send.call.sends.append(number)
+                receive.call.receives.append(number)
+            alone += out[at:]
+            self.found.unmatched += len(alone)
+        for halves in (self.sends, self.receives):
+            for some in halves.values():
+                for half in some:
+                    call = half.call
+                    if call.kind is Kind.START:
+                        continue
+                    if call.sends and call.receives:
+                        call.kind = Kind.BOTH
+                    elif call.sends or call.receives:
+                        call.kind = Kind.SEND if call.sends else Kind.RECV
+                    else:
+                        call.kind = Kind.OTHER
+
+    def _group(self) -> None:
+        """Numbers the collective calls of each communicator. Ranks that do not agree leave them as they were."""
+        known: dict[tuple[int, int], int] = {}
+        differ: set[int] = set()
+        for rank, made in self.found.ranks.items():
+            seen: dict[int, int] = defaultdict(int)
+            for call in made:
+                if call.kind is not Kind.COLLECTIVE:
+                    continue
+                communicator, root = call.group, call.sends[0]
+                call.sends = []
+                place = seen[communicator]
+                seen[communicator] += 1
+                number = known.get((communicator, place))
+                if number is None:
+                    number = known[communicator, place] = len(self.found.groups)
+                    there = self.profile.communicators.get(communicator)
+                    size = 0 if there is None else there.size
+                    self.found.groups.append(
+                        Group(call.name, size, call.bytes, root, communicator=communicator)
+                    )
+                group = self.found.groups[number]
+                if (group.name, group.root) != (call.name, root):
+                    differ.add(number)
+                group.bytes = max(group.bytes, call.bytes)
+                group.members.add(rank)
+                call.group = number
+        for rank, made in self.found.ranks.items():
+            for call in made:
+                if call.kind is not Kind.COLLECTIVE:
+                    continue
+                group = self.found.groups[call.group]
+                if len(group.members) != group.ranks or call.group in differ:
+                    call.kind = Kind.OTHER
+                    self.found.unmatched += 1
+                elif call.bytes != group.bytes:
+                    group.less[rank] = call.bytes
+
+    def _pair_directions(self) -> None:
+        """Which messages had one the other way beside them, for half of their time or more."""
+        between: dict[tuple[int, int], list[Message]] = defaultdict(list)
+        for message in self.found.messages:
+            between[message.source, message.target].append(message)
+        for (source, target), there in between.items():
+            back = sorted(between.get((target, source), ()), key=lambda one: one.sent_ns)
+            if source == target or not back:
+                continue
+            at = 0
+            for message in sorted(there, key=lambda one: one.sent_ns):
+                while at < len(back) and back[at].received_ns <= message.sent_ns:
+                    at += 1
+                beside = back[at] if at < len(back) else None
+                if beside is None:
+                    continue
+                common = min(message.received_ns, beside.received_ns) - max(message.sent_ns, beside.sent_ns)
+                message.returned = 2 * common > message.received_ns - message.sent_ns

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of each rank's time in MPI was waiting for another rank, and for which. Pure: from a profile with a trace to
+numbers. docs/reference/profile.md says what counts as waiting; everything else in a call is transfer.
+
+Moments of two ranks are compared only where both are on one host: clocks of two hosts differ by more than a message
+takes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from netpipe.profiles.calls import Call, Calls, Group, Kind, calls
+from netpipe.profiles.lines import NotAProfile
+
+if TYPE_CHECKING:
+    from netpipe.profiles.lines import Profile
+
+MOST_EVENTS = 200_000  # of all ranks together, that are judged: about two seconds
+PAIRS = 3
+LATE_SENDER, LATE_RECEIVER, COLLECTIVE = "late_sender", "late_receiver", "collective"
+KINDS = (LATE_SENDER, LATE_RECEIVER, COLLECTIVE)
+FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}  # the root waits for nobody, the others for the root
+TO_ROOT = {"Reduce", "Gather", "Gatherv"}  # the root waits for all, the others for nobody
+FROM_LOWER = {"Scan", "Exscan"}  # each waits for those before it
+
+
+class RankWaiting(msgspec.Struct, kw_only=True):
+    """Nanoseconds of one rank."""
+
+    rank: int
+    host: str = ""
+    mpi_ns: int = 0  # in calls of the trace
+    waiting_ns: int = 0  # of that
+    late_sender_ns: int = 0  # of the waiting
+    late_receiver_ns: int = 0
+    collective_ns: int = 0
+    waited_for_ns: int = 0  # that other ranks waited for this one
+
+
+class KindWaiting(msgspec.Struct, kw_only=True):
+    """Of all ranks."""
+
+    kind: str
+    calls: int = 0  # that waited
+    waiting_ns: int = 0
+
+
+class CallWaiting(msgspec.Struct, kw_only=True):
+    """Of all ranks."""
+
+    call: str
+    calls: int = 0
+    time_ns: int = 0
+    waiting_ns: int = 0
+
+
+class PairWaiting(msgspec.Struct, kw_only=True):
+    rank: int
+    late: int  # the rank that it waited for
+    waiting_ns: int
+
+
+class Waiting(msgspec.Struct, kw_only=True):
+    problem: str | None = None  # why there is nothing else
+    traced: bool = True  # False: the profile has no trace
+    hosts: int = 0
+    events: int = 0  # that were judged
+    of_events: int = 0  # in the trace
+    truncated: list[int] = []  # ranks whose trace ends early
+    unmatched: int = 0  # calls without their other half: transfer
+    untraced_ns: int = 0  # in calls that leave no event: probes, and tests that find nothing
+    ranks: list[RankWaiting] = []
+    kinds: list[KindWaiting] = []
+    calls: list[CallWaiting] = []  # the longest waiting first
+    pairs: list[PairWaiting] = []  # the three with most waiting
+
+    @property
+    def mpi_ns(self) -> int:
+        return sum(one.mpi_ns for one in self.ranks)
+
+    @property
+    def waiting_ns(self) -> int:
+        return sum(one.waiting_ns for one in self.ranks)
+
+
+def waiting(profile: Profile, most_events: int = MOST_EVENTS) -> Waiting:
+    """Of a profile without a trace, or with a damaged one, there is only a `problem`."""
+    if not profile.traces:
+        return Waiting(traced=False, problem="the profile has no trace")
+    try:
+        made = calls(profile, most_events=most_events)
+    except NotAProfile as error:
+        return Waiting(problem=str(error))
+    return of_calls(made, profile)
+
+
+def of_calls(made: Calls, profile: Profile) -> Waiting:
+    """What `calls(profile)` has found."""
+    judge = _Judge(made, profile)
+    ranks = {rank: RankWaiting(rank=rank, host=judge.hosts[rank]) for rank in made.ranks}
+    kinds = {kind: KindWaiting(kind=kind) for kind in KINDS}
+    by_call: dict[str, CallWaiting] = {}
+    pairs: dict[tuple[int, int], int] = defaultdict(int)
+    for rank, its_calls in made.ranks.items():
+        mine = ranks[rank]
+        for call in its_calls:
+            of_call = by_call.get(call.name)
+            if of_call is None:
+                of_call = by_call[call.name] = CallWaiting(call=call.name)
+            of_call.calls += 1
+            of_call.time_ns += call.took_ns
+            mine.mpi_ns += call.took_ns
+            waited, kind, late = judge.call(rank, call)
+            if waited <= 0:
+                continue
+            mine.waiting_ns += waited
+            of_call.waiting_ns += waited
+            kinds[kind].calls += 1
+            kinds[kind].waiting_ns += waited
+            pairs[rank, late] += waited
+            if late in ranks:
+                ranks[late].waited_for_ns += waited
+            if kind == LATE_SENDER:
+                mine.late_sender_ns += waited
+            elif kind == LATE_RECEIVER:
+                mine.late_receiver_ns += waited
+            else:
+                mine.collective_ns += waited
+    of_events = sum(trace.events for trace in profile.traces.values())
+    untraced = 0
+    if made.events == of_events and not made.truncated:
+        in_mpi = {one.rank: round(one.mpi_s * 1e9) for one in profile.ranks}
+        untraced = sum(max(0, in_mpi.get(rank, 0) - one.mpi_ns) for rank, one in ranks.items())
+    return Waiting(
+        untraced_ns=untraced,
+        hosts=len(set(judge.hosts.values())),
+        events=made.events,
+        of_events=of_events,
+        truncated=made.truncated,
+        unmatched=made.unmatched,
+        ranks=list(ranks.values()),
+        kinds=list(kinds.values()),
+        calls=sorted(by_call.values(), key=lambda one: (-one.waiting_ns, -one.time_ns)),
+        pairs=[
+            PairWaiting(rank=rank, late=late, waiting_ns=ns)
+            for (rank, late), ns in sorted(pairs.items(), key=lambda one: (-one[1], one[0]))[:PAIRS]
+        ],
+    )
+
+
+class _Judge:
+    """How long a call waited, and for whom."""
+
+    def __init__(self, made: Calls, profile: Profile) -> None:
+        self.messages = made.messages
+        self.groups = made.groups
+        self.hosts = {rank: profile.hosts.get(rank, "") for rank in made.ranks}
+        self.members = {number: one.members for number, one in profile.communicators.items()}
+        self.came: list[dict[int, int]] = [{} for _ in made.groups]  # rank -> when its call began
+        for rank, its_calls in made.ranks.items():
+            for call in its_calls:
+                if call.kind is Kind.COLLECTIVE:
+                    self.came[call.group][rank] = call.begin_ns
+        # The last that came of each host, and the next one, for the last one itself.
+        self.last: dict[tuple[int, str], tuple[int, int]] = {}
+        for number, came in enumerate(self.came):
+            for rank, begin in came.items():
+                key = (number, self.hosts[rank])
+                self.last[key] = max((begin, rank), self.last.get(key, (begin, rank)))
+
+    def call(self, rank: int, call: Call) -> tuple[int, str, int]:
+        """Nanoseconds, of which kind, for which rank. Where several were late it is the last of them."""
+        begin, end = call.begin_ns, call.begin_ns + call.took_ns
+        came, kind, late = max(self._late(rank, call, begin, end), default=(begin, "", -1))
+        return max(0, min(came, end) - begin), kind, late
+
+    def _late(self, rank: int, call: Call, begin: int, end: int) -> Iterator[tuple[int, str, int]]:
+        """When another rank came, how, and which: for all that this call needs."""
+        if call.kind is Kind.COLLECTIVE:
+            if (last := self._last(rank, call.group)) is not None:
+                yield last[0], COLLECTIVE, last[1]
+            return
+        if call.kind in (Kind.RECV, Kind.BOTH, Kind.WAIT):
+            for number in call.receives:
+                message = self.messages[number]
+                if message.sent_ns > begin and self._beside(rank, message.source):
+                    yield message.sent_ns, LATE_SENDER, message.source
+        if call.kind in (Kind.SEND, Kind.BOTH, Kind.WAIT):
+            for number in call.sends:
+                message = self.messages[number]
+                if begin < message.posted_ns < end and self._beside(rank, message.target):
+                    yield message.posted_ns, LATE_RECEIVER, message.target
+
+    def _beside(self, rank: int, other: int) -> bool:
+        return rank != other and self.hosts[rank] == self.hosts[other]
+
+    def _last(self, rank: int, number: int) -> tuple[int, int] | None:
+        """When the last one came that this rank needs, and which."""
+        group: Group = self.groups[number]
+        came = self.came[number]
+        if group.name.startswith("Neighbor_"):
+            return None  # which ones it needs is not in the profile
+        if group.root >= 0 and group.name in FROM_ROOT:
+            needs_root = rank != group.root and group.root in came and self._beside(rank, group.root)
+            return (came[group.root], group.root) if needs_root else None
+        if group.root >= 0 and group.name in TO_ROOT and rank != group.root:
+            return None
+        if group.name in FROM_LOWER:
+            members = self.members.get(group.communicator, [])
+            before = members[: members.index(rank)] if rank in members else []
+            return max(
+                ((came[one], one) for one in before if one in came and self._beside(rank, one)), default=None
+            )
+        begin, last = self.last[number, self.hosts[rank]]
+        return None if last == rank else (begin, last)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe profile: real programs under real launchers, what cannot be profiled, and what is kept of a program that ends
+badly. tests/e2e/test_profiler_library.py has what is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import NATIVE
+from mpi import EVERYDAY, LIBRARIES, Mpis
+
+from netpipe.profiles import Profile, read
+
+HERE = Path(__file__).parent
+ROOT = {
+    name: "1"
+    for kind in ("OMPI", "PRTE")
+    for name in (f"{kind}_ALLOW_RUN_AS_ROOT", f"{kind}_ALLOW_RUN_AS_ROOT_CONFIRM")
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A library, a program that is linked with it, and a folder."""
+
+    name: str
+    launcher: Path
+    program: Path
+    folder: Path
+
+    def run(self, *words: str | Path) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "netpipe", *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=self.folder,
+            env={**os.environ, **ROOT, "NETPIPE_NATIVE": str(NATIVE)},
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def launch(self, *words: str | Path) -> list[str]:
+        return [str(self.launcher), "-n", "2", *map(str, words)]
+
+    def profile(self, *words: str | Path, command: list[str] | None = None) -> Done:
+        return self.run("profile", "--", *(command or self.launch(*(words or (self.program,)))))
+
+    @property
+    def result(self) -> Profile:
+        return read(self.folder / "profile.jsonl")
+
+
+Make = Callable[[str], Bench]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The test program, by library."""
+    found = {}
+    for name in EVERYDAY:
+        mpicc = LIBRARIES[name][0]
+        if mpicc.exists():
+            found[name] = tmp_path_factory.mktemp("profiled") / name
+            rpath = f"-Wl,-rpath,{mpicc.parent.parent / 'lib'}"
+            subprocess.run(
+                [mpicc, HERE / "profiled.c", "-o", found[name], rpath],
+                check=True,
+                timeout=60,
+                capture_output=True,
+            )
+    return found
+
+
+@pytest.fixture
+def make(with_mpis: Mpis, programs: dict[str, Path], tmp_path: Path) -> Make:
+    def one(name: str) -> Bench:
+        (module,) = with_mpis.need(name)
+        assert module.launcher is not None
+        return Bench(name, module.launcher[1], programs[name], tmp_path)
+
+    return one
+
+
+def calls_of(profile: Profile, rank: int) -> dict[tuple[str, int], int]:
+    entries = profile.entries[rank]
+    found: dict[tuple[str, int], int] = {}
+    for call, size, count in zip(entries.call, entries.bytes, entries.calls, strict=True):
+        key = (profile.header.calls[call].name, size)
+        found[key] = found.get(key, 0) + count
+    return found
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_a_program_is_profiled_as_it_is(make: Make, name: str) -> None:
+    bench = make(name)
+    done = bench.profile()
+    assert done.code == 0, done.err
+    profile = bench.result
+    assert profile.header.module == f"mpi@{name}"
+    assert profile.header.ranks == 2
+    assert calls_of(profile, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+    assert calls_of(profile, 1) == {("Recv", 100): 10, ("Barrier", 0): 1}
+    assert [rank.state for rank in profile.ranks] == ["finalized", "finalized"]
+    assert profile.traces[0].events == 11
+    assert profile.end is not None
+    assert profile.end.exit_code == 0
+    assert not list(bench.folder.glob(".netpipe-profile-*"))  # nothing is left behind
+    shown = bench.run("show", "profile.jsonl")
+    assert shown.code == 0, shown.err
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_the_output_and_the_exit_code_are_those_of_the_program(make: Make, name: str) -> None:
+    bench = make(name)
+    done = bench.profile(bench.program, "code")
+    assert done.code == 3
+    assert calls_of(bench.result, 0)["Send", 100] == 10
+    assert bench.result.end is not None
+    assert bench.result.end.exit_code == 3
+
+
+@pytest.mark.parametrize("how", ["exit", "abort", "kill"])
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_what_a_program_did_is_kept_whatever_ends_it(make: Make, name: str, how: str) -> None:
+    bench = make(name)
+    done = bench.profile(bench.program, how)
+    # A rank that calls exit(0) without MPI_Finalize is an error to Open MPI's launcher, and none to MPICH's.
+    assert done.code != 0 or (how, name) == ("exit", "mpich")
+    profile = bench.result
+    assert calls_of(profile, 0)["Send", 100] == 10
+    assert calls_of(profile, 1)["Recv", 100] == 10
+    states = {rank.rank: rank.state for rank in profile.ranks}
+    if how == "abort":
+        assert (states[0], profile.ranks[0].exit_code) == ("aborted", 7)
+        assert "MPI_Abort" in done.err
+    else:
+        assert "unfinished" in states.values()
+        assert "did not reach MPI_Finalize" in done.err
+
+
+def test_a_forked_child_is_no_rank(make: Make) -> None:
+    bench = make("mpich")
+    assert bench.profile(bench.program, "twice").code == 0
+    assert calls_of(bench.result, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+
+
+def test_without_a_trace(make: Make) -> None:
+    bench = make("mpich")
+    done = bench.run("profile", "--no-trace", "--", *bench.launch(bench.program))
+    assert done.code == 0, done.err
+    assert bench.result.traces == {}
+    refused = bench.run("predict", "profile.jsonl", "profile.jsonl")
+    assert refused.code == 2
+
+
+def test_a_script_that_runs_two_programs(make: Make) -> None:
+    bench = make("mpich")
+    script = bench.folder / "both.sh"
+    script.write_text(f"#!/bin/sh\n{bench.program} && {bench.program}\n")
+    script.chmod(0o755)
+    one = bench.folder / "one.sh"
+    one.write_text(f"#!/bin/sh\nexec {bench.program}\n")
+    one.chmod(0o755)
+    assert bench.profile(one).code == 0
+    assert calls_of(bench.result, 0)["Send", 100] == 10
+    # MPI starts once in a job of Hydra, so the second program fails or is alone: either way the first one is kept.
+    bench.profile(script)
+    assert calls_of(bench.result, 0)["Send", 100] == 10
+
+
+# ------------------------------------------------------------------------------------------------------- refused
+
+
+def test_a_program_of_another_library_is_refused(make: Make, programs: dict[str, Path]) -> None:
+    bench = make("mpich")
+    make("openmpi")
+    done = bench.profile(programs["openmpi"])
+    assert done.code == 2
+    assert "is the launcher of MPICH" in done.err
+    assert "linked with Open MPI" in done.err
+    assert not (bench.folder / "profile.jsonl").exists()
+
+
+def test_a_program_without_mpi(make: Make) -> None:
+    bench = make("mpich")
+    done = bench.profile("/bin/true")
+    assert done.code == 4
+    assert "no process called MPI_Init" in done.err
+    alone = bench.profile(command=["/bin/true"])
+    assert alone.code == 2
+    assert "is not linked with an MPI library" in alone.err
+
+
+def test_a_program_that_does_not_exist(make: Make) -> None:
+    done = make("mpich").profile(command=["no-such-program"])
+    assert done.code == 2
+    assert "there is no program 'no-such-program'" in done.err
+
+
+def test_a_program_with_its_owners_rights_is_refused(make: Make) -> None:
+    bench = make("mpich")
+    copy = bench.folder / "setuid"
+    shutil.copy(bench.program, copy)
+    copy.chmod(stat.S_ISUID | 0o755)
+    if not copy.stat().st_mode & stat.S_ISUID:
+        pytest.skip("this file system keeps no setuid bit")
+    done = bench.profile(copy)
+    assert done.code == 2
+    assert "setuid" in done.err
+
+
+def test_a_static_program_is_refused(make: Make) -> None:
+    bench = make("mpich")
+    source = bench.folder / "static.c"
+    source.write_text('const char* name = "MPI_COMM_WORLD";\nint main(void) { return name[0] == 0; }\n')
+    program = bench.folder / "static"
+    built = subprocess.run(
+        ["cc", "-static", "-no-pie", source, "-o", program], check=False, capture_output=True, timeout=60
+    )
+    if built.returncode:
+        pytest.skip("there is no static C library")
+    done = bench.profile(program)
+    assert done.code == 2
+    assert "linked statically" in done.err
+
+
+def test_a_file_that_is_no_profile_is_not_overwritten(make: Make) -> None:
+    bench = make("mpich")
+    other = bench.folder / "thesis.txt"
+    other.write_text("ten years")
+    done = bench.run("profile", "-o", other, "--", *bench.launch(bench.program))
+    assert done.code == 2
+    assert other.read_text() == "ten years"
+    lost = bench.run("profile", "-o", bench.folder / "no" / "x.jsonl", "--", *bench.launch(bench.program))
+    assert lost.code == 2
+    assert "there is no folder" in lost.err
+
+
+# ------------------------------------------------------------------------------------------------------ prediction
+
+
+def test_a_profile_is_predicted_over_what_is_measured_for_it(make: Make) -> None:
+    bench = make("mpich")
+    assert bench.profile().code == 0
+    done = bench.run(
+        "predict",
+        "profile.jsonl",
+        "--measure",
+        "mpi@mpich:transport=shm",
+        "--budget",
+        "0.3",
+        "--what",
+        "latency=1x",
+    )
+    assert done.code == 0, done.err
+    assert "mpi@mpich:transport=shm" in done.out
+    assert "one variant" in done.out
+    again = bench.run("predict", "profile.jsonl", "predict.jsonl", "--what", "speed=2x")
+    assert again.code == 2
+    assert "--what speed=2x is not understood" in again.err

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaying a profile with other costs: programs of a few calls, whose time can be added up by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from profiled import ANY, CALLS, NUMBERS, profile_of
+
+from netpipe.prediction.costs import Costs, Factors, Sized, costs
+from netpipe.prediction.predict import predict, wanted
+from netpipe.prediction.replay import Replayed, Stuck, replay
+from netpipe.profiles import NotAProfile, Profile, Trace
+from netpipe.profiles.calls import calls
+from netpipe.profiles.lines import Communicator
+from netpipe.reading import Reading
+from netpipe.records import Point, Run, Variant
+from netpipe.records import Rank as MeasuredRank
+
+LATENCY, EXCHANGE, SEND, RECV = 1000.0, 1500.0, 100.0, 200.0  # ns, of every size
+EAGER = 4096
+
+Event = tuple[str, int, int, int, int, int]  # call, begin, took, bytes, peer, request
+
+
+def traced(*ranks: Sequence[Event], tag: int = 7) -> Profile:
+    """A profile of these calls; collectives are those of all ranks."""
+    profile = profile_of(*([] for _ in ranks), calls=CALLS)
+    profile.communicators[0] = Communicator(communicator=0, size=len(ranks), members=list(range(len(ranks))))
+    for rank, events in enumerate(ranks):
+        columns = {
+            "begin_ns": [event[1] for event in events],
+            "duration_ns": [event[2] for event in events],
+            "bytes": [event[3] for event in events],
+            "request": [event[5] for event in events],
+            "peer": [event[4] for event in events],
+            "tag": [tag for _ in events],
+            "call": [NUMBERS[event[0]] for event in events],
+            "communicator": [0 for _ in events],
+            "phase": [1 for _ in events],
+        }
+        profile.traces[rank] = Trace.of(rank, {name: np.array(values) for name, values in columns.items()})
+    return profile
+
+
+def flat(time: float) -> Sized:
+    return Sized({1: time, 1 << 30: time})
+
+
+def plain(eager: Callable[[int], bool] = lambda size: size <= EAGER) -> Costs:
+    return Costs("mpi@x", flat(LATENCY), flat(EXCHANGE), flat(SEND), flat(RECV), eager)
+
+
+def replayed(*ranks: Sequence[Event]) -> Replayed:
+    return replay(calls(traced(*ranks)), plain())
+
+
+def test_a_receive_that_waits_takes_the_latency() -> None:
+    found = replayed([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    assert found.by_rank == {0: SEND, 1: LATENCY}
+
+
+def test_a_message_that_is_there_costs_its_copy() -> None:
+    found = replayed([("Send", 0, 5, 8, 1, 0)], [("Recv", 5000, 50, 8, 0, 0)])
+    assert found.by_rank[1] == RECV
+    assert found.waiting[1] == 0
+
+
+def test_a_late_sender_is_waited_for() -> None:
+    found = replayed([("Send", 3000, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    assert found.by_rank[1] == 3000 + LATENCY
+    assert found.waiting[1] == 3000
+
+
+def test_a_large_message_waits_for_its_receiver() -> None:
+    found = replayed([("Send", 0, 5, 1 << 20, 1, 0)], [("Recv", 4000, 50, 1 << 20, 0, 0)])
+    assert found.by_rank == {0: 4000 + LATENCY, 1: LATENCY}
+    assert found.waiting[0] == 4000
+
+
+def test_computation_between_calls_stays() -> None:
+    found = replayed(
+        [("Send", 0, 5, 8, 1, 0), ("Send", 10_005, 5, 8, 1, 0)],
+        [("Recv", 0, 50, 8, 0, 0), ("Recv", 50, 50, 8, 0, 0)],
+    )
+    assert found.wall == SEND + 10_000 + LATENCY
+
+
+def test_a_started_send_moves_when_both_wait() -> None:
+    large = 1 << 20
+    found = replayed(
+        [("Isend", 0, 10, large, 1, 1), ("Wait", 5010, 10, large, 1, 1)],
+        [("Irecv", 0, 10, large, 0, 1), ("Wait", 2010, 10, large, 0, 1)],
+    )
+    # The sender comes to wait after its call, which costs a small send, and 5000 of computation.
+    assert found.by_rank[0] == SEND + LATENCY
+    assert found.wall == SEND + 5000 + LATENCY
+
+
+def test_one_wait_for_several_messages() -> None:
+    found = replayed(
+        [("Send", 0, 5, 8, 1, 0), ("Send", 5, 5, 16, 1, 0)],
+        [
+            ("Irecv", 0, 0, 8, 0, 1),
+            ("Irecv", 1, 0, 16, 0, 2),
+            ("Waitall", 2, 50, 8, 0, 1),
+            ("Waitall", 2, 50, 16, 0, 2),
+        ],
+    )
+    # The second is copied when the first has been: that ends when the first has its latency, 2 ns after the call began.
+    assert found.by_call["Waitall", 8] == LATENCY + RECV - 2
+
+
+def test_messages_each_way_at_once_cost_an_exchange() -> None:
+    one = [("Irecv", 0, 0, 8, 1, 1), ("Send", 0, 50, 8, 1, 0), ("Wait", 50, 50, 8, 1, 1)]
+    other = [("Irecv", 0, 0, 8, 0, 1), ("Send", 0, 50, 8, 0, 0), ("Wait", 50, 50, 8, 0, 1)]
+    assert replayed(one, other).wall == EXCHANGE
+
+
+def test_a_collective_ends_after_the_last_rank_has_come() -> None:
+    found = calls(traced([("Allreduce", 0, 9, 8, -2, 0)], [("Allreduce", 7000, 9, 8, -2, 0)]))
+    known = plain()
+    known.collectives["Allreduce", 2] = flat(300.0)
+    done = replay(found, known)
+    assert done.by_rank == {0: 7300, 1: 300}
+    assert done.waiting == {0: 7000, 1: 0}
+    assert done.without_curve == {}
+
+
+def test_a_collective_without_a_curve_is_said() -> None:
+    done = replay(calls(traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 4)), plain())
+    assert done.without_curve == {("Allreduce", 4): 1}
+    assert done.wall == 2 * LATENCY
+
+
+def test_the_root_of_a_broadcast_does_not_wait() -> None:
+    known = plain()
+    known.collectives["Bcast", 2] = flat(400.0)
+    done = replay(calls(traced([("Bcast", 0, 9, 8, 0, 0)], [("Bcast", 9000, 9, 8, 0, 0)])), known)
+    assert done.by_rank == {0: SEND, 1: 400}
+
+
+def test_an_all_to_all_is_looked_up_by_what_goes_to_each() -> None:
+    known = plain()
+    known.collectives["Alltoall", 2] = Sized({512: 10.0, 1024: 77.0})
+    done = replay(calls(traced(*[[("Alltoall", 0, 9, 2048, -2, 0)]] * 2)), known)
+    assert done.wall == 77
+
+
+def test_half_a_message_takes_what_it_took() -> None:
+    found = calls(traced([("Send", 0, 5, 8, 1, 0)], []))
+    assert found.unmatched == 1
+    assert replay(found, plain()).by_rank[0] == 5
+
+
+def test_calls_that_wait_for_each_other_are_named() -> None:
+    large = 1 << 20
+    both = calls(
+        traced(
+            [("Send", 0, 5, large, 1, 0), ("Recv", 5, 5, large, 1, 0)],
+            [("Send", 0, 5, large, 0, 0), ("Recv", 5, 5, large, 0, 0)],
+        )
+    )
+    with pytest.raises(Stuck, match="waits in MPI_Send"):
+        replay(both, plain())
+
+
+def test_a_profile_without_a_trace_says_how_to_get_one() -> None:
+    with pytest.raises(NotAProfile, match="--no-trace"):
+        calls(profile_of([]))
+
+
+def test_a_wildcard_receive_is_that_of_its_message() -> None:
+    found = calls(
+        traced(
+            [("Send", 0, 5, 8, 1, 0)],
+            [("Irecv", 0, 1, 8, ANY, 1), ("Wait", 1, 50, 8, 0, 1)],
+        )
+    )
+    assert [(one.source, one.target) for one in found.messages] == [(0, 1)]
+    assert found.unmatched == 0
+
+
+# --------------------------------------------------------------------------------------------------------- costs
+
+
+def test_sizes_between_and_beyond() -> None:
+    sized = Sized({8: 10.0, 32: 40.0})
+    assert sized(8) == 10
+    assert sized(16) == pytest.approx(20)
+    assert sized(4) == 10
+    assert sized(64) == 80
+
+
+def test_what_if() -> None:
+    sized = Sized({1: 1000.0, 1 << 20: 101_000.0})
+    changed = sized.changed(Factors(latency=0.5, bandwidth=2))
+    assert changed(1) == 500
+    assert changed(1 << 20) == 500 + 50_000
+
+
+def point(pattern: str, size: int, time_ns: float, variant: str = "mpi@x") -> Point:
+    half = 0.1 * time_ns
+    return Point(
+        variant=variant,
+        pattern=pattern,
+        size_bytes=size,
+        median_ns=time_ns,
+        low_ns=time_ns - half,
+        high_ns=time_ns + half,
+        half_width=0.1,
+        samples=100,
+        ops=1,
+    )
+
+
+def run_of(*points: Point) -> Reading:
+    run = Run()
+    run.points += points
+    ranks = [MeasuredRank(rank=0), MeasuredRank(rank=1)]
+    for name in dict.fromkeys(one.variant for one in points):
+        run.variants.append(Variant(variant=name, module="mpi@x", ranks=ranks))
+    return Reading(run)
+
+
+def test_costs_of_a_run() -> None:
+    reading = run_of(
+        point("pingpong", 8, 1000), point("pingpong", 1 << 20, 50_000), point("collective:what=bcast", 8, 700)
+    )
+    found = costs(reading)["mpi@x"]
+    assert found.latency(8) == 1000
+    assert found.collective("Bcast", 2, 8) == 700
+    assert found.collective("Bcast", 4, 8) is None
+    assert found.collective("Reduce", 2, 8) is None
+    assert set(found.guessed) == {"bidirectional", "overhead"}
+    assert costs(reading, "low")["mpi@x"].latency(8) == pytest.approx(900)
+
+
+def test_variants_are_ranked_only_where_their_intervals_part() -> None:
+    program = traced([("Send", 0, 5, 8, 1, 0)] * 1, [("Recv", 0, 50, 8, 0, 0)])
+    near = run_of(point("pingpong", 8, 1000, "mpi@a"), point("pingpong", 8, 1010, "mpi@b"))
+    assert predict(program, near).fastest is None
+    far = predict(program, run_of(point("pingpong", 8, 1000, "mpi@a"), point("pingpong", 8, 9000, "mpi@b")))
+    assert far.fastest is not None
+    assert far.fastest.variant == "mpi@a"
+    assert [one.variant for one in far.variants] == ["mpi@a", "mpi@b"]
+
+
+def test_the_interval_holds_the_error_on_the_own_library() -> None:
+    program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    for rank in program.ranks:
+        rank.mpi_s = 3e-6  # measured; the model says half the send and receive of 1 us: 0.75 us in the mean
+    found = predict(program, run_of(point("pingpong", 8, 1000)), own="mpi@x")
+    assert found.residual is not None
+    assert found.residual.predicted == pytest.approx(0.75e-6)
+    assert found.variants[0].high >= 3e-6
+
+
+def test_oversubscribed_ranks_cannot_be_predicted() -> None:
+    program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    for rank in program.ranks:
+        rank.host = "one"
+    found = predict(program, run_of(point("pingpong", 8, 1000)), processors=1)
+    assert any("no predictions" in note for note in found.notes)
+
+
+def test_sizes_beyond_any_curve_are_said() -> None:
+    program = traced([("Send", 0, 5, 9999, 1, 0)], [("Recv", 0, 50, 9999, 0, 0)])
+    assert any("9999 bytes" in note for note in predict(program, run_of(point("pingpong", 8, 1000))).notes)
+
+
+def test_what_has_to_be_measured() -> None:
+    program = traced(
+        [("Send", 0, 5, 8, 1, 0), ("Allreduce", 9, 9, 16, -2, 0)],
+        [("Recv", 0, 5, 8, 0, 0), ("Allreduce", 9, 9, 16, -2, 0)],
+    )
+    assert wanted(calls(program)) == {
+        "pingpong": {8},
+        "bidirectional": {8},
+        "overhead:side=send": {8},
+        "overhead:side=recv": {8},
+        "collective:what=allreduce": {16},
+    }
