@@ -7,18 +7,20 @@
  */
 #include "record.h"
 
-static inline uint64_t sum_of(uint64_t n, const COUNT* counts) {
+ONCE uint64_t sum_of(uint64_t n, const COUNT* counts) {
   uint64_t sum = 0;
   for (uint64_t i = 0; counts != NULL && i < n; ++i) sum += (uint64_t)counts[i];
   return sum;
 }
 
+#if MPI_VERSION >= 2
 /* Every part has a type of its own. */
-static inline uint64_t sum_of_all(uint64_t n, const COUNT* counts, const MPI_Datatype* types) {
+ONCE uint64_t sum_of_all(uint64_t n, const COUNT* counts, const MPI_Datatype* types) {
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < n; ++i) bytes += bytes_of((uint64_t)counts[i], types[i]);
   return bytes;
 }
+#endif
 
 static inline uint64_t size_of(uint16_t communicator, MPI_Comm comm) {
   const uint64_t size = profiler.communicators[communicator].size;
@@ -39,8 +41,8 @@ static inline uint64_t degree_of(uint16_t communicator, MPI_Comm comm) {
   return (uint64_t)beside->degree;
 }
 
-static inline void gathered(int call, uint16_t communicator, int32_t root, uint64_t bytes, const void* first,
-                            const void* second, const MPI_Request* request, uint64_t begin, uint64_t end) {
+ONCE void gathered(int call, uint16_t communicator, int32_t root, uint64_t bytes, const void* first, const void* second,
+                   const MPI_Request* request, uint64_t begin, uint64_t end) {
   if (request == NULL) {
     record(call, communicator, root, 0, bytes, begin, end);
   } else if (call == CALL_Collective_init) {

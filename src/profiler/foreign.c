@@ -126,6 +126,7 @@ struct search {
 
 COLD static int nth(struct dl_phdr_info* library, size_t size, void* argument) {
   struct search* const search = argument;
+  (void)size;
   if (library->dlpi_name == NULL || strstr(library->dlpi_name, "/libmpi") == NULL || search->n-- > 0) return 0;
   snprintf(search->found, sizeof search->found, "%s", library->dlpi_name);
   return 1;

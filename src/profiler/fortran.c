@@ -51,6 +51,8 @@ COLD static void point_all(const struct dl_phdr_info* library, const ElfW(Rela) 
 
 COLD static int attach(struct dl_phdr_info* library, size_t size, void* unused) {
   int is_layer = 0;
+  (void)size;
+  (void)unused;
   for (size_t i = 0; i < sizeof layers / sizeof *layers; ++i)
     is_layer |= library->dlpi_name != NULL && strstr(library->dlpi_name, layers[i]) != NULL;
   if (!is_layer) return 0;

@@ -98,6 +98,13 @@ static uint64_t hash_of(uint64_t hash, struct group group) {
   return hash;
 }
 
+void profiler_look_up_communicator(MPI_Comm comm) {
+  const uintptr_t bits = comm_bits(comm);
+  const struct known* const known = known_slot(bits);
+  profiler.last_index = LIKELY(known->handle == bits) ? known->index : profiler_add_communicator(comm, "", NO_PARENT);
+  profiler.last_communicator = bits;
+}
+
 COLD uint32_t profiler_others(void) {
   struct part* const part = profiler.part;
   if (profiler.others == 0) {
@@ -129,7 +136,7 @@ static uint32_t add_group(uint64_t hash, struct group peers, int rank, int local
   struct communicator* const c = &profiler.communicators[part->communicators];
   *c = (struct communicator){
       .members_hash = hash, .ordinal = ordinal, .size = (uint32_t)peers.count, .rank = rank, .first = part->members};
-  strncpy(c->name, made_by, sizeof c->name - 1);
+  memcpy(c->name, made_by, strnlen(made_by, sizeof c->name - 1));
   if (peers.members != NULL && part->members + (uint32_t)peers.count <= MEMBERS) {
     for (int i = 0; i < peers.count; ++i) profiler.members[part->members + (uint32_t)i] = peers.members[i];
     c->listed = (uint32_t)peers.count;

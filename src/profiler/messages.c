@@ -4,8 +4,8 @@
  */
 #include "record.h"
 
-static inline void sent(int call, const void* buffer, COUNT elements, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-                        uint64_t begin, uint64_t end) {
+OFTEN void sent(int call, const void* buffer, COUNT elements, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                uint64_t begin, uint64_t end) {
   if (!lock_profile()) return;
   const uint16_t communicator = index_of(comm);
   const uint64_t bytes = bytes_of((uint64_t)elements, type);
@@ -28,8 +28,8 @@ SEND(Bsend)
 SEND(Rsend)
 
 /* A receive that named no source has PEER_ANY in its entry, and in its event the rank that sent. */
-static inline void received(int call, const void* buffer, uint64_t bytes, int from, int tag, uint16_t communicator,
-                            const MPI_Status* status, uint64_t begin, uint64_t end) {
+OFTEN void received(int call, const void* buffer, uint64_t bytes, int from, int tag, uint16_t communicator,
+                    const MPI_Status* status, uint64_t begin, uint64_t end) {
   count(call, communicator, peer_of(communicator, from), bytes, begin, end);
   trace(call, communicator, peer_of(communicator, from == MPI_ANY_SOURCE ? status->MPI_SOURCE : from),
         tag == MPI_ANY_TAG ? status->MPI_TAG : tag, bytes, begin, end, 0);
@@ -54,8 +54,8 @@ WRAPPER(Recv)(void* buffer, COUNT elements, MPI_Datatype type, int from, int tag
  */
 
 /* The receiving half of such a call: it has no time of its own. */
-static inline void half(COUNT elements, MPI_Datatype type, const void* buffer, int from, int tag, int source,
-                        int real_tag, uint16_t communicator, uint64_t begin, uint64_t end) {
+OFTEN void half(COUNT elements, MPI_Datatype type, const void* buffer, int from, int tag, int source, int real_tag,
+                uint16_t communicator, uint64_t begin, uint64_t end) {
   const uint64_t bytes = bytes_of((uint64_t)elements, type);
   if (profiler.phase != 0)
     profiler.entries[entry_of(CALL_Sendrecv_recv, communicator, peer_of(communicator, from), bytes)].calls++;
@@ -64,9 +64,9 @@ static inline void half(COUNT elements, MPI_Datatype type, const void* buffer, i
   touch(buffer, bytes);
 }
 
-static inline void both_ways(int call, const void* out, COUNT out_count, MPI_Datatype out_type, int to, int out_tag,
-                             const void* in, COUNT in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
-                             const MPI_Status* status, uint64_t begin, uint64_t end) {
+OFTEN void both_ways(int call, const void* out, COUNT out_count, MPI_Datatype out_type, int to, int out_tag,
+                     const void* in, COUNT in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
+                     const MPI_Status* status, uint64_t begin, uint64_t end) {
   if (!lock_profile()) return;
   const uint64_t bytes = bytes_of((uint64_t)out_count, out_type);
   const uint16_t communicator = index_of(comm);
@@ -105,8 +105,8 @@ WRAPPER(Sendrecv_replace)(void* buffer, COUNT elements, MPI_Datatype type, int t
 
 /* ----------------------------------------------------------------------------------------------- started messages */
 
-static inline void begun(int call, const void* buffer, COUNT elements, MPI_Datatype type, int other, int tag,
-                         uint16_t communicator, MPI_Request request, uint64_t begin, uint64_t end) {
+OFTEN void begun(int call, const void* buffer, COUNT elements, MPI_Datatype type, int other, int tag,
+                 uint16_t communicator, MPI_Request request, uint64_t begin, uint64_t end) {
   const uint64_t bytes = bytes_of((uint64_t)elements, type);
   const int32_t peer = peer_of(communicator, other);
   const uint32_t entry = count(call, communicator, peer, bytes, begin, end);

@@ -14,8 +14,8 @@ static inline uint16_t window_index(MPI_Win window) {
 }
 
 /* A call that accesses the memory of `to`, with at most two buffers of this rank. */
-static inline void accessed(int call, const void* first, const void* second, uint64_t bytes, int to, MPI_Win window,
-                            const MPI_Request* request, uint64_t begin, uint64_t end) {
+ONCE void accessed(int call, const void* first, const void* second, uint64_t bytes, int to, MPI_Win window,
+                   const MPI_Request* request, uint64_t begin, uint64_t end) {
   const uint16_t communicator = window_index(window);
   const int32_t peer = peer_of(communicator, to);
   const uint32_t entry = count(call, communicator, peer, bytes, begin, end);
@@ -105,18 +105,20 @@ ACCESS(Compare_and_swap,
 #endif
 
 /* Synchronization: with one rank, or with all or a group, which is no peer. */
-#define SYNCHRONIZES(Name, declared, given, with)                                       \
-  WRAPPER(Name) declared {                                                              \
-    const uint64_t begin = enter();                                                     \
-    const int result = REAL(Name) given;                                                \
-    const uint64_t end = begin != 0 ? returned() : 0;                                   \
-    if (counts(begin, result) && lock_profile()) {                                      \
-      const uint16_t communicator = window_index(window);                               \
-      record(CALL_##Name, communicator, peer_of(communicator, with), 0, 0, begin, end); \
-      unlock_profile();                                                                 \
-    }                                                                                   \
-    leave();                                                                            \
-    return result;                                                                      \
+ONCE void synchronized(int call, int with, MPI_Win window, uint64_t begin, uint64_t end) {
+  if (!lock_profile()) return;
+  const uint16_t communicator = window_index(window);
+  record(call, communicator, peer_of(communicator, with), 0, 0, begin, end);
+  unlock_profile();
+}
+
+#define SYNCHRONIZES(Name, declared, given, with)                                          \
+  WRAPPER(Name) declared {                                                                 \
+    const uint64_t begin = enter();                                                        \
+    const int result = REAL(Name) given;                                                   \
+    if (counts(begin, result)) synchronized(CALL_##Name, with, window, begin, returned()); \
+    leave();                                                                               \
+    return result;                                                                         \
   }
 SYNCHRONIZES(Win_fence, (int assert, MPI_Win window), (assert, window), MPI_PROC_NULL)
 SYNCHRONIZES(Win_post, (MPI_Group group, int assert, MPI_Win window), (group, assert, window), MPI_PROC_NULL)

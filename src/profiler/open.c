@@ -3,7 +3,7 @@
  * Where a part begins and ends, and its files. The folder for the parts is in NETPIPE_PROFILE; without it nothing is
  * counted. NETPIPE_PROFILE_EVENTS is the most events of a trace.
  */
-#define _GNU_SOURCE /* RTLD_DEFAULT */
+#define _GNU_SOURCE /* RTLD_DEFAULT, a recursive mutex */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,8 @@ WEAK(PMPI_Comm_size)
 WEAK(PMPI_Get_library_version)
 WEAK(PMPI_Get_processor_name)
 
-struct state profiler = {.phase = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+/* The lock is recursive: an error handler of the program, called while something is looked up, may call MPI_Abort. */
+struct state profiler = {.phase = 1, .lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 __thread struct thread_state profiler_thread __attribute__((tls_model("initial-exec")));
 
 enum { WINDOW_EVENTS = 1 << 12 }; /* 192 KiB: fewer cost more to write, more push the program out of the cache */
@@ -63,7 +64,8 @@ COLD static int allocate(int file, size_t bytes) {
 
 COLD static void forked(void) { profiler.part = NULL; } /* in the child, which is no rank */
 
-static void copy_text(char* to, size_t room, const char* text) { snprintf(to, room, "%s", text); }
+/* Into a text that is zero, as much as has room. */
+static void copy_text(char* to, size_t room, const char* text) { memcpy(to, text, strnlen(text, room - 1)); }
 
 /* The handles that MPI's headers name. Those of Open MPI and LAM are addresses of data of the library. Returns
  * MPI_COMM_SELF. */
@@ -160,7 +162,7 @@ COLD void profiler_open(int thread_level) {
   }
 #endif
   const ssize_t program = readlink("/proc/self/exe", part->program, sizeof part->program - 1);
-  if (program < 0) copy_text(part->program, sizeof part->program, "?");
+  if (program < 0) part->program[0] = '?';
   if (part->event_limit > 0) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, rank);
     trace_file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

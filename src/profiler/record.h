@@ -38,6 +38,8 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define COLD __attribute__((cold, noinline))
+#define ONCE \
+  static __attribute__((noinline)) /* compiled once for many wrappers: a call more, of calls that take long */
 
 /* Files with calls that have a count are compiled twice: as they are, and in large.c for the calls with MPI_Count. */
 #ifdef LARGE
@@ -45,11 +47,13 @@
 #define DISPLACEMENT MPI_Aint
 #define PUBLIC(Name) MPI_##Name##_c
 #define REAL(Name) PMPI_##Name##_c
+#define OFTEN ONCE
 #else
 #define COUNT int
 #define DISPLACEMENT int
 #define PUBLIC(Name) MPI_##Name
 #define REAL(Name) PMPI_##Name
+#define OFTEN static inline
 #endif
 
 /* This library is loaded into every process that a launcher starts, shells too, so it needs no MPI library: all that it
@@ -159,6 +163,7 @@ void profiler_know(uintptr_t handle, uint32_t index) HIDDEN;
 void profiler_forget(uintptr_t handle, int freed) HIDDEN; /* freed: its number may be given again */
 uint64_t profiler_size_now(MPI_Comm comm) HIDDEN;
 uint64_t profiler_degree(MPI_Comm comm) HIDDEN;
+void profiler_look_up_communicator(MPI_Comm comm) HIDDEN; /* sets profiler.last_index */
 void profiler_look_up_type(MPI_Datatype type, struct known_type* known) HIDDEN;
 
 /* In probes.c. A message that was probed for and can be received. */
@@ -246,13 +251,8 @@ static inline struct known* known_slot(uintptr_t handle) {
 
 /* The number of a communicator in this part. */
 static inline uint16_t index_of(MPI_Comm comm) {
-  const uintptr_t bits = comm_bits(comm);
-  if (LIKELY(bits == profiler.last_communicator)) return (uint16_t)profiler.last_index;
-  const struct known* const known = known_slot(bits);
-  const uint32_t index = LIKELY(known->handle == bits) ? known->index : profiler_add_communicator(comm, "", NO_PARENT);
-  profiler.last_communicator = bits;
-  profiler.last_index = index;
-  return (uint16_t)index;
+  if (UNLIKELY(comm_bits(comm) != profiler.last_communicator)) profiler_look_up_communicator(comm);
+  return (uint16_t)profiler.last_index;
 }
 
 /* The rank in MPI_COMM_WORLD of a rank of a communicator. */

@@ -4,20 +4,9 @@
  */
 #include "record.h"
 
-/* LAM sends its empty messages from an address that it never sets, and fails or hangs where what earlier calls left on
- * the stack is one. */
-__attribute__((noinline)) static void clear_stack(void) {
-#ifdef LAM_MPI
-  char used[1 << 15];
-  memset(used, 0, sizeof used);
-  __asm__ volatile("" : : "r"(used) : "memory");
-#endif
-}
-
 WRAPPER(Init)(int* argc, char*** argv) {
   profiler_thread.inside++;
   const int fits = profiler_fits();
-  clear_stack();
   const int result = PMPI_Init(argc, argv);
   if (result == MPI_SUCCESS && fits) profiler_open(MPI_THREAD_SINGLE);
   leave();
@@ -27,7 +16,6 @@ WRAPPER(Init)(int* argc, char*** argv) {
 WRAPPER(Init_thread)(int* argc, char*** argv, int required, int* provided) {
   profiler_thread.inside++;
   const int fits = profiler_fits();
-  clear_stack();
   const int result = PMPI_Init_thread(argc, argv, required, provided);
   if (result == MPI_SUCCESS && fits) profiler_open(*provided);
   leave();
@@ -37,7 +25,6 @@ WRAPPER(Init_thread)(int* argc, char*** argv, int required, int* provided) {
 WRAPPER(Finalize)(void) {
   profiler_thread.inside++;
   profiler_close(PART_ENDED, 0);
-  clear_stack();
   const int result = PMPI_Finalize();
   leave();
   return result;
@@ -149,19 +136,26 @@ MAKES(Dist_graph_create_adjacent, "Dist_graph",
       (comm, in, from, in_weights, out, to, out_weights, info, reorder, fresh))
 
 /* There is no communicator until the request is complete. */
-WRAPPER(Comm_idup)(MPI_Comm comm, MPI_Comm* fresh, MPI_Request* request) {
-  const uint64_t begin = enter();
-  const int result = PMPI_Comm_idup(comm, fresh, request);
-  const uint64_t end = begin != 0 ? returned() : 0;
-  if (counts(begin, result) && lock_profile()) {
-    const uint16_t communicator = index_of(comm);
-    const uint32_t entry = count(CALL_Comm_idup, communicator, PEER_NONE, 0, begin, end);
-    const uint64_t number = started(
-        *request, (struct transfer){.entry = entry, .peer = PEER_NONE, .communicator = communicator, .fresh = fresh});
-    trace(CALL_Comm_idup, communicator, PEER_NONE, 0, 0, begin, end, number);
-    unlock_profile();
+#define MAKES_LATER(Name, declared, given)                                                                             \
+  WRAPPER(Name) declared {                                                                                             \
+    const uint64_t begin = enter();                                                                                    \
+    const int result = PMPI_##Name given;                                                                              \
+    const uint64_t end = begin != 0 ? returned() : 0;                                                                  \
+    if (counts(begin, result) && lock_profile()) {                                                                     \
+      const uint16_t communicator = index_of(comm);                                                                    \
+      const uint32_t entry = count(CALL_Comm_idup, communicator, PEER_NONE, 0, begin, end);                            \
+      const uint64_t number =                                                                                          \
+          started(*request,                                                                                            \
+                  (struct transfer){.entry = entry, .peer = PEER_NONE, .communicator = communicator, .fresh = fresh}); \
+      trace(CALL_Comm_idup, communicator, PEER_NONE, 0, 0, begin, end, number);                                        \
+      unlock_profile();                                                                                                \
+    }                                                                                                                  \
+    leave();                                                                                                           \
+    return result;                                                                                                     \
   }
-  leave();
-  return result;
-}
+MAKES_LATER(Comm_idup, (MPI_Comm comm, MPI_Comm* fresh, MPI_Request* request), (comm, fresh, request))
+#if MPI_VERSION >= 4
+MAKES_LATER(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* fresh, MPI_Request* request),
+            (comm, info, fresh, request))
+#endif
 #endif

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +24,13 @@ from machines import wait_until
 from mpi import Mpis
 
 from netpipe import cli
-from netpipe.applications import listing, plan
+from netpipe.applications import listing, plan, running
 from netpipe.kernels import read
 from netpipe.libraries.adding import programs
 from netpipe.libraries.starting.processes import all_with
 
+LIBRARY = "mpich"  # it starts ten times as fast as the other one
+USUAL = programs.PROGRAM
 FAST = (
     "-std=gnu11",
     "-O0",
@@ -39,9 +40,8 @@ SQUARE = ("bt", "sp")  # that need a square number of ranks
 RANKS: dict[str, Callable[[int], bool]] = {
     "any number": lambda _: True,
     "a power of two": lambda ranks: ranks & (ranks - 1) == 0,
-    "a square": lambda ranks: ranks in (1, 4, 9, 16),
-    "a x b, b <= a <= 2 b": lambda ranks: ranks in (1, 2, 4, 6, 8, 9, 12, 15, 16),
-    "an even number": lambda ranks: ranks % 2 == 0,
+    "a square": lambda ranks: ranks in (1, 4, 9),
+    "a x b, b <= a <= 2 b": lambda ranks: ranks in (1, 2, 4, 6, 8, 9),
 }
 
 
@@ -64,20 +64,30 @@ Apps = Callable[..., Said]
 
 
 @pytest.fixture
-def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of temporary files, with a short name: sockets of MPI libraries lie in it. Nothing is left in it."""
     folder = Path(tempfile.mkdtemp(prefix="npa-"))
     folder.chmod(0o755)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
-    left = [(pid, Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in all_with(str(folder)) if alive(pid)]
+    left = [(pid, command_of(pid)) for pid in all_with(str(folder)) if alive(pid)]
     for pid, _ in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert left == [], "these processes outlived their session"
     assert list(folder.iterdir()) == []
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def command_of(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def is_rank(command: bytes) -> bool:
+    return command.partition(b"\0")[0].endswith(b"-pretend")
 
 
 def alive(pid: int) -> bool:
@@ -122,11 +132,11 @@ def pretending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_kernel_verifies(apps: Apps, with_mpis: Mpis) -> None:
-    with_mpis.need("openmpi")
+    with_mpis.need(LIBRARY)
     every = programs.applications()
     assert len(every) == 9
     for ranks, some in (("2", [name for name in every if name not in SQUARE]), ("4", list(SQUARE))):
-        said = apps(*some, "--on", "mpi@openmpi", "--ranks", ranks, "--launches", "1", "-q")
+        said = apps(*some, "--on", f"mpi@{LIBRARY}", "--ranks", ranks, "--launches", "1", "-q")
         assert (said.code, said.err) == (0, "")
         found = read(said.folder / "apps.jsonl").results
         assert sorted(one.name for one in found) == sorted(some)
@@ -139,16 +149,16 @@ def test_every_kernel_verifies(apps: Apps, with_mpis: Mpis) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.every_library
+@pytest.mark.parametrize("library", ["openmpi", "mpich", "openmpi4", "mpich4"])
 @pytest.mark.parametrize("ranks", ["1", "2", "4"])
 def test_every_kernel_verifies_as_it_is_built_for_users(
-    apps: Apps, with_mpis: Mpis, monkeypatch: pytest.MonkeyPatch, ranks: str
+    apps: Apps, with_mpis: Mpis, monkeypatch: pytest.MonkeyPatch, library: str, ranks: str
 ) -> None:
-    monkeypatch.undo()
-    for one in with_mpis.some():
-        del one
-    said = apps("all", "--ranks", ranks, "--launches", "1", "-q")
-    assert (said.code, said.err) == (0, "")
+    with_mpis.need(library)
+    monkeypatch.setattr(programs, "PROGRAM", USUAL)
+    said = apps("all", "--on", f"mpi@{library}", "--ranks", ranks, "--launches", "1", "--timeout", "120")
+    assert said.code == 0, said.err
+    assert len(read(said.folder / "apps.jsonl").results) == (7 if ranks == "2" else 9)
 
 
 def test_one_kernel_over_two_libraries_and_their_transports(apps: Apps, with_mpis: Mpis) -> None:
@@ -172,12 +182,12 @@ def test_one_kernel_over_two_libraries_and_their_transports(apps: Apps, with_mpi
 def test_a_kernel_has_the_ranks_and_classes_that_its_source_says(
     mpis: Mpis, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    one = mpis.need("openmpi")[0]
+    (one,) = mpis.need(LIBRARY)
     monkeypatch.setattr(programs, "PROGRAM", FAST)
     build = programs.builder(one)
     program = programs.application(build, name)
     said = listing.kernels()[name]
-    for ranks in (*range(1, 10), 12, 15, 16):
+    for ranks in (2, 3, 4, 6, 9):
         answer = plan.ask(program, build.environment, said.classes[2], ranks, {})
         assert answer["fits"] == RANKS[said.ranks](ranks), f"{ranks} ranks: {answer['why']}"
         assert (answer["memory_bytes"] > 0) == answer["fits"]
@@ -200,11 +210,11 @@ def test_a_kernel_has_the_ranks_and_classes_that_its_source_says(
 def test_what_goes_wrong_with_one_leaves_the_others_alone(
     apps: Apps, with_mpis: Mpis, pretending: Path
 ) -> None:
-    with_mpis.need("openmpi")
-    problems = "fine,wrong,silent,crash,hang,orphan"
+    with_mpis.need(LIBRARY)
+    on = f"mpi@{LIBRARY}"
+    problems = "fine,wrong,silent,crash,hang"
     said = apps(
-        *("pretend", "--class", problems, "--on", "mpi@openmpi", "--ranks", "2,3"),
-        *("--launches", "1", "--timeout", "3"),
+        *("pretend", "--class", problems, "--on", on, "--ranks", "2,3", "--launches", "1", "--timeout", "2")
     )
     assert said.code == 4
     found = said.results
@@ -213,57 +223,53 @@ def test_what_goes_wrong_with_one_leaves_the_others_alone(
     for problem, words in {
         "wrong": "its result is wrong: answer is 41 and should be 42",
         "silent": "it has verified nothing",
-        "crash": "signal 11",
-        "hang": "it did not end within 3 s; --timeout gives it more",
-        "orphan": "its launcher was killed by SIGKILL",
+        "crash": "it ended with exit code ",
+        "hang": "it did not end within 2 s; --timeout gives it more",
     }.items():
         assert not found[problem].verified
         assert words in found[problem].problem_text
-        assert (
-            f"pretend class {problem} on 2 ranks over mpi@openmpi: {found[problem].problem_text}" in said.err
-        )
+        assert f"pretend class {problem} on 2 ranks over {on}: {found[problem].problem_text}\n" in said.err
         assert f"pretend class {problem} is left out on 3 ranks: it needs an even number of ranks" in said.err
-    assert [line.split()[:3] for line in said.out.splitlines()[1:2]] == [["pretend", "fine", "2"]]
+    assert said.out.splitlines()[1].split()[:3] == ["pretend", "fine", "2"]
+
+
+def test_a_launcher_that_dies_takes_its_ranks_along(apps: Apps, with_mpis: Mpis, pretending: Path) -> None:
+    with_mpis.need("openmpi")
+    said = apps("pretend", "--class", "orphan", "--on", "mpi@openmpi", "--ranks", "2", "--launches", "1")
+    assert (said.code, said.results["mpi@openmpi"].verified) == (4, False)
+    assert "its launcher was killed by SIGKILL, and said nothing" in said.err
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("library", ["openmpi", "mpich", "openmpi4", "mpich4"])
 def test_a_hang_after_the_result_loses_nothing(
-    apps: Apps, with_mpis: Mpis, pretending: Path, library: str
+    apps: Apps, with_mpis: Mpis, pretending: Path, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     with_mpis.need(library)
-    began = time.monotonic()
-    said = apps(
-        "pretend",
-        "--class",
-        "late,crash,hang,orphan",
-        "--on",
-        f"mpi@{library}",
-        "--ranks",
-        "2",
-        *("--launches", "1", "--timeout", "30"),
-    )
+    monkeypatch.setattr(running, "LEAVE_S", 1.0)
+    on = ("--on", f"mpi@{library}", "--ranks", "2", "--launches", "1", "--timeout", "8")
+    said = apps("pretend", "--class", "late,crash,hang,orphan", *on)
     assert said.code == 4
-    assert said.results["late"].verified
-    assert time.monotonic() - began > 30, "hang has all of its time"
+    assert {problem: one.verified for problem, one in said.results.items()} == {
+        "late": True, "crash": False, "hang": False, "orphan": False
+    }  # fmt: skip
+    late, hang = (said.results[problem].wall_s or 0.0 for problem in ("late", "hang"))
+    assert late < hang, "it was not given all of its time"
 
 
 def test_too_little_memory_is_refused_before_it_starts(apps: Apps, with_mpis: Mpis, pretending: Path) -> None:
-    with_mpis.need("openmpi")
-    said = apps("pretend", "--class", "fine,huge", "--on", "mpi@openmpi", "--ranks", "2")
+    with_mpis.need(LIBRARY)
+    said = apps("pretend", "--class", "fine,huge", "--on", f"mpi@{LIBRARY}", "--ranks", "2")
     assert (said.code, said.out) == (3, "")
     assert "pretend class huge on 2 ranks needs 1820 TiB of memory, and there are " in said.err
     assert list(said.folder.glob("*.jsonl*")) == []
 
 
 def test_a_setting_of_netpipes_own_calls_is_refused(apps: Apps, with_mpis: Mpis, pretending: Path) -> None:
-    with_mpis.need("openmpi")
-    said = apps("pretend", "--on", "mpi@openmpi:op=isend", "--ranks", "2")
+    with_mpis.need(LIBRARY)
+    said = apps("pretend", "--on", f"mpi@{LIBRARY}:op=isend", "--ranks", "2")
     assert (said.code, said.out) == (2, "")
-    assert (
-        "mpi@openmpi:op=isend: op=isend says how netpipe calls the library; a program makes its own calls"
-        in said.err
-    )
+    assert "op=isend says how netpipe calls the library; a program makes its own calls" in said.err
 
 
 def test_the_command_of_a_dry_run_does_what_a_run_does(apps: Apps, with_mpis: Mpis) -> None:
@@ -312,9 +318,9 @@ def going(folder: Path, prefix: Path, *words: str) -> Iterator[subprocess.Popen[
 def test_an_interrupt_keeps_what_ran(
     with_mpis: Mpis, scratch: Path, tmp_path: Path, pretending: Path
 ) -> None:
-    with_mpis.need("openmpi")
+    with_mpis.need(LIBRARY)
     path = tmp_path / "apps.jsonl"
-    words = ("--on", "mpi@openmpi", "--ranks", "2", "--launches", "1000")
+    words = ("--on", f"mpi@{LIBRARY}", "--ranks", "2", "--launches", "1000")
     with going(tmp_path, pretending.parents[2], *words) as process:
         wait_until(lambda: path.exists() and path.read_text().count('"type":"result"') >= 2, "nothing ran")
         process.send_signal(signal.SIGINT)
@@ -324,7 +330,7 @@ def test_an_interrupt_keeps_what_ran(
     assert len(found.results) >= 2
     assert found.end is not None
     assert found.end.exit_code == 130
-    assert "pretend fine      2  mpi@openmpi" in out
+    assert f"pretend fine      2  mpi@{LIBRARY}" in out
     assert "netpipe: interrupted\nnetpipe: the results are in apps.jsonl\n" in err
 
 
@@ -337,8 +343,7 @@ def test_the_next_session_ends_what_a_killed_one_has_left(
     on = ("--on", f"mpi@{library}", "--ranks", "2", "--launches", "1")
 
     def ranks() -> list[int]:
-        found = [pid for pid in all_with(str(scratch)) if alive(pid)]
-        return [pid for pid in found if b"hang\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in all_with(str(scratch)) if alive(pid) and is_rank(command_of(pid))]
 
     with going(tmp_path, pretending.parents[2], "--class", "hang", *on) as process:
         wait_until(lambda: len(ranks()) >= 2, "no rank runs")

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (argc < 3) return 2;
+  if (argc > 3 && (argc != 5 || strcmp(argv[3], "two words") != 0 || argv[4][0] != '\0')) return 4;
   for (int i = 0; i < 5; ++i) MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
   expect_times("Bcast", 4, 0, 5);
   if (strcmp(argv[2], "fork") == 0) {

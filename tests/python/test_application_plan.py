@@ -118,7 +118,8 @@ def test_a_setting_that_the_kernel_refuses_is_told(here: Here) -> None:
 @pytest.mark.parametrize(
     ("variant", "words"),
     [
-        ("tcp", "'tcp' is no MPI library"),
+        ("tcp", "'tcp' is no MPI library that was added, and the kernels are MPI programs; choose one"),
+        ("one:transport=tcp", "; did you mean 'mpi@one'?"),
         ("", "'' is no MPI library"),
         ("mpi@three", "no module was added as 'mpi@three'"),
         ("mpi@one:ranks=4", "mpi@one:ranks=4: --ranks says how many processes there are; leave ranks=4 out"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Said
+from rich.console import Console
 from two_libraries import Here, here, refused  # noqa: F401
 
 from netpipe import cli
@@ -20,6 +22,7 @@ from netpipe.applications.plan import Planned, Task
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.kernels import read
 from netpipe.kernels.lines import Header, Result
+from netpipe.render.terminal.apps import Line
 
 # ---------------------------------------------------------------------------------------------------- the session
 
@@ -340,6 +343,33 @@ def test_a_dry_run_shows_the_memory_and_the_command_and_runs_nothing(
     assert (task["memory_bytes"], task["environment"]) == (2 << 20, {"SETTING": "mpi@two:transport=tcp 2"})
     assert stage.ran == []
     assert not Path("apps.jsonl").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_on_a_terminal_and_leaves_nothing() -> None:
+    stream = Terminal()
+    line = Line(Console(file=stream, width=20), lambda _: pytest.fail("a sentence of its own"))
+    line.show("3 of 24 done: \x1b[31mcg on 2 ranks")
+    assert stream.getvalue() == "\r\x1b[K3 of 24 done: \\x1b["
+    line.close()
+    line.close()
+    assert stream.getvalue().endswith("\r\x1b[K")
+    assert stream.getvalue().count("\r") == 2
+
+
+def test_progress_is_at_most_a_line_in_two_seconds_elsewhere() -> None:
+    said: list[str] = []
+    now = 0.0
+    line = Line(Console(file=io.StringIO()), said.append, lambda: now)
+    for second in range(9):
+        now = float(second)
+        line.show(str(second))
+    line.close()
+    assert said == ["2", "4", "6", "8"]
 
 
 @pytest.mark.parametrize("text", ["", ",", "two", "0", "-2", "2;4", "1048577", "9" * 30])

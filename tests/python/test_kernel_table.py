@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from netpipe import cli
 from netpipe.kernels.lines import (
     SCHEMA,
     Cell,
@@ -312,3 +313,22 @@ def test_numbers_are_whole_on_a_narrow_terminal() -> None:
 
 def test_a_control_character_of_a_foreign_file_is_shown() -> None:
     assert "\x1b" not in "".join(printed([result(1.0, "mpi@\x1b[31mred")]))
+
+
+# ------------------------------------------------------------------------------------------------------ netpipe show
+
+
+def test_results_are_shown_again(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["show", str(saved)]) == 0
+    shown = capsys.readouterr()
+    assert "cg A" in shown.out
+    assert OPENMPI in shown.out
+    assert "its result is wrong" in shown.err
+    assert cli.call(["show", str(saved), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == len(rows(read(saved).results))
+
+
+@pytest.mark.parametrize("words", [["--points"], ["other.jsonl"]])
+def test_results_are_shown_alone(saved: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["show", str(saved), *words]) == 2
+    assert "results of kernels" in capsys.readouterr().err

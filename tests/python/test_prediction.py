@@ -99,6 +99,13 @@ def test_a_started_send_moves_when_both_wait() -> None:
     assert found.wall == SEND + 5000 + LATENCY
 
 
+def test_two_large_sends_at_once_meet_posted_receives() -> None:
+    large = 1 << 20
+    one = [("Irecv", 0, 1, large, 1, 1), ("Send", 1, 50, large, 1, 0), ("Wait", 51, 50, large, 1, 1)]
+    other = [("Irecv", 0, 1, large, 0, 1), ("Send", 1, 50, large, 0, 0), ("Wait", 51, 50, large, 0, 1)]
+    assert replayed(one, other).wall == 1 + EXCHANGE
+
+
 def test_one_wait_for_several_messages() -> None:
     found = replayed(
         [("Send", 0, 5, 8, 1, 0), ("Send", 5, 5, 16, 1, 0)],
@@ -269,6 +276,12 @@ def test_oversubscribed_ranks_cannot_be_predicted() -> None:
 def test_sizes_beyond_any_curve_are_said() -> None:
     program = traced([("Send", 0, 5, 9999, 1, 0)], [("Recv", 0, 50, 9999, 0, 0)])
     assert any("9999 bytes" in note for note in predict(program, run_of(point("pingpong", 8, 1000))).notes)
+
+
+def test_a_program_of_collectives_alone() -> None:
+    program = traced(*[[("Alltoall", 0, 9, 2048, -2, 0)]] * 2)
+    assert wanted(calls(program))["pingpong"] == {8}
+    assert wanted(calls(program))["collective:what=alltoall"] == {2048}
 
 
 def test_what_has_to_be_measured() -> None:

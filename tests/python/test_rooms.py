@@ -255,7 +255,7 @@ LARGE_FOLDERS = {
     "src/apps": "one file per kernel, and what they share",
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
-    "src/profiler": "one file per kind of call; half of it is the tables of Fortran and of rare calls",
+    "src/profiler": "one file per kind of call",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }
 

@@ -216,10 +216,12 @@ class _Libraries:
             module = name_of(text)
             layer, at, _ = module.partition("@")
             if layer != programs.LAYER:
+                meant = f"{programs.LAYER}@{module}"
+                there = meant in {one["name"] for one in known["modules"]}
+                hint = f"did you mean '{meant}'?" if there else "choose one such as mpi@openmpi:transport=tcp"
                 raise Failure(
                     USAGE,
-                    f"'{text}' is no MPI library, and the kernels are MPI programs; choose one such as "
-                    "mpi@openmpi:transport=tcp (netpipe modules lists them)",
+                    f"'{text}' is no MPI library that was added, and the kernels are MPI programs; {hint}",
                 )
             found, notes = expand_libraries(expand([text]), known)
             self._named |= {name_of(text)} if at else set()

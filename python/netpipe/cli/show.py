@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.failure import USAGE, Failure
+from netpipe.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +60,19 @@ def command(
     RUN may also be a profile, of netpipe profile: then shows what the program's messages were, and where
     its time went.
     """
+    from netpipe.kernels.lines import are_applications
     from netpipe.profiles.lines import is_profile
 
     files = runs or (Path("run.jsonl"),)
+    if kernels := [path for path in files if are_applications(path)]:
+        if len(files) > 1:
+            raise Failure(
+                USAGE, f"{kernels[0]} has results of kernels, which are shown alone; leave the others out"
+            )
+        words = f"{kernels[0]} has results of kernels, not a run"
+        refuse(("variants", "patterns", "points", "rank", "ranks_per_host"), words)
+        show_kernels(kernels[0], as_json)
+        return
     if profiles := [path for path in files if is_profile(path)]:
         if len(files) > 1:
             raise Failure(
@@ -97,6 +108,29 @@ def refuse(names: tuple[str, ...], why: str) -> None:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if option.name in names and given:
             raise Failure(USAGE, f"{why}; leave {option.opts[0]} out")
+
+
+def show_kernels(path: Path, as_json: bool) -> None:
+    """Raises Failure (2) for a damaged file."""
+    from netpipe.kernels import NotApplications, read
+    from netpipe.kernels.table import rows
+    from netpipe.render.terminal.apps import failures, print_table
+    from netpipe.render.terminal.rows import console
+
+    try:
+        whole = read(path)
+    except NotApplications as error:
+        raise Failure(USAGE, str(error)) from None
+    found = rows(whole.results)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        click.echo(json.dumps({"rows": [asdict(row) for row in found]}))
+        return
+    print_table(console(), found, whole.header.processors)
+    for sentence in failures(found):
+        say(sentence)
 
 
 def show_profile(path: Path, rank: int | None, ranks_per_host: int | None, as_json: bool) -> None:

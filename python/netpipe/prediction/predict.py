@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
 
 PROFILER_NS = 50.0  # what the profiler adds to a call, of which half falls between calls
+SMALL = 8  # bytes: of a program that has only collectives, whose roots send
 LEAST_ERROR = 0.10  # of the model, whatever it did on its own library
 
 
@@ -128,9 +129,9 @@ def predict(
 
 def wanted(made: Calls) -> dict[str, set[int]]:
     """The patterns, with the sizes, whose curves a prediction of these calls needs."""
-    sizes = {message.bytes for message in made.messages}
+    sizes = {message.bytes for message in made.messages if message.bytes} or {SMALL}
     found: dict[str, set[int]] = {}
-    if sizes:
+    if made.messages or made.groups:
         for pattern in ("pingpong", "bidirectional", "overhead:side=send", "overhead:side=recv"):
             found[pattern] = set(sizes)
     for group in made.groups:

@@ -4,7 +4,8 @@ takes what the costs say, and waits for what it needs from other ranks.
 
 * A message that is sent at once (eager) leaves the sender after its processor time, is there after the latency of its
   size, and costs the receiver its processor time if it was there before.
-* A larger one moves when both ranks are inside a call for it, for the latency of its size; for that of an exchange if
+* A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
+  latency of its size; for that of an exchange if
   one went the other way at the same time. A rank receives one after the other.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
   for the others of a reduction too.
@@ -42,9 +43,8 @@ class _Moving:
     """A message on its way."""
 
     posted: float | None = None  # the sender's call began
+    expected: float | None = None  # and the receiver's
     arrives: float | None = None  # eager: when it is there
-    sender_in: float | None = None  # the sender is in a call in which it can move
-    receiver_in: float | None = None
     done: float | None = None
 
 
@@ -57,6 +57,9 @@ class _Replay:
         self.next = dict.fromkeys(calls.ranks, 0)
         self.begun: dict[int, float] = {}  # rank -> when its call began that cannot end yet
         self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
+        self.open: dict[int, set[int]] = defaultdict(
+            set
+        )  # rank -> messages that it has started and that may not have moved
         self.groups: list[dict[int, float]] = [{} for _ in calls.groups]
         self.ends: list[dict[int, float] | None] = [None for _ in calls.groups]
         self.found = Replayed(
@@ -98,20 +101,14 @@ class _Replay:
 
     def _enter(self, rank: int, call: Call, begin: float) -> None:
         """What others learn from it when the call begins."""
-        if call.kind in (Kind.SEND, Kind.START, Kind.BOTH):
+        if call.kind in (Kind.SEND, Kind.RECV, Kind.START, Kind.BOTH):
             for number in call.sends:
-                self._post(number, begin, blocking=call.kind is not Kind.START)
-        if call.kind in (Kind.RECV, Kind.BOTH, Kind.WAIT):
+                self._post(number, begin)
             for number in call.receives:
-                moving = self.moving[number]
-                if moving.receiver_in is None:
-                    moving.receiver_in = begin
-                self._try(number)
-        if call.kind is Kind.WAIT:
-            for number in call.sends:
-                moving = self.moving[number]
-                if moving.sender_in is None:
-                    moving.sender_in = begin
+                self.moving[number].expected = begin
+            self.open[rank].update(call.sends, call.receives)
+        if call.kind is not Kind.OTHER:
+            for number in sorted(self.open[rank]):
                 self._try(number)
         if call.kind is Kind.COLLECTIVE:
             came = self.groups[call.group]
@@ -120,29 +117,38 @@ class _Replay:
             if len(came) == group.ranks:
                 self._finish(call.group)
 
-    def _post(self, number: int, begin: float, blocking: bool) -> None:
+    def _post(self, number: int, begin: float) -> None:
         message, moving = self.calls.messages[number], self.moving[number]
         moving.posted = begin
         if self.costs.eager(message.bytes) or message.source == message.target:
             cost = self.costs.exchange if message.returned else self.costs.latency
             moving.arrives = begin + cost(message.bytes)
             self._wake(message.target)
-        elif blocking:
-            moving.sender_in = begin
-            self._try(number)
 
     def _try(self, number: int) -> None:
-        """A message that asks first moves when both sides are there."""
+        """A message that asks first moves when both sides know of it and are in a call."""
         message, moving = self.calls.messages[number], self.moving[number]
-        if moving.arrives is not None or moving.done is not None:
-            return
-        if moving.posted is None or moving.sender_in is None or moving.receiver_in is None:
-            return
-        cost = self.costs.exchange if message.returned else self.costs.latency
-        start = max(moving.sender_in, moving.receiver_in, self.busy[message.target])
-        moving.done = self.busy[message.target] = start + cost(message.bytes)
-        self._wake(message.source)
-        self._wake(message.target)
+        if moving.arrives is None and moving.done is None:
+            if moving.posted is None or moving.expected is None:
+                return
+            sender, receiver = self.begun.get(message.source), self.begun.get(message.target)
+            if sender is None or receiver is None:
+                return
+            cost = self.costs.exchange if message.returned else self.costs.latency
+            both_in = max(moving.posted, moving.expected, sender, receiver)
+            if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
+                return
+            start = max(both_in, self.busy[message.target])
+            moving.done = self.busy[message.target] = start + cost(message.bytes)
+            self._wake(message.source)
+            self._wake(message.target)
+        self.open[message.source].discard(number)
+        self.open[message.target].discard(number)
+
+    def _leaves_before(self, rank: int, moment: float) -> bool:
+        """Whether the call that a rank is in only starts a transfer, and is over by then."""
+        call = self.calls.ranks[rank][self.next[rank]]
+        return call.kind is Kind.START and moment > self.begun[rank]
 
     def _wake(self, rank: int) -> None:
         if rank in self.begun:
@@ -209,8 +215,8 @@ class _Replay:
                     end = max(end, begin + self.costs.send(message.bytes))
             elif moving.done is not None:
                 end = max(end, moving.done)
-                if moving.receiver_in is not None:
-                    waited = max(waited, moving.receiver_in - begin)
+                if moving.expected is not None:
+                    waited = max(waited, moving.expected - begin)
             else:
                 return None
         self.found.waiting[rank] += min(waited, end - begin)

@@ -136,13 +136,13 @@ def _number_communicators(parts: Sequence[Part], profile: Profile) -> dict[int, 
     for part in parts:
         mine = []
         for one in part.communicators:
-            alone = int(one["size"]) == 1
-            # Communicators of one rank have the same members on no two ranks, and there may be many of them.
+            first, listed = int(one["first"]), int(one["listed"])
+            members = [int(rank) for rank in part.members[first : first + listed]]
+            # Those of this rank alone, of which there may be many, are on no other rank.
+            alone = members == [part.rank]
             key = (int(one["members_hash"]), int(one["ordinal"]), part.rank if alone else -1)
             if key not in known:
                 known[key] = len(known)
-                first, listed = int(one["first"]), int(one["listed"])
-                members = [int(rank) for rank in part.members[first : first + listed]]
                 profile.communicators[known[key]] = Communicator(
                     communicator=known[key],
                     size=int(one["size"]),

@@ -44,6 +44,7 @@ HEADER = np.dtype(
         ("host", "S64"),
         ("library", "S128"),
         ("program", "S256"),
+        *((f"window_{name}", _u4) for name in ("offset", "events")),
     ],
     align=True,
 )
@@ -120,6 +121,11 @@ class Part:
         events = int(header["events"])
         if events and trace.is_file():
             self.events = np.fromfile(trace, EVENT, events)
+            # A process that was killed leaves the last ones in its part.
+            left = events - len(self.events)
+            if 0 < left <= int(header["window_events"]):
+                last = np.frombuffer(data, EVENT, left, int(header["window_offset"]))
+                self.events = np.concatenate([self.events, last])
 
     @property
     def rank(self) -> int:

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +29,7 @@ PROGRAM = ("-std=gnu11", "-O3", "-march=native")
 SHARED = ("-std=gnu17", "-O3", "-fPIC", "-fvisibility=hidden")
 # It names no library that it needs, because it is loaded into programs without one, and only looks for a function when
 # it is called.
-LINKED = ("-shared", "-Wl,-z,lazy", "-lpthread")
+LINKED = ("-shared", "-Wl,-z,lazy", "-lpthread", "-ldl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,13 @@ def profiler(build: Builder) -> Path:
     words = [*SHARED, f"-I{folder}"]
 
     def make(target: Path, scratch: Path) -> None:
-        objects = []
-        for file in files:
-            made = scratch / f"{file.stem}.o"
-            _run(
-                build, [str(build.library.compiler), *words, "-c", str(file), "-o", str(made)], "the profiler"
-            )
-            objects.append(str(made))
+        objects = [str(scratch / f"{file.stem}.o") for file in files]
+
+        def compile_(file: Path, made: str) -> None:
+            _run(build, [str(build.library.compiler), *words, "-c", str(file), "-o", made], "the profiler")
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
+            list(several.map(compile_, files, objects))
         real = (compiler.shown(build.library) or ["cc"])[0]
         _run(build, [real, "-o", str(target), *objects, *LINKED], "the profiler")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -56,18 +57,21 @@ def print_kernels(out: Console, kernels: Sequence[Listed]) -> None:
 class Line:
     """One line that is written over, on a terminal; elsewhere lines, at most one in LINE_S."""
 
-    def __init__(self, out: Console, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, out: Console, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._out = out  # on standard error
         self._say = say
-        self._said_at = time.monotonic()
+        self._clock = clock
+        self._said_at = clock()
         self._drawn = False
 
     def show(self, text: str) -> None:
-        if self._out.is_terminal:
+        if self._out.file.isatty():
             self._write(f"\r\x1b[K{printable(text)[: self._out.width - 1]}")
             self._drawn = True
-        elif time.monotonic() - self._said_at >= LINE_S:
-            self._said_at = time.monotonic()
+        elif self._clock() - self._said_at >= LINE_S:
+            self._said_at = self._clock()
             self._say(text)
 
     def close(self) -> None:
@@ -77,8 +81,9 @@ class Line:
             self._drawn = False
 
     def _write(self, text: str) -> None:
-        self._out.file.write(text)
-        self._out.file.flush()
+        with contextlib.suppress(OSError):  # nobody may be left to read it
+            self._out.file.write(text)
+            self._out.file.flush()
 
 
 def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> None:
