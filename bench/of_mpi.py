@@ -233,7 +233,7 @@ def mpi_put(rounds: int) -> list[Result]:
 
 
 def mpi_all(_: int) -> list[Result]:
-    """The whole command over every MPI that was added, shared memory and TCP, all sizes."""
+    """The whole command over every MPI that was added, shared memory and TCP, with the sizes of a default run."""
     begin = time.monotonic()
     records = through_the_command("mpi", "--timeout", "5")
     seconds = time.monotonic() - begin
@@ -250,7 +250,7 @@ def mpi_all(_: int) -> list[Result]:
             "-",
             f"{seconds:.0f} s",
             "< 180 s for six",
-            seconds < 180 and len(libraries) >= 6 and count == 124 * len(measured),
+            seconds < 180 and len(libraries) >= 6 and not any(r["type"] == "error" for r in records),
         )
     ]
 

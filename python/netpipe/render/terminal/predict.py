@@ -32,7 +32,7 @@ def print_prediction(out: Console, found: Predicted) -> None:
             "!",
             "yellow",
             "no variant of the run is that of the profile, so nothing tells how well the model fits this application; "
-            "the intervals are those of the curves and 10 %",
+            "the intervals are those of the curves, and of what the model was wrong by for other programs",
         )
     else:
         print_paragraph(
