@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -48,7 +49,11 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     "added, over shared memory and over TCP]",
 )
 @click.option("--class", "classes", metavar="A,B", help="Sizes of the problem  [the smallest of each kernel]")
-@click.option("--ranks", default="2,4", metavar="N,N", help="Numbers of processes  [2,4]")
+@click.option(
+    "--ranks",
+    metavar="N,N",
+    help="Numbers of processes  [powers of two from 2, one for each processor at most]",
+)
 @click.option(
     "--launches",
     type=click.IntRange(1, 1000),
@@ -95,7 +100,7 @@ def command(**given: Any) -> int:
 
     launches = given["launches"] or DEFAULT_LAUNCHES
     request = Request(
-        given["kernels"], given["variants"], words(given["classes"] or ""), numbers(given["ranks"])
+        given["kernels"], given["variants"], words(given["classes"] or ""), ranks_of(given["ranks"])
     )
     check_output(given["output"])
     line = Line(console(sys.stderr), say)
@@ -141,6 +146,16 @@ def version() -> str:
 
 def words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+
+def ranks_of(text: str | None) -> tuple[int, ...]:
+    """What was asked for, or as many as there are processors: with more, libraries that poll take minutes. Raises
+    Failure (2).
+    """
+    if text is not None:
+        return numbers(text)
+    processors = len(os.sched_getaffinity(0))
+    return tuple(1 << power for power in range(1, 5) if 1 << power <= processors) or (2,)
 
 
 def numbers(text: str) -> tuple[int, ...]:
