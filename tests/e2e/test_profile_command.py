@@ -277,3 +277,8 @@ def test_a_profile_is_predicted_over_what_is_measured_for_it(make: Make) -> None
     again = bench.run("predict", "profile.jsonl", "predict.jsonl", "--what", "speed=2x")
     assert again.code == 2
     assert "--what speed=2x is not understood" in again.err
+    assert bench.run("predict", "profile.jsonl", "predict.jsonl", "--what", "latency=nanx").code == 2
+    other = bench.run("predict", "profile.jsonl", "predict.jsonl", "--own", "mpi@mpich:transport=tcp")
+    assert other.code == 2
+    assert "is no variant of the runs; they have mpi@mpich:transport=shm" in other.err
+    assert "predict.jsonl: No such file" in bench.run("predict", "profile.jsonl", "no/predict.jsonl").err

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -47,7 +48,7 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 @click.option(
     "--own",
     metavar="VARIANT",
-    help="The variant of the runs that the profile was taken over  [that of the profile's module, if it is one]",
+    help="The variant of the runs that the profile was taken over  [the profile's library without settings]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -76,11 +77,12 @@ def command(
         whole = read(profile)
         together = _runs(whole, runs, variants, output, budget)
         reading = Reading(together)
+        if own is not None and all(curve.variant != own for curve in reading.curves):
+            there = ", ".join(dict.fromkeys(curve.variant for curve in reading.curves))
+            raise Failure(USAGE, f"--own {own} is no variant of the runs; they have {there or 'none'}")
         found = predict(whole, reading, own or _own(whole, together), factors, _processors(together))
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
-    except OSError as error:
-        raise Failure(USAGE, f"{error.filename or profile}: {error.strerror}") from None
     if not found.variants:
         raise Failure(
             USAGE,
@@ -114,7 +116,11 @@ def _factors(whats: tuple[str, ...]) -> Factors:
                 given[name] = float(value[:-1])
             else:
                 raise ValueError
-            if given[name] < 0 or (name == "bandwidth" and given[name] == 0):
+            if (
+                not math.isfinite(given[name])
+                or given[name] < 0
+                or (name == "bandwidth" and given[name] == 0)
+            ):
                 raise ValueError
         except ValueError:
             raise Failure(USAGE, f"--what {text} is not understood; write {WHATS}") from None
@@ -178,9 +184,10 @@ def _fewer(sizes: list[int], most: int = 24) -> list[int]:
 
 
 def _own(whole: Profile, run: Run) -> str | None:
-    """The variant of the profile: the one of its module, if there is only one."""
-    same = {one.variant for one in run.variants if one.module == whole.header.module}
-    return next(iter(same)) if len(same) == 1 else None
+    """The library of the profile without settings, if the run has it. With settings nobody knows whether the program
+    ran with the same ones.
+    """
+    return next((one.variant for one in run.variants if one.variant == whole.header.module), None)
 
 
 def _processors(run: Run) -> int | None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from netpipe.failure import FAILED, USAGE, Failure
+from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "-o",
     "--output",
@@ -69,4 +69,4 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
             f"{whole.header.ranks} ranks made {calls:,} calls of MPI, in which they spent {share:.0%} of their time; "
             f"netpipe show {output} prints them"
         )
-    return code or (FAILED if not whole.entries else 0)
+    return code

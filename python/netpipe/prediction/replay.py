@@ -57,9 +57,8 @@ class _Replay:
         self.next = dict.fromkeys(calls.ranks, 0)
         self.begun: dict[int, float] = {}  # rank -> when its call began that cannot end yet
         self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
-        self.open: dict[int, set[int]] = defaultdict(
-            set
-        )  # rank -> messages that it has started and that may not have moved
+        # Rank -> messages that it has started, and that may not have moved yet.
+        self.open: dict[int, set[int]] = defaultdict(set)
         self.groups: list[dict[int, float]] = [{} for _ in calls.groups]
         self.ends: list[dict[int, float] | None] = [None for _ in calls.groups]
         self.found = Replayed(
