@@ -279,7 +279,7 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("import", "gone.parquet"), "gone.parquet: No such file or directory"),
         (("import", "wrong.csv"), "wrong.csv: row 1 is not a point: object missing required field"),
         (("import", "wrong.json"), "wrong.json: it is not a list of objects"),
-        (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; give its --format"),
+        (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; no other known program"),
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from netpipe.cli.show import command as show
 from netpipe.findings import judge
-from netpipe.reading import Reading, merge
+from netpipe.reading import Reading
+from netpipe.reading.across import merge
 from netpipe.reading.blocks.visits import NEXT_RUN, estimates
 from netpipe.reading.explained.decision import student_tail
 from netpipe.reading.explained.levels import NEITHER, levels

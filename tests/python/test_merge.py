@@ -15,7 +15,7 @@ from netpipe.cli.show import command as show
 from netpipe.findings import again, judge
 from netpipe.findings.floor import floors
 from netpipe.reading import Reading
-from netpipe.reading.merge import labels, merged, name_of
+from netpipe.reading.across.merge import labels, merged, name_of
 from netpipe.records import Record, Run, encode
 from netpipe.render.page.page import page
 

@@ -41,7 +41,9 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "run_file": {"records", "failure"},
     "profiles": {"contents"},  # of applications: their file, and what is read off it
     "kernels": {"contents"},  # results of application kernels, the same
-    "reading": {"records", "escapes"},
+    "reading": {"records", "columns", "escapes"},
+    "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index
+    "peers": set(),  # what other programs print
     "findings": {"reading", "records", "units"},
     "tuning": {"reading", "records"},
     "prediction": {"profiles", "reading", "records"},
@@ -49,15 +51,15 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "launch": {"libraries", "native", "events", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "launch", "libraries", "native", "units", "failure"},  # runs the kernels
-    "render": {"findings", "tuning", "prediction", "profiles", "kernels", "reading", "records", "columns", "frames",
-               "events", "units", "escapes", "contents", "failure"},
+    "render": {"findings", "tuning", "prediction", "profiles", "kernels", "history", "reading", "records", "columns",
+               "frames", "events", "units", "escapes", "contents", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "reading", "records", "events", "run_file", "failure",
                 "netpipe"},
     "command": {"session", "native", "render", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
-            "profiles", "profiling", "kernels", "applications", "reading", "records", "events", "run_file", "failure",
-            "netpipe", "units", "escapes", "contents", "streams"},
+            "profiles", "profiling", "kernels", "applications", "history", "peers", "reading", "records", "events",
+            "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
     "__main__": {"cli"},
 }
 

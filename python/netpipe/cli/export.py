@@ -14,9 +14,10 @@ import click
 from netpipe.cli.show import refuse
 from netpipe.command.options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
-from netpipe.render.export import FORMATS, GOAL, OF_ENDING, TABLES
+from netpipe.render.export import FORMATS, GOAL, OF_ENDING, OSU, TABLES
 
 if TYPE_CHECKING:
+    from netpipe.reading import Reading
     from netpipe.records import Point, Run
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice((*FORMATS, GOAL)),
+    type=click.Choice((*FORMATS, OSU, GOAL)),
     help="[default: the ending of --output, or csv; of a profile goal]",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
@@ -49,10 +50,10 @@ def command(
     launch: int | None,
     which: str,
 ) -> None:
-    """Write RUN as np.out, CSV, Parquet or JSON, a profile as GOAL.
+    """Write RUN as CSV, Parquet, JSON, np.out or an OSU table.
 
     The points of RUN, which is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE
-    3 or 5 has no names: it holds one curve, which --variant, --pattern and --launch select.
+    3 or 5 and the table of an OSU benchmark have no names: they hold one curve, which --variant and --pattern select.
 
     RUN may also be a profile, of netpipe profile: then this writes its trace as a GOAL schedule, which the simulators
     LogGOPSim and ATLAHS read.
@@ -147,15 +148,31 @@ def exported(
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
         )
+    if form == OSU:
+        one_curve(points, "an OSU table")
+        return osu_table(Reading(run), points[0], which)
     if form not in npout.FORMATS:
         return table.write(points, form, which)
     if which != "points":
         raise Failure(USAGE, f"np.out holds points only; export {which} as csv, parquet or json")
-    one_curve(points)
+    one_curve(points, "np.out")
     if len({point.launch for point in points}) > 1:
         name = (points[0].variant, points[0].pattern)
         points = [npout.of_all_launches(point) for point in Reading(run).by_name[name].points]
     return npout.write(points, form).encode()
+
+
+def osu_table(reading: Reading, point: Point, which: str) -> bytes:
+    """The curve of this point, its launches merged."""
+    from netpipe.render.export import osu
+
+    if which != "points":
+        raise Failure(USAGE, f"an OSU table holds points only; export {which} as csv, parquet or json")
+    curve = reading.by_name[point.variant, point.pattern]
+    operation = (
+        reading.operations.get(point.pattern, "") or point.pattern.partition("what=")[2].partition(",")[0]
+    )
+    return osu.write(curve.points, point.pattern, operation, f"by netpipe: {point.variant}").encode()
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:
@@ -174,12 +191,12 @@ def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launc
     return points
 
 
-def one_curve(points: list[Point]) -> None:
-    """Raises Failure (2) where np.out would mix several curves."""
+def one_curve(points: list[Point], holder: str) -> None:
+    """Raises Failure (2) where a format without names would mix several curves."""
     for option, there in (
         ("variant", [point.variant for point in points]),
         ("pattern", [point.pattern for point in points]),
     ):
         names = list(dict.fromkeys(there))
         if len(names) > 1:
-            raise Failure(USAGE, f"np.out holds one curve; choose with --{option}: {', '.join(names)}")
+            raise Failure(USAGE, f"{holder} holds one curve; choose with --{option}: {', '.join(names)}")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe import peers
 from netpipe.contents import TEXT, contents
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
+from netpipe.launch.lists import UNITS
 from netpipe.render.export import FORMATS, OF_ENDING
 
 if TYPE_CHECKING:
@@ -23,65 +25,172 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
-    help="[default: the ending of FILE, or the number of columns of np.out]",
+    type=click.Choice((*FORMATS, *peers.names())),
+    help="[default: the ending of FILE, or what is in it]",
 )
 @click.option(
     "-o", "--output", metavar="RUN", help="The run file to write.  [default: FILE with the ending .jsonl]"
 )
 @click.option(
-    "--variant", metavar="NAME", help="The variant of the curve in an np.out.  [default: the name of FILE]"
+    "--variant",
+    metavar="NAME",
+    help="The variant of the curves, of formats that do not name it.  [default: the name of FILE]",
 )
-@click.option("--pattern", metavar="NAME", help="The pattern of that curve.  [default: pingpong]")
+@click.option(
+    "--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve.  [default: pingpong]"
+)
+@click.option(
+    "--size", metavar="BYTES", help="Of a program that does not print it: the size of its messages."
+)
 def command(
-    file: str, form: str | None, output: str | None, variant: str | None, pattern: str | None
+    file: str,
+    form: str | None,
+    output: str | None,
+    variant: str | None,
+    pattern: str | None,
+    size: str | None,
 ) -> None:
-    """Convert np.out, CSV, Parquet or JSON to a run file.
+    """Convert the results of another program to a run file.
 
-    An np.out of NetPIPE 3 or 5 has no intervals, so the imported points have none. Its time is stored as the median,
-    and the record says which statistic it is.
+    FILE is what the program printed: NetPIPE 3 or 5 (np.out), the OSU or Intel MPI benchmarks, iperf3 -J, sockperf,
+    ucx_perftest, perftest, nccl-tests; or points of netpipe as CSV, Parquet or JSON.
+
+    None of these programs prints intervals, so the imported points have none. What each calls its number differs; the
+    record says which statistic it is, and how it was measured.
     """
-    from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
     from netpipe.render.export import npout
-    from netpipe.run_file import is_stream, make_room, now
-    from netpipe.streams import say
-    from netpipe.units import counted
 
     path = Path(file)
     if not path.name:
         raise Failure(USAGE, f"{path} is not a file")
     target = Path(output) if output else path.with_suffix(".jsonl")
     form = form or OF_ENDING.get(path.suffix.lower()) or guess(path)
-    if form not in npout.FORMATS and (variant or pattern):
-        raise Failure(
-            USAGE, f"--{'variant' if variant else 'pattern'} is for an np.out; {form} names its curves itself"
-        )
-    points = read(path, form, variant or printable(path.stem), pattern or "pingpong")
-    source = npout.FORMATS[form].source if form in npout.FORMATS else form
+    if form == "json" and path.suffix.lower() == ".json":
+        form = guess_json(path)
+    if form in peers.names():
+        if pattern:
+            raise Failure(USAGE, f"--pattern is for an np.out; the output of {form} says what was measured")
+        curves, notes = read_peer(path, form, variant or printable(path.stem), size)
+    else:
+        if size:
+            raise Failure(USAGE, f"--size is for programs that do not print it; {form} has the sizes")
+        if form not in npout.FORMATS and (variant or pattern):
+            raise Failure(
+                USAGE,
+                f"--{'variant' if variant else 'pattern'} is for an np.out; {form} names its curves itself",
+            )
+        points = read(path, form, variant or printable(path.stem), pattern or "pingpong")
+        curves, notes = [(npout.FORMATS[form].source if form in npout.FORMATS else form, points)], []
+    write(path, target, curves, notes)
+
+
+def write(path: Path, target: Path, curves: list[tuple[str, list[Point]]], notes: list[str]) -> None:
+    """The run file. curves: what the numbers are, and the points."""
+    from netpipe.records import SCHEMA, End, Header, Rank, Variant, encode
+    from netpipe.run_file import is_stream, make_room, now
+    from netpipe.streams import say
+    from netpipe.units import counted
+
     make_room(target)
+    sources: dict[str, list[str]] = {}
+    for source, points in curves:
+        for point in points:
+            sources.setdefault(point.variant, [])
+            if source not in sources[point.variant]:
+                sources[point.variant].append(source)
     with target.open("wb" if is_stream(target) else "xb") as run:
         argv = click.get_current_context().obj
         run.write(encode(Header(schema=SCHEMA, run=uuid.uuid4().hex, started=now(), argv=argv)))
-        for one in dict.fromkeys(point.variant for point in points):
-            rank = Rank(rank=0, settings={"imported_from": printable(path.name), "source": source})
+        for one, of in sources.items():
+            rank = Rank(rank=0, settings={"imported_from": printable(path.name), "source": "; ".join(of)})
             run.write(encode(Variant(variant=one, module=one.partition(":")[0], ranks=[rank])))
-        for point in points:
-            run.write(encode(point))
+        for _, points in curves:
+            for point in points:
+                run.write(encode(point))
         run.write(encode(End(exit=0, reason="done")))
-    say(f"{counted(len(points), 'point')} written to {target}")
+    for note in notes:
+        say(note)
+    say(f"{counted(sum(len(points) for _, points in curves), 'point')} written to {target}")
+
+
+def read_peer(
+    path: Path, form: str, variant: str, size: str | None
+) -> tuple[list[tuple[str, list[Point]]], list[str]]:
+    """What each number is, and the points; and what is to be said. Raises Failure (2)."""
+    from netpipe.records import Point
+
+    given = peers.Given(size_bytes=None if size is None else size_of(size))
+    try:
+        results = list(peers.get(form).read(text_of(path), given))
+    except peers.NotReadable as error:
+        raise Failure(USAGE, f"{path}: {error}") from None
+    ranks = {one.ranks for one in results}
+    curves, seen = [], set()
+    for one in results:
+        name = f"{variant}:ranks={one.ranks}" if len(ranks) > 1 and one.ranks else variant
+        points = []
+        for number in one.numbers:
+            key = (name, one.pattern, number.size_bytes)
+            if key in seen:
+                raise Failure(
+                    USAGE,
+                    f"{path} has {one.pattern} at {number.size_bytes} bytes twice; import one output at a time",
+                )
+            seen.add(key)
+            points.append(
+                Point(
+                    variant=name,
+                    pattern=one.pattern,
+                    size_bytes=number.size_bytes,
+                    median_ns=number.time_ns,
+                    bytes_per_s=number.bytes_per_s,
+                    mean_ns=number.mean_ns,
+                    min_ns=number.min_ns,
+                    max_ns=number.max_ns,
+                    p90_ns=number.p90_ns,
+                    p99_ns=number.p99_ns,
+                    p999_ns=number.p999_ns,
+                )
+            )
+        curves.append((one.source, points))
+    if not any(points for _, points in curves):
+        raise Failure(USAGE, f"{path} has no points" + (f": {given.notes[0]}" if given.notes else ""))
+    return curves, given.notes
+
+
+def size_of(text: str) -> int:
+    """64 or 64k in bytes. Raises Failure (2)."""
+    number, unit = (text[:-1], UNITS[text[-1]]) if text[-1:] in ("k", "M", "G") else (text, 1)
+    if not number.isascii() or not number.isdigit() or int(number) * unit >= 1 << 50:
+        raise Failure(USAGE, f"--size {text} is no number of bytes; write 64 or 64k")
+    return int(number) * unit
 
 
 def guess(path: Path) -> str:
-    """npout3 or npout5, by the number of columns in the first line."""
-    words = next((line.split() for line in text_of(path).splitlines() if line.strip()), [])
+    """The program that printed it, by its marks; npout3 or npout5 by the number of columns in the first line."""
+    text = text_of(path)
+    if known := peers.guess(text):
+        return known.name
+    words = next((line.split() for line in text.splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
         from netpipe.units import counted
 
         raise Failure(
-            USAGE, f"{path} has {counted(len(words), 'column')}, and np.out has 3 or 5; give its --format"
+            USAGE,
+            f"{path} has {counted(len(words), 'column')}, and np.out has 3 or 5; no other known program prints this; "
+            "give its --format",
         )
     return form
+
+
+def guess_json(path: Path) -> str:
+    """json, or the program whose JSON it is."""
+    try:
+        known = peers.guess(text_of(path))
+    except Failure:
+        return "json"
+    return known.name if known else "json"
 
 
 def text_of(path: Path) -> str:
@@ -89,7 +198,7 @@ def text_of(path: Path) -> str:
         return contents(path, TEXT).decode()
     except UnicodeDecodeError:
         raise Failure(
-            USAGE, f"{path} is not a text file, so it is not an np.out; give its --format"
+            USAGE, f"{path} is not a text file, so no program's output; give its --format"
         ) from None
 
 

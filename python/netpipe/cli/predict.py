@@ -131,7 +131,7 @@ def _runs(
     whole: Profile, paths: tuple[Path, ...], variants: tuple[str, ...], output: Path, budget: str
 ) -> Run:
     """All runs as one, with what is measured now."""
-    from netpipe.reading import merge
+    from netpipe.reading.across import merge
 
     if variants:
         measured = _measure(whole, variants, output, budget)

@@ -49,7 +49,8 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
         check_target(target)
         profile.write(read(files[0]), target, title, files[0])
     else:
-        from netpipe.reading import Reading, merge
+        from netpipe.reading import Reading
+        from netpipe.reading.across import merge
         from netpipe.render.page import page
 
         check_target(target)

@@ -81,7 +81,8 @@ def command(
         refuse(("variants", "patterns", "points"), f"{profiles[0]} is a profile, not a run")
         show_profile(profiles[0], rank, ranks_per_host, as_json)
         return
-    from netpipe.reading import Reading, merge
+    from netpipe.reading import Reading
+    from netpipe.reading.across import merge
 
     reading = Reading(merge.read(files))
     refuse(("rank", "ranks_per_host"), f"{files[0]} is a run, not a profile")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, NOTE, Finding, examples, rule
 from netpipe.reading import Reading
-from netpipe.reading.merge import name_of
+from netpipe.reading.across.merge import name_of
 from netpipe.records import Run
 
 

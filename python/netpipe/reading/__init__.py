@@ -11,10 +11,12 @@ run later; make a new one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from netpipe.reading.across.between import Between
     from netpipe.reading.blocks.beside import Beside
     from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
@@ -197,6 +199,23 @@ class Reading:
         from netpipe.reading.blocks.verdicts import verdicts
 
         return verdicts(self.run, self._alike)
+
+    @cached_property
+    def between(self) -> tuple[Between, ...]:
+        """What differs between the runs, of several as one (merge.py)."""
+        return self.between_of((), ())
+
+    def between_of(self, variants: Collection[str], patterns: Collection[str]) -> tuple[Between, ...]:
+        """As `between`, of these variants (without the label of a run) and patterns; all, where none are named."""
+        from netpipe.reading.across.between import between
+        from netpipe.reading.across.merge import name_of
+
+        chosen = {
+            (variant, pattern): curve
+            for (variant, pattern), curve in self.by_name.items()
+            if (not variants or name_of(variant) in variants) and (not patterns or pattern in patterns)
+        }
+        return between(chosen, self._alike)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

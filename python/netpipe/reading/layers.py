@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netpipe.reading.merge import name_of
+from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from netpipe.reading.across.between import Between
 from netpipe.reading.blocks.verdicts import SizeVerdict, Verdict, Word, excluded, largest
 from netpipe.units import digits, percent_text, size_text
 
@@ -26,7 +27,22 @@ def verdict_sentence(verdict: Verdict) -> str:
     """tcp:sndbuf=16k against tcp: slower from 64 KiB on, most at 1 MiB: 3.1 (3.0 to 3.2) times as long; no difference
     above 2.1 % up to 4 KiB; undecided at 3 of 124 sizes.
     """
-    parts = []
+    return f"{verdict.variant} against {verdict.against}: {'; '.join(_parts(verdict))}."
+
+
+def between_sentence(between: Between, several: bool) -> str:
+    """tcp, after against before: slower from 64 KiB on, most at 1 MiB: 3.1 (3.0 to 3.2) times as long."""
+    name = f"{between.variant} ({between.pattern})" if several else between.variant
+    parts = list(_parts(between))
+    if between.word in (Word.SLOWER, Word.FASTER):
+        times = between.overall if between.word is Word.SLOWER else between.overall.inverse()
+        how = "times as long" if between.word is Word.SLOWER else "times as fast"
+        by = f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) {how}"
+        parts.insert(0, f"{between.word.value} over all sizes: {by}")
+    return f"{name}, {between.label} against {between.against}: {'; '.join(parts)}."
+
+
+def _parts(verdict: Verdict | Between) -> Iterator[str]:
     for word in (Word.SLOWER, Word.FASTER):
         if there := verdict.of(word):
             one = largest(there)
@@ -35,13 +51,12 @@ def verdict_sentence(verdict: Verdict) -> str:
             by = f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) {how}"
             where = _where(there, verdict.sizes)
             most = f", most at {size_text(one.size_bytes)}: {by}" if len(there) > 1 else f": {by}"
-            parts.append(f"{word.value} {where}{most}")
+            yield f"{word.value} {where}{most}"
     if there := verdict.of(Word.SAME):
         most_excluded = percent_text(max(excluded(one.times) for one in there))
-        parts.append(f"no difference above {most_excluded} {_where(there, verdict.sizes)}")
+        yield f"no difference above {most_excluded} {_where(there, verdict.sizes)}"
     if there := verdict.of(Word.UNDECIDED):
-        parts.append(f"undecided {_where(there, verdict.sizes)}")
-    return f"{verdict.variant} against {verdict.against}: {'; '.join(parts)}."
+        yield f"undecided {_where(there, verdict.sizes)}"
 
 
 def _where(some: Sequence[SizeVerdict], sizes: Sequence[SizeVerdict]) -> str:

@@ -132,7 +132,8 @@ def _why_nothing(result: Result) -> str:
 
 def _write(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome, quiet: bool) -> None:
     """Figures, tables and the report, and the list of them."""
-    from netpipe.reading import Reading, merge
+    from netpipe.reading import Reading
+    from netpipe.reading.across import merge
     from netpipe.render.page.page import write
     from netpipe.render.terminal.findings import print_paragraph
     from netpipe.render.terminal.summary import console

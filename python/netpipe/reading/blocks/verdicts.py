@@ -89,10 +89,11 @@ def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) ->
 def _sizes(ours: Seen, theirs: Seen) -> tuple[SizeVerdict, ...]:
     both = paired(ours, theirs)
     made = estimates(both, TRUTH, tests=max(1, len(set(both.size.tolist()))))
-    return tuple(SizeVerdict(size, times, _word(times)) for size, times in made.items())
+    return tuple(SizeVerdict(size, times, word_of(times)) for size, times in made.items())
 
 
-def _word(times: Estimate) -> Word:
+def word_of(times: Estimate) -> Word:
+    """What the interval of a ratio of times says."""
     if not times.known:
         return Word.UNDECIDED
     if not times.covers(1):

@@ -168,7 +168,7 @@ def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[Siz
     log = np.concatenate([of.log for of in curves])
     of_size = groups(curve, size)
     middle = medians(of_size, log)
-    parts = _parts(launch, of_size)
+    parts = parts_of(launch, of_size)
     of_parts = medians(parts, log)
     owner = of_size.number[parts.first]
     count = np.bincount(owner)
@@ -221,7 +221,7 @@ def medians(of: Groups, values: Reals) -> Reals:
     return np.asarray((ordered[of.first + low] + ordered[of.first + high]) / 2)
 
 
-def _parts(launch: Ints, of_size: Groups) -> Groups:
+def parts_of(launch: Ints, of_size: Groups) -> Groups:
     """The visits of each launch of a size, or, with few launches, of each stretch of time."""
     of_launch = groups(of_size.number, launch)
     launches = np.bincount(of_size.number[of_launch.first])[of_size.number[of_launch.first]]

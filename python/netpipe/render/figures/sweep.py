@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from netpipe.reading import Reading
-from netpipe.reading.merge import MARK, name_of
+from netpipe.reading.across.merge import MARK, name_of
 from netpipe.reading.sweeps import Sweep, pattern_settings, sweeps
 from netpipe.records import Plan, PlannedMode, Run
 from netpipe.render.drawing.picture import Panel

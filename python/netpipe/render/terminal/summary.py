@@ -12,8 +12,8 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from netpipe.findings import judge
+from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
-from netpipe.reading.merge import name_of
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import largest_losses
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph

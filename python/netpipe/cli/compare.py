@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe compare: runs held against the first of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.command.comparing import compared
+from netpipe.command.options import pattern_option, variant_option
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.reading.across.compared import Compared
+
+
+@click.command
+@click.argument("runs", metavar="RUN RUN [RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@variant_option
+@pattern_option
+@click.option("--sizes", "every_size", is_flag=True, help="Show every size of every curve.")
+@click.option("--json", "as_json", is_flag=True, help="Print all ratios and differences as JSON.")
+def command(
+    runs: tuple[Path, ...],
+    variants: tuple[str, ...],
+    patterns: tuple[str, ...],
+    every_size: bool,
+    as_json: bool,
+) -> None:
+    """Compare RUNs with the first: faster, slower or undecided.
+
+    For each variant and pattern that two runs have: the ratio of their times by size and over all sizes, with 95 %
+    intervals that hold together. The runs may be results of other programs (netpipe import). Also says what else
+    differs between the runs: hosts, kernels, libraries, settings.
+
+    Variants of one run are compared by the run itself: netpipe show. To compare two settings, measure them in one run:
+    what the machine does meanwhile cancels.
+    """
+    if len(runs) < 2:
+        raise Failure(
+            USAGE,
+            "name at least two runs; the variants of one run are compared by 'netpipe show', pair by pair",
+        )
+    found = compared(runs, variants, patterns)
+    if as_json:
+        import msgspec
+
+        from netpipe.escapes import printable_json
+
+        click.echo(printable_json(msgspec.json.encode(answer(found)).decode()))
+        return
+    from netpipe.render.terminal.compare import print_comparison, print_differences
+    from netpipe.render.terminal.rows import console
+
+    out = console()
+    for label, differences, paces in found.others:
+        out.print(f"{label} against {found.first}", style="bold")
+        print_differences(out, differences, paces)
+        out.print()
+    print_comparison(out, found.between, every_size)
+
+
+def answer(found: Compared) -> dict[str, Any]:
+    """What --json prints."""
+    return {
+        "against": found.first,
+        "runs": [
+            {"label": label, "differences": differences, "yardsticks": paces}
+            for label, differences, paces in found.others
+        ],
+        "curves": found.between,
+    }

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs held against the first of them, with all that is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netpipe.reading.across.between import Between
+from netpipe.reading.across.differences import Difference, Pace
+
+Other = tuple[str, tuple[Difference, ...], tuple[Pace, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    first: str  # the label of the first run
+    others: tuple[Other, ...]  # the label of each other one, and what else differs from the first
+    between: tuple[Between, ...]  # never empty
+    missing: tuple[tuple[str, ...], ...]  # of each other run: curves of the first that it lacks
