@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from netpipe.reading.across.between import Between
     from netpipe.reading.blocks.beside import Beside
+    from netpipe.reading.blocks.chains import Stack
     from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.blocks.visits import Seen, Sized
@@ -185,6 +186,13 @@ class Reading:
             if loss.variant not in self.copies
             and wrong.isdisjoint(((loss.variant, loss.pattern), (loss.below, loss.pattern)))
         )
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The losses as trees, from the memory copy up."""
+        from netpipe.reading.blocks.chains import stacks
+
+        return stacks(self.losses, self.by_name)
 
     @cached_property
     def beside(self) -> tuple[Beside, ...]:

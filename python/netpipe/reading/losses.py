@@ -97,6 +97,7 @@ class Loss:
     adds: str | None  # what the layer adds, in its module's words
     absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
+    wait: str | None  # how this layer waits
     sizes: LossSizes
     # Each at one size for all losses of a pattern: the one that most of them have, and of several
     small: SizeLoss | None  # the nearest to 8 bytes, at most 64
@@ -291,6 +292,7 @@ def _loss(
         adds=layer.adds,
         absent=of.absent,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
+        wait=layer.wait,
         sizes=together(parts),
         small=None,
         large=None,

@@ -4,11 +4,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
-from netpipe.units import limits_text, percent_text, share_text, size_text, time_text, times_text
+from netpipe.units import (
+    UNKNOWN,
+    limits_text,
+    percent_text,
+    share_text,
+    size_text,
+    time_text,
+    times_text,
+    width_text,
+)
+
+UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
+SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
+ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
 
 
 def loss_sentence(loss: Loss) -> str:
@@ -36,6 +49,36 @@ def loss_sentence(loss: Loss) -> str:
     return text + "."
 
 
+def added_text(small: SizeLoss | None) -> str:
+    """+2.14 µs ±4 %: what a layer adds to the time of the one below, and half of its interval."""
+    if small is None:
+        return UNKNOWN
+    added = small.added_ns
+    text = f"{'+' if added.value >= 0 else '-'}{time_text(abs(added.value))}"
+    if small.seen and added.value:
+        text += f" {width_text((added.high - added.low) / 2 / abs(added.value))}"
+    return compared_text(small.times, text)
+
+
+def kept_text(large: SizeLoss | None) -> str:
+    """The share of the throughput of the layer below."""
+    if large is None:
+        return UNKNOWN
+    return compared_text(large.kept, percent_text(large.kept.value))
+
+
+def compared_text(ratio: Estimate, text: str) -> str:
+    """`text` if a difference was seen; the value with a mark if there are too few samples to tell; else how large a
+    difference is excluded.
+    """
+    if not ratio.known:
+        return ROUGHLY + text.partition(" [")[0]
+    if not ratio.covers(1):
+        return text
+    most = max(ratio.high, 1 / ratio.low) - 1
+    return f"same ±{percent_text(most)}" if most <= SAME_WITHIN else UNDECIDED
+
+
 def _no_difference(size: SizeLoss) -> str:
     if not size.times.known:
         return "too few samples to compare"
@@ -53,11 +96,29 @@ def _apart(smaller: Estimate, larger: Estimate) -> bool:
 
 
 def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
-    """Which layer costs most, in latency and in throughput; nothing where the data do not tell the first apart from
-    the second.
+    """Which layer costs most, in latency and in throughput, of the layers that wait alike: the cost of being woken is
+    no layer's. Nothing where the data do not tell the first apart from the second.
     """
-    sentences = []
+    kinds = {_kind(loss) for loss in losses}
     several = len({loss.pattern for loss in losses}) > 1
+    sentences = []
+    for kind in dict.fromkeys(_kind(loss) for loss in losses):
+        alike = [loss for loss in losses if _kind(loss) == kind and loss.waits is None]
+        if len(alike) < 2 and len(kinds) > 1:
+            continue  # the most of one
+        among = f"Of the layers that {kind}, " if len(kinds) > 1 else ""
+        sentences += [
+            among + sentence for sentence in (*_slowest(alike, several), *_narrowest(alike, several))
+        ]
+    return tuple(sentences)
+
+
+def _kind(loss: Loss) -> str:
+    """How a layer waits, as a verb."""
+    return {"block": "sleep", "hybrid": "poll and then sleep"}.get(loss.wait or "", "poll")
+
+
+def _slowest(losses: Sequence[Loss], several: bool) -> Iterator[str]:
     slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
     added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
     rivals = [loss.small.added_ns for loss in losses if loss.small and loss is not slowest]
@@ -69,10 +130,13 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
     ):
         what = f" ({slowest.adds})" if slowest.adds else ""
         limits = limits_text(slowest.small.added_ns.low, slowest.small.added_ns.high, time_text)
-        sentences.append(
+        yield (
             f"{slowest.variant}{what} adds the most latency: {time_text(added)} ({limits}) over {slowest.below} at "
             f"{size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}."
         )
+
+
+def _narrowest(losses: Sequence[Loss], several: bool) -> Iterator[str]:
     narrower = [(loss.large.kept.value, loss) for loss in losses if loss.large and loss.large.seen]
     kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
     rivals = [loss.large.kept for loss in losses if loss.large and loss is not narrowest]
@@ -83,9 +147,8 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
         and all(_apart(narrowest.large.kept, other) for other in rivals)
     ):
         limits = limits_text(narrowest.large.kept.low, narrowest.large.kept.high, share_text)
-        sentences.append(
+        yield (
             f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of that of "
             f"{narrowest.below} at {size_text(narrowest.large.size_bytes)}"
             f"{f', with {narrowest.pattern}' if several else ''}."
         )
-    return tuple(sentences)

@@ -29,6 +29,7 @@ from netpipe.render.page import loggp, openings
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
+from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
 from netpipe.render.verdicts import verdict_sentences
@@ -105,6 +106,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "when": when(run),
         "left_out": shown.sentence(),
         "largest": largest_losses(lost),
+        "stacks": [stack_rows(one, several) for one in reading.stacks[:MOST_STACKS]],
         "verdicts": verdict_sentences(reading.verdicts),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],
@@ -167,6 +169,9 @@ class _Shown:
         return (
             text + "netpipe plot and show take --variant and --pattern, and netpipe export writes everything."
         )
+
+
+MOST_STACKS = 4  # trees of layers, one for each pattern
 
 
 def _title(reading: Reading) -> str:

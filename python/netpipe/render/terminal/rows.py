@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
 GAP = 2  # between columns
+WIDEST = 10_000  # columns, to ask for the natural width of a table
 SPARKS = "▁▂▃▄▅▆▇█"
 
 

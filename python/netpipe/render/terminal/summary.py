@@ -15,9 +15,10 @@ from netpipe.findings import judge
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
-from netpipe.render.losses import largest_losses
+from netpipe.render.losses import ROUGHLY, compared_text, largest_losses
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph
-from netpipe.render.terminal.rows import Rows, console, interval_text, spark
+from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, spark
+from netpipe.render.terminal.stack import print_stack
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import measured, other_answers
 from netpipe.units import (
@@ -44,11 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 
-UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
-SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
 UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked
-ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
-WIDEST = 10_000  # columns, to ask for the natural width of a table
 
 
 def print_summary(out: Console, reading: Reading) -> None:
@@ -66,12 +63,19 @@ def print_summary(out: Console, reading: Reading) -> None:
         losses = sorted(by_curve, key=lambda loss: order[loss.variant])
         measures = [measure for curve in curves for measure in reading.measures_of(curve)]
         rows = [(curve, summaries[curve.variant, curve.pattern]) for curve in curves]
+        stack = next(
+            (one for one in reading.stacks if settings is None and one.pattern == group[0].pattern), None
+        )
+        if stack:
+            out.print()
+            print_stack(out, stack, name)
+            print_words(out, losses)
         out.print()
         out.print(curve_table(name, rows, reading, settings))
         for curve in curves:
             for other in other_answers(reading, curve):
                 print_paragraph(out, "·", "dim", ": ".join(other), faint=True)
-        if losses:
+        if losses and not stack:
             out.print()
             print_losses(out, losses, settings)
         if measures:
@@ -182,6 +186,11 @@ def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings
         out.print(whole)
         return
     out.print(loss_table(losses, settings, with_words=False))
+    print_words(out, losses)
+
+
+def print_words(out: Console, losses: Sequence[Loss]) -> None:
+    """What each layer adds, in words."""
     modules = {name_of(loss.variant).partition(":")[0]: loss.adds for loss in losses if loss.adds}
     if modules:
         text = "; ".join(f"{module}: {adds}" for module, adds in modules.items())
@@ -206,7 +215,7 @@ def loss_table(
     for loss in rows:
         kept = UNKNOWN
         if loss.large is not None:
-            kept = _compared(loss.large.kept, percent_text(loss.large.kept.value))
+            kept = compared_text(loss.large.kept, percent_text(loss.large.kept.value))
         made.add_row(
             *named.cells(loss.variant, loss.pattern),
             loss.below + ("*" if loss.waits else ""),
@@ -269,7 +278,7 @@ def _times(small: SizeLoss | None) -> str:
     if small is None:
         return UNKNOWN
     times = small.times
-    return _compared(times, f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]")
+    return compared_text(times, f"{times_text(times.value)} [{digits(times.low)} {digits(times.high)}]")
 
 
 def _added(small: SizeLoss | None) -> str:
@@ -280,15 +289,3 @@ def _added(small: SizeLoss | None) -> str:
 
 def _width(half_width: float | None) -> str:
     return UNKNOWN if half_width is None else percent_text(half_width) if half_width <= 1 else "> 100 %"
-
-
-def _compared(ratio: Estimate, text: str) -> str:
-    """`text` if a difference was seen; the value with a mark if there are too few samples to tell; else how large a
-    difference is excluded.
-    """
-    if not ratio.known:
-        return ROUGHLY + text.partition(" [")[0]
-    if not ratio.covers(1):
-        return text
-    most = max(ratio.high, 1 / ratio.low) - 1
-    return f"same ±{percent_text(most)}" if most <= SAME_WITHIN else UNDECIDED

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack of layers for the page: a tree with a waterfall of times and a bar of rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from netpipe.render.losses import added_text, kept_text
+from netpipe.units import UNKNOWN, rate_text, size_text, time_text
+
+if TYPE_CHECKING:
+    from netpipe.reading.blocks.chains import Stack
+
+LEAST = 0.4  # percent of the width: what is there is seen
+
+
+def stack_rows(stack: Stack, several: bool) -> dict[str, Any]:
+    """What the template needs. Bars are in percent of the longest."""
+    longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0) or 1.0
+    fastest = max((step.large_rate.value for step in stack.steps if step.large_rate), default=0.0) or 1.0
+    below: list[float] = []
+    rows = []
+    for step in stack.steps:
+        del below[step.depth :]
+        time = step.small_ns.value if step.small_ns else 0.0
+        start = below[-1] if below else 0.0
+        below.append(time)
+        rate = step.large_rate.value if step.large_rate else 0.0
+        low, high = sorted((start, time))
+        first = min(100 * low / longest, 100 - LEAST)
+        rows.append(
+            {
+                "name": step.variant,
+                "depth": step.depth,
+                "adds_words": (step.loss.adds or "") if step.loss else "",
+                "time": time_text(time) if step.small_ns else UNKNOWN,
+                "adds": added_text(step.loss.small) if step.loss else "",
+                "less": time < start,
+                "from": round(first, 2),
+                "width": round(max(LEAST, 100 * high / longest - first), 2),
+                "rate": rate_text(rate) if step.large_rate else UNKNOWN,
+                "rate_width": round(max(LEAST, 100 * rate / fastest), 2),
+                "keeps": kept_text(step.loss.large) if step.loss else "",
+            }
+        )
+    return {
+        "title": f"What each layer adds, {stack.pattern}" if several else "What each layer adds",
+        "small": size_text(stack.small_bytes),
+        "large": size_text(stack.large_bytes),
+        "rows": rows,
+    }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack of layers as a tree with a waterfall: what each adds for a small message, and keeps for a large one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.measure import Measurement
+from rich.text import Text
+
+from netpipe.render.losses import added_text, kept_text
+from netpipe.render.terminal.rows import GAP, WIDEST, Rows
+from netpipe.units import UNKNOWN, rate_text, size_text, time_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from netpipe.reading.blocks.chains import Stack, Step
+
+EIGHTHS = " ▏▎▍▌▋▊▉"
+MOST_COLUMNS, FEWEST_COLUMNS = 30, 6  # of a bar; where not even so many fit there is none
+
+
+def print_stack(out: Console, stack: Stack, title: str) -> None:
+    """Bars as far as there is room for them."""
+    bare = _table(stack, title, 0)
+    room = out.width - Measurement.get(out, out.options.update(max_width=WIDEST), bare).maximum - GAP
+    out.print(bare if room < FEWEST_COLUMNS else _table(stack, title, min(room, MOST_COLUMNS)))
+
+
+def _table(stack: Stack, title: str, columns: int) -> Rows:
+    small, large = size_text(stack.small_bytes), size_text(stack.large_bytes)
+    table = Rows(
+        (title, "left"),
+        (small, "right"),
+        ("adds", "right"),
+        *([("", "left")] if columns else []),
+        (large, "right"),
+        ("keeps", "right"),
+    )
+    longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0)
+    below: list[float] = []  # the times of the layers under the one at hand, the root first
+    for step in stack.steps:
+        del below[step.depth :]
+        time = step.small_ns.value if step.small_ns else 0.0
+        start = below[-1] if below else 0.0
+        bar = Text(waterfall(start, time, longest, columns), style="cyan" if time >= start else "green")
+        below.append(time)
+        table.add_row(
+            tree(step) + step.variant + ("*" if step.loss and step.loss.waits else ""),
+            time_text(step.small_ns.value) if step.small_ns else UNKNOWN,
+            added_text(step.loss.small) if step.loss else "",
+            *([bar] if columns else []),
+            rate_text(step.large_rate.value) if step.large_rate else UNKNOWN,
+            kept_text(step.loss.large) if step.loss else "",
+        )
+    return table
+
+
+def tree(step: Step) -> str:
+    """The lines that lead to a layer."""
+    if not step.branch:
+        return ""
+    before = "".join("  " if last else "│ " for last in step.branch[:-1])
+    return before + ("└ " if step.branch[-1] else "├ ")
+
+
+def waterfall(start: float, end: float, longest: float, columns: int) -> str:
+    """A bar from one time to another, of a scale from 0 to the longest. What is there is always seen: an eighth of a
+    column at least.
+    """
+    if longest <= 0 or columns <= 0:
+        return ""
+    low, high = sorted((start, end))
+    first = min(columns - 1, int(low / longest * columns))
+    eighths = max(1, round((high / longest * columns - first) * 8))
+    full, rest = divmod(min(eighths, 8 * (columns - first)), 8)
+    return " " * first + "█" * full + (EIGHTHS[rest] if rest else "")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack of layers as a tree with a waterfall, on the terminal and on the page."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+import synthetic
+from rich.console import Console
+
+from netpipe.reading import Reading
+from netpipe.render.losses import largest_losses
+from netpipe.render.page.page import page
+from netpipe.render.page.stack import stack_rows
+from netpipe.render.terminal.stack import print_stack, tree, waterfall
+
+READING = Reading(synthetic.run(sizes=[8, 1024, 65536, 1 << 20], launches=4))
+
+
+def test_every_layer_stands_below_the_one_that_it_is_read_against() -> None:
+    (stack,) = READING.stacks
+    assert [(step.variant, step.depth) for step in stack.steps] == [
+        ("memcpy", 0),
+        ("shm", 1),
+        ("pipe", 2),
+        ("unix", 3),
+        ("tcp", 4),
+        ("tcp:wait=poll", 4),
+    ]
+    assert [tree(step) for step in stack.steps] == ["", "└ ", "  └ ", "    └ ", "      ├ ", "      └ "]
+    assert (stack.small_bytes, stack.large_bytes) == (8, 1 << 20)
+    of = {(curve.variant, at.size_bytes): at for curve in READING.curves for at in curve.points}
+    for step in stack.steps:
+        assert step.small_ns == of[step.variant, 8].time_ns
+        assert step.large_rate == of[step.variant, 1 << 20].rate_bytes_per_s
+        assert (step.loss is None) == (step.variant == "memcpy")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "bar"),
+    [
+        (0, 100, "██████████"),
+        (50, 100, "     █████"),
+        (100, 50, "     █████"),  # faster than the layer below: the same place
+        (0, 5, "▌"),
+        (0, 0.01, "▏"),  # what is there is seen
+        (99.99, 100, "         █"),
+        (20, 35, "  █▌"),
+    ],
+)
+def test_a_bar_reaches_from_one_time_to_another(start: float, end: float, bar: str) -> None:
+    assert waterfall(start, end, 100, 10) == bar
+    assert waterfall(start, end, 0, 10) == ""
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_tree_fits_and_has_bars_where_there_is_room(width: int) -> None:
+    out = io.StringIO()
+    print_stack(Console(file=out, width=width), READING.stacks[0], "pingpong")
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) == 7
+    assert re.match(r"      ├ tcp +\S+ µs +\+\S+ µs ±\S+ %", lines[5])
+
+
+def test_the_page_begins_with_it() -> None:
+    html = page(READING)
+    assert html.index('<table class="stack">') < html.index('class="key"') < html.index('id="plots"')
+    rows = stack_rows(READING.stacks[0], several=False)["rows"]
+    assert all(0 <= row["from"] <= 100 and row["from"] + row["width"] <= 100.5 for row in rows)
+    ends = [row["from"] + row["width"] for row in rows if not row["less"]]
+    begins = {row["name"]: row["from"] for row in rows}
+    assert begins["unix"] == pytest.approx(ends[2], abs=0.1)  # where pipe ends
+
+
+def test_layers_are_held_against_those_that_wait_alike() -> None:
+    sentences = largest_losses(READING.losses)
+    assert sentences
+    assert all(sentence.startswith("Of the layers that sleep, ") for sentence in sentences)
