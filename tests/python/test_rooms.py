@@ -56,7 +56,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "reading", "records", "events", "run_file", "failure",
                 "netpipe"},
-    "command": {"session", "native", "render", "reading", "records", "failure", "contents", "streams"},
+    "command": {"session", "native", "render", "findings", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
             "profiles", "profiling", "kernels", "applications", "history", "peers", "reading", "records", "events",
             "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},

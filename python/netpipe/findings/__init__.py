@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from netpipe.reading.estimate import Estimate
+
 if TYPE_CHECKING:
     from netpipe.reading import Reading
-    from netpipe.reading.estimate import Estimate
     from netpipe.records import Run
 
 # severe: the numbers mean something else than they seem to. warning: they are noisier, or different from those of the
@@ -52,6 +53,17 @@ class Quantity(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
+class Confirm(msgspec.Struct, frozen=True):
+    """An experiment that confirms a finding: the variant and what the remedy makes of it, paired, at these sizes. The
+    finding is confirmed if the remedied one is faster there, and withdrawn if it certainly is not.
+    """
+
+    variant: str
+    remedied: str
+    pattern: str
+    sizes: list[int]
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One diagnosed fact. Empty texts and None: the rule has nothing to say there."""
 
@@ -68,6 +80,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""  # why it is so, or why it matters
     remedy: str = ""  # a command, a setting or advice
     experiment: str | None = None  # the command that confirms it
+    confirm: Confirm | None = None  # the same for `netpipe explain --confirm`
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """What an experiment came to."""
+
+    outcome: str  # confirmed, withdrawn, undecided, failed
+    remedied: str
+    gain: Estimate | None  # how many times as fast the remedied variant is
+    reason: str  # where there is no gain to say
+    path: str | None  # of the run file
 
 
 class Skipped(msgspec.Struct, frozen=True):

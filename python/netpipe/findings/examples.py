@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from netpipe.records import (
     End,
@@ -19,6 +22,7 @@ from netpipe.records import (
     Record,
     Run,
     Variant,
+    Visits,
     Yardstick,
 )
 
@@ -136,3 +140,21 @@ def with_facts(facts: Mapping[str, Any]) -> Run:
             inside = inside.setdefault(group, {})
         inside[name] = value
     return run(Environment(host="node17", facts=nested), point("tcp", 8, 1000.0))
+
+
+def stepping(times: float) -> Run:
+    """A run with one curve, in which 4277 bytes take so many times as long as 4096."""
+    points = []
+    for launch in range(4):
+        for size, factor in ((4096, 1.0), (4277, times)):
+            medians = [1000 * factor * math.exp(0.01 * (place % 3 - 1) + 0.02 * launch) for place in range(9)]
+            visits = Visits(
+                block=list(range(9)),
+                at_s=[float(place) for place in range(9)],
+                state=[0] * 9,
+                samples=[9] * 9,
+                median_ns=medians,
+            )
+            made = point("tcp", size, medians[1], launch=launch)
+            points.append(msgspec.structs.replace(made, visits=visits))
+    return run(*points)

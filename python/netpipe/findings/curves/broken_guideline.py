@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A collective that is slower than the others that do the same together: a broken performance guideline (J. L. Traeff,
+W. Gropp, R. Thakur, "Self-consistent MPI performance guidelines", IEEE TPDS 21 (2010) 698-709).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import WARNING, Finding, examples, quantity, rule
+from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
+from netpipe.records import Run
+from netpipe.units import counted, digits, size_text
+
+# An operation, and others that have the same effect one after the other.
+GUIDELINES = {
+    "allreduce": ("reduce", "bcast"),
+    "allgather": ("gather", "bcast"),
+    "reduce_scatter_block": ("reduce", "scatter"),
+    "bcast": ("scatter", "allgather"),
+    "reduce": ("allreduce",),
+    "gather": ("allgather",),
+    "scatter": ("bcast",),
+}
+
+
+@rule("broken-guideline", "A collective could be replaced", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires at sizes where the interval of an operation lies above the sum of the others' upper limits. Sizes are those
+    of one rank for one other, so only operations over the same buffer are compared.
+    """
+    times: dict[str, dict[str, dict[int, Estimate]]] = {}
+    named: dict[tuple[str, str], str] = {}
+    for curve in reading.curves:
+        operation = reading.operations.get(curve.pattern)
+        if operation:
+            of = times.setdefault(curve.variant, {}).setdefault(operation, {})
+            of |= {at.size_bytes: at.time_ns for at in curve.points}
+            named[curve.variant, operation] = curve.pattern
+    for variant, by_operation in times.items():
+        for operation, others in GUIDELINES.items():
+            if operation not in by_operation or any(one not in by_operation for one in others):
+                continue
+            if not same_size(operation, others):
+                continue
+            yield from _broken(variant, operation, others, by_operation, named[variant, operation])
+
+
+def same_size(operation: str, others: tuple[str, ...]) -> bool:
+    """Do all of them move the same buffer at the same size of the pattern? Those that gather or scatter count what one
+    rank has for one other, so the whole is as many times larger as there are ranks.
+    """
+    whole = {"allreduce", "reduce", "bcast"}
+    return {operation, *others} <= whole or not ({operation, *others} & whole)
+
+
+def _broken(
+    variant: str,
+    operation: str,
+    others: tuple[str, ...],
+    times: dict[str, dict[int, Estimate]],
+    pattern: str,
+) -> Iterator[Finding]:
+    worst: tuple[float, int, Estimate, float] | None = None
+    broken = 0
+    for size, ours in times[operation].items():
+        parts = [times[one].get(size) for one in others]
+        if not ours.known or any(part is None or not part.known for part in parts):
+            continue
+        together = sum(part.high for part in parts if part)
+        if ours.low > together:
+            broken += 1
+            factor = ours.value / sum(part.value for part in parts if part)
+            if worst is None or factor > worst[0]:
+                worst = (factor, size, ours, together)
+    if worst is None:
+        return
+    factor, size, ours, _ = worst
+    instead = " and ".join(others)
+    yield Finding(
+        severity=WARNING,
+        variant=variant,
+        pattern=pattern,
+        size_bytes=size,
+        what=f"{variant}: {operation} is slower than {instead} at {counted(broken, 'size')}, most at "
+        f"{size_text(size)}: {digits(factor)} times as long.",
+        evidence={"times": quantity(Estimate(factor, factor, factor), "1"), "time": quantity(ours, "ns")},
+        certainty="The intervals do not meet at these sizes.",
+        cause="The library chose an algorithm that is wrong for this number of ranks, size or network.",
+        remedy=f"choose another algorithm for {operation} at these sizes (the library's tuned settings)",
+    )
+
+
+def _run(allreduce_ns: float) -> Run:
+    from netpipe.records import PlannedMode
+
+    operations = {"allreduce": allreduce_ns, "reduce": 1e3, "bcast": 1e3}
+    points = [
+        examples.point("mpi@x", 1024, time, pattern=f"collective:what={name}")
+        for name, time in operations.items()
+    ]
+    made = examples.run(*points, variants=("mpi@x",))
+    for plan in made.plans:
+        plan.modes[:] = [
+            PlannedMode(pattern=f"collective:what={name}", name="collective", options={"what": name})
+            for name in operations
+        ]
+    return made
+
+
+def fires() -> Run:
+    return _run(5e3)
+
+
+def silent() -> Run:
+    return _run(1.5e3)

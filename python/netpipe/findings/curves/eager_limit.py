@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of a layer with an eager limit: from some size on a message waits until its receiver is ready (rendezvous).
+
+The dip at 128 kB of the papers' figures. Which library names its limit how, its table of options says: `eager`, `rndv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from netpipe.findings import NOTE, Confirm, Finding, Quantity, examples, rule
+from netpipe.findings.curves import command, opened, with_setting
+from netpipe.reading import Reading
+from netpipe.reading.blocks.steps import Step, nearest_power
+from netpipe.records import Rank, Run
+from netpipe.units import digits, size_text
+
+OPTIONS = ("eager", "rndv")  # names of the setting, the first that the layer has
+LEAST_BYTES, MOST_BYTES = 1 << 9, 1 << 20  # where libraries have such limits
+SLOWER = 1.1
+FACTOR = 4  # how much higher the experiment sets the limit
+
+
+@rule("eager-limit", "Eager limit", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires at a step up near a power of two, where the layer has a setting for its eager limit."""
+    for step, name in _limits(reading):
+        limit = (nearest_power(step) or step.above_bytes) * FACTOR
+        confirm = Confirm(
+            step.variant, with_setting(step.variant, name, str(limit)), step.pattern, [step.above_bytes]
+        )
+        times = f"{digits(step.times.value)} ({digits(step.times.low)} to {digits(step.times.high)})"
+        yield Finding(
+            severity=NOTE,
+            variant=step.variant,
+            pattern=step.pattern,
+            size_bytes=step.above_bytes,
+            what=f"{step.variant} takes {times} times as long for {step.above_bytes} bytes as for {step.below_bytes}: "
+            f"probably its eager limit, about {size_text(nearest_power(step) or step.above_bytes)}.",
+            evidence={"times": Quantity(step.times.value, "1", step.times.low, step.times.high)},
+            certainty="The step is certain to 95 %; that it is the eager limit is shown by the experiment.",
+            cause="Up to the limit a message is sent at once and copied on arrival; above it the sender waits until "
+            "the receiver has said where it may go.",
+            remedy=f"a higher limit ({name}={limit}) saves the handshake at the price of memory and a copy",
+            experiment=command(confirm),
+            confirm=confirm,
+        )
+
+
+def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
+    """Each such step, and the name of the setting."""
+    of = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
+    for step in reading.steps:
+        one = of.get((step.variant, step.pattern))
+        name = next((name for name in OPTIONS if one and name in one.options), None)
+        if one and name and LEAST_BYTES <= step.above_bytes <= MOST_BYTES and step.times.low >= SLOWER:
+            yield step, name
+
+
+def steps_of(reading: Reading) -> tuple[Step, ...]:
+    """Those that are probably eager limits."""
+    return tuple(step for step, *_ in _limits(reading))
+
+
+def _run(times: float) -> Run:
+    made = examples.stepping(times)
+    for plan in made.plans:
+        plan.variants[:] = [msgspec.structs.replace(one, options={"eager": "0"}) for one in plan.variants]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings={})]
+    return made
+
+
+def fires() -> Run:
+    return _run(1.4)
+
+
+def silent() -> Run:
+    return _run(1.03)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library that was left to choose moves messages between processes of one host through the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import command, opened, with_setting
+from netpipe.reading import Reading
+from netpipe.reading.summary import summarise
+from netpipe.records import PlannedVariant, Rank, Run
+from netpipe.units import size_text, time_text
+
+NETWORK = "TCP"  # as the module found it among the sockets of the process
+
+
+@rule("wrong-transport", "Network within a host", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
+    hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
+    for one in opened(reading):
+        variant = one.curve.variant
+        asked = one.options.get("transport")
+        if asked not in (None, "", "auto") or "transport" not in one.options or len(hosts[variant]) != 1:
+            continue
+        if one.settings.get("transport_found") != NETWORK:
+            continue
+        latency = summarise(one.curve).latency_ns
+        size = summarise(one.curve).latency_size_bytes
+        if latency is None or size is None:
+            continue
+        confirm = Confirm(variant, with_setting(variant, "transport", "shm"), one.curve.pattern, [size])
+        yield Finding(
+            severity=WARNING,
+            variant=variant,
+            pattern=one.curve.pattern,
+            size_bytes=size,
+            what=f"{variant} sends through TCP although its ranks share a host: {time_text(latency.value)} for "
+            f"{size_text(size)}.",
+            evidence={"time": quantity(latency, "ns")},
+            certainty="The connections of the processes are certain; what shared memory would gain is shown by the "
+            "experiment.",
+            cause="The library did not find, or was told not to use, its transport through shared memory.",
+            remedy="transport=shm, or the library's own setting (netpipe list shows what it becomes)",
+            experiment=command(confirm),
+            confirm=confirm,
+        )
+
+
+def _run(found: str) -> Run:
+    made = examples.run(examples.point("mpi@x", 8, 9e3), variants=("mpi@x",))
+    for plan in made.plans:
+        plan.variants[:] = [PlannedVariant(variant="mpi@x", module="mpi@x", options={"transport": "auto"})]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=n, host="node17", settings={"transport_found": found}) for n in (0, 1)]
+    return made
+
+
+def fires() -> Run:
+    return _run("TCP")
+
+
+def silent() -> Run:
+    return _run("shared memory")

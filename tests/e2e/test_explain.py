@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe explain: a pathology that is provoked for real is found, and its experiment confirms the cause."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import WORKER
+
+pytestmark = pytest.mark.skipif(not WORKER.is_file(), reason="netpipe-worker was not built")
+
+
+def netpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "netpipe", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=folder,
+        check=False,
+        env=os.environ,
+    )
+
+
+def test_small_buffers_are_found_and_confirmed(tmp_path: Path) -> None:
+    small = "tcp:sndbuf=4k,rcvbuf=4k"
+    sizes = ("--sizes", "8,64k,1M", "--budget", "1", "-q", "-o", "run.jsonl")
+    done = netpipe(tmp_path, "run", "unix", "tcp", small, *sizes)
+    assert done.returncode == 0, done.stderr
+    plain = json.loads(netpipe(tmp_path, "explain", "--json").stdout)
+    (found,) = [one for one in plain if one["rule"] == "small-buffers"]
+    assert found["variant"] == small
+    assert found["experiment"] == "netpipe run tcp:sndbuf=4k,rcvbuf=4k tcp --sizes 1048576"
+    assert "outcome" not in found
+
+    confirmed = netpipe(tmp_path, "explain", "--confirm", "--budget", "2", "--variant", small, "--json")
+    assert confirmed.returncode == 0, confirmed.stderr
+    answer: list[dict[str, Any]] = json.loads(confirmed.stdout)
+    (found,) = [one for one in answer if one["rule"] == "small-buffers"]
+    assert found["outcome"]["outcome"] == "confirmed", found
+    assert found["outcome"]["gain"]["value"] > 1.5
+    assert (tmp_path / found["outcome"]["path"]).is_file()
