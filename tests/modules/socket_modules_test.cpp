@@ -43,6 +43,17 @@ const char* const kVariants[] = {
     "tcp:streams=3,wait=poll",
     "tcp:streams=7,stripe=1000",
     "tcp:streams=5,stripe=4097,wait=hybrid",
+    "tcp:rails=127.0.0.1+127.0.0.2",
+    "tcp:path=zerocopy,zerocopy_min=1000",
+    "tcp:path=zerocopy,wait=poll,streams=3,stripe=4097,zerocopy_min=1",
+    "tcp:wait=sigio",
+    "tcp:wait=sigio,streams=3,stripe=1000",
+    "tcp:protocol=mptcp",
+    "tcp:path=uring",
+    "tcp:path=uring,wait=poll",
+    "tcp:path=uring,wait=hybrid,streams=3,stripe=4097",
+    "tcp:path=uring_zc,zerocopy_min=1000",
+    "tcp:path=uring_zc,wait=poll,streams=2,zerocopy_min=1",
 };
 
 class EverySocketVariant : public testing::TestWithParam<const char*> {

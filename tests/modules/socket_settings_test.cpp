@@ -3,14 +3,19 @@
 // other rank gets in.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "modules/tcp/tcp_ledger.h"
 #include "netpipe/module.h"
 #include "two_ranks.h"
 
@@ -115,6 +120,134 @@ TEST(Tcp, APortInUseIsNamed) {
   EXPECT_EQ("", refusal("tcp:port=" + std::to_string(port), 1, NP_UNAVAILABLE, words.c_str()));
   close(holder);
   EXPECT_EQ("127.0.0.1 port " + std::to_string(port), setting("tcp:port=" + std::to_string(port), "peer"));
+}
+
+TEST(Tcp, MultipathTcpSaysThatItFellBack) {
+  const auto body = [](int number, int control) -> std::string {
+    Rank rank(number == 0 ? "tcp:protocol=mptcp" : "tcp", number, control);
+    if (const np_status s = rank.open(); s != NP_OK) return s == NP_UNAVAILABLE ? "skip" : failed(rank, "open", s);
+    if (const np_status s = rank.connect(); s != NP_OK) return failed(rank, "connect", s);
+    if (number == 0 && rank.settings()["mptcp_fell_back"] != "yes") return "it does not say so";
+    return bounce(rank, {1, 100'000});
+  };
+  const Outcome outcome = run_ranks(body);
+  if (outcome.said[0] == "skip") GTEST_SKIP() << "no Multipath TCP here";
+  EXPECT_EQ("", outcome.both());
+}
+
+// As containers do, for this process and for good.
+bool forbid_io_uring() {
+  sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{static_cast<unsigned short>(std::size(steps)), steps};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Tcp, WhereIoUringIsForbiddenThatIsSaid) {
+  for (const char* variant : {"tcp:path=uring", "tcp:path=uring_zc,wait=poll"}) {
+    const auto body = [variant](int number, int control) -> std::string {
+      if (!forbid_io_uring()) return "no filter";
+      Rank rank(variant, number, control);
+      return expect(rank, rank.open(), NP_UNAVAILABLE, "kernel.io_uring_disabled, or the filter of a container");
+    };
+    EXPECT_EQ("", run_ranks(body).both());
+  }
+}
+
+TEST(TcpLedger, ASendHasSettledWhenAllBeforeItHave) {
+  netpipe::tcp::Ledger ledger;
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(i, ledger.issue());
+  EXPECT_TRUE(ledger.settled(0));
+  ledger.settle(1);
+  ledger.settle(3);
+  EXPECT_FALSE(ledger.settled(1));
+  ledger.settle(0);
+  EXPECT_TRUE(ledger.settled(2));
+  EXPECT_FALSE(ledger.settled(3));
+  ledger.settle(4);  // nobody sent it
+  ledger.settle(2);
+  EXPECT_TRUE(ledger.settled(4));
+  EXPECT_TRUE(ledger.empty());
+  EXPECT_FALSE(ledger.settled(5));
+}
+
+TEST(TcpLedger, IsFullUntilTheOldestSettles) {
+  netpipe::tcp::Ledger ledger;
+  while (!ledger.full()) ledger.issue();
+  EXPECT_EQ(netpipe::tcp::Ledger::kMost, ledger.issued());
+  ledger.settle(1);
+  EXPECT_TRUE(ledger.full());
+  ledger.settle(0);
+  EXPECT_FALSE(ledger.full());
+  ledger.issue();
+  ledger.issue();
+  EXPECT_TRUE(ledger.full());
+  ledger.settle(netpipe::tcp::Ledger::kMost);  // not those that had its place before
+  EXPECT_FALSE(ledger.settled(3));
+}
+
+// What was sent has to arrive as it was then: the kernel may still read from the buffer after its call has returned.
+TEST(Tcp, ASenderMayWriteToItsBufferWhenSendReturns) {
+  for (const char* variant : {"tcp", "tcp:path=zerocopy", "tcp:path=zerocopy,zerocopy_min=1", "tcp:path=uring",
+                              "tcp:path=uring_zc,zerocopy_min=1", "tcp:path=uring_zc,wait=poll", "tcp:wait=sigio"}) {
+    const auto body = [](Rank& rank) -> std::string {
+      constexpr size_t kBytes = 100'000, kMessages = 50;
+      Bytes room(kBytes);
+      for (uint64_t i = 0; i < kMessages; ++i) {
+        const Bytes wanted = pattern(kBytes, i);
+        if (rank.context.rank == 0) {
+          room = wanted;
+          np_request request{};
+          np_status s = i % 2 == 0 ? rank.send(room.data(), kBytes) : rank.isend(room, request);
+          if (s == NP_OK && i % 2 != 0) s = rank.wait(request);
+          if (s != NP_OK) return failed(rank, "send", s);
+          std::fill(room.begin(), room.end(), 0xee);
+        } else {
+          if (i % 10 == 0) usleep(2'000);
+          if (const np_status s = rank.recv(room.data(), kBytes); s != NP_OK) return failed(rank, "recv", s);
+          if (std::string wrong = expect_same(room, wanted, "message"); !wrong.empty()) return wrong;
+        }
+      }
+      return "";
+    };
+    EXPECT_EQ("", run_connected(variant, body).both()) << variant;
+  }
+}
+
+TEST(Tcp, BothEndsNeedAsManyRails) {
+  const auto body = [](int number, int control) -> std::string {
+    Rank rank(number == 0 ? "tcp:rails=127.0.0.1+127.0.0.2" : "tcp:rails=127.0.0.1", number, control);
+    if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+    const char* words = number == 0 ? "rank 1 has 1 rail and rank 0 has 2" : "rank 0 has 2 rails and rank 1 has 1";
+    return expect(rank, rank.connect(), NP_USAGE, words);
+  };
+  EXPECT_EQ("", run_ranks(body).both());
+}
+
+TEST(Tcp, RailsNeedOneVersionOfIpAtBothEnds) {
+  if (!has_ipv6()) GTEST_SKIP() << "no IPv6 here";
+  const auto body = [](int number, int control) -> std::string {
+    Rank rank(number == 0 ? "tcp:rails=::1" : "tcp:rails=127.0.0.1", number, control);
+    if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+    return expect(rank, rank.connect(), NP_USAGE, "both need addresses of one IP version");
+  };
+  EXPECT_EQ("", run_ranks(body).both());
+}
+
+// A stream that says it belongs to one rail and comes by another would not be where it is said to be.
+TEST(Tcp, EachStreamComesByItsOwnRail) {
+  const auto body = [](Rank& rank) -> std::string {
+    const Texts said = rank.settings();
+    for (const int i : {1, 2}) {
+      const std::string own = said.at("rail_" + std::to_string(i) + "_local");
+      const std::string wanted = "127.0.0." + std::to_string(i) + " port ";
+      if (!own.starts_with(wanted)) return own + " instead of " + wanted;
+    }
+    return "";
+  };
+  EXPECT_EQ("", run_connected("tcp:rails=127.0.0.1+127.0.0.2,streams=4", body).both());
 }
 
 TEST(Tcp, StrangersAtThePortChangeNothing) {

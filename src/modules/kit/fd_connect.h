@@ -21,6 +21,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,11 @@ inline bool make_proof(Proof& proof) {
 inline bool connects(const np_context* context) { return context->rank < context->nranks - 1; }
 inline bool listens(const np_context* context) { return context->rank > 0; }
 
-// An address is the proof of a rank that connects, and behind it where a rank listens. NP_OK: *bytes were written.
+// An address is the proof of a rank that connects, and behind it where a rank listens (of one that does not, nothing,
+// or what else the others are to know). NP_OK: *bytes were written.
 inline np_status write_address(const np_context* context, const Proof& proof, const void* place, size_t place_bytes,
                                void* data, size_t* bytes) {
-  const size_t first = connects(context) ? proof.size() : 0, second = listens(context) ? place_bytes : 0;
+  const size_t first = connects(context) ? proof.size() : 0, second = place_bytes;
   if (*bytes < first + second) return fail(context, NP_FAILED, "no room for an address of %zu bytes", first + second);
   std::memcpy(data, proof.data(), first);
   if (second != 0) std::memcpy(static_cast<char*>(data) + first, place, second);
@@ -83,7 +85,7 @@ struct Told {  // by one rank
 };
 inline np_status read_address(const np_context* context, int peer, const void* data, size_t bytes, Told& told) {
   const size_t first = peer < context->nranks - 1 ? told.proof.size() : 0;
-  if (bytes < first || (peer == 0 && bytes != first)) {
+  if (bytes < first) {
     return fail(context, NP_FAILED, "the address of rank %d is malformed", peer);
   }
   std::memcpy(told.proof.data(), data, first);
@@ -125,48 +127,55 @@ class Doorman {
           const char* what)
       : context_(context), proofs_(proofs), generation_(generation), same_user_(same_user), what_(what) {}
 
-  np_status admit(int listener, int lanes, Fd* taken, int64_t deadline_ns) {
+  // listeners: lane i is taken from the one with the number i modulo how many there are.
+  np_status admit(std::span<const Fd> listeners, int lanes, Fd* taken, int64_t deadline_ns) {
     const int expected = context_->rank * lanes;
     guests_.resize(std::max<size_t>(2 * kMaxLanes, 2 * static_cast<size_t>(expected)));
-    std::vector<pollfd> wanted(guests_.size() + 1);
+    const size_t doors = listeners.size();
+    std::vector<pollfd> wanted(guests_.size() + doors);
     for (int missing = expected; missing > 0;) {
-      wanted[0] = {listener, POLLIN, 0};
+      for (size_t door = 0; door < doors; ++door) wanted[door] = {listeners[door].get(), POLLIN, 0};
       nfds_t last = 0;  // poll skips those below 0, but takes no more of them than the process may have open
       for (size_t i = 0; i < guests_.size(); ++i) {
-        wanted[i + 1] = {guests_[i].fd.get(), POLLIN, 0};
+        wanted[i + doors] = {guests_[i].fd.get(), POLLIN, 0};
         if (guests_[i].fd) last = i + 1;
       }
-      const int peer = first_missing(lanes, taken);
-      if (const np_status status = poll_slice(context_, wanted.data(), last + 1, deadline_ns, what_, peer);
+      const int peer = first_missing(lanes, taken) / lanes;
+      if (const np_status status = poll_slice(context_, wanted.data(), last + doors, deadline_ns, what_, peer);
           status != NP_OK) {
         return status;
       }
       for (size_t i = 0; i < guests_.size(); ++i) {
-        if (wanted[i + 1].revents != 0 && listen_to(guests_[i])) missing -= take(guests_[i], lanes, taken) ? 1 : 0;
+        if (wanted[i + doors].revents != 0 && listen_to(guests_[i])) {
+          missing -= take(guests_[i], lanes, doors, taken) ? 1 : 0;
+        }
         if (guests_[i].fd && now_ns() - guests_[i].since_ns > kStrangerPatienceNs) guests_[i] = Guest{};
       }
-      if (wanted[0].revents != 0) {
-        if (const np_status status = let_in(listener); status != NP_OK) return status;
+      for (size_t door = 0; door < doors; ++door) {
+        if (wanted[door].revents == 0) continue;
+        if (const np_status status = let_in(listeners[door].get(), door); status != NP_OK) return status;
       }
     }
     return NP_OK;
+  }
+
+  // taken[] of the first connection that is missing.
+  [[nodiscard]] int first_missing(int lanes, const Fd* taken) const {
+    int at = 0;
+    while (at < context_->rank * lanes && taken[at]) ++at;
+    return at;
   }
 
  private:
   struct Guest {
     Fd fd;
     int64_t since_ns = 0;
+    size_t door = 0;
     size_t heard = 0;
     Hello said;
   };
 
-  int first_missing(int lanes, const Fd* taken) const {
-    int at = 0;
-    while (at < context_->rank * lanes && taken[at]) ++at;
-    return at / lanes;
-  }
-
-  np_status let_in(int listener) {
+  np_status let_in(int listener, size_t door) {
     Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EBADF || errno == EINVAL) {
@@ -184,7 +193,7 @@ class Doorman {
       if (!guest.fd || (place->fd && guest.since_ns < place->since_ns)) place = &guest;
       if (!place->fd) break;
     }
-    *place = Guest{std::move(fd), now_ns(), 0, {}};
+    *place = Guest{std::move(fd), now_ns(), door, 0, {}};
     return NP_OK;
   }
 
@@ -197,15 +206,17 @@ class Doorman {
     return guest.heard == sizeof(Hello);
   }
 
-  bool take(Guest& guest, int lanes, Fd* taken) {
+  bool take(Guest& guest, int lanes, size_t doors, Fd* taken) {
     Fd fd = std::move(guest.fd);
     const Hello said = guest.said;
+    const bool right_door = said.lane % doors == guest.door;
     guest = Guest{};
     const uint32_t rank = said.rank.value();
     const bool known = rank < static_cast<uint32_t>(context_->rank);
     const Proof& proof = proofs_[known ? rank : 0];
     const bool proven = same_bytes(said.proof.data(), proof.data(), proof.size());
     if (!proven || !known || said.generation.bytes != generation_.bytes || said.lane >= lanes) return false;
+    if (!right_door) return false;
     Fd& place = taken[static_cast<int>(rank) * lanes + said.lane];
     if (place || !set_blocking(fd.get(), true)) return false;
     if (::send(fd.get(), &kWelcome, 1, MSG_NOSIGNAL) != 1) return false;
@@ -271,15 +282,15 @@ inline std::string below(const np_context* context) {
 // takes a connection without its process, so no two ranks wait for each other. connect(peer, lane, fd): makes a socket,
 // connects and says hello.
 template <typename Connect>
-np_status join_all(const np_context* context, int lanes, int listener, Doorman& doorman, const Connect& connect,
-                   Fd* joined, int64_t deadline_ns) {
+np_status join_all(const np_context* context, int lanes, std::span<const Fd> listeners, Doorman& doorman,
+                   const Connect& connect, Fd* joined, int64_t deadline_ns) {
   for (int peer = context->rank + 1; peer < context->nranks; ++peer) {
     for (int lane = 0; lane < lanes; ++lane) {
       if (const np_status s = connect(peer, lane, joined[peer * lanes + lane]); s != NP_OK) return s;
     }
   }
   if (listens(context)) {
-    if (const np_status s = doorman.admit(listener, lanes, joined, deadline_ns); s != NP_OK) return s;
+    if (const np_status s = doorman.admit(listeners, lanes, joined, deadline_ns); s != NP_OK) return s;
   }
   const auto answer_of = [&](int peer, int lane) {
     const std::string what = "waiting for the answer of rank " + std::to_string(peer);
@@ -330,7 +341,8 @@ class LocalMeeting {
     if (listener_ && getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &name_bytes) != 0) {
       return fail(context_, NP_FAILED, "getsockname: %s", std::strerror(errno));
     }
-    return write_address(context_, proof_, name.sun_path, name_bytes - offsetof(sockaddr_un, sun_path), data, bytes);
+    const size_t path_bytes = listener_ ? name_bytes - offsetof(sockaddr_un, sun_path) : 0;
+    return write_address(context_, proof_, name.sun_path, path_bytes, data, bytes);
   }
 
   // joined: by rank; owns the connections, in blocking mode. Nothing listens afterwards.
@@ -350,7 +362,8 @@ class LocalMeeting {
     const auto connect_to = [&](int peer, int, Fd& fd) {
       return connect_one(peer, told[static_cast<size_t>(peer)], deadline_ns, fd);
     };
-    const np_status status = join_all(context_, 1, listener_.get(), doorman, connect_to, joined.data(), deadline_ns);
+    const np_status status =
+        join_all(context_, 1, std::span(&listener_, 1), doorman, connect_to, joined.data(), deadline_ns);
     listener_.reset();
     return status;
   }

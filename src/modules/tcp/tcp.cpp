@@ -5,6 +5,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -17,6 +19,8 @@
 #include "tcp_endpoint.h"
 #include "tcp_facts.h"
 #include "tcp_options.h"
+#include "tcp_paths.h"
+#include "tcp_rails.h"
 #include "tcp_socket.h"
 
 namespace netpipe::tcp {
@@ -36,13 +40,20 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   made->places.resize(static_cast<size_t>(context->nranks));
   made->proofs.resize(static_cast<size_t>(context->nranks));
   const auto rank = static_cast<size_t>(context->rank);
-  np_endpoint::Place& own = made->places[rank];
-  if (const np_status s = own_address(context, own.at, own.at_bytes); s != NP_OK) return s;
-  if (listens(context)) {
-    if (const np_status s = listen_at(context, made->listener, own.at, own.at_bytes); s != NP_OK) return s;
-  } else {
+  if (const np_status s = own_rails(context, made->rails); s != NP_OK) return s;
+  if (const np_status s = streams_over(context, made->rails.size(), made->streams); s != NP_OK) return s;
+  if (const np_status s = make_path(context, made->path); s != NP_OK) return s;
+  made->listeners.resize(made->rails.size());
+  for (size_t i = 0; i < made->rails.size(); ++i) {
+    np_endpoint::Place own{.at = made->rails[i].at, .at_bytes = made->rails[i].at_bytes};
     Fd trial;  // options that this host refuses are refused here and not when all ranks wait
-    if (const np_status s = make_socket(context, own.at.ss_family, trial); s != NP_OK) return s;
+    Fd& fd = listens(context) ? made->listeners[i] : trial;
+    if (const np_status s = make_socket(context, own.at.ss_family, fd); s != NP_OK) return s;
+    if (const np_status s = bind_to_device(context, made->rails, i, fd.get()); s != NP_OK) return s;
+    if (listens(context)) {
+      if (const np_status s = listen_at(context, fd, own.at, own.at_bytes); s != NP_OK) return s;
+    }
+    made->places[rank].push_back(own);
   }
   if (connects(context) && !make_proof(made->proofs[rank])) {
     return fail(context, NP_FAILED, "tcp: getrandom: %s", std::strerror(errno));
@@ -53,15 +64,64 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
 
 np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
   const auto rank = static_cast<size_t>(endpoint->context->rank);
-  const Blob blob = blob_of(endpoint->places[rank].at);
-  return write_address(endpoint->context, endpoint->proofs[rank], &blob, sizeof blob, data, bytes);
+  std::vector<Blob> blobs;
+  for (const np_endpoint::Place& place : endpoint->places[rank]) blobs.push_back(blob_of(place.at));
+  return write_address(endpoint->context, endpoint->proofs[rank], blobs.data(), blobs.size() * sizeof(Blob), data,
+                       bytes);
+}
+
+// What another rank wrote there.
+np_status read_places(np_endpoint& endpoint, int peer, const Told& told) {
+  const np_context* context = endpoint.context;
+  if (told.place_bytes % sizeof(Blob) != 0) {
+    return fail(context, NP_FAILED, "tcp: the address of rank %d is malformed", peer);
+  }
+  const size_t count = told.place_bytes / sizeof(Blob), own = endpoint.rails.size();
+  if (count != own) {
+    return fail(context, NP_USAGE, "tcp: rank %d has %zu rail%s and rank %d has %zu; both ends need as many", peer,
+                count, count == 1 ? "" : "s", context->rank, own);
+  }
+  std::vector<np_endpoint::Place>& places = endpoint.places[static_cast<size_t>(peer)];
+  places.assign(count, {});
+  for (size_t i = 0; i < count; ++i) {
+    Blob blob{};
+    std::memcpy(&blob, static_cast<const char*>(told.place) + i * sizeof blob, sizeof blob);
+    np_endpoint::Place& place = places[i];
+    const sockaddr_storage& here = endpoint.rails[i].at;
+    if (const np_status s = read_blob(context, peer, blob, here, place.at, place.at_bytes); s != NP_OK) return s;
+    place.text = place_of(place.at, place.at_bytes);
+    if (const np_status s = leaves_the_host(context, endpoint.rails, i, peer, place.at, place.at_bytes); s != NP_OK) {
+      return s;
+    }
+  }
+  return NP_OK;
+}
+
+// For sentences: " over rail 2 (10.1.0.1 on eth1)", or nothing where there are no rails.
+std::string over(const np_endpoint& endpoint, int lane) {
+  if (endpoint.rails[0].device.empty()) return "";
+  return " over " + rail_name(endpoint.rails, static_cast<size_t>(lane) % endpoint.rails.size());
+}
+
+std::string missing_over(const np_endpoint& endpoint, int lane) {
+  const std::string rail = over(endpoint, lane);
+  return rail.empty() ? rail : "; nothing came" + rail;
 }
 
 np_status connect_lane(np_endpoint& endpoint, int peer, int lane, int64_t deadline_ns, Fd& joined) {
   const np_context* context = endpoint.context;
-  np_endpoint::Place& there = endpoint.places[static_cast<size_t>(peer)];
-  const std::string what = "tcp: connecting to rank " + std::to_string(peer) + " at " + there.text;
+  const size_t index = static_cast<size_t>(lane) % endpoint.rails.size();
+  np_endpoint::Place& there = endpoint.places[static_cast<size_t>(peer)][index];
+  const std::string what =
+      "tcp: connecting to rank " + std::to_string(peer) + " at " + there.text + over(endpoint, lane);
   if (const np_status s = make_socket(context, there.at.ss_family, joined); s != NP_OK) return s;
+  const Rail& rail = endpoint.rails[index];
+  if (!rail.device.empty()) {
+    if (const np_status s = bind_to_device(context, endpoint.rails, index, joined.get()); s != NP_OK) return s;
+    if (::bind(joined.get(), reinterpret_cast<const sockaddr*>(&rail.at), rail.at_bytes) != 0) {
+      return fail(context, NP_FAILED, "%s: cannot bind to it: %s", what.c_str(), std::strerror(errno));
+    }
+  }
   Hello hello;
   hello.proof = endpoint.proofs[static_cast<size_t>(context->rank)];
   hello.generation = Number(endpoint.generation);
@@ -75,18 +135,28 @@ np_status connect_lane(np_endpoint& endpoint, int peer, int lane, int64_t deadli
 np_status join(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const int64_t deadline_ns = now_ns() + context->timeout_ns;
-  const int streams = static_cast<int>(context->options[kStreams].number);
-  const std::string what = listens(context) ? "tcp: waiting for " + below(context) + " at " +
-                                                  endpoint.places[static_cast<size_t>(context->rank)].text
-                                            : "";
+  const int streams = endpoint.streams;
+  std::string what;
+  if (listens(context)) {
+    what = "tcp: waiting for " + below(context) + " at ";
+    for (const np_endpoint::Place& place : endpoint.places[static_cast<size_t>(context->rank)]) {
+      what += (what.ends_with(' ') ? "" : ", ") + place.text;
+    }
+  }
   Doorman doorman(context, endpoint.proofs, Number(endpoint.generation), false, what.c_str());
   std::vector<Fd> joined(static_cast<size_t>(context->nranks * streams));
   const auto connect = [&](int peer, int lane, Fd& fd) { return connect_lane(endpoint, peer, lane, deadline_ns, fd); };
-  const np_status status =
-      join_all(context, streams, endpoint.listener.get(), doorman, connect, joined.data(), deadline_ns);
+  const np_status status = join_all(context, streams, endpoint.listeners, doorman, connect, joined.data(), deadline_ns);
   ++endpoint.generation;
+  if (status == NP_FAILED && listens(context)) {
+    const int missing = doorman.first_missing(streams, joined.data());
+    const std::string said = context->message;
+    if (missing < context->rank * streams) {
+      return fail(context, status, "%s%s", said.c_str(), missing_over(endpoint, missing % streams).c_str());
+    }
+  }
   if (status != NP_OK) return status;
-  if (context->options[kReopen].number == 0 && context->options[kConnections].number != 0) endpoint.listener.reset();
+  if (context->options[kReopen].number == 0 && context->options[kConnections].number != 0) endpoint.listeners.clear();
   for (int peer = 0; peer < context->nranks; ++peer) {
     if (peer == context->rank) continue;
     Lane lanes[kMaxLanes];
@@ -107,9 +177,11 @@ np_status use_class(np_endpoint& endpoint, size_t index) {
   if (!wires) {
     wires.reset(new (std::nothrow) np_endpoint::Wires(
         endpoint.context, WireSettings{.layer = "tcp",
-                                       .wait = static_cast<Wait>(options[kWait].number),
+                                       .wait = waits(options[kWait]),
                                        .spin_ns = options[kSpin].number * 1000,
-                                       .stripe_bytes = static_cast<uint64_t>(options[kStripe].number)}));
+                                       .stripe_bytes = static_cast<uint64_t>(options[kStripe].number),
+                                       .path = endpoint.path.get(),
+                                       .names = endpoint.rails[0].device.empty() ? nullptr : &endpoint.rail_names}));
   }
   if (!wires) return fail(endpoint.context, NP_NO_MEMORY, "tcp: no memory for connections");
   endpoint.wires = wires.get();
@@ -117,6 +189,7 @@ np_status use_class(np_endpoint& endpoint, size_t index) {
 }
 
 np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
+  if (endpoint->path) endpoint->path->expect(*visit);
   if (endpoint->context->options[kConnections].number != 0) return NP_OK;
   return use_class(*endpoint, size_class(visit->bytes));
 }
@@ -128,11 +201,11 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
     Told told;
     if (const np_status s = read_address(context, peer, addresses[p], bytes[p], told); s != NP_OK) return s;
     endpoint->proofs[p] = told.proof;
-    if (peer == 0) continue;  // it listens to nobody
-    np_endpoint::Place& place = endpoint->places[p];
-    const np_status s = read_blob(context, peer, told.place, told.place_bytes, place.at, place.at_bytes);
-    if (s != NP_OK) return s;
-    place.text = place_of(place.at, place.at_bytes);
+    if (peer == context->rank) {
+      for (np_endpoint::Place& place : endpoint->places[p]) place.text = place_of(place.at, place.at_bytes);
+    } else if (const np_status s = read_places(*endpoint, peer, told); s != NP_OK) {
+      return s;
+    }
   }
   return use_class(*endpoint, 0);
 }

@@ -63,6 +63,12 @@ np_status own_address(const np_context* context, sockaddr_storage& address, sock
   return NP_OK;
 }
 
+namespace {
+socklen_t own_bytes(const sockaddr_storage& own) {
+  return own.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+}
+}  // namespace
+
 Blob blob_of(const sockaddr_storage& address) {
   Blob blob{};
   if (address.ss_family == AF_INET) {
@@ -79,11 +85,8 @@ Blob blob_of(const sockaddr_storage& address) {
   return blob;
 }
 
-np_status read_blob(const np_context* context, int peer, const void* data, size_t bytes, sockaddr_storage& at,
-                    socklen_t& at_bytes) {
-  Blob blob{};
-  if (bytes != sizeof blob) return fail(context, NP_FAILED, "tcp: the address of rank %d is malformed", peer);
-  std::memcpy(&blob, data, sizeof blob);
+np_status read_blob(const np_context* context, int peer, const Blob& blob, const sockaddr_storage& own,
+                    sockaddr_storage& at, socklen_t& at_bytes) {
   at = {};
   if (blob.version == 4) {
     auto& v4 = reinterpret_cast<sockaddr_in&>(at);
@@ -97,16 +100,13 @@ np_status read_blob(const np_context* context, int peer, const void* data, size_
     std::memcpy(&v6.sin6_port, blob.port, sizeof blob.port);
     std::memcpy(&v6.sin6_addr, blob.host, sizeof v6.sin6_addr);
     at_bytes = sizeof v6;
-    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) {  // means something on one interface only: that of this rank's address
-      sockaddr_storage own{};
-      socklen_t own_bytes = 0;
-      if (const np_status s = own_address(context, own, own_bytes); s != NP_OK) return s;
-      sockaddr_in6 own6{};
-      if (own.ss_family == AF_INET6) std::memcpy(&own6, &own, sizeof own6);
-      v6.sin6_scope_id = own6.sin6_scope_id;
+    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) && own.ss_family == AF_INET6) {  // means something on one link only
+      v6.sin6_scope_id = reinterpret_cast<const sockaddr_in6&>(own).sin6_scope_id;
     }
   }
-  return NP_OK;
+  if (at.ss_family == own.ss_family) return NP_OK;
+  return fail(context, NP_USAGE, "tcp: rank %d is at %s, and this rank at %s; both need addresses of one IP version",
+              peer, place_of(at, at_bytes).c_str(), place_of(own, own_bytes(own)).c_str());
 }
 
 std::string interface_of(const sockaddr_storage& own, socklen_t own_bytes) {

@@ -27,8 +27,9 @@ struct Blob {
 static_assert(sizeof(Blob) == 20);
 
 Blob blob_of(const sockaddr_storage& address);
-np_status read_blob(const np_context* context, int peer, const void* data, size_t bytes, sockaddr_storage& at,
-                    socklen_t& at_bytes);
+// own: this rank's address on the same link, which says what a link-local one of the peer is local to.
+np_status read_blob(const np_context* context, int peer, const Blob& blob, const sockaddr_storage& own,
+                    sockaddr_storage& at, socklen_t& at_bytes);
 
 // The interface that has this address, or "".
 std::string interface_of(const sockaddr_storage& own, socklen_t own_bytes);

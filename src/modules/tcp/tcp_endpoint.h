@@ -16,6 +16,8 @@
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
 #include "tcp_options.h"
+#include "tcp_paths.h"
+#include "tcp_rails.h"
 
 namespace netpipe::tcp {
 
@@ -31,6 +33,7 @@ inline size_t size_class(size_t bytes) {
 // What TCP_INFO counts over the life of a connection, summed over connections.
 struct Totals {
   uint64_t retransmits = 0, segments_out = 0, segments_in = 0, delivered = 0, bytes_sent = 0, bytes_received = 0;
+  uint64_t lost = 0, reordered = 0, bytes_retransmitted = 0, busy_us = 0;
   uint64_t rwnd_limited_us = 0, sndbuf_limited_us = 0;
 };
 
@@ -48,17 +51,21 @@ struct np_endpoint {
 
   const np_context* context;
   bool quickack;
+  std::unique_ptr<netpipe::tcp::TcpPath> path;  // before the wires that take it; null: path=copy
   // By class of size, made when the first message of a class is announced; and those in use.
   std::array<std::unique_ptr<Wires>, netpipe::tcp::kSizeClasses> of_class;
   Wires* wires = nullptr;
-  netpipe::fd_io::Fd listener;
-  // Where a rank listens, by rank.
+  std::vector<netpipe::tcp::Rail> rails;  // one or more; stream i takes the one with the number i modulo how many
+  int streams = 1;
+  netpipe::tcp::RailNames rail_names{*this};
+  std::vector<netpipe::fd_io::Fd> listeners;  // by rail
+  // Where a rank listens on a rail; of rank 0, which does not, its address.
   struct Place {
     sockaddr_storage at{};
     socklen_t at_bytes = 0;
     std::string text;  // for people: "127.0.0.1 port 40001"
   };
-  std::vector<Place> places;
+  std::vector<std::vector<Place>> places;     // by rank, and then by rail
   std::vector<netpipe::fd_io::Proof> proofs;  // by rank
   uint32_t generation = 0;                    // counts the times that the lanes were connected
   netpipe::tcp::Totals closed;                // what the connections have counted that are closed by now

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tcp_facts.h"
 
+#include <linux/mptcp.h>
 #include <linux/tcp.h>  // before netinet/tcp.h, which has a shorter tcp_info and may not be included beside it
+#include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -32,14 +34,23 @@ int64_t number_of(int fd, int level, int name) {
 
 enum Counted {
   kRetransmits,
+  kLost,
+  kReordered,
+  kBytesRetransmitted,
   kSegmentsOut,
   kSegmentsIn,
   kSegmentsDelivered,
   kBytesSent,
   kBytesReceived,
+  kBusy,
   kRwndLimited,
   kSndbufLimited,
   kConnectionsMade,
+  kSignals,
+  kSendsLent,
+  kSendsCopied,
+  kSendsRefused,
+  kRegistered,
   kRtt,
   kRttVar,
   kMinRtt,
@@ -50,14 +61,23 @@ enum Counted {
 };
 constexpr np_counter kCounters[kCounted] = {
     {"retransmits", "1", "segments sent again", NP_COUNTS_UP},
+    {"segments_lost", "1", "segments thought lost and not yet acknowledged, of all connections", NP_GAUGE},
+    {"reorderings", "1", "times that the peer was seen to receive segments out of order", NP_COUNTS_UP},
+    {"bytes_retransmitted", "bytes", "bytes sent again", NP_COUNTS_UP},
     {"segments_out", "1", "segments sent", NP_COUNTS_UP},
     {"segments_in", "1", "segments received", NP_COUNTS_UP},
     {"segments_delivered", "1", "segments that the peer acknowledged", NP_COUNTS_UP},
     {"bytes_sent", "bytes", "bytes sent, retransmissions included", NP_COUNTS_UP},
     {"bytes_received", "bytes", "bytes received", NP_COUNTS_UP},
+    {"busy_us", "us", "time in which bytes were waiting to be sent or acknowledged", NP_COUNTS_UP},
     {"rwnd_limited_us", "us", "time that the sender waited for the peer's window", NP_COUNTS_UP},
     {"sndbuf_limited_us", "us", "time that the sender waited for room in its send buffer", NP_COUNTS_UP},
     {"connections", "1", "connections made", NP_COUNTS_UP},
+    {"signals", "1", "sleeps that SIGIO ended, with wait=sigio", NP_COUNTS_UP},
+    {"zerocopy_sends", "1", "sends from the message itself, by path=zerocopy and path=uring_zc", NP_COUNTS_UP},
+    {"zerocopy_copied", "1", "those of them that the kernel copied after all, as it does over loopback", NP_COUNTS_UP},
+    {"zerocopy_refused", "1", "sends that were copied for want of memory that may be locked", NP_COUNTS_UP},
+    {"registered_bytes", "bytes", "of messages, registered with io_uring", NP_GAUGE},
     {"rtt_us", "us", "smoothed round-trip time of the connection used last", NP_GAUGE},
     {"rttvar_us", "us", "its mean deviation", NP_GAUGE},
     {"min_rtt_us", "us", "its minimum", NP_GAUGE},
@@ -74,35 +94,87 @@ void add_counts(Totals& totals, const np_endpoint::Wires& wires) {
     for (int j = 0; j < wire->lane_count(); ++j) {
       const tcp_info info = info_of(wire->lane(j).in);
       totals.retransmits += info.tcpi_total_retrans;
+      totals.lost += info.tcpi_lost;
+      totals.reordered += info.tcpi_reord_seen;
+      totals.bytes_retransmitted += info.tcpi_bytes_retrans;
       totals.segments_out += info.tcpi_segs_out;
       totals.segments_in += info.tcpi_segs_in;
       totals.delivered += info.tcpi_delivered;
       totals.bytes_sent += info.tcpi_bytes_sent;
       totals.bytes_received += info.tcpi_bytes_received;
+      totals.busy_us += info.tcpi_busy_time;
       totals.rwnd_limited_us += info.tcpi_rwnd_limited;
       totals.sndbuf_limited_us += info.tcpi_sndbuf_limited;
     }
   }
 }
 
+namespace {
+
+struct Ends {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+};
+Ends ends_of(int fd) {
+  Ends ends;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&ends.own), &ends.own_bytes);
+  getpeername(fd, reinterpret_cast<sockaddr*>(&ends.peer), &ends.peer_bytes);
+  return ends;
+}
+
+void describe_protocol(const np_value& protocol, int fd, np_emit emit, void* to) {
+  np_emit_text(emit, to, "protocol", protocol.text);
+  if (protocol.number != kMptcp) return;
+  mptcp_info info{};
+  socklen_t bytes = sizeof info;
+  constexpr int kSolMptcp = 284;  // of linux/socket.h, which is not for programs
+  const bool known = getsockopt(fd, kSolMptcp, MPTCP_INFO, &info, &bytes) == 0;
+  np_emit_bool(emit, to, "mptcp_fell_back", !known || (info.mptcpi_flags & MPTCP_INFO_FLAG_FALLBACK) != 0);
+  np_emit_integer(emit, to, "mptcp_subflows", known ? info.mptcpi_subflows + 1 : 1, "");  // besides the first
+}
+
+// Of each the first stream.
+void describe_rails(const np_endpoint& endpoint, const np_endpoint::Wire& wire, np_emit emit, void* to) {
+  if (endpoint.rails[0].device.empty()) return;
+  np_emit_integer(emit, to, "rails", static_cast<int64_t>(endpoint.rails.size()), "");
+  for (size_t i = 0; i < endpoint.rails.size(); ++i) {
+    const int fd = wire.lane(static_cast<int>(i)).out;
+    const Ends ends = ends_of(fd);
+    const std::string name = "rail_" + std::to_string(i + 1);
+    char device[IFNAMSIZ] = "";
+    socklen_t bytes = sizeof device;
+    getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, &bytes);
+    const std::string carries = device[0] != '\0' ? device : interface_of(ends.own, ends.own_bytes);
+    np_emit_text(emit, to, (name + "_local").c_str(), place_of(ends.own, ends.own_bytes).c_str());
+    np_emit_text(emit, to, (name + "_peer").c_str(), place_of(ends.peer, ends.peer_bytes).c_str());
+    np_emit_text(emit, to, (name + "_interface").c_str(),
+                 (carries.empty() ? endpoint.rails[i].device : carries).c_str());
+  }
+}
+
+}  // namespace
+
 void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   const np_value* options = endpoint->context->options;
-  describe_waiting(options[kWait], options[kSpin], endpoint->context->oversubscribed != 0, emit, to);
+  if (options[kWait].number == kWaitSigio) {
+    np_emit_text(emit, to, "wait", np_waiting_word(NP_WAIT_BLOCK));
+    np_emit_text(emit, to, "woken_by", "SIGIO");
+  } else {
+    describe_waiting(options[kWait], options[kSpin], endpoint->context->oversubscribed != 0, emit, to);
+  }
   if (endpoint->wires == nullptr) return;
   const np_endpoint::Wire& wire = endpoint->to(fd_io::opposite(endpoint->context));
   if (wire.lane_count() == 0) return;
   const int fd = wire.lane(0).in;
-  sockaddr_storage own{}, peer{};
-  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes);
-  getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes);
+  const auto [own, peer, own_bytes, peer_bytes] = ends_of(fd);
   const bool v4 = own.ss_family == AF_INET;
   np_emit_text(emit, to, "ip", v4 ? "4" : "6");
+  describe_protocol(options[kProtocol], fd, emit, to);
   np_emit_text(emit, to, "local", place_of(own, own_bytes).c_str());
   np_emit_text(emit, to, "peer", place_of(peer, peer_bytes).c_str());
   np_emit_text(emit, to, "interface", interface_of(own, own_bytes).c_str());
-  np_emit_integer(emit, to, "path_mtu_bytes",
-                  v4 ? number_of(fd, IPPROTO_IP, IP_MTU) : number_of(fd, IPPROTO_IPV6, IPV6_MTU), "bytes");
+  const int64_t mtu = v4 ? number_of(fd, IPPROTO_IP, IP_MTU) : number_of(fd, IPPROTO_IPV6, IPV6_MTU);
+  if (mtu > 0) np_emit_integer(emit, to, "path_mtu_bytes", mtu, "bytes");  // of protocol=mptcp the kernel tells none
   // What the kernel gave: its bookkeeping included, so twice what was asked for; with autotuning, the size at this
   // moment.
   np_emit_integer(emit, to, "sndbuf_kernel_bytes", number_of(fd, SOL_SOCKET, SO_SNDBUF), "bytes");
@@ -124,6 +196,11 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   np_emit_integer(emit, to, "busy_poll_us", number_of(fd, SOL_SOCKET, SO_BUSY_POLL), "us");
   np_emit_integer(emit, to, "streams", wire.lane_count(), "");
   if (wire.lane_count() > 1) np_emit_integer(emit, to, "stripe_bytes", options[kStripe].number, "bytes");
+  np_emit_text(emit, to, "path", options[kPath].text);
+  const auto path = static_cast<PathKind>(options[kPath].number);
+  if (path == PathKind::zerocopy || path == PathKind::uring_zc)
+    np_emit_integer(emit, to, "zerocopy_min_bytes", options[kZerocopyMin].number, "bytes");
+  describe_rails(*endpoint, wire, emit, to);
   np_emit_text(emit, to, "connections", options[kConnections].text);
   np_emit_text(emit, to, "reopen", options[kReopen].text);
 }
@@ -134,6 +211,7 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   std::fill_n(values, +kCounted, INT64_MIN);
   if (endpoint->wires == nullptr) return;
   Totals totals = endpoint->closed;
+  totals.lost = 0;  // those of closed connections are history
   std::fill_n(values + kWaiting, kCounted - kWaiting, 0);
   for (const auto& wires : endpoint->of_class) {
     if (!wires) continue;
@@ -145,14 +223,26 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
                     static_cast<uint64_t>(endpoint->context->nranks - 1);
   const auto keep = [values](Counted which, uint64_t value) { values[which] = static_cast<int64_t>(value); };
   keep(kRetransmits, totals.retransmits);
+  keep(kLost, totals.lost);
+  keep(kReordered, totals.reordered);
+  keep(kBytesRetransmitted, totals.bytes_retransmitted);
   keep(kSegmentsOut, totals.segments_out);
   keep(kSegmentsIn, totals.segments_in);
   keep(kSegmentsDelivered, totals.delivered);
   keep(kBytesSent, totals.bytes_sent);
   keep(kBytesReceived, totals.bytes_received);
+  keep(kBusy, totals.busy_us);
   keep(kRwndLimited, totals.rwnd_limited_us);
   keep(kSndbufLimited, totals.sndbuf_limited_us);
   keep(kConnectionsMade, made);
+  if (endpoint->path) {
+    const PathCounts& counts = endpoint->path->counts();
+    values[kSignals] = counts.signals;
+    values[kSendsLent] = counts.lent;
+    values[kSendsCopied] = counts.copied;
+    values[kSendsRefused] = counts.refused;
+    values[kRegistered] = counts.registered;
+  }
   if (used.lane_count() > 0) {
     const tcp_info info = info_of(used.lane(0).in);
     keep(kRtt, info.tcpi_rtt);

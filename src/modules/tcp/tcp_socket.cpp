@@ -43,9 +43,15 @@ np_status set_congestion(const np_context* context, int fd) {
 
 np_status make_socket(const np_context* context, int family, Fd& made) {
   const np_value* options = context->options;
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
+  const bool multipath = options[kProtocol].number == kMptcp;
+  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, multipath ? IPPROTO_MPTCP : IPPROTO_TCP));
   if (!fd) {
     const int version = family == AF_INET ? 4 : 6;
+    if (multipath) {
+      return fail(context, NP_UNAVAILABLE,
+                  "tcp: protocol=mptcp: %s; it needs Linux 5.6 with CONFIG_MPTCP, and sysctl net.mptcp.enabled=1",
+                  std::strerror(errno));
+    }
     return fail(context, NP_UNAVAILABLE, "tcp: cannot create an IPv%d socket: %s", version, std::strerror(errno));
   }
   const struct {
@@ -66,7 +72,7 @@ np_status make_socket(const np_context* context, int family, Fd& made) {
   return NP_OK;
 }
 
-np_status listen_at(const np_context* context, Fd& listener, sockaddr_storage& at, socklen_t& at_bytes) {
+np_status listen_at(const np_context* context, const Fd& listener, sockaddr_storage& at, socklen_t& at_bytes) {
   // Rank 1 has the port that was chosen, and further ranks those above it.
   const int64_t chosen = context->options[kPort].number;
   const int64_t own = chosen == 0 ? 0 : chosen + context->rank - 1;
@@ -78,7 +84,6 @@ np_status listen_at(const np_context* context, Fd& listener, sockaddr_storage& a
   const uint16_t port = htons(static_cast<uint16_t>(own));
   (at.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&at)->sin_port
                            : reinterpret_cast<sockaddr_in6*>(&at)->sin6_port) = port;
-  if (const np_status s = make_socket(context, at.ss_family, listener); s != NP_OK) return s;
   const int fd = listener.get();
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections in TIME_WAIT do not block a chosen port
