@@ -6,11 +6,11 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from netpipe import native
 from netpipe.events import AnyEvent, Progress
-from netpipe.failure import DONE, INTERRUPTED, Failure
+from netpipe.failure import DONE, FAILED, INTERRUPTED, Failure
 from netpipe.launch import Assignment, Starter
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.jobs import Launchers
@@ -87,12 +87,15 @@ class Measurement:
                 self.report(event, launch, len(waiting), note)
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
+            modules = {one.module for one in self.resolved.variants if one.variant in variants}
+            needed = self.site.daemons.start(modules, lambda: interrupt.count > 0)
             command = self.starter.command(assignment)
+            command = replace(command, environment={**command.environment, **needed})
             worker = Worker(command, assignment, silence_s, interrupt, self.site)
             worker.run(tell)
             tell(None)
             assert worker.exit_code is not None
-            worst = native.worst((worst, worker.exit_code))
+            worst = native.worst((worst, self._code_of(worker, interrupt, number, tell)))
             if worker.exit_code in (DONE, INTERRUPTED):
                 if worker.died:  # it had to be killed: points that it had not written yet are lost
                     tell(None, worker.sentence)
@@ -105,6 +108,25 @@ class Measurement:
                 tell(None, self._loss_sentence(worker, number) + _what_follows(again))
             number += 1
         return INTERRUPTED if interrupt.count else worst
+
+    def _code_of(
+        self,
+        worker: Worker,
+        interrupt: Interrupt,
+        launch: int,
+        tell: Callable[[AnyEvent | None, str | None], None],
+    ) -> int:
+        """How the launch ended. A daemon that is told to end interrupts the worker, as the user does."""
+        assert worker.exit_code is not None
+        lost = self.site.daemons.lost()
+        for sentence in lost:
+            tell(None, sentence)
+        if not lost or interrupt.count or worker.exit_code != INTERRUPTED:
+            return worker.exit_code
+        with contextlib.suppress(OSError):
+            self.recording.append(Error(launch=launch, code=FAILED, message="; ".join(lost)))
+        tell(None, None)
+        return FAILED
 
     def _wanted(self) -> tuple[str, ...]:
         """Where the launches so far looked closer at a curve. The next one begins there: were each to search anew, few

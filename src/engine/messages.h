@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -15,11 +14,10 @@ namespace netpipe {
 
 struct VisitMessages {
   const Mode* mode = nullptr;
-  std::uint64_t rounds = 0;            // of the whole visit, those that are not timed included
-  bool verify = false;                 // every message gets contents of its own, and a place to be checked in
-  std::uint64_t seed = 0;              // of the run
-  std::span<const std::int64_t> lost;  // what Stage::lost points to
-  std::uint64_t visit = 0;             // number of the visit: all contents differ from those of every other
+  std::uint64_t rounds = 0;  // of the whole visit, those that are not timed included
+  bool verify = false;       // every message gets contents of its own, and a place to be checked in
+  std::uint64_t seed = 0;    // of the run
+  std::uint64_t visit = 0;   // number of the visit: all contents differ from those of every other
 };
 
 // Chooses the places, fills them where the visit is verified, and pushes them out of the caches where they are to be

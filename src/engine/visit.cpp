@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "base/clock.h"
 #include "engine/clock_sync.h"
@@ -111,8 +112,12 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
                                .rounds = all_rounds(pattern, part, command.samples, command.rounds),
                                .verify = setting.plan->verify && endpoint.limits().delivers != 0,
                                .seed = setting.plan->seed,
-                               .lost = memory.lost,
                                .visit = command.visit};
+  std::vector<const char*> lost_places;
+  if (stage.lost != nullptr && messages.verify) {
+    lost_places.reserve(messages.rounds * pattern.arrivals(stage));
+    stage.lost_places = &lost_places;
+  }
   endpoint.clear_message();
   const Standstill before = standstill();
 

@@ -43,10 +43,11 @@ np_status ping(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64
   const char* out = outgoing.take();
   const auto bounce = [&](std::uint64_t times, std::uint64_t sample) {
     for (std::uint64_t i = 0; i < times; ++i) {
+      char* const in = incoming.take();
       np_status status = send(endpoint, peer, out, bytes);
       out = outgoing.take();
-      if (status == NP_OK) status = recv(endpoint, peer, incoming.take(), bytes);
-      if (status != NP_OK && !only_lost(s, status, sample)) return status;
+      if (status == NP_OK) status = recv(endpoint, peer, in, bytes);
+      if (status != NP_OK && !only_lost(s, status, sample, in)) return status;
     }
     return NP_OK;
   };
@@ -73,8 +74,9 @@ np_status pong(Stage& s, std::uint64_t samples, std::uint64_t rounds) {
   Slots outgoing = s.outgoing, incoming = s.incoming;
   for (std::uint64_t i = 0; i < count; ++i) {
     const char* const out = outgoing.take();
-    np_status status = recv(endpoint, peer, incoming.take(), bytes);
-    if (status != NP_OK && !only_lost(s, status, i == 0 ? no_sample : (i - 1) / rounds)) return status;
+    char* const in = incoming.take();
+    np_status status = recv(endpoint, peer, in, bytes);
+    if (status != NP_OK && !only_lost(s, status, i == 0 ? no_sample : (i - 1) / rounds, in)) return status;
     status = send(endpoint, peer, out, bytes);
     if (status != NP_OK) return status;
   }

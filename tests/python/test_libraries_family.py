@@ -137,7 +137,8 @@ def test_the_machinery_knows_no_family_by_name() -> None:
         ("intel", {"mpich", "intel", "srun"}),
         ("lam", {"lam"}),
         ("smpi", {"smpi"}),
-        ("abi", {"openmpi", "mpich", "intel", "lam", "smpi", "srun"}),
+        ("abi", {"openmpi", "oshmem", "mpich", "intel", "lam", "smpi", "srun"}),
+        ("oshmem", {"oshmem", "srun"}),
     ],
 )
 def test_which_launchers_start_which_family(family: str, starts: set[str]) -> None:

@@ -23,6 +23,7 @@ from netpipe import native
 from netpipe.events import Launch
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
+from netpipe.libraries.daemons import Daemons
 from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
@@ -74,8 +75,8 @@ def _words(option: str, text: str | None) -> tuple[str, ...]:
 
 
 class Launchers:
-    """What the jobs of one run share: the user's settings, one launcher per module, a scratch folder, and daemons that
-    are booted once. Use it as a context manager around the run.
+    """What the workers of one run and their jobs share: the user's settings, one launcher per module, a scratch folder,
+    and daemons that are booted once. Use it as a context manager around the run.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Launchers:
         self._booted: set[str] = set()
         self._folder: Scratch | None = None
         self._jobs: dict[str, Path] = {}  # the folder of each job, by its secret
+        self.daemons = Daemons()  # of layers that netpipe forks itself
 
     def __enter__(self) -> Launchers:
         remove_dead(FOLDERS)
@@ -106,6 +108,7 @@ class Launchers:
             launcher.halt()
         self._launchers.clear()
         self._booted.clear()
+        self.daemons.close()
         if self._folder is not None:
             self._folder.close()
             self._folder = None

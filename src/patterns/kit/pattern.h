@@ -50,13 +50,17 @@ struct Stage : Part {
   std::int64_t lost_beside = 0;
   // Room for a sentence, for a pattern that fails by itself.
   std::span<char> message = {};  // NOLINT(readability-redundant-member-init)
+  // Of a lossy layer whose messages are verified: the places of those that did not arrive, with room for all of them.
+  std::vector<const char*>* lost_places = nullptr;
 };
 
 inline constexpr std::uint64_t no_sample = UINT64_MAX;
 
 // Whether a pattern goes on after a receive that returned this: a message that a lossy layer lost is counted.
-[[gnu::cold]] inline bool only_lost(Stage& s, np_status status, std::uint64_t sample) {
+// place: where it would have landed.
+[[gnu::cold]] inline bool only_lost(Stage& s, np_status status, std::uint64_t sample, const char* place) {
   if (status != NP_LOST || s.lost == nullptr) return false;
+  if (s.lost_places != nullptr) s.lost_places->push_back(place);
   ++(sample == no_sample ? s.lost_beside : s.lost[sample]);
   return true;
 }

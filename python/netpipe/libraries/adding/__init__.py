@@ -4,6 +4,7 @@
 layers     the layers that are built once per library, and the files that they are built from
 compiler   which library a compiler is for, and how it compiles
 launcher   which launcher belongs to it
+archives   archives of a library that are made fit for a module
 add        adds a library
 added      the libraries that were added, and whether they still work
 discover   finds libraries that can be added

@@ -17,6 +17,7 @@ from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Family, families, family_of_version
 from netpipe.libraries.adding import added, compiler, launcher, layers
 from netpipe.libraries.adding.added import Added
+from netpipe.libraries.adding.archives import movable
 from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.adding.layers import Layer
 from netpipe.libraries.starting import description
@@ -120,6 +121,12 @@ def check_abi(request: Request, layer: Layer, library: Library) -> None:
             f"{request.compiler} compiles for {library.title} and not for the {layer.title} standard ABI; name an "
             f"{layer.compiler}_abi, or leave --abi out",
         )
+    if library.family.is_abi and not layer.abi:
+        raise Failure(
+            USAGE,
+            f"{request.compiler} compiles for the {library.title}, and {layer.title} is built for one library; name "
+            f"that library's own {layer.compiler}",
+        )
     if not request.abi and library.family.is_abi:
         raise Failure(
             USAGE,
@@ -159,7 +166,7 @@ def choose_name(request: Request, layer: Layer, library: Library, start: launche
         return layer.prefix + known
     base = library.family.module or library.family.name
     if library.family.is_abi:
-        own = next((one for one in families(layer.name) if one.name == start.kind), None)
+        own = next((one for one in families(layer.families) if one.name == start.kind), None)
         base = (own.module or own.name if own else layer.name) + "-abi"
     major = library.version.partition(".")[0]
     several = (f"{base}{library.version}-{number}" for number in range(2, 1000))
@@ -214,6 +221,28 @@ def library_folders(library: Library) -> list[Path]:
     return [one for one in there if not SYSTEM.fullmatch(str(one))]
 
 
+def linked(layer: Layer, library: Library, scratch: Path) -> list[str]:
+    """The layer's archives for this library, copied and made fit for a module. Raises Failure (3)."""
+    found: list[str] = []
+    for name in (one.replace("FAMILY", library.family.name) for one in layer.archives):
+        done = compiler.run([library.compiler, f"-print-file-name={name}"], library.environment)
+        path = Path(done.stdout.strip())
+        if not path.is_file():
+            raise Failure(
+                UNAVAILABLE,
+                f"there is no {layer.title} for {library.title}: {name} was not found"
+                + (f"; {layer.get}" if layer.get else ""),
+            )
+        try:
+            (scratch / name).write_bytes(movable(path.read_bytes()))
+        except Failure as failure:
+            raise Failure(
+                failure.exit_code, f"{path} cannot be put into a module: {failure.sentence}"
+            ) from None
+        found.append(str(scratch / name))
+    return [*found, "-Wl,-Bsymbolic"] if found else []
+
+
 def without_rpath(words: Sequence[str]) -> list[str]:
     """A compiler's command without the folders where the loader is to look, so that one build serves several libraries.
     They are written as -Wl,-rpath,FOLDER, as -Wl,-rpath -Wl,FOLDER or as -Xlinker -rpath -Xlinker FOLDER.
@@ -237,7 +266,7 @@ def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], fi
     table.write_text(layers.family_table(served))
     folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
     more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
-    flags = [*library.family.flags(library.version), *layer.flags]
+    flags = [*library.family.flags(library.version), *linked(layer, library, file.parent), *layer.flags]
     words = [*FLAGS, *folders, "-o", str(file), str(sources[0]), *more, *flags]
     if build.request.abi:
         real, *behind = without_rpath(compiler.shown(library)) or [str(library.compiler)]

@@ -37,7 +37,7 @@ class Library:
 
 def signs(layer: Layer) -> list[tuple[Family, Header]]:
     """How the layer's families are told apart, in the order in which to look."""
-    return [(family, header) for family in families(layer.name) for header in family.headers]
+    return [(family, header) for family in families(layer.families) for header in family.headers]
 
 
 def probe(layer: Layer) -> str:
@@ -124,15 +124,15 @@ def identify(
     # The preprocessor puts a macro of a system header on a line of its own, behind one that says where it is from.
     text = " ".join(line for line in done.stdout.splitlines() if not line.startswith("#"))
     found = text.partition(WORD)[2].replace('"', "").split()
-    if found:
-        name, *parts = found
-        family = next(one for one in families(layer.name) if one.name == name)
+    name, *parts = found or [""]
+    family = next((one for one in families(layer.families) if one.name == name), None)
+    if family is not None:
         return Library(settle(compiler), family, ".".join(parts), environment)
     if done.returncode != 0 and lacks(layer.header, done.stderr):
         raise Failure(
             USAGE,
             f"{compiler} finds no {layer.header}: it is not a compiler for {layer.title}, or its headers are not "
-            "installed",
+            f"installed{f' ({layer.get})' if layer.get else ''}",
         )
     if done.returncode != 0:
         raise Failure(UNAVAILABLE, f"{compiler} does not work: {condensed(done.stderr)}")

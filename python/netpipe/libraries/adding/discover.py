@@ -55,16 +55,25 @@ class Found:
 
 def find(there: Sequence[Added], project: Path) -> list[Found]:
     """Each once. `there` are the modules that were added, `project` is the current folder."""
-    known = {each.compiler.resolve(): each.name for each in there if each.compiler is not None}
-    found: dict[Path, Found] = {}
+    found: list[Found] = []
     for layer in layers.all_().values():
-        for candidate in candidates(layer, project, os.environ):
-            path = compiler.settle(candidate.compiler)
-            real = path.resolve()
-            if real in found and not better(path, found[real].compiler):
-                continue
-            where = found[real].where if real in found else candidate.where
-            found[real] = judge(layer, Candidate(path, where), known)
+        if layer.stands_on_another:  # its compilers are those of the other one
+            continue
+        own = [each for each in there if each.name.startswith(layer.prefix)]
+        known = {each.compiler.resolve(): each.name for each in own if each.compiler is not None}
+        found += find_for(layer, known, project)
+    return found
+
+
+def find_for(layer: Layer, known: Mapping[Path, str], project: Path) -> list[Found]:
+    found: dict[Path, Found] = {}
+    for candidate in candidates(layer, project, os.environ):
+        path = compiler.settle(candidate.compiler)
+        real = path.resolve()
+        if real in found and not better(path, found[real].compiler):
+            continue
+        where = found[real].where if real in found else candidate.where
+        found[real] = judge(layer, Candidate(path, where), known)
     return list(found.values())
 
 
@@ -87,7 +96,7 @@ def judge(layer: Layer, candidate: Candidate, known: Mapping[Path, str]) -> Foun
 def candidates(layer: Layer, project: Path, environment: Mapping[str, str]) -> Iterator[Candidate]:
     """Every compiler of the layer's families, some more than once."""
     # Who compiles for a standard ABI has to choose a library, so those are not proposed.
-    names = {name for family in families(layer.name) if not family.is_abi for name in family.compilers}
+    names = {name for family in families(layer.families) if not family.is_abi for name in family.compilers}
     pattern = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(names)))})(\.[a-z0-9_.-]+)?")
     for place, where in [
         *((Path(one), "PATH") for one in environment.get("PATH", "").split(":") if one),

@@ -8,12 +8,16 @@
     compiler = "mpicc"          the option that names the library's compiler: --mpicc PATH
     launcher = "mpiexec"        the option that names its launcher; without it the family's launcher is on PATH
     flags = ""                  more words for the compiler, behind the source: "-lpvm3 -lpthread"
+    families = "mpi"            the layer whose libraries this one stands on; without it the layer has its own
+    archives = "libx-FAMILY.a"  archives of each library's name that are made fit for a module and linked (archives.py)
+    get = "apt install libx"    what installs the header and the archives
     abi = "libmpi_abi.so"       file of a binary interface that several libraries have; without it there is none
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +30,7 @@ from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Family
 
 SEPARATOR = "@"
+KIT = re.compile(r'^#include "(kit/[^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,14 @@ class Layer:
     launcher: str
     flags: tuple[str, ...]
     abi: str
+    families: str  # the layer whose families it has
+    archives: tuple[str, ...]
+    get: str
+
+    @property
+    def stands_on_another(self) -> bool:
+        """Whether its compilers are those of another layer."""
+        return self.families != self.name
 
     @property
     def prefix(self) -> str:
@@ -82,6 +95,9 @@ def _layer(path: Path, said: Mapping[str, Any]) -> Layer:
             launcher=own.get("launcher", ""),
             flags=tuple(shlex.split(own.get("flags", ""))),
             abi=own.get("abi", ""),
+            families=own.get("families", path.parent.name),
+            archives=tuple(own.get("archives", "").split()),
+            get=own.get("get", ""),
         )
     except KeyError as error:
         raise Failure(UNAVAILABLE, f"{path} does not say {error}; install netpipe again") from None
@@ -144,13 +160,21 @@ def sources(layer: Layer, families: Sequence[Family]) -> list[Path]:
     """What a module is built from; the file to compile comes first. Raises Failure (3)."""
     if not (layer.folder / layer.source).is_file():
         raise Failure(UNAVAILABLE, f"{layer.folder / layer.source} does not exist; install netpipe again")
-    found = [layer.folder / layer.source, *sorted(layer.folder.rglob("*.h"))]
+    found = [layer.folder / layer.source, *sorted(layer.folder.rglob("*.h")), *kit(layer)]
     found += sorted((includes(layer)[-1] / "netpipe").glob("*.h"))
     for family in families:
         found += [family.header] if family.header else []
         found += [family.folder / name for name in family.sources]
         found += [archive()] if family.simulates else []
     return found
+
+
+def kit(layer: Layer) -> list[Path]:
+    """The headers of the common kit that its sources include."""
+    folder = layer.folder.parent
+    texts = [path.read_text(errors="replace") for path in sorted(layer.folder.rglob("*.[ch]"))]
+    names = {name for text in texts for name in KIT.findall(text)}
+    return [folder / name for name in sorted(names) if (folder / name).is_file()]
 
 
 def archive() -> Path:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.starting.hosts import joined
@@ -24,7 +25,7 @@ class OpenMpi(Launcher):
     name = "openmpi"
     title = "Open MPI"
     says = r"\(Open MPI\)|\bOpen MPI\b|\bOpenRTE\b|\bPRRTE\b|\bprte"
-    programs = ("mpirun", "mpiexec")
+    programs: ClassVar[tuple[str, ...]] = ("mpirun", "mpiexec")
 
     def command(self, job: Job) -> Command:
         recent = job.description.major >= 5

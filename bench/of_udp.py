@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP beside sockperf, qperf and iperf3. They print what they measured at their end, so netpipe and they run one after
+the other. Every netpipe datagram has 24 bytes of header more than theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+from measured import LIMIT_S, Result, in_turn, interval, peer_program, points, shown, worker
+
+SECONDS = 2
+SERVER, CLIENT = ("taskset", "-c", "1"), ("taskset", "-c", "0")
+
+
+@contextlib.contextmanager
+def server(*words: str) -> Iterator[None]:
+    process = subprocess.Popen([*SERVER, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(0.4)
+        yield
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def client(*words: str) -> str:
+    done = subprocess.run([*CLIENT, *words], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    return done.stdout
+
+
+def number(text: str, pattern: str) -> float:
+    found = re.search(pattern, text)
+    if found is None:
+        raise RuntimeError(f"no {pattern!r} in: {text[-500:]}")
+    return float(found[1])
+
+
+def sockperf_ns(size: int, wait: str) -> float:
+    """Median half round trip."""
+    program = peer_program("sockperf")
+    port = "15112"
+    poll = ["--nonblocked", "--recv_looping_num", "1"] if wait == "poll" else []
+    with server(program, "sr", "-i", "127.0.0.1", "-p", port, *poll):
+        where = ["-i", "127.0.0.1", "-p", port, "-m", str(size), "-t", str(SECONDS)]
+        said = client(program, "pp", *where, *poll)
+    return number(said, r"percentile 50\.0+ =\s+([\d.]+)") * 1e3
+
+
+def qperf_ns(size: int) -> float:
+    """Mean half round trip; it only blocks."""
+    program = peer_program("qperf")
+    port = "15113"
+    with server(program, "-lp", port):
+        words = ["-lp", port, "-m", str(size), "-t", str(SECONDS), "-u", "-un", "127.0.0.1", "udp_lat"]
+        return number(client(program, *words), r"latency\s+=\s+([\d.,]+)\s+ns")
+
+
+def netpipe_ns(variant: str, size: int, pattern: str = "pingpong") -> float:
+    """Median time of one message."""
+    records = worker(
+        f"variant {variant}",
+        f"pattern {pattern}",
+        "schedule list",
+        f"sizes {size}",
+        f"budget {SECONDS}",
+    )
+    return float(points(records)[size]["median_ns"])
+
+
+def latency_row(name: str, what: str, mine: list[float], theirs: list[float], target: float) -> Result:
+    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    return Result(
+        name,
+        what,
+        shown(mine, 0, " ns"),
+        shown(theirs, 0, " ns"),
+        shown(ratios),
+        f"<= {target}",
+        interval(ratios)[0] <= target,
+    )
+
+
+def udp_latency(rounds: int) -> list[Result]:
+    """14 bytes is the least that sockperf sends."""
+    results = []
+    for wait in ("block", "poll"):
+        for size in (14, 1400):
+            mine, theirs = in_turn(
+                min(rounds, 5),
+                lambda size=size, wait=wait: netpipe_ns(f"udp:wait={wait}", size),  # type: ignore[misc]
+                lambda size=size, wait=wait: sockperf_ns(size, wait),  # type: ignore[misc]
+            )
+            what = f"{size} B over UDP, {wait}: netpipe / sockperf"
+            results.append(latency_row("udp-latency", what, mine, theirs, 1.02))
+    mine, theirs = in_turn(min(rounds, 5), lambda: netpipe_ns("udp", 14), lambda: qperf_ns(14))
+    what = "14 B over UDP, block: netpipe (median) / qperf udp_lat (mean)"
+    results.append(latency_row("udp-latency", what, mine, theirs, 1.02))
+    return results
+
+
+def iperf3_datagrams_per_s(payload: int) -> float:
+    """That arrived, as fast as they go."""
+    program = peer_program("iperf3")
+    port = "15114"
+    with server(program, "-s", "-1", "-p", port, "-B", "127.0.0.1"):
+        words = ["-c", "127.0.0.1", "-p", port, "-u", "-b", "0", "-l", str(payload), "-t", str(SECONDS), "-J"]
+        end = json.loads(client(program, *words, "-w", "4M"))["end"]["sum_received"]
+    arrived = end["packets"] - end["lost_packets"]
+    return float(arrived / end["seconds"])
+
+
+def netpipe_datagrams_per_s(payload: int) -> float:
+    """One message in each; time of those that arrived."""
+    return 1e9 / netpipe_ns(f"udp:payload={payload}", payload - 24, "stream")
+
+
+def udp_stream(rounds: int) -> list[Result]:
+    """A stream of datagrams beside iperf3 -u."""
+    results = []
+    for payload in (200, 1472, 60000):
+        mine, theirs = in_turn(
+            min(rounds, 5),
+            lambda payload=payload: netpipe_datagrams_per_s(payload),  # type: ignore[misc]
+            lambda payload=payload: iperf3_datagrams_per_s(payload),  # type: ignore[misc]
+        )
+        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+        results.append(
+            Result(
+                "udp-stream",
+                f"datagrams of {payload} B that arrive: netpipe stream / iperf3 -u -b 0, rate",
+                shown([one / 1e3 for one in mine], 0, " k/s"),
+                shown([one / 1e3 for one in theirs], 0, " k/s"),
+                shown(ratios),
+                ">= 0.98",
+                interval(ratios)[0] >= 0.98,
+            )
+        )
+    return results
+
+
+COMPARISONS = {"udp-latency": udp_latency, "udp-stream": udp_stream}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ucx_facts.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "ucx_context.h"
+#include "ucx_text.h"
+
+namespace netpipe::ucx {
+namespace {
+
+// "sysv" and "memory" of "0:sysv/memory.0".
+Lane lane_of(const std::string& text) {
+  const size_t colon = text.find(':'), slash = text.find('/');
+  if (colon == std::string::npos || slash == std::string::npos || slash < colon) return {};
+  return {text.substr(colon + 1, slash - colon - 1), text.substr(slash + 1, text.rfind('.') - slash - 1), ""};
+}
+
+// "egr/short from 0, egr/bcopy from 93, rndv from 8256" of "0..<egr/short>..93..<egr/bcopy>..8256..<rndv>..(inf)".
+std::string steps(const std::string& text) {
+  std::string told;
+  size_t at = 0;
+  for (size_t open = text.find('<'); open != std::string::npos; open = text.find('<', at)) {
+    const size_t close = text.find('>', open);
+    if (close == std::string::npos) break;
+    std::string from = text.substr(at, open - at);
+    std::erase(from, '.');
+    if (!told.empty()) told += ", ";
+    told += text.substr(open + 1, close - open - 1) + " from " + from;
+    at = close + 1;
+  }
+  return told;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+constexpr struct {
+  const char *of, *call, *fact;  // in UCX's first way to say it, in its second, and in ours
+} kOperations[] = {
+    {"tag_send", "ucp_tag_send", "protocols_tag"}, {"stream_send", "ucp_stream_send", "protocols_stream"},
+    {"am_send", "ucp_am_send", "protocols_am"},    {"put", "ucp_put", "protocols_put"},
+    {"get", "ucp_get", "protocols_get"},
+};
+
+using Protocols = std::map<std::string, std::string>;
+
+void add(Protocols& all, const std::string& fact, const std::string& text, const char* between) {
+  std::string& told = all[fact];
+  if (told.find(text) == std::string::npos) told += (told.empty() ? "" : between) + text;
+}
+
+// Protocols of the first kind: a line for each operation, "#  tag_send: 0..<egr/short>..93..", those of puts with the
+// lane that they take: "# put[0]: ...".
+void read_lines(const std::vector<std::string>& all, Protocols& found) {
+  for (const std::string& line : all) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos || line.find("..<") == std::string::npos) continue;
+    const std::string name = trimmed(line.substr(1, colon - 1));
+    for (const auto& one : kOperations) {
+      const std::string indexed = std::string(one.of) + "[";
+      if (name == one.of) found[one.fact] = steps(line.substr(colon + 2));
+      if (!name.starts_with(indexed)) continue;
+      add(found, one.fact,
+          "lane " + name.substr(indexed.size(), name.size() - indexed.size() - 1) + ": " +
+              steps(line.substr(colon + 2)),
+          "; ");
+    }
+  }
+}
+
+// Whether a table is about plain calls of this: those "(fast-completion)", "(multi)" and "with reply flag" are others.
+bool is_about(const std::string& line, const std::string& call) {
+  for (const char* plain : {"*() from host", "* from host", "*() into host", "* into host"}) {
+    if (line.find(call + plain) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Protocols of the second kind: tables. What one is about stands in its first or second line,
+// "| ... ep_cfg[0] | tagged message by ucp_tag_send*() from host memory |", and then come ranges of sizes,
+// "| 0..788 | eager short | tcp/lo |".
+void read_tables(const std::vector<std::string>& all, Protocols& found) {
+  const char* fact = nullptr;  // whose table it is; the first of each operation counts
+  for (const std::string& line : all) {
+    const bool begins = line.find("cfg[") != std::string::npos || line.find("cfg#") != std::string::npos;
+    if (begins) fact = nullptr;
+    const auto heads = [&](const auto& one) { return is_about(line, one.call); };
+    if (const auto* const one = std::ranges::find_if(kOperations, heads); one != std::end(kOperations)) {
+      fact = found.contains(one->fact) ? nullptr : one->fact;
+      continue;
+    }
+    const std::vector<std::string> cells = words(line, '|');
+    if (begins || fact == nullptr || cells.size() < 4) continue;
+    const std::string range = trimmed(cells[1]), over = trimmed(cells[3]);
+    if (range.empty() || range[0] < '0' || range[0] > '9') continue;
+    add(found, fact,
+        trimmed(cells[2]) + " from " + range.substr(0, range.find("..")) + (over.empty() ? "" : " over " + over), ", ");
+  }
+}
+
+// The lines on an endpoint, and those of the worker, where newer versions have their tables.
+std::vector<std::string> printed(const np_endpoint* e, int peer) {
+  ucp_ep_h to = e->to[static_cast<size_t>(peer)];
+  return lines(said_by([&](FILE* file) {
+    if (to != nullptr) ucp_ep_print_info(to, file);
+    ucp_worker_print_info(e->worker, file);
+  }));
+}
+
+Protocols protocols_of(const np_endpoint* e, int peer) {
+  const std::vector<std::string> all = printed(e, peer);
+  Protocols found, tables;
+  read_lines(all, found);
+  read_tables(all, tables);
+  for (const auto& [fact, text] : tables) found[fact] = text;  // where there are both these are in force
+  return found;
+}
+
+void describe_protocols(const np_endpoint* e, np_emit emit, void* to) {
+  for (const auto& [fact, text] : protocols_of(e, opposite(e))) np_emit_text(emit, to, fact.c_str(), text.c_str());
+}
+
+int socket_number(int fd, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  return getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
+}
+
+std::string place_of(const sockaddr_storage& at) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (at.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(at).sin_addr, text, sizeof text);
+  } else if (at.ss_family == AF_INET6) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(at).sin6_addr, text, sizeof text);
+  }
+  return text;
+}
+
+void describe_sockets(const np_endpoint* e, np_emit emit, void* to) {
+  if (e->sockets.empty()) return;
+  const int fd = e->sockets.front();
+  sockaddr_storage near{}, far{};
+  socklen_t bytes = sizeof near;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&near), &bytes);
+  bytes = sizeof far;
+  getpeername(fd, reinterpret_cast<sockaddr*>(&far), &bytes);
+  np_emit_text(emit, to, "local_address", place_of(near).c_str());
+  np_emit_text(emit, to, "peer_address", place_of(far).c_str());
+  np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SO_SNDBUF), "bytes");
+  np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SO_RCVBUF), "bytes");
+}
+
+}  // namespace
+
+int opposite(const np_endpoint* e) {
+  const int mirrored = e->context->nranks - 1 - e->context->rank;
+  return mirrored == e->context->rank ? 0 : mirrored;
+}
+
+std::vector<Lane> lanes_to(const np_endpoint* e, int peer) {
+  std::vector<Lane> found;
+  for (const std::string& line : printed(e, peer)) {
+    const std::vector<std::string> all = words(line, ' ');
+    if (all.size() < 3 || !all[1].starts_with("lane[")) continue;
+    Lane lane = lane_of(all[2]);
+    const auto tells = [](const std::string& word) { return word.find("sysdev[") != std::string::npos; };
+    auto word = std::ranges::find_if(all, tells);
+    if (word != all.end()) ++word;
+    if (word != all.end() && *word == "seg") word += std::min<std::ptrdiff_t>(2, all.end() - word);  // newer versions
+    for (; word != all.end(); ++word) lane.uses += (lane.uses.empty() ? "" : " ") + *word;
+    found.push_back(lane);
+  }
+  return found;
+}
+
+std::string message_protocols(const np_endpoint* e, int peer) {
+  return protocols_of(e, peer)[std::string("protocols_") + e->text(kApi)];
+}
+
+std::vector<int> tcp_connections() {
+  std::vector<int> found;
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return found;
+  while (const dirent* const entry = readdir(folder)) {
+    const int fd = static_cast<int>(std::strtol(entry->d_name, nullptr, 10));
+    int protocol = 0;
+    socklen_t bytes = sizeof protocol;
+    sockaddr_storage far{};
+    socklen_t far_bytes = sizeof far;
+    if (fd <= 0 || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) != 0 || protocol != IPPROTO_TCP) continue;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&far), &far_bytes) == 0) found.push_back(fd);
+  }
+  closedir(folder);
+  std::ranges::sort(found);
+  return found;
+}
+
+void describe(np_endpoint* e, np_emit emit, void* to) {
+  const np_value* options = e->context->options;
+  describe_waiting(options[kWait], options[kSpin], e->context->oversubscribed != 0, emit, to);
+  np_emit_text(emit, to, "api", options[kApi].text);
+  np_emit_text(emit, to, "memory", options[kMemory].text);
+  np_emit_text(emit, to, "errors", options[kErrors].text);
+  std::string told, below;
+  for (const Lane& lane : lanes_to(e, opposite(e))) {
+    told += (told.empty() ? "" : ", ") + lane.transport + "/" + lane.device + " (" + lane.uses + ")";
+    const std::vector<std::string> uses = words(lane.uses, ' ');
+    if (std::ranges::find(uses, "am") != uses.end()) below = layer_of(lane.transport);
+  }
+  np_emit_text(emit, to, "transports", told.c_str());
+  if (!below.empty()) np_emit_text(emit, to, "below", below.c_str());
+  for (const Setting& one : e->settings) np_emit_text(emit, to, ("UCX_" + one.given).c_str(), one.value.c_str());
+  describe_protocols(e, emit, to);
+  describe_sockets(e, emit, to);
+}
+
+}  // namespace netpipe::ucx

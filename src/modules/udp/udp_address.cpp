@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "udp_address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <cstring>
+
+#include "kit/fd.h"
+#include "udp_options.h"
+
+namespace netpipe::udp {
+
+using fd_io::fail;
+
+namespace {
+
+sockaddr_in& v4(sockaddr_storage& at) { return reinterpret_cast<sockaddr_in&>(at); }
+const sockaddr_in& v4(const sockaddr_storage& at) { return reinterpret_cast<const sockaddr_in&>(at); }
+sockaddr_in6& v6(sockaddr_storage& at) { return reinterpret_cast<sockaddr_in6&>(at); }
+const sockaddr_in6& v6(const sockaddr_storage& at) { return reinterpret_cast<const sockaddr_in6&>(at); }
+
+bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
+  if (a.ss_family != b.ss_family) return false;
+  if (a.ss_family == AF_INET) return v4(a).sin_addr.s_addr == v4(b).sin_addr.s_addr;
+  return std::memcmp(&v6(a).sin6_addr, &v6(b).sin6_addr, sizeof v6(a).sin6_addr) == 0;
+}
+
+bool look_up(const char* host, Place& place) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host, nullptr, &hints, &found) != 0) return false;
+  place = {};
+  std::memcpy(&place.at, found->ai_addr, found->ai_addrlen);
+  place.bytes = found->ai_addrlen;
+  freeaddrinfo(found);
+  return true;
+}
+
+}  // namespace
+
+uint16_t Place::port() const { return ntohs(is_v4() ? v4(at).sin_port : v6(at).sin6_port); }
+
+void Place::set_port(uint16_t port) { (is_v4() ? v4(at).sin_port : v6(at).sin6_port) = htons(port); }
+
+bool Place::same(const sockaddr_storage& other) const {
+  if (!same_host(at, other)) return false;
+  return is_v4() ? v4(at).sin_port == v4(other).sin_port : v6(at).sin6_port == v6(other).sin6_port;
+}
+
+std::string text_of(const Place& place) {
+  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+  getnameinfo(place.name(), place.bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  return std::string(host) + " port " + port;
+}
+
+np_status own_address(const np_context* context, Place& place) {
+  std::string given = context->local_address != nullptr ? context->local_address : "";
+  if (given.starts_with("::ffff:") && given.find('.') != std::string::npos)
+    given.erase(0, 7);  // IPv4 seen by an IPv6 socket
+  if (!look_up(given.c_str(), place)) {
+    return fail(context, NP_USAGE, "udp: '%s' is not a numeric IP address to bind to", given.c_str());
+  }
+  const int64_t version = context->options[kIp].number;
+  const bool wants_v4 = version == 1 || (version == 0 && place.is_v4());
+  // One host has both loopback addresses; between hosts nobody but the user can know the other address.
+  if (wants_v4 != place.is_v4() && (given == "127.0.0.1" || given == "::1")) {
+    look_up(wants_v4 ? "127.0.0.1" : "::1", place);
+  } else if (wants_v4 != place.is_v4()) {
+    return fail(context, NP_USAGE,
+                "udp: ip=%s, but the ranks reach each other at %s; name the host by an address of that version",
+                context->options[kIp].text, given.c_str());
+  }
+  const bool anywhere =
+      place.is_v4() ? v4(place.at).sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&v6(place.at).sin6_addr);
+  if (anywhere) {
+    return fail(context, NP_USAGE, "udp: no rank can send to %s; give the address of one interface", given.c_str());
+  }
+  return NP_OK;
+}
+
+Blob blob_of(const Place& place) {
+  Blob blob;
+  blob.version = place.is_v4() ? 4 : 6;
+  if (place.is_v4()) {
+    std::memcpy(blob.host, &v4(place.at).sin_addr, sizeof v4(place.at).sin_addr);
+  } else {
+    std::memcpy(blob.host, &v6(place.at).sin6_addr, sizeof v6(place.at).sin6_addr);
+  }
+  return blob;
+}
+
+bool read_blob(const Blob& blob, const Place& own, Place& place) {
+  if ((blob.version != 4 && blob.version != 6) || (blob.version == 4) != own.is_v4()) return false;
+  place = {};
+  if (blob.version == 4) {
+    v4(place.at).sin_family = AF_INET;
+    std::memcpy(&v4(place.at).sin_addr, blob.host, sizeof v4(place.at).sin_addr);
+    place.bytes = sizeof(sockaddr_in);
+  } else {
+    v6(place.at).sin6_family = AF_INET6;
+    std::memcpy(&v6(place.at).sin6_addr, blob.host, sizeof v6(place.at).sin6_addr);
+    if (IN6_IS_ADDR_LINKLOCAL(&v6(place.at).sin6_addr)) v6(place.at).sin6_scope_id = v6(own.at).sin6_scope_id;
+    place.bytes = sizeof(sockaddr_in6);
+  }
+  return true;
+}
+
+std::string interface_of(const Place& own) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "";
+  std::string name;
+  for (const ifaddrs* at = all; at != nullptr && name.empty(); at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != own.at.ss_family) continue;
+    sockaddr_storage address{};
+    std::memcpy(&address, at->ifa_addr, own.is_v4() ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (same_host(address, own.at)) name = at->ifa_name;
+  }
+  freeifaddrs(all);
+  return name;
+}
+
+}  // namespace netpipe::udp

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "udp_clerk.h"
+
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <system_error>
+
+#include "udp_datagram.h"
+
+namespace netpipe::udp {
+
+using namespace netpipe::fd_io;
+
+np_status Clerk::start(const np_context* context, int socket, uint64_t token, std::vector<Asker> askers) {
+  socket_ = socket;
+  token_ = token;
+  askers_ = std::move(askers);
+  stop_ = Fd(::eventfd(0, EFD_CLOEXEC));
+  if (!stop_) return fail(context, NP_FAILED, "udp: eventfd: %s", std::strerror(errno));
+  // Signals are the rank's: one of them must interrupt its system call.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  np_status status = NP_OK;
+  try {
+    thread_ = std::thread([this] { live(); });
+  } catch (const std::system_error& error) {
+    status = fail(context, NP_FAILED, "udp: cannot start a thread: %s", error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+void Clerk::stop() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  while (::write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+}
+
+// A process whose threads share descriptors pays for that in every system call (Linux counts each use of one). So the
+// clerk has a table of its own, and closes in it what is not for it: else the other end of a pipe that the rank closes
+// would wait for the clerk. A kernel without this call leaves them shared.
+void Clerk::keep_own_descriptors() const {
+#ifdef __NR_close_range
+  std::vector<unsigned> keep = {static_cast<unsigned>(socket_), static_cast<unsigned>(stop_.get())};
+  for (const Asker& asker : askers_) {
+    if (asker.fd >= 0) keep.push_back(static_cast<unsigned>(asker.fd));
+  }
+  std::sort(keep.begin(), keep.end());
+  unsigned from = 0, flags = CLOSE_RANGE_UNSHARE;
+  for (size_t i = 0; i <= keep.size(); ++i) {
+    const unsigned to = i < keep.size() ? keep[i] : UINT_MAX;
+    if (to > from) {
+      if (::syscall(__NR_close_range, from, i < keep.size() ? to - 1 : to, flags) != 0) return;
+      flags = 0;
+    }
+    from = to + 1;
+  }
+#endif
+}
+
+void Clerk::live() {
+  keep_own_descriptors();
+  for (;;) {
+    pollfd wanted[2] = {{socket_, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (::poll(wanted, 2, -1) < 0 && errno != EINTR) return;
+    if (wanted[1].revents != 0) return;
+    serve();
+  }
+}
+
+void Clerk::serve() {
+  constexpr int kMost = 64;  // of a flood, at once
+  for (int i = 0; i < kMost; ++i) {
+    Header asked;
+    const ssize_t got = ::recv(socket_, &asked, sizeof asked, MSG_DONTWAIT | MSG_TRUNC);
+    if (got < 0) {
+      if (errno == EINTR || errno == ECONNREFUSED) continue;
+      return;
+    }
+    const Header said = in_order(asked);
+    if (got != sizeof asked || said.token != token_ || said.index != kQuestion || said.message >= askers_.size() ||
+        askers_[said.message].fd < 0) {
+      strangers_.fetch_add(1, std::memory_order_relaxed);
+      continue;
+    }
+    const Asker& asker = askers_[said.message];
+    const Answer answer{
+        header_of(asker.token, asker.departed->messages.load(std::memory_order_acquire), kAnswer, said.stamp),
+        htole32(asker.payload), 0};
+    // Where there is no room for it, it is asked again.
+    (void)::sendto(asker.fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL,
+                   static_cast<const sockaddr*>(asker.to), asker.to_bytes);
+    answered_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace netpipe::udp

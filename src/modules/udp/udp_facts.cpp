@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "udp_facts.h"
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "udp_datagram.h"
+#include "udp_options.h"
+#include "udp_socket.h"
+
+namespace netpipe::udp {
+namespace {
+
+enum Counted {
+  kDatagramsSent,
+  kNotSent,
+  kDatagramsReceived,
+  kMessagesLost,
+  kDatagramsLost,
+  kKernelDrops,
+  kLate,
+  kDuplicates,
+  kReordered,
+  kStrangers,
+  kQuestions,
+  kAnswered,
+  kJitter,
+  kEmptyPolls,
+  kSleepsAfterSpin,
+  kCounted
+};
+constexpr np_counter kCounters[kCounted] = {
+    {"datagrams_sent", "1", "datagrams of messages that left", NP_COUNTS_UP},
+    {"not_sent", "1", "datagrams that this host dropped before they left (a full queue, a firewall)", NP_COUNTS_UP},
+    {"datagrams_received", "1", "datagrams of messages that came, also late and twice", NP_COUNTS_UP},
+    {"messages_lost", "1", "messages that never became whole", NP_COUNTS_UP},
+    {"datagrams_lost", "1", "datagrams that these lacked", NP_COUNTS_UP},
+    {"kernel_drops", "1", "datagrams that the kernel dropped at the receiving sockets, mostly for a full buffer",
+     NP_COUNTS_UP},
+    {"late", "1", "datagrams of messages that counted as lost when they came", NP_COUNTS_UP},
+    {"duplicates", "1", "datagrams that came again", NP_COUNTS_UP},
+    {"reordered", "1", "datagrams that came after a later one", NP_COUNTS_UP},
+    {"strangers", "1", "datagrams of others, or not of this measurement, dropped", NP_COUNTS_UP},
+    {"questions", "1", "times that this rank asked whether a message had left", NP_COUNTS_UP},
+    {"answered", "1", "such questions of the others", NP_COUNTS_UP},
+    {"jitter_ns", "ns", "mean variation of the one-way delay (RFC 3550), of one message in 16", NP_GAUGE},
+    {"empty_polls", "1", "looks that found nothing", NP_COUNTS_UP},
+    {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain", NP_COUNTS_UP},
+};
+
+uint64_t drops_of(int fd) {
+  uint32_t memory[SK_MEMINFO_VARS] = {};
+  socklen_t bytes = sizeof memory;
+  return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &bytes) == 0 ? memory[SK_MEMINFO_DROPS] : 0;
+}
+
+void describe_datagrams(const np_endpoint& endpoint, const np_endpoint::Link& link, np_emit emit, void* to) {
+  const int64_t payload = link.out->payload(), packet = payload + ip_headers(endpoint.own);
+  np_emit_integer(emit, to, "path_mtu_bytes", link.mtu, "bytes");
+  np_emit_integer(emit, to, "payload_bytes", payload, "bytes");
+  np_emit_integer(emit, to, "header_bytes", sizeof(Header), "bytes");
+  np_emit_integer(emit, to, "message_bytes_per_datagram", payload - static_cast<int64_t>(sizeof(Header)), "bytes");
+  np_emit_bool(emit, to, "ip_fragments", link.mtu > 0 && packet > link.mtu ? 1 : 0);
+  np_emit_integer(emit, to, "batch", link.way.batch, "");
+  const int64_t segment = socket_number(link.fd.get(), IPPROTO_UDP, UDP_SEGMENT);
+  np_emit_bool(emit, to, "gso", segment > 0 ? 1 : 0);
+  np_emit_bool(emit, to, "gro", endpoint.context->options[kGro].number != 0);
+}
+
+}  // namespace
+
+void describe(np_endpoint* endpoint, np_emit emit, void* to) {
+  const np_context* context = endpoint->context;
+  const np_value* options = context->options;
+  describe_waiting(options[kWait], options[kSpin], context->oversubscribed != 0, emit, to);
+  const int opposite = context->nranks - 1 - context->rank;
+  const int peer = opposite != context->rank ? opposite : 0;
+  const np_endpoint::Link& link = endpoint->links[static_cast<size_t>(peer)];
+  if (!link.in || !link.out) return;
+  const int fd = link.fd.get();
+  np_emit_text(emit, to, "ip", endpoint->own.is_v4() ? "4" : "6");
+  np_emit_text(emit, to, "local", text_of(link.own).c_str());
+  np_emit_text(emit, to, "peer", text_of(link.way.to).c_str());
+  np_emit_text(emit, to, "interface", interface_of(endpoint->own).c_str());
+  np_emit_bool(emit, to, "connected", link.way.connected);
+  describe_datagrams(*endpoint, link, emit, to);
+  np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_SNDBUF), "bytes");
+  np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_RCVBUF), "bytes");
+  np_emit_integer(emit, to, "busy_poll_us", socket_number(fd, SOL_SOCKET, SO_BUSY_POLL), "us");
+  np_emit_text(emit, to, "pacing", options[kRate].number != 0 ? "clock" : "none");
+  if (options[kRate].number != 0) np_emit_integer(emit, to, "rate_mbit_per_s", options[kRate].number, "Mbit/s");
+  np_emit_integer(emit, to, "reorder", options[kReorder].number, "");
+  np_emit_real(emit, to, "first_rtt_us", static_cast<double>(link.rtt_ns) * 1e-3, "us");
+  np_emit_real(emit, to, "patience_us", static_cast<double>(link.in->patience_ns()) * 1e-3, "us");
+}
+
+std::span<const np_counter> counters() { return kCounters; }
+
+void read_counters(np_endpoint* endpoint, int64_t* values) {
+  std::fill_n(values, +kCounted, 0);
+  values[kJitter] = INT64_MIN;
+  const auto add = [values](Counted which, uint64_t value) { values[which] += static_cast<int64_t>(value); };
+  for (const np_endpoint::Link& link : endpoint->links) {
+    if (!link.in || !link.out) continue;
+    const Arrivals& came = link.in->count();
+    add(kDatagramsSent, link.out->datagrams());
+    add(kNotSent, link.out->not_sent());
+    add(kDatagramsReceived, came.datagrams);
+    add(kMessagesLost, came.messages_lost);
+    add(kDatagramsLost, came.datagrams_lost);
+    add(kKernelDrops, drops_of(link.fd.get()));
+    add(kLate, came.late);
+    add(kDuplicates, came.duplicates);
+    add(kReordered, came.reordered);
+    add(kStrangers, came.strangers);
+    add(kQuestions, came.questions);
+    add(kEmptyPolls, came.empty_polls);
+    add(kSleepsAfterSpin, came.sleeps);
+    values[kJitter] = std::max(values[kJitter], link.in->jitter_ns());
+  }
+  add(kStrangers, endpoint->clerk.strangers());
+  add(kAnswered, endpoint->clerk.answered());
+}
+
+}  // namespace netpipe::udp

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
+"""ARMCI over Open MPI and MPICH: real bytes that are checked, every operation of its table, settings and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
+from over_libraries import (
+    Layered,
+    build,
+    check_interrupt,
+    check_killed_rank,
+    check_two_hosts,
+    launch,
+    program,
+)
+
+LIBRARIES = ("openmpi", "mpich")
+SIZES = "0,1,9,4097,8193,300001"
+TWO_SIDED = ["pingpong", "stream", "bidirectional", "burst", "window"]
+
+
+@pytest.fixture(scope="module")
+def armci(tmp_path_factory: pytest.TempPathFactory) -> Layered:
+    folder = tmp_path_factory.mktemp("armci")
+    return build("armci", {name: f"mpicc.{name}" for name in LIBRARIES}, folder)
+
+
+def need(layer: Layered, library: str) -> str:
+    if library not in layer.there:
+        pytest.skip(f"there is no ARMCI for {library}")
+    return layer.there[library].name
+
+
+def asked(patterns: list[str]) -> list[str]:
+    return [word for pattern in patterns for word in ("--pattern", pattern)]
+
+
+def test_every_byte_of_messages_and_transfers_arrives(armci: Layered, tmp_path: Path) -> None:
+    variants = [f"{added.name}:transport=shm" for added in armci.there.values()]
+    patterns = ["pingpong", "put", "get"]
+    sizes = "1,4097,300001"
+    done = armci.run(
+        tmp_path / "run.jsonl", *variants, *asked(patterns), "--sizes", sizes, "--verify", "--budget", "0.02"
+    )
+    done.check_points(variants, patterns, sizes)
+    for variant in variants:
+        settings = done.settings(variant)
+        assert settings["transport_found"] == "shared memory"
+        assert settings["wait"] in ("poll", "yield")
+        (opened,) = done.of("variant", variant=variant)
+        assert opened["below"] == "shm"
+        assert opened["version"].startswith("ARMCI over ")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("settings", ["op=put,transport=shm", "eager=0,transport=shm", "transport=shm"])
+def test_every_byte_arrives_with_every_setting(
+    armci: Layered, tmp_path: Path, library: str, settings: str
+) -> None:
+    variant = f"{need(armci, library)}:{settings}"
+    done = armci.run(
+        tmp_path / "run.jsonl", variant, *asked(TWO_SIDED), "--sizes", SIZES, "--verify", "--budget", "0.05"
+    )
+    done.check_points([variant], TWO_SIDED, SIZES)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_over_tcp_its_transfers_go_through_sockets(armci: Layered, tmp_path: Path, library: str) -> None:
+    variant = f"{need(armci, library)}:transport=tcp"
+    patterns = ["pingpong", "put", "get"]
+    done = armci.run(
+        tmp_path / "run.jsonl",
+        variant,
+        *asked(patterns),
+        "--sizes",
+        "1,4097,65537",
+        "--verify",
+        "--budget",
+        "0.5",
+    )
+    done.check_points([variant], patterns, "1,4097,65537")
+    assert done.settings(variant)["transport_found"] == "TCP"
+    assert int(done.settings(variant)["connections"]) >= 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_one_sided_operation_does_what_it_should(armci: Layered, tmp_path: Path, library: str) -> None:
+    need(armci, library)
+    tool = program("launched_module.c", tmp_path)
+    for settings in (
+        ["transport=shm"],
+        ["transport=shm", "strided=DIRECT"],
+        ["transport=shm", "strided=IOV"],
+        ["transport=tcp", "times=20"],
+    ):
+        done = launch(armci.there[library], 2, str(tool), str(armci.there[library].file), *settings)
+        assert done.returncode == 0, (settings, done.stderr)
+        said = done.stdout.split("\n")
+        for operation in (
+            *(
+                "put get",
+                "put_strided get_strided",
+                "put_signal await_signal",
+                "fetch_add",
+                "swap",
+                "accumulate",
+            ),
+            "close",
+        ):
+            assert operation in said, (settings, done.stdout)
+        assert "compare_swap" not in said  # which ARMCI does not have
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_four_ranks_send_to_whom_they_like(armci: Layered, tmp_path: Path, library: str) -> None:
+    variant = f"{need(armci, library)}:transport=shm"
+    patterns = ["pingpong", "incast"]
+    done = armci.run(
+        tmp_path / "run.jsonl",
+        *(variant, *asked(patterns), "--ranks", "4", "--sizes", "1,65537", "--verify", "--budget", "0.2"),
+    )
+    done.check_points([variant], patterns, "1,65537")
+
+
+def test_a_setting_that_makes_no_sense_is_refused(armci: Layered, tmp_path: Path) -> None:
+    name = next(iter(armci.there.values())).name
+    done = armci.run(tmp_path / "run.jsonl", f"{name}:op=put,eager=64k", "--sizes", "8")
+    assert done.code == 2
+    assert "every message goes straight to its place" in done.sentence
+    assert not done.of("point")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ranks_on_two_hosts(armci: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str) -> None:
+    check_two_hosts(armci, two_hosts, f"{need(armci, library)}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_interrupt_and_a_killed_rank_end_all_ranks(armci: Layered, tmp_path: Path, library: str) -> None:
+    need(armci, library)
+    for check, name in ((check_interrupt, "interrupt"), (check_killed_rank, "killed")):
+        (tmp_path / name).mkdir()
+        check(armci, armci.there[library], tmp_path / name)

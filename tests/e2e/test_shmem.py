@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
+"""OpenSHMEM under its own launcher: real bytes that are checked, settings that were in force, refusals, and faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
+from over_libraries import (
+    Layered,
+    build,
+    check_interrupt,
+    check_killed_rank,
+    check_two_hosts,
+    launch,
+    program,
+)
+
+NAME = "shmem@openmpi"
+SIZES = "0,1,9,4097,8193,300001"
+TWO_SIDED = ["pingpong", "stream", "bidirectional", "burst", "window"]
+
+
+@pytest.fixture(scope="module")
+def shmem(tmp_path_factory: pytest.TempPathFactory) -> Layered:
+    return build("shmem", {"openmpi": "oshcc"}, tmp_path_factory.mktemp("shmem"))
+
+
+def asked(patterns: list[str]) -> list[str]:
+    return [word for pattern in patterns for word in ("--pattern", pattern)]
+
+
+def test_every_byte_of_messages_and_transfers_arrives(shmem: Layered, tmp_path: Path) -> None:
+    variants = [f"{NAME}:transport=shm"]
+    sizes = "1,9,4097,300001"
+    patterns = ["pingpong", "window", "put", "get"]
+    done = shmem.run(
+        tmp_path / "run.jsonl", *variants, *asked(patterns), "--sizes", sizes, "--verify", "--budget", "0.02"
+    )
+    done.check_points(variants, patterns, sizes)
+    settings = done.settings(variants[0])
+    assert settings["transport_found"] == "shared memory"
+    assert settings["heap_memory"].startswith(("/dev/shm/", "/SYSV"))
+    assert settings["wait"] in ("poll", "yield")
+    assert "UCX_TLS=posix,sysv,self" in settings["environment"]
+    (opened,) = done.of("variant", variant=variants[0])
+    assert opened["below"] == "shm"
+    assert opened["version"].startswith("OpenSHMEM of Open MPI ")
+
+
+@pytest.mark.parametrize(
+    ("variant", "words"),
+    [
+        ("eager=64k,op=put", "every message goes straight to its place"),
+        ("await=until", "more to watch than one flag"),
+        ("transport=rdma", "transport"),
+        ("op=get", "op"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_starts(
+    shmem: Layered, tmp_path: Path, variant: str, words: str
+) -> None:
+    done = shmem.run(tmp_path / "run.jsonl", f"{NAME}:{variant}", "--sizes", "8")
+    assert done.code == 2
+    assert words in done.sentence
+    assert not done.of("point")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "op=put",
+        "op=put,order=quiet,flag=atomic,await=until",
+        "eager=0",
+        "eager=1M",
+        "order=quiet",
+        "flag=atomic",
+        "transport=posix",
+        "transport=sysv",
+        "scoll=basic",
+    ],
+)
+def test_every_byte_arrives_with_every_setting(shmem: Layered, tmp_path: Path, settings: str) -> None:
+    variant = f"{NAME}:{settings}" + ("" if "transport" in settings else ",transport=shm")
+    done = shmem.run(
+        tmp_path / "run.jsonl", variant, *asked(TWO_SIDED), "--sizes", SIZES, "--verify", "--budget", "0.05"
+    )
+    (opened,) = done.of("variant")
+    done.check_points([opened["variant"]], TWO_SIDED, SIZES)
+    found = done.settings(opened["variant"])
+    if "posix" in settings:
+        assert found["heap_memory"].startswith("/dev/shm/")
+    if "sysv" in settings:
+        assert found["heap_memory"].startswith("/SYSV")
+    assert found["order"] == ("quiet" if "order=quiet" in settings else "fence")
+
+
+@pytest.mark.deep
+def test_over_tcp_its_puts_go_through_sockets(shmem: Layered, tmp_path: Path) -> None:
+    variant = f"{NAME}:transport=tcp"
+    patterns = ["pingpong", "put", "get", "collective:what=bcast"]
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        variant,
+        *asked(patterns),
+        "--sizes",
+        "1,4097,65537",
+        "--verify",
+        "--budget",
+        "0.5",
+    )
+    done.check_points([variant], patterns, "1,4097,65537")
+    settings = done.settings(variant)
+    assert settings["transport_found"] == "TCP"
+    assert int(settings["connections"]) >= 1
+    assert "heap_memory" not in settings  # the heap is memory of one process
+
+
+@pytest.mark.deep
+def test_four_ranks_send_to_whom_they_like(shmem: Layered, tmp_path: Path) -> None:
+    patterns = ["pingpong", "incast", "outcast", "congestion"]
+    variant = f"{NAME}:transport=shm"
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        *(
+            variant,
+            *asked(patterns),
+            "--ranks",
+            "4",
+            "--sizes",
+            "1,4097,65537",
+            "--verify",
+            "--budget",
+            "0.2",
+        ),
+    )
+    done.check_points([variant], patterns, "1,4097,65537")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("scoll", ["mpi", "basic"])
+def test_its_collectives_give_what_they_should(shmem: Layered, tmp_path: Path, scoll: str) -> None:
+    patterns = [f"collective:what={what}" for what in ("bcast", "allgather", "alltoall")]
+    variant = f"{NAME}:transport=shm,scoll={scoll}"
+    sizes = "1,7,8,4100"
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        *(variant, *asked(patterns), "--ranks", "3", "--sizes", sizes, "--verify", "--budget", "0.2"),
+    )
+    done.check_points([variant], patterns, sizes)
+    more = ["collective", "collective:what=barrier", "collective:what=reduce"]
+    done = shmem.run(
+        tmp_path / "more.jsonl",
+        *(variant, *asked(more), "--ranks", "3", "--sizes", "8,4096", "--verify", "--budget", "0.2"),
+    )
+    done.check_points([variant], ["collective"], "8,4096")
+    assert done.of("point", pattern="collective:what=barrier")
+    (skipped,) = done.of("skipped", pattern="collective:what=reduce")
+    assert "has no reduce" in skipped["reason"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "settings", [("transport=shm",), ("transport=shm", "nbi=yes"), ("transport=tcp", "times=20")]
+)
+def test_every_one_sided_operation_does_what_it_should(
+    shmem: Layered, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    added = shmem.there["openmpi"]
+    tool = program("launched_module.c", tmp_path)
+    done = launch(added, 2, str(tool), str(added.file), *settings)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.split("\n")
+    for operation in (
+        "put get",
+        "put_strided get_strided",
+        "put_signal await_signal",
+        "add",
+        "compare_swap",
+        "close",
+    ):
+        assert operation in said, done.stdout
+
+
+@pytest.mark.deep
+def test_a_heap_that_is_too_small_says_so(shmem: Layered, tmp_path: Path) -> None:
+    done = shmem.run(tmp_path / "run.jsonl", f"{NAME}:transport=shm,heap=4M", "--sizes", "8M")
+    assert done.code != 0
+    assert "heap=SIZE" in done.sentence
+    assert not done.of("point")
+
+
+@pytest.mark.deep
+def test_memory_that_is_not_symmetric_is_sent_but_not_reached(shmem: Layered, tmp_path: Path) -> None:
+    variant = f"{NAME}:transport=shm"
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        *(
+            variant,
+            "--pattern",
+            "pingpong",
+            "--buffers",
+            "fresh",
+            "--sizes",
+            "9,65537",
+            "--verify",
+            "--budget",
+            "0.1",
+        ),
+    )
+    done.check_points([variant], ["pingpong"], "9,65537")
+    done = shmem.run(
+        tmp_path / "put.jsonl",
+        *(f"{NAME}:op=put,transport=shm", "--pattern", "pingpong", "--buffers", "fresh", "--sizes", "9"),
+    )
+    assert "fresh buffers do not" in done.sentence, done.said
+    assert not done.of("point")
+
+
+@pytest.mark.deep
+def test_two_ranks_on_one_processor_still_meet(shmem: Layered, tmp_path: Path) -> None:
+    variant = f"{NAME}:transport=shm"
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        variant,
+        "--pin",
+        "0,0",
+        "--sizes",
+        "1,4097,65537",
+        "--verify",
+        "--budget",
+        "0.3",
+    )
+    done.check_points([variant], ["pingpong"], "1,4097,65537")
+    assert done.settings(variant)["wait"] == "yield"
+
+
+@pytest.mark.deep
+def test_ranks_on_two_hosts(shmem: Layered, two_hosts: TwoHosts, tmp_path: Path) -> None:
+    check_two_hosts(shmem, two_hosts, f"{NAME}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+def test_an_interrupt_ends_all_ranks(shmem: Layered, tmp_path: Path) -> None:
+    check_interrupt(shmem, shmem.there["openmpi"], tmp_path)
+
+
+@pytest.mark.deep
+def test_a_killed_rank_is_named_and_ends_the_run(shmem: Layered, tmp_path: Path) -> None:
+    check_killed_rank(shmem, shmem.there["openmpi"], tmp_path)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
+"""SND and RCV of TCGMSG over Open MPI and MPICH: real bytes that are checked, and what it says it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
+from over_libraries import Layered, build, check_interrupt, check_killed_rank, check_two_hosts
+
+LIBRARIES = ("openmpi", "mpich")
+
+
+@pytest.fixture(scope="module")
+def tcgmsg(tmp_path_factory: pytest.TempPathFactory) -> Layered:
+    folder = tmp_path_factory.mktemp("tcgmsg")
+    return build("tcgmsg", {name: f"mpicc.{name}" for name in LIBRARIES}, folder)
+
+
+def need(layer: Layered, library: str) -> str:
+    if library not in layer.there:
+        pytest.skip(f"there is no TCGMSG for {library}")
+    return layer.there[library].name
+
+
+def test_every_byte_arrives(tcgmsg: Layered, tmp_path: Path) -> None:
+    variants = [f"{added.name}:transport=shm" for added in tcgmsg.there.values()]
+    sizes = "0,1,4097,300001"
+    done = tcgmsg.run(tmp_path / "run.jsonl", *variants, "--sizes", sizes, "--verify", "--budget", "0.02")
+    done.check_points(variants, ["pingpong"], sizes)
+    for variant in variants:
+        assert done.settings(variant)["transport_found"] == "shared memory"
+        (opened,) = done.of("variant", variant=variant)
+        assert opened["below"] == "shm"
+        assert opened["version"].startswith("TCGMSG over ")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_byte_arrives_whether_or_not_its_calls_wait(
+    tcgmsg: Layered, tmp_path: Path, library: str
+) -> None:
+    name = need(tcgmsg, library)
+    variants = [f"{name}:sync=no,transport=shm", f"{name}:transport=shm", f"{name}:transport=tcp"]
+    sizes = "1,9,4097,300001"
+    done = tcgmsg.run(
+        tmp_path / "run.jsonl",
+        *(
+            *variants,
+            "--pattern",
+            "pingpong",
+            "--pattern",
+            "stream",
+            "--sizes",
+            sizes,
+            "--verify",
+            "--budget",
+            "0.2",
+        ),
+    )
+    done.check_points(variants, ["pingpong", "stream"], sizes)
+    for variant in variants:
+        wanted = "TCP" if variant.endswith("tcp") else "shared memory"
+        assert done.settings(variant)["transport_found"] == wanted
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("ranks", ["4", "6"])
+def test_many_ranks_are_pairs(tcgmsg: Layered, tmp_path: Path, library: str, ranks: str) -> None:
+    variant = f"{need(tcgmsg, library)}:transport=shm"
+    done = tcgmsg.run(
+        tmp_path / "run.jsonl", variant, "--ranks", ranks, "--sizes", "1,4097", "--verify", "--budget", "0.3"
+    )
+    done.check_points([variant], ["pingpong"], "1,4097")
+    (opened,) = done.of("variant", variant=variant)
+    assert len(opened["ranks"]) == int(ranks)
+
+
+@pytest.mark.deep
+def test_what_it_does_not_have_is_skipped_with_that_reason(tcgmsg: Layered, tmp_path: Path) -> None:
+    variant = f"{next(iter(tcgmsg.there.values())).name}:transport=shm"
+    done = tcgmsg.run(
+        tmp_path / "run.jsonl",
+        variant,
+        "--pattern",
+        "pingpong",
+        "--pattern",
+        "window",
+        "--pattern",
+        "put",
+        "--sizes",
+        "8",
+    )
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    assert "isend" in reasons["window"]
+    assert "put" in reasons["put"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ranks_on_two_hosts(tcgmsg: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str) -> None:
+    check_two_hosts(tcgmsg, two_hosts, f"{need(tcgmsg, library)}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_interrupt_and_a_killed_rank_end_all_ranks(tcgmsg: Layered, tmp_path: Path, library: str) -> None:
+    need(tcgmsg, library)
+    for check, name in ((check_interrupt, "interrupt"), (check_killed_rank, "killed")):
+        (tmp_path / name).mkdir()
+        check(tcgmsg, tcgmsg.there[library], tmp_path / name)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// zmq and nng, which listen where strangers can see it: whoever comes before the peer and does not prove itself is not
+// let in, nor is anybody once the ranks are joined. The strangers are sockets of the same library, in the process of
+// the rank that connects.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "two_ranks.h"
+
+namespace {
+
+using namespace two_ranks;
+
+bool built(const std::string& name) {
+  const char* const folder = std::getenv("NETPIPE_MODULES");
+  return folder != nullptr && std::ifstream(std::string(folder) + "/" + name + ".so").good();
+}
+
+void nap(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+template <typename Function>
+Function find(void* library, const char* name) {
+  void* const found = library != nullptr ? dlsym(library, name) : nullptr;
+  if (found == nullptr) throw std::runtime_error(std::string("no ") + name);
+  return reinterpret_cast<Function>(found);
+}
+
+// Where rank 1 listens to rank 0: kit/service_meeting.h, behind the proof and the name.
+std::string door(const Bytes& address) {
+  const unsigned port = address.at(48) | unsigned{address.at(49)} << 8U;
+  return "tcp://127.0.0.1:" + std::to_string(port);
+}
+
+class Stranger {
+ public:
+  virtual ~Stranger() = default;
+  virtual void knock(const std::string& where) = 0;
+  virtual bool got_in() = 0;  // tries to speak and to hear
+};
+
+// With a password that is not the proof.
+class OverZmq final : public Stranger {
+ public:
+  void knock(const std::string& where) override {
+    library_ = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
+    void* const context = find<void* (*)()>(library_, "zmq_ctx_new")();
+    socket_ = find<void* (*)(void*, int)>(library_, "zmq_socket")(context, 0);  // ZMQ_PAIR
+    const auto set = find<int (*)(void*, int, const void*, size_t)>(library_, "zmq_setsockopt");
+    const std::string word(64, '0');
+    const int yes = 1;
+    set(socket_, 45, "0", 1);                    // ZMQ_PLAIN_USERNAME
+    set(socket_, 46, word.data(), word.size());  // ZMQ_PLAIN_PASSWORD
+    set(socket_, 39, &yes, sizeof yes);          // ZMQ_IMMEDIATE: only to whom has let it in
+    find<int (*)(void*, const char*)>(library_, "zmq_connect")(socket_, where.c_str());
+  }
+  bool got_in() override {
+    char room[64];
+    constexpr int kDontWait = 1;
+    return find<int (*)(void*, const void*, size_t, int)>(library_, "zmq_send")(socket_, "spoilt", 6, kDontWait) >= 0 ||
+           find<int (*)(void*, void*, size_t, int)>(library_, "zmq_recv")(socket_, room, sizeof room, kDontWait) >= 0;
+  }
+
+ private:
+  void *library_ = nullptr, *socket_ = nullptr;
+};
+
+// With a first message that is not the proof.
+class OverNng final : public Stranger {
+ public:
+  explicit OverNng(const char* opens) : opens_(opens) {}
+  void knock(const std::string& where) override {
+    library_ = dlopen("libnng.so.1", RTLD_NOW | RTLD_LOCAL);
+    find<int (*)(Socket*)>(library_, opens_)(&socket_);
+    find<int (*)(Socket, const char*, void*, int)>(library_, "nng_dial")(socket_, where.c_str(), nullptr, kDontWait);
+  }
+  bool got_in() override {  // what it says may be on its way to a door that is shut; what it hears is from inside
+    char room[64];
+    size_t bytes = sizeof room;
+    find<int (*)(Socket, const void*, size_t, int)>(library_, "nng_send")(socket_, "spoilt", 6, kDontWait);
+    return find<int (*)(Socket, void*, size_t*, int)>(library_, "nng_recv")(socket_, room, &bytes, kDontWait) == 0;
+  }
+
+ private:
+  static constexpr int kDontWait = 2;
+  struct Socket {
+    uint32_t id = 0;
+  };
+  const char* opens_;
+  void* library_ = nullptr;
+  Socket socket_;
+};
+
+std::string bounce_some(Rank& rank) { return bounce(rank, {6, 32, 6, 100000, 6}); }
+
+// The stranger is there before rank 0 is, and tries again when the ranks are joined.
+std::string join_beside(Rank& rank, Stranger& stranger) {
+  if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+  const bool first = rank.context.rank == 0;
+  Bytes mine(4096);
+  size_t bytes = mine.size();
+  if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK)
+    return failed(rank, "address", s);
+  mine.resize(bytes);
+  const Bytes theirs = rank.exchange(mine);
+  bool in = false;
+  const auto try_for_ms = [&](int ms) {
+    for (int i = 0; i < ms / 5; ++i) {
+      in = stranger.got_in() || in;
+      nap(5);
+    }
+  };
+  if (first) {
+    stranger.knock(door(theirs));
+    try_for_ms(200);
+  }
+  const void* addresses[2] = {first ? mine.data() : theirs.data(), first ? theirs.data() : mine.data()};
+  const size_t sizes[2] = {first ? mine.size() : theirs.size(), first ? theirs.size() : mine.size()};
+  if (const np_status s = rank.module->connect(rank.endpoint, addresses, sizes); s != NP_OK)
+    return failed(rank, "connect", s);
+  rank.meet();
+  if (std::string wrong = bounce_some(rank); !wrong.empty()) return wrong;
+  if (first) try_for_ms(700);  // longer than a stranger waits between two tries
+  rank.meet();
+  if (std::string wrong = bounce_some(rank); !wrong.empty()) return "after more knocks: " + wrong;
+  rank.meet();  // who closes its sockets drops what it has not sent yet
+  return in ? "a stranger got in" : "";
+}
+
+std::string both_beside(const std::string& variant, const std::function<std::unique_ptr<Stranger>()>& make) {
+  return run_ranks([&](int number, int control) -> std::string {
+           Rank rank(variant, number, control);
+           const std::unique_ptr<Stranger> stranger = make();
+           return join_beside(rank, *stranger);
+         })
+      .both();
+}
+
+TEST(ServiceModules, ZmqLetsNoStrangerIn) {
+  if (!built("zmq")) GTEST_SKIP() << "module zmq was not built";
+  const auto make = [] { return std::make_unique<OverZmq>(); };
+  EXPECT_EQ(both_beside("zmq", make), "");
+  EXPECT_EQ(both_beside("zmq:encrypt=yes", make), "");
+}
+
+TEST(ServiceModules, NngTurnsStrangersOut) {
+  if (!built("nng")) GTEST_SKIP() << "module nng was not built";
+  const auto over = [](const char* opens) { return [opens] { return std::make_unique<OverNng>(opens); }; };
+  EXPECT_EQ(both_beside("nng", over("nng_pair0_open")), "");
+  EXPECT_EQ(both_beside("nng:pattern=reqrep", over("nng_req0_open")), "");
+  EXPECT_EQ(both_beside("nng:pattern=pushpull", over("nng_push0_open")), "");
+}
+
+TEST(ServiceModules, APeerThatNeverComesIsGivenUpInASentence) {
+  for (const std::string name : {"zmq", "nng"}) {
+    if (!built(name)) continue;
+    const Outcome outcome = run_ranks([&](int number, int control) -> std::string {
+      Rank rank(name, number, control);
+      rank.context.timeout_ns = 300'000'000;
+      if (const np_status s = rank.open(); s != NP_OK) return failed(rank, "open", s);
+      return wait_for_nobody(rank, "is rank 0 alive, or is a firewall in between?");
+    });
+    EXPECT_EQ(outcome.both(), "") << name;
+  }
+}
+
+}  // namespace
