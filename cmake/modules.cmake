@@ -36,6 +36,9 @@ function(netpipe_add_module name directory)
   target_include_directories(module_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src/modules")
 endfunction()
 
+# What layers that `netpipe modules add` compiles have in common.
+install(DIRECTORY src/modules/kit/ DESTINATION ${CMAKE_INSTALL_DATADIR}/netpipe/modules/kit FILES_MATCHING PATTERN "*.h")
+
 file(GLOB layers CONFIGURE_DEPENDS src/modules/*/module.toml)
 foreach(toml IN LISTS layers)
   get_filename_component(folder "${toml}" DIRECTORY)
@@ -53,6 +56,9 @@ foreach(toml IN LISTS layers)
   set(missing "")
   if(header)
     string(MAKE_C_IDENTIFIER "NETPIPE_HAVE_${header}" have)
+    if(NOT ${have})
+      unset(${have} CACHE)  # it may have been installed since: look again
+    endif()
     check_include_file_cxx("${header}" ${have})
     if(NOT ${have})
       set(missing "its header ${header}")

@@ -135,6 +135,13 @@ setup_modules() {
 test_tools=(
   /usr/include/gtest/gtest.h=libgtest-dev
   ip=iproute2 # for network namespaces: two hosts on one machine
+  # libraries that layers bind; each layer says in its module.toml what it needs
+  /usr/include/ucp/api/ucp.h=libucx-dev
+  /usr/include/rdma/fabric.h=libfabric-dev
+  /usr/include/pvm3.h=pvm-dev
+  pvm=pvm
+  /usr/include/zmq.h=libzmq3-dev
+  /usr/include/nng/nng.h=libnng-dev
 )
 deep_tools=(
   NPtcp=netpipe-tcp
@@ -161,6 +168,14 @@ deep_tools=(
   "/usr/lib/$(uname -m)-linux-gnu/libpmi2.so.0=libpmi2-0" # for Intel MPI under Slurm
   NPopenmpi=netpipe-openmpi
   NPmpich2=netpipe-mpich2
+  NPpvm=netpipe-pvm
+  ucx_perftest=ucx-utils
+  fi_pingpong=libfabric-bin
+  /usr/include/armci.h=libarmci-mpi-dev
+  /usr/include/ga-mpi.h=libglobalarrays-dev
+  gfortran=gfortran # what Global Arrays are linked with
+  sockperf=sockperf
+  qperf=qperf
   "/usr/lib/$(uname -m)-linux-gnu/libfabric.so.1=libfabric1" # for Intel MPI
 )
 

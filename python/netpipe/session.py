@@ -48,9 +48,10 @@ from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import check_name, own_address
 from netpipe.measurement import Measurement, Watch
-from netpipe.records import SCHEMA, End, Header, Run
+from netpipe.records import SCHEMA, End, Header, Run, Theory
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now
+from netpipe.theory import apart as theories_apart
 
 __all__ = ["DEFAULT_VARIANTS", "Progress", "Request", "Result", "Session"]
 
@@ -122,6 +123,7 @@ class Session:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.notes: list[str] = []
+        self.theories: tuple[Theory, ...] = ()  # drawn beside what is measured
         settings = dict(request.settings)
         if "sizes" in settings and settings.setdefault("schedule", "list") != "list":
             raise Failure(
@@ -208,6 +210,8 @@ class Session:
         try:
             if not onto:
                 recording.append(_header(argv))
+                for one in self.theories:
+                    recording.append(one)
             code = self._record(measurement, strict)
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
@@ -240,7 +244,7 @@ class Session:
 
     def _variants(self, far: bool) -> tuple[str, ...]:
         """far: of a run between hosts."""
-        variants = copies(self.request.variants)
+        variants, self.theories = theories_apart(copies(self.request.variants))
         if not variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]

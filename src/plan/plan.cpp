@@ -194,7 +194,12 @@ std::string fresh_obstacle(const ChosenPattern& mode, const Layer& module, const
 }
 
 bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
-  if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) return size_bytes == resolved.sizes.front();
+  if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) {
+    // One that reaches into memory needs some: the first size that has bytes.
+    const auto& sizes = resolved.sizes;
+    const bool empty = mode.pattern->reach != NP_REACH_NONE && sizes.size() > 1 && sizes.front() == 0;
+    return size_bytes == sizes[empty ? 1 : 0];
+  }
   return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
 }
 

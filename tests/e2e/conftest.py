@@ -18,6 +18,9 @@ import pytest
 from machines import wait_until
 from mpi import Mpis, mpis, with_mpis  # noqa: F401  (fixtures)
 
+from netpipe.failure import Failure
+from netpipe.libraries.daemons import Daemons, kinds
+
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
 WORKER = NATIVE / "bin" / "netpipe-worker"
@@ -51,6 +54,18 @@ def wait_for_samples(path: Path, count: int = 1) -> None:
 
 Runner = Callable[..., Outcome]
 Starter = Callable[..., tuple["subprocess.Popen[str]", Path]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def daemons() -> Iterator[None]:
+    """The worker alone has the daemons that `netpipe run` starts before it."""
+    running = Daemons()
+    with pytest.MonkeyPatch.context() as patch:
+        with contextlib.suppress(Failure):  # not installed, as the listing says
+            for name, value in running.start(kinds(), lambda: False).items():
+                patch.setenv(name, value)
+        yield
+    running.close()
 
 
 @pytest.fixture(scope="session")

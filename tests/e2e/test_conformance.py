@@ -72,7 +72,9 @@ def test_there_are_the_modules_and_patterns_that_the_documentation_promises() ->
     assert LISTING["refused"] == []
 
 
-FEW = "1,9,4097,65537"
+LOSSY = ("udp", "libfabric")  # layers whose messages may be lost, with some settings at least
+ROUNDED = 1e-6  # samples are recorded as floats, the median is not
+FEW = "1,8,9,4097,65537"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,10 @@ def assert_true_reason(reason: str, name: str) -> None:
         assert "prepare_collective" not in module["operations"], reason
     elif lacks := re.search(r"has no (\w+)(?: and (\w+))?, which pattern", reason):
         assert not {word for word in lacks.groups() if word} & set(module["operations"]), reason
+    elif "messages of this variant may be lost, and pattern" in reason:
+        assert name in LOSSY, reason
+    elif set_otherwise := re.search(r"does not obey (\w+)=\S+ of module", reason):
+        assert set_otherwise[1] in {option["name"] for option in module["options"]}, reason
     elif lacks := re.search(r"needs (\w+) and (\w+), which module \S+ lacks", reason):
         assert not set(lacks.groups()) & set(module["operations"]), reason
     else:
@@ -139,7 +145,11 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
         refused = (
             ["memcpy:op=read"]
             if done.code == 2
-            else [v for v in choices() if v.startswith(("memcpy:routine", "tcp:ip"))]
+            else [
+                v
+                for v in choices()
+                if v.startswith(("memcpy:routine", "tcp:ip", "tcp:path", "tcp:protocol", "udp:ip"))
+            ]
         )
         assert variant in refused, f"{variant} is refused: {error['message']}"
         return
@@ -147,20 +157,26 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
     for pattern in patterns:
         skipped = done.of("skipped", pattern=pattern)
         points = done.of("point", pattern=pattern)
+        if any("with pattern=reqrep" in one["reason"] for one in skipped):
+            assert not points, variant
+            assert variant.endswith(":pattern=reqrep"), variant
+            continue
         whole = [s for s in skipped if s["size_bytes"] is None and "nothing to verify" not in s["reason"]]
         if whole:
             assert not points
             assert_true_reason(whole[0]["reason"], variant.partition(":")[0])
             continue
         said = {p["size_bytes"] for p in points} | {s["size_bytes"] for s in skipped}
-        assert said >= {int(size) for size in sizes.split(",")}, pattern
+        wanted = [int(size) for size in sizes.split(",")]
+        of_one_size = pattern.partition(":")[0] == "atomic"
+        assert said >= set(wanted[:1] if of_one_size else wanted), pattern
         if not unverified and not any("nothing to verify" in s["reason"] for s in skipped):
             assert all(p["verified_bytes"] > 0 for p in points), (
                 f"{pattern}: a size was measured without a byte being checked"
             )
         for p in points:
             assert p["half_width"] is None or p["low_ns"] <= p["median_ns"] <= p["high_ns"]
-            assert p["min_ns"] <= p["median_ns"] <= p["max_ns"]
+            assert p["min_ns"] * (1 - ROUNDED) <= p["median_ns"] <= p["max_ns"] * (1 + ROUNDED)
 
 
 @pytest.mark.parametrize(

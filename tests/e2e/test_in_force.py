@@ -16,11 +16,17 @@ from test_conformance import LISTING
 from test_faults import module
 
 # With `collective`, which no module of ours has: a test module.
-LAYER = {"collective": ("lagging", module), "congestion": ("shm:ranks=4", None)}
+LAYER = {
+    "collective": ("lagging", module),
+    "congestion": ("shm:ranks=4", None),
+    "halo": ("shm:ranks=4", None),
+}
 SIZES = (8, 4096)
 # Messages that are counted in the time of one operation, where a setting changes it; with two ranks.
 BOTH_WAYS = {"window:directions=both", "pairs:traffic=both", "bidirectional", "overlap"}
-NO_RATE = ("overhead", "offered")
+NO_RATE = ("overhead", "offered", "atomic")
+# Of all ranks together, by pattern or by a label of it.
+OF_ALL = {"ring": 2, "exchange": 4, "halo": 16, "random:traffic=both": 2}
 # Messages that land on each other: a plan that verifies them is refused.
 UNVERIFIED = ("window", "places", "one")
 
@@ -101,6 +107,7 @@ def check(done: Outcome, pattern: dict[str, Any], wanted: list[tuple[str, str]],
             messages = 0 if name in NO_RATE else 2 if label in BOTH_WAYS or name == "bidirectional" else 1
             if name == "overlap":
                 messages = 2
+            messages = OF_ALL.get(label.partition(",")[0], OF_ALL.get(name, messages))
             rate = messages * point["size_bytes"] * 1e9 / point["median_ns"] if messages else None
             assert point["bytes_per_s"] == (pytest.approx(rate) if rate else None), label
 

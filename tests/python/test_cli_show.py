@@ -52,7 +52,8 @@ def test_the_summary_fits(run: Run, width: int) -> None:
     assert rows[1].startswith("└ shm ")
     for row in rows[1:]:
         assert re.search(
-            r" \S+ [µn]s +([+-]\S+ [µn]s ±\S+ %|same ±\S+ %|undecided|–) .*\S+ [GMT]bps +(\S+ %|same ±\S+ %|undecided)$",
+            r" \S+ [µn]s +([+-]\S+ [µn]s ±\S+ %|same ±\S+ %|undecided|–) .*"
+            r"\S+ [GMT]bps +(\S+ %|same ±\S+ %|undecided)$",
             row,
         ), row
 

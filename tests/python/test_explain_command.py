@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe explain: what it prints, and what experiments come to. Nothing is measured here, but in e2e/test_explain.py."""
+"""netpipe explain: what it prints, and what experiments come to. e2e/test_explain.py measures."""
 
 from __future__ import annotations
 

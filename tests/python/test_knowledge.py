@@ -19,6 +19,7 @@ FAMILIES = {"openmpi", "mpich", "lam", "intel", "impi", "smpi", "simgrid"}
 LAYER_DEBTS = {
     "python/netpipe/cli/memory.py": "examples in its help",
     "python/netpipe/launch/variants.py": "which layer a transport of an MPI stands on",
+    "python/netpipe/libraries/oshmem.py": "a family says whose libraries it is about",
     "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
     "python/netpipe/session.py": "what is measured by default: the worker's answer will have it",
 }

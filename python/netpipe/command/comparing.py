@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from netpipe.reading.across.compared import Compared
     from netpipe.records import Run
 
+
 def compared(paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
     """Raises NotARun, OSError, or Failure (2) where there is nothing to compare."""
     from netpipe.reading import Reading

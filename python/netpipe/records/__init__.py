@@ -20,6 +20,7 @@ from netpipe.records.kinds import (
     Record,
     Sample,
     Skipped,
+    Theory,
     Variant,
     Yardstick,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Sample",
     "Schedule",
     "Skipped",
+    "Theory",
     "Variant",
     "VisitMoments",
     "VisitTimes",

@@ -115,6 +115,18 @@ class Variant(Record, kw_only=True, tag="variant"):
             yield whole | flat(msgspec.to_builtins(rank))
 
 
+class Theory(Record, kw_only=True, tag="theory"):
+    """A model that is drawn beside what was measured (theory.py). Nothing was measured for it."""
+
+    theory: str  # as it was given
+    rate_bytes_per_s: Rate
+    latency_ns: Ns
+    packet_ns: Ns = 0.0  # of each packet
+    packet_bytes: Int = 0  # most bytes of a message in one; 0: a message is one packet
+    header_bytes: Int = 0  # that each packet has beside them
+    rendezvous_bytes: Int | None = None  # messages from this size on wait for one round trip
+
+
 class Yardstick(Record, kw_only=True, tag="yardstick"):
     launch: Int = 0
     at_s: Real | None = None
@@ -307,6 +319,19 @@ class End(Record, kw_only=True, tag="end"):
 
 
 AnyRecord = Union[  # noqa: UP007
-    Header, Plan, Environment, Variant, Yardstick, Pause, Sample, Point, Counters, Skipped, Error, Launch, End
+    Header,
+    Plan,
+    Theory,
+    Environment,
+    Variant,
+    Yardstick,
+    Pause,
+    Sample,
+    Point,
+    Counters,
+    Skipped,
+    Error,
+    Launch,
+    End,
 ]
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyRecord)}

@@ -28,6 +28,7 @@ from netpipe.records.kinds import (
     Record,
     Sample,
     Skipped,
+    Theory,
     Variant,
     Yardstick,
 )
@@ -171,6 +172,7 @@ class Run:
 
     _places: ClassVar[Mapping[type[Record], str]] = {
         Plan: "plans",
+        Theory: "theories",
         Environment: "environments",
         Variant: "variants",
         Yardstick: "yardsticks",
@@ -187,6 +189,7 @@ class Run:
         self.path = Path(path) if path is not None else None
         self.header: Header | None = None
         self.plans: list[Plan] = []
+        self.theories: list[Theory] = []
         self.environments: list[Environment] = []
         self.variants: list[Variant] = []
         self.yardsticks: list[Yardstick] = []

@@ -21,6 +21,7 @@
 #include "mpi_found.h"
 #include "mpi_one_sided.h"
 #include "mpi_reach.h"
+#include "mpi_words.h"
 
 static struct library* the_library(void);
 static struct option_table* the_options(void);
@@ -164,6 +165,8 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->one_sided = e->op == OP_PUT || e->op == OP_GET || e->op == OP_ACCUMULATE;
   e->sync = (int)number_of(s, "sync");
   e->window_kind = (int)number_of(s, "window");
+  e->flush = (int)number_of(s, "flush");
+  e->atomics = (int)number_of(s, "atomics");
   if (e->window_kind == WINDOW_AUTO) e->window_kind = WINDOW_CREATE;
 #if HAVE_MPI_3
   if (number_of(s, "window") == WINDOW_AUTO && e->one_sided) e->window_kind = WINDOW_ALLOCATE;
@@ -205,8 +208,8 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
 
 /* For a program that makes its own calls: how this module makes its own is no setting of the library. */
 static np_status mpi_environment(const np_context* context, np_emit emit, void* to) {
-  static const char* const own[] = {"op",   "reuse", "partitions", "sync",   "window", "any_source",
-                                    "type", "block", "stride",     "thread", NULL};
+  static const char* const own[] = {"op",    "reuse",  "partitions", "sync",  "window",  "any_source", "type",
+                                    "block", "stride", "thread",     "flush", "atomics", NULL};
   struct settings s = {.context = context, .library = the_library(), .table = the_options()};
   for (const char* const* name = own; *name != NULL; ++name) {
     const int place = place_of_option(s.table, *name);
@@ -361,8 +364,14 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .fence = mpi_fence,
 #if HAVE_MPI_3
                                        .flush = mpi_flush,
+                                       .atomic = mpi_atomic,
+                                       .accumulate = mpi_accumulate,
                                        .put_each = mpi_put_each,
-                                       .get_each = mpi_get_each
+                                       .get_each = mpi_get_each,
+#endif
+#if HAVE_PASSIVE_TARGET
+                                       .put_signal = mpi_put_signal,
+                                       .await_signal = mpi_await_signal
 #endif
 };
 static const np_collectives collectives = {

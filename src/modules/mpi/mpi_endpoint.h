@@ -58,6 +58,13 @@ struct found {
   double awake;   /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
 };
 
+/* With one other rank, through one window (mpi_words.h). */
+struct signals {
+  uint64_t sent, taken, received; /* taken: by the other rank, as far as it has told */
+};
+#define SIGNALS 16        /* that a target may be behind */
+#define SIGNALS_BYTES 256 /* of a window for each rank: those words, and how many the other one has taken */
+
 /* Memory that other ranks can reach (mpi_windows.h). */
 struct window {
   MPI_Win win;
@@ -68,7 +75,9 @@ struct window {
   void* mapped;        /* to be unmapped */
   long long* far_base; /* of each rank, as MPI is told */
   int begun, in_epoch;
-  int epoch; /* of patterns that put or get (mpi_reach.h) */
+  int epoch;           /* of patterns that put or get (mpi_reach.h) */
+  uint64_t signals_at; /* from base, behind the messages */
+  struct signals* signals;
 };
 enum { EPOCH_NONE, EPOCH_LOCKED, EPOCH_FENCED };
 #define WINDOWS 4
@@ -114,6 +123,7 @@ struct np_endpoint {
 
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */
+  int flush, atomics;               /* how patterns complete their transfers and fetch words */
   int window_memory;                /* message memory is allocated with a window */
   int windows_found; /* what carries the transfers of patterns that put or get; FOUND_NOTHING: not known */
   int separate;      /* the library may keep a second copy of a window for other ranks */

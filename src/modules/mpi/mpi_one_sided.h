@@ -160,17 +160,24 @@ static inline np_status tell(np_endpoint* e, int peer, int flag, uint64_t value)
   return outcome(e, MPI_Win_flush_local(peer, e->flags.win), "MPI_Win_flush_local");
 }
 
+/* Between two looks at memory that a peer puts to, inside MPI. */
+static inline np_status look_again(np_endpoint* e, int peer, MPI_Win win, uint64_t looks) {
+  int there = 0;
+  MPI_OR_RETURN(e, MPI_Iprobe(peer, TAG_READY, e->comm, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  MPI_OR_RETURN(e, MPI_Win_sync(win), "MPI_Win_sync");
+  if (UNLIKELY(*e->context->abort != 0)) {
+    e->broken = 1;
+    return fail(e->context, NP_ABORTED, "gave up waiting for the counter of rank %d", peer);
+  }
+  if (e->yields && looks % 16 == 0) sched_yield();
+  return NP_OK;
+}
+
 static inline np_status await(np_endpoint* e, int peer, int flag, uint64_t value) {
   const volatile uint64_t* const seen = (const volatile uint64_t*)(const void*)(e->flags.base + flag * FLAG_DISTANCE);
   for (uint64_t looks = 1; *seen < value; ++looks) {
-    int there = 0;
-    MPI_OR_RETURN(e, MPI_Iprobe(peer, TAG_READY, e->comm, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
-    MPI_OR_RETURN(e, MPI_Win_sync(e->flags.win), "MPI_Win_sync");
-    if (UNLIKELY(*e->context->abort != 0)) {
-      e->broken = 1;
-      return fail(e->context, NP_ABORTED, "gave up waiting for the counter of rank %d", peer);
-    }
-    if (e->yields && looks % 16 == 0) sched_yield();
+    const np_status status = look_again(e, peer, e->flags.win, looks);
+    if (UNLIKELY(status != NP_OK)) return status;
   }
   MPI_OR_RETURN(e, MPI_Win_sync(e->flags.win), "MPI_Win_sync"); /* nothing of the message is read earlier */
   return reconcile(e);

@@ -86,6 +86,17 @@ static void mpi_withdraw(np_endpoint* e, np_region* region) {
 
 /* ---------------------------------------------------------------------------------------------- epochs */
 
+/* What local flushes have left on its way, before a barrier that says that it is there. */
+static COLD np_status settle_reach(np_endpoint* e) {
+#if HAVE_MPI_3
+  const struct window* const w = e->active;
+  if (w != NULL && w->epoch == EPOCH_LOCKED) return outcome(e, MPI_Win_flush_all(w->win), "MPI_Win_flush_all");
+#else
+  (void)e;
+#endif
+  return NP_OK;
+}
+
 /* Where the library keeps two copies: shows here what peers have put, and to peers what was stored here. */
 static COLD np_status reconcile_reach(np_endpoint* e) {
 #if HAVE_MPI_3
@@ -118,6 +129,14 @@ static np_status prepare_reach(np_endpoint* e, const np_visit* visit) {
   return UNLIKELY(e->separate) ? reconcile_reach(e) : NP_OK;
 }
 
+#if HAVE_MPI_3
+static inline np_status lock_window(np_endpoint* e, struct window* w) {
+  if (LIKELY(w->epoch == EPOCH_LOCKED)) return NP_OK;
+  w->epoch = EPOCH_LOCKED;
+  return outcome(e, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
+}
+#endif
+
 /* Before the first transfer of a visit. Fails with the reason why there can be none. */
 static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_t offset, size_t bytes) {
   struct window* const w = &e->windows[region->word[REGION_WINDOW]];
@@ -131,8 +150,7 @@ static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_
   e->entered = region;
   if (w->epoch != EPOCH_NONE) return NP_OK;
 #if HAVE_MPI_3
-  w->epoch = EPOCH_LOCKED;
-  return outcome(e, MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
+  return lock_window(e, w);
 #else
   e->entered = NULL;
   return fail(e->context, NP_UNSUPPORTED, "%s allows transfers only between two fences", e->library.version);
@@ -141,12 +159,12 @@ static COLD np_status enter_epoch(np_endpoint* e, const np_region* region, size_
 
 /* ---------------------------------------------------------------------------------------------- timed */
 
-#define ENTER_OR_RETURN(e, region, offset, bytes)                                                                   \
-  do {                                                                                                              \
-    if (UNLIKELY((region) != (e)->entered || (offset) > (region)->bytes || (bytes) > (region)->bytes - (offset))) { \
-      const np_status status_of_entering = enter_epoch(e, region, offset, bytes);                                   \
-      if (status_of_entering != NP_OK) return status_of_entering;                                                   \
-    }                                                                                                               \
+#define ENTER_OR_RETURN(e, region, at, much)                                                               \
+  do {                                                                                                     \
+    if (UNLIKELY((region) != (e)->entered || (at) > (region)->bytes || (much) > (region)->bytes - (at))) { \
+      const np_status status_of_entering = enter_epoch(e, region, at, much);                               \
+      if (status_of_entering != NP_OK) return status_of_entering;                                          \
+    }                                                                                                      \
   } while (0)
 
 static np_status mpi_put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
@@ -168,6 +186,10 @@ static np_status mpi_fence(np_endpoint* e) {
   struct window* const w = e->active;
   if (UNLIKELY(w == NULL)) return fail(e->context, NP_UNSUPPORTED, "a fence in a visit that neither puts nor gets");
   if (UNLIKELY(w->epoch != EPOCH_FENCED)) {
+    if (e->flush != FLUSH_TARGET) {
+      return fail(e->context, NP_UNSUPPORTED, "flush=%s: this pattern fences and does not flush",
+                  text_of(&e->settings, "flush"));
+    }
     const np_status status = leave_epoch(e, w);
     if (status != NP_OK) return status;
     w->epoch = EPOCH_FENCED;
@@ -177,11 +199,18 @@ static np_status mpi_fence(np_endpoint* e) {
 }
 
 #if HAVE_MPI_3
+/* By the option flush. */
+static inline np_status complete(np_endpoint* e, int peer, MPI_Win win) {
+  if (LIKELY(e->flush == FLUSH_TARGET)) return outcome(e, MPI_Win_flush(peer, win), "MPI_Win_flush");
+  if (e->flush == FLUSH_ALL) return outcome(e, MPI_Win_flush_all(win), "MPI_Win_flush_all");
+  return outcome(e, MPI_Win_flush_local(peer, win), "MPI_Win_flush_local");
+}
+
 static np_status mpi_flush(np_endpoint* e, int peer) {
   const struct window* const w = e->active;
   if (UNLIKELY(w == NULL || w->epoch == EPOCH_NONE)) return NP_OK; /* nothing is in flight */
   if (UNLIKELY(w->epoch == EPOCH_FENCED)) return fail(e->context, NP_UNSUPPORTED, "a flush after a fence");
-  return outcome(e, MPI_Win_flush(peer, w->win), "MPI_Win_flush");
+  return complete(e, peer, w->win);
 }
 
 /* As a program writes them, one after the other: through shared memory both calls together take 30 ns. */
@@ -193,7 +222,8 @@ static np_status mpi_flush(np_endpoint* e, int peer) {
   MPI_Aint place = (MPI_Aint)((region)->word[REGION_FAR_BASE] + offset);                   \
   for (size_t i = 0; i < count; ++i, near += near_stride, place += (MPI_Aint)far_stride) { \
     MPI_OR_RETURN(e, ONE_SIDED(call, near, shape, peer, place, win), name);                \
-    MPI_OR_RETURN(e, MPI_Win_flush(peer, win), "MPI_Win_flush");                           \
+    const np_status completed = complete(e, peer, win);                                    \
+    if (UNLIKELY(completed != NP_OK)) return completed;                                    \
   }                                                                                        \
   return NP_OK
 

@@ -21,6 +21,11 @@
 #define FLAGS_ROOM PAGE
 #define FLAGS_BYTES (FLAGS_ROOM + FOUND_BYTES)
 
+/* What a window has behind the memory of messages, for mpi_words.h. */
+static inline uint64_t signals_room(const np_endpoint* e) {
+  return ((uint64_t)e->nranks * SIGNALS_BYTES + PAGE - 1) / PAGE * PAGE;
+}
+
 static inline int passive(const np_endpoint* e) { return e->sync >= SYNC_LOCK; }
 
 /* ---------------------------------------------------------------------------------------------- begin and end */
@@ -91,7 +96,10 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
   w->bytes = w->all_bytes = bytes;
   w->memory = memory;
   w->far_base = calloc((size_t)e->nranks, sizeof *w->far_base);
-  if (w->far_base == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a window of %d ranks", e->nranks);
+  w->signals = calloc((size_t)e->nranks, sizeof *w->signals);
+  if (w->far_base == NULL || w->signals == NULL) {
+    return fail(e->context, NP_NO_MEMORY, "no memory for a window of %d ranks", e->nranks);
+  }
   int code = begin_window(e, w, &call);
   if (code != MPI_SUCCESS) {
     e->broken = 1; /* a rank that succeeded cannot free it alone */
@@ -106,13 +114,15 @@ static np_status make_window(np_endpoint* e, struct window* w, uint64_t bytes, v
   return outcome(e, exchange_bases(e, w), "MPI_Allgather");
 }
 
-/* As make_window, in a free place of the table: the same one on all ranks, which make and free windows in one order. */
+/* As make_window, with room for signals behind it, in a free place of the table: the same one on all ranks, which make
+ * and free windows in one order. */
 static np_status add_window(np_endpoint* e, uint64_t bytes, void* memory, struct window** added) {
   int place = 0;
   while (place < e->nwindows && e->windows[place].begun) ++place;
   if (place == WINDOWS) return fail(e->context, NP_UNSUPPORTED, "more than %d windows at a time", WINDOWS);
-  const np_status status = make_window(e, &e->windows[place], bytes, memory);
+  const np_status status = make_window(e, &e->windows[place], bytes + signals_room(e), memory);
   if (status != NP_OK) return status;
+  e->windows[place].signals_at = bytes;
   if (place == e->nwindows) ++e->nwindows;
   *added = &e->windows[place];
   return NP_OK;
@@ -167,6 +177,7 @@ static void free_window(np_endpoint* e, struct window* w) {
   if (MPI_Win_free(&w->win) != MPI_SUCCESS) e->broken = 1;
   if (w->mapped != NULL && !e->broken) munmap(w->mapped, w->all_bytes);
   free(w->far_base);
+  free(w->signals);
   memset(w, 0, sizeof *w);
 }
 
@@ -291,7 +302,7 @@ static void close_one_sided(np_endpoint* e) {
 /* Two-sided messages get the memory that netpipe would allocate itself. */
 static np_status mpi_alloc(np_endpoint* e, size_t bytes, void** memory) {
   if (!e->window_memory) {
-    *memory = map_memory(bytes);
+    *memory = map_memory(bytes + signals_room(e));
     return *memory != NULL ? NP_OK : fail(e->context, NP_NO_MEMORY, "no memory for %zu bytes", bytes);
   }
   struct window* w = NULL;
@@ -311,7 +322,7 @@ static struct window* window_of(np_endpoint* e, const char* memory) {
 static void mpi_free(np_endpoint* e, void* memory, size_t bytes) {
   struct window* const w = e->window_memory ? window_of(e, memory) : NULL;
   if (w != NULL) free_window(e, w);
-  if (!e->window_memory) munmap(memory, bytes);
+  if (!e->window_memory) munmap(memory, bytes + signals_room(e));
 }
 
 #endif

@@ -27,6 +27,7 @@
 
 #include "netpipe/module.h"
 #include "shm_endpoint.h"
+#include "shm_one_sided.h"
 #include "shm_options.h"
 
 namespace netpipe::shm {
@@ -40,13 +41,6 @@ struct Address {
   std::uint64_t probe;  // where this process has kSegmentMagic, to try cross-memory attach on
   std::int64_t options[kOptions];
 };
-
-struct Key {  // np_region.key
-  Place place;
-  std::uint64_t bytes;
-};
-static_assert(sizeof(Key) <= NP_KEY_BYTES);
-enum RegionWord { kRegionLocal, kRegionRemote };  // attached: where it is mapped here (or 0), and where it is there
 
 std::uint64_t hash(const char* text) {  // FNV-1a
   std::uint64_t value = 14695981039346656037U;
@@ -230,6 +224,8 @@ np_status begin(np_endpoint* e, unsigned other) {
   messages.cells.bind(e->mapping.base() + at + netpipe::shm::Layout::cells(), e->shape, side, e->option(kHandover) != 0,
                       e->option(kDemote) != 0);
   auto* transfers = std::launder(reinterpret_cast<Transfer*>(e->mapping.base() + at));
+  auto* rings = std::launder(reinterpret_cast<SignalRing*>(e->mapping.base() + at + netpipe::shm::Layout::signals()));
+  messages.signals.bind(rings, side);
   messages.bind(e->settings, {e->peer.context, static_cast<int>(other), pid}, e->crowd, transfers, side);
   e->links[other] = &messages;
   e->crowd.begun.push_back(&messages);
@@ -285,12 +281,15 @@ void free(np_endpoint* e, void* memory, size_t) { e->memory.free(memory); }
 
 // ---------------------------------------------------------------------------------------------- two-sided
 
-// Messages with any rank; nullptr: they could not be begun, with a sentence.
+}  // namespace
+
 Messages* link_to(np_endpoint* e, int peer) {
   const auto other = static_cast<unsigned>(peer);
   if (e->links[other] == nullptr && begin(e, other) != NP_OK) return nullptr;
   return e->links[other];
 }
+
+namespace {
 
 // The opposite rank comes first, by a branch that the processor foretells: what two ranks need, and the pairs of
 // patterns for two, lies in the endpoint itself. Through a table the address would have to be read before the message.
@@ -350,69 +349,6 @@ np_status test(np_endpoint*, np_request* request) {
 }
 
 // ---------------------------------------------------------------------------------------------- one-sided
-
-np_status expose(np_endpoint* e, void* memory, size_t bytes, np_region* region) {
-  const Key key{e->memory.place(memory, bytes), bytes};
-  *region = {};
-  region->base = memory;
-  region->bytes = bytes;
-  region->key_bytes = sizeof key;
-  std::memcpy(region->key, &key, sizeof key);
-  return NP_OK;
-}
-
-np_status attach(np_endpoint* e, int peer, np_region* region) {
-  Messages* const messages = link_to(e, peer);
-  if (messages == nullptr) return NP_NO_MEMORY;
-  Key key;
-  std::memcpy(&key, region->key, sizeof key);
-  unsigned char* mapped = messages->memory.reach(key.place, key.bytes);
-  if (mapped == nullptr && !e->settings.cma) {
-    return e->peer.fail(NP_UNAVAILABLE,
-                        "the memory of rank %d can neither be mapped nor reached through the kernel: %s", peer,
-                        e->cma_reason.c_str());
-  }
-  region->base = reinterpret_cast<void*>(key.place.address);
-  region->bytes = key.bytes;
-  region->word[kRegionLocal] = reinterpret_cast<std::uintptr_t>(mapped);
-  region->word[kRegionRemote] = key.place.address;
-  return NP_OK;
-}
-
-void withdraw(np_endpoint*, np_region*) {}  // an allocation stays mapped until its owner frees it
-
-[[gnu::cold]] np_status outside(const np_endpoint* e, int peer, const np_region* region, size_t offset, size_t bytes) {
-  return e->peer.fail(NP_USAGE, "%zu bytes at offset %zu are not within the %llu bytes of the region of rank %d", bytes,
-                      offset, static_cast<unsigned long long>(region->bytes), peer);
-}
-
-np_status put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset, size_t bytes) {
-  if (offset > target->bytes || bytes > target->bytes - offset) return outside(e, peer, target, offset, bytes);
-  if (target->word[kRegionLocal] != 0) {
-    std::memcpy(reinterpret_cast<unsigned char*>(target->word[kRegionLocal]) + offset, source, bytes);
-    return NP_OK;
-  }
-  const int reason =
-      copy_to_process(e->pids[static_cast<std::size_t>(peer)], target->word[kRegionRemote] + offset, source, bytes);
-  return reason == 0 ? NP_OK : e->links[static_cast<std::size_t>(peer)]->kernel_refused(reason, "writing to");
-}
-
-np_status get(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset, size_t bytes) {
-  if (offset > source->bytes || bytes > source->bytes - offset) return outside(e, peer, source, offset, bytes);
-  if (source->word[kRegionLocal] != 0) {
-    std::memcpy(target, reinterpret_cast<const unsigned char*>(source->word[kRegionLocal]) + offset, bytes);
-    return NP_OK;
-  }
-  const int reason =
-      copy_from_process(e->pids[static_cast<std::size_t>(peer)], target, source->word[kRegionRemote] + offset, bytes);
-  return reason == 0 ? NP_OK : e->links[static_cast<std::size_t>(peer)]->kernel_refused(reason, "reading from");
-}
-
-// A put is done when it returns; the fence puts it before whatever this process publishes next.
-np_status flush(np_endpoint*, int) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return NP_OK;
-}
 
 // Puts and gets are done when they return, so a fence is a barrier.
 np_status barrier(np_endpoint* e) {
@@ -513,7 +449,11 @@ const np_module* module_table() {
                                              .put = put,
                                              .get = get,
                                              .fence = barrier,
-                                             .flush = flush};
+                                             .flush = flush,
+                                             .put_signal = put_signal,
+                                             .await_signal = await_signal,
+                                             .atomic = atomic,
+                                             .accumulate = accumulate};
   static constexpr np_memory memory = {
       .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc, .free = free};
   static constexpr const np_memory* memories[] = {&memory, nullptr};

@@ -39,7 +39,7 @@ struct alignas(kApart) Member {
 };
 
 // Where all of it is: the segment, a Member for each rank, how many barriers each rank has reached, and then whole
-// pages for each pair: the transfers of both directions, and cells.
+// pages for each pair: the transfers and the signals of both directions, and cells.
 struct Layout {
   std::size_t nranks, cells_bytes;
 
@@ -48,7 +48,9 @@ struct Layout {
   [[nodiscard]] std::size_t common_bytes() const {
     return round_up(barrier() + nranks * sizeof(std::atomic<std::uint64_t>), kPageBytes);
   }
-  [[nodiscard]] static std::size_t cells() { return round_up(2 * sizeof(Transfer), kPageBytes); }  // in a pair
+  // In a pair.
+  [[nodiscard]] static std::size_t signals() { return round_up(2 * sizeof(Transfer), kApart); }
+  [[nodiscard]] static std::size_t cells() { return round_up(signals() + 2 * sizeof(SignalRing), kPageBytes); }
   [[nodiscard]] std::size_t pair_bytes() const { return cells() + cells_bytes; }
   [[nodiscard]] std::size_t pair(unsigned a, unsigned b) const {
     const std::size_t low = std::min(a, b), high = std::max(a, b);

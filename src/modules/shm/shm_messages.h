@@ -18,6 +18,7 @@
 #include "shm_cells.h"
 #include "shm_memory.h"
 #include "shm_pace.h"
+#include "shm_signals.h"
 #include "shm_transfer.h"
 #include "shm_wait.h"
 
@@ -189,6 +190,17 @@ class Messages {
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] const Peer& peer() const { return peer_; }
+
+  // A few looks with nothing between them. False: nothing was seen.
+  template <typename There>
+  bool see(There there) {
+    const unsigned gap = waiter.pace.gap(0);
+    for (int looks = 0; looks < kQuickLooks; ++looks) {
+      if (there()) return true;
+      Pace::leave(gap);
+    }
+    return false;
+  }
 
   Cells cells;
   Waiter waiter;
@@ -478,6 +490,9 @@ class Messages {
   Peer peer_;
   np_status broken_ = NP_OK;
   Counts counts_;
+
+ public:
+  Signals signals;  // behind what every message needs
 };
 
 }  // namespace netpipe::shm

@@ -6,11 +6,13 @@ curve should cross (the memory copy rate and the floor of the harness).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from netpipe import theory
 from netpipe.reading.estimate import Estimate
+from netpipe.records import Theory
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.scope import Member, Scope
 from netpipe.units import rate_text, time_text
@@ -52,16 +54,26 @@ def curve_panel(scope: Scope, title: str, x: str, y: str, log: bool | None = Tru
     tops = [max(line.y) for line in lines]
     wide = max(tops) > LOG_FROM * min(tops)  # a linear axis would press some curves flat
     y_log = (wide if scope.log is None else scope.log) if log is None else log
-    return panel(title, x, y, y_log, lines, levels(scope))
+    return panel(title, x, y, y_log, lines, levels(scope), theories(scope))
 
 
 def panel(
-    title: str, x: str, y: str, y_log: bool, lines: tuple[Line, ...], bounds: Sequence[Level]
+    title: str,
+    x: str,
+    y: str,
+    y_log: bool,
+    lines: tuple[Line, ...],
+    bounds: Sequence[Level],
+    models: Sequence[Theory] = (),
 ) -> list[Panel]:
     """Lines and bounds inside axes that hold all lines."""
-    x_axis = _axis(x, True, [value for line in lines for value in line.x], bounds)
-    y_axis = _axis(y, y_log, [value for line in lines for value in line.y], bounds)
+    sizes = [size for line in lines for size in line.size_bytes if size > 0]
+    ends = [end for model in models for end in _ends(model, sizes)] if sizes else []
+    x_axis = _axis(x, True, [value for line in lines for value in line.x], (*bounds, *ends))
+    y_axis = _axis(y, y_log, [value for line in lines for value in line.y], (*bounds, *ends))
     drawn = [_bound(level, x_axis, y_axis) for level in bounds]
+    if sizes:
+        drawn += [_model(model, place, x_axis, y_axis, sizes) for place, model in enumerate(models)]
     picture = Picture(
         label="",
         x=x_axis,
@@ -125,6 +137,37 @@ def levels(scope: Scope) -> tuple[Level, ...]:
     if floor and median(floor) > 0 and not only_floor:
         found.append(Level(f"harness floor {time_text(median(floor))}", "time", median(floor)))
     return tuple(found)
+
+
+def theories(scope: Scope) -> tuple[Theory, ...]:
+    """The models that were given, where there is a curve of the pattern that they speak of."""
+    alone = any(member.pattern.partition(":")[0] == theory.PATTERN for member in scope.members)
+    found = {one.theory: one for reading in scope.readings for one in theory.of(reading.run)}
+    return tuple(found.values()) if alone else ()
+
+
+def _ends(model: Theory, sizes: Sequence[int]) -> tuple[Level, Level]:
+    """What the axes have room for: its shortest time and its best rate."""
+    return (
+        Level("", "time", theory.time_ns(model, min(sizes))),
+        Level("", "rate", theory.rate_bytes_per_s(model, max(sizes))),
+    )
+
+
+def _model(model: Theory, place: int, x: Axis, y: Axis, sizes: Sequence[int]) -> Bound:
+    """The part of the model inside the axes, over the sizes that were measured."""
+    quantities: dict[str, Callable[[float], float]] = {
+        "size": lambda size: size,
+        "time": lambda size: theory.time_ns(model, size),
+        "rate": lambda size: theory.rate_bytes_per_s(model, size),
+    }
+    points = [
+        (quantities[x.quantity](size), quantities[y.quantity](size))
+        for size in theory.sizes(model, min(sizes), max(sizes))
+    ]
+    inside = [(a, b) for a, b in points if x.holds(a) and y.holds(b)]
+    ways = tuple(a for a, _ in inside), tuple(b for _, b in inside)
+    return Bound(theory.label(model), theory.NAME, *ways, model=place)
 
 
 def _axis(quantity: str, log: bool, values: Sequence[float], bounds: Sequence[Level]) -> Axis:

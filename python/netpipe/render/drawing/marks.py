@@ -81,7 +81,7 @@ def draw_picture(axes: Axes, picture: Picture, few: bool = False) -> None:
 
 def _draw_bound(axes: Axes, picture: Picture, bound: Bound) -> None:
     x, y = scaled(bound.x, picture.x), scaled(bound.y, picture.y)
-    axes.plot(x, y, color=GREY, linewidth=0.7, dashes=(6, 3), zorder=1.5)
+    axes.plot(x, y, color=GREY, linewidth=0.7, dashes=bound.dashes, zorder=1.5)
 
 
 def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:

@@ -179,7 +179,7 @@ def _line_handle(line: Line) -> Line2D:
     return Line2D([], [], color=ink_of(line), linewidth=width, **dashes_of(line))
 
 
-def _bound_handle(_: Bound) -> Line2D:
+def _bound_handle(bound: Bound) -> Line2D:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=GREY, linewidth=0.7, dashes=(6, 3))
+    return Line2D([], [], color=GREY, linewidth=0.7, dashes=bound.dashes)

@@ -6,8 +6,9 @@ Values are in the unit of their axis: bytes, ns, bytes per second, fractions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+MODEL_DASHES = ((6.0, 2.0, 1.0, 2.0), (1.0, 1.5), (3.0, 1.5), (9.0, 2.0, 1.0, 2.0, 1.0, 2.0))
 MEDIAN_BAND = "95 % interval of the median"
 
 
@@ -56,9 +57,15 @@ class Bound:
     """A thin line that no curve should cross, clipped to the axes."""
 
     label: str
-    quantity: str  # what is bounded: a rate, a time, or what is kept
+    quantity: str  # what is bounded: a rate, a time, or what is kept; "theory": a model, which bounds nothing
     x: tuple[float, ...]
     y: tuple[float, ...]
+    model: int = field(default=0, kw_only=True)  # of several models: which
+
+    @property
+    def dashes(self) -> tuple[float, ...]:
+        """In widths of the line."""
+        return MODEL_DASHES[self.model % len(MODEL_DASHES)] if self.quantity == "theory" else (6.0, 3.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             {
                 "label": bound.label,
                 "quantity": bound.quantity,
+                "dash": ",".join(f"{length:g}px" for length in bound.dashes),
                 "x": _scaled(bound.x, drawn.x),
                 "y": _scaled(bound.y, drawn.y),
             }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.measure import Measurement
 from rich.text import Text
 
+from netpipe import theory
 from netpipe.findings import judge
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
@@ -89,6 +90,17 @@ def print_summary(out: Console, reading: Reading) -> None:
 
         out.print()
         out.print(loggp.table(reading.loggp))
+    measured_sizes = [
+        point.size_bytes
+        for curve in reading.curves
+        if curve.pattern.partition(":")[0] == theory.PATTERN
+        for point in curve.points
+    ]
+    models = theory.of(reading.run) if measured_sizes else ()
+    if models:
+        out.print()
+        for model in models:
+            print_paragraph(out, "·", "dim", theory.sentence(model, measured_sizes))
     if not reading.curves and reading.openings:
         from netpipe.render.terminal import openings
 

@@ -18,6 +18,8 @@ enum { WINDOW_AUTO, WINDOW_CREATE };
 #endif
 enum { TYPE_BYTES, TYPE_CONTIGUOUS, TYPE_VECTOR, TYPE_INDEXED };
 enum { YIELD_AUTO, YIELD_YES, YIELD_NO };
+enum { FLUSH_TARGET, FLUSH_ALL, FLUSH_LOCAL };
+enum { ATOMICS_FETCH_AND_OP, ATOMICS_GET_ACCUMULATE };
 
 #define TWO_SIDED_OPERATIONS "send|isend|persistent|ssend|bsend|rsend"
 #define OPERATIONS TWO_SIDED_OPERATIONS "|put|get|accumulate" WITH_PARTITIONED
@@ -81,10 +83,28 @@ static const np_option first_options[] = {
      .default_value = "auto",
      .choices = WINDOW_KINDS,
      .unit = "",
-     .help = "op=put, get, accumulate, and patterns put and get: window memory allocated by the library, by netpipe, "
+     .help = "op=put, get, accumulate, and one-sided patterns: window memory allocated by the library, by netpipe, "
              "by netpipe and attached later, or shared by the ranks of a host; auto is allocate for these ops where "
              "the library has it, and create for the patterns",
      .applies_to = NP_USES_MESSAGES | NP_USES_ONE_SIDED},
+#if HAVE_MPI_3
+    {.name = "flush",
+     .type = NP_CHOICE,
+     .default_value = "target",
+     .choices = "target|all|local",
+     .unit = "",
+     .help = "patterns put, get, accumulate, atomic and signal: what completes an operation: MPI_Win_flush, "
+             "MPI_Win_flush_all, or MPI_Win_flush_local, after which a source may be used again and nothing has to "
+             "have arrived",
+     .applies_to = NP_USES_ONE_SIDED},
+    {.name = "atomics",
+     .type = NP_CHOICE,
+     .default_value = "fetch_and_op",
+     .choices = "fetch_and_op|get_accumulate",
+     .unit = "",
+     .help = "pattern atomic, what fetches: MPI_Fetch_and_op, or MPI_Get_accumulate of one element",
+     .applies_to = NP_USES_ONE_SIDED},
+#endif
     {.name = "any_source",
      .type = NP_BOOL,
      .default_value = "no",
@@ -223,7 +243,7 @@ static inline int version_behind(struct library* l, const char* text, const char
 
 /* ---------------------------------------------------------------------------------------------- the table */
 
-#define MOST_OPTIONS 24
+#define MOST_OPTIONS 32
 #define UNSUPPORTED_BYTES 512
 struct option_table {
   np_option all[MOST_OPTIONS];

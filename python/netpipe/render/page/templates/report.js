@@ -75,7 +75,7 @@
   }
 
   // Rates are dashed, times dotted, the same in every figure.
-  const boundDash = (bound) => (bound.quantity === "time" ? "1.5px,2.5px" : "6px,3px");
+  const boundDash = (bound) => (bound.quantity === "time" ? "1.5px,2.5px" : bound.dash);
 
   function boundTrace(bound) {
     return {

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a link would do of which only rate, latency, packets and threshold are known: a line beside the curves, and no
+curve. Nothing is measured for it, so it takes part in no estimate, comparison or loss.
+
+    packets(s) = 1, or ceil(s / mtu)
+    T(s)       = latency + packets(s) * packet + (s + packets(s) * header) / rate
+                 + 2 * T(0) from the size `rendezvous` on: the round trip that asks for the receiver's buffer
+
+It is the time of one message that travels alone, as in pattern pingpong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from netpipe.failure import USAGE, Failure
+from netpipe.records import Theory
+from netpipe.units import rate_text, size_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from netpipe.records import Run
+
+NAME = "theory"
+PATTERN = "pingpong"  # of which it speaks
+STEPS = 256  # of a line
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)", re.IGNORECASE)
+_BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_SIZE = re.compile(r"(\d+)([kM]?)")
+_BYTES = {"": 1, "k": 1 << 10, "M": 1 << 20}
+MOST_DIGITS = 18
+
+
+def is_theory(variant: str) -> bool:
+    return variant.partition(":")[0] == NAME
+
+
+def parse(text: str) -> Theory:
+    """theory:rate=10g,latency=2us,mtu=1460,header=78,packet=100ns,rendezvous=64k. Raises Failure (2)."""
+    given: dict[str, str] = {}
+    for word in filter(None, text.partition(":")[2].split(",")):
+        key, equals, value = word.partition("=")
+        if key not in _OPTIONS:
+            raise Failure(USAGE, f"{text}: {NAME} has no setting '{key}'; it has {', '.join(_OPTIONS)}")
+        if not equals or key in given:
+            raise Failure(USAGE, f"{text}: write {key}=VALUE once, such as {key}={_OPTIONS[key][1]}")
+        given[key] = value
+    if "rate" not in given:
+        raise Failure(USAGE, f"{text}: {NAME} needs the rate of the link, such as {NAME}:rate=10g")
+    values = {key: _value(text, key, value) for key, value in given.items()}
+    if values["rate"] <= 0:
+        raise Failure(USAGE, f"{text}: a rate of 0 moves nothing")
+    if "header" in values and not values.get("mtu"):
+        raise Failure(
+            USAGE,
+            f"{text}: header is what each packet has beside the message; say how much of it fits a packet, such as "
+            "mtu=1460",
+        )
+    return Theory(
+        theory=text,
+        rate_bytes_per_s=values["rate"] / 8,
+        latency_ns=values.get("latency", 0.0),
+        packet_ns=values.get("packet", 0.0),
+        packet_bytes=int(values.get("mtu", 0)),
+        header_bytes=int(values.get("header", 0)),
+        rendezvous_bytes=int(values["rendezvous"]) if "rendezvous" in values else None,
+    )
+
+
+def _value(text: str, key: str, value: str) -> float:
+    read, example = _OPTIONS[key]
+    found = read(value) if len(value) <= MOST_DIGITS else None
+    if found is None:
+        raise Failure(USAGE, f"{text}: {key}={value} is not valid; write it as in {key}={example}")
+    return found
+
+
+def _rate(text: str) -> float | None:
+    found = _RATE.fullmatch(text)
+    return float(found[1]) * _BITS[found[2].lower()] if found else None
+
+
+def _time(text: str) -> float | None:
+    found = _TIME.fullmatch(text)
+    return float(found[1]) * _NS[found[2]] if found else None
+
+
+def _bytes(text: str) -> float | None:
+    found = _SIZE.fullmatch(text)
+    return float(int(found[1]) * _BYTES[found[2]]) if found else None
+
+
+_OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
+    "rate": (_rate, "10g"),
+    "latency": (_time, "2us"),
+    "packet": (_time, "100ns"),
+    "mtu": (_bytes, "1460"),
+    "header": (_bytes, "78"),
+    "rendezvous": (_bytes, "64k"),
+}
+
+
+def packets(theory: Theory, size_bytes: float) -> int:
+    if theory.packet_bytes == 0:
+        return 1
+    return max(1, math.ceil(size_bytes / theory.packet_bytes))
+
+
+def time_ns(theory: Theory, size_bytes: float) -> float:
+    """Of one message, one way."""
+    number = packets(theory, size_bytes)
+    wire = size_bytes + number * theory.header_bytes
+    alone = theory.latency_ns + number * theory.packet_ns + wire / theory.rate_bytes_per_s * 1e9
+    if theory.rendezvous_bytes is None or size_bytes < theory.rendezvous_bytes:
+        return alone
+    empty = theory.latency_ns + theory.packet_ns + theory.header_bytes / theory.rate_bytes_per_s * 1e9
+    return alone + 2 * empty
+
+
+def rate_bytes_per_s(theory: Theory, size_bytes: float) -> float:
+    return size_bytes / time_ns(theory, size_bytes) * 1e9
+
+
+def sizes(theory: Theory, first: float, last: float) -> list[float]:
+    """Where a line has its points: evenly on a logarithmic axis, and on either side of each step that is wide enough to
+    be seen.
+    """
+    found = {first * (last / first) ** (step / STEPS) for step in range(STEPS + 1)}
+    if theory.rendezvous_bytes:
+        found |= {float(theory.rendezvous_bytes - 1), float(theory.rendezvous_bytes)}
+    for number in range(1, 65):
+        end = number * theory.packet_bytes
+        found |= {float(end), float(end + 1)} if end else set()
+    return sorted(size for size in found if first <= size <= last)
+
+
+def of(run: Run) -> tuple[Theory, ...]:
+    """Those of a run that can be computed: what stands in a file need not have come from `parse`."""
+    return tuple(
+        one
+        for one in run.theories
+        if one.rate_bytes_per_s > 0
+        and min(one.latency_ns, one.packet_ns, one.packet_bytes, one.header_bytes) >= 0
+        and time_ns(one, 0) < math.inf
+    )
+
+
+def label(theory: Theory) -> str:
+    return f"{theory.theory} (a model)"
+
+
+def sentence(theory: Theory, measured: Sequence[int]) -> str:
+    """What it says of the smallest and the largest message that were measured."""
+    small, large = min(measured), max(measured)
+    return (
+        f"{theory.theory} is a model, and nothing was measured for it: {size_text(small)} takes "
+        f"{time_text(time_ns(theory, small))}, and {size_text(large)} goes at "
+        f"{rate_text(rate_bytes_per_s(theory, large))}"
+    )
+
+
+def apart(variants: Iterable[str]) -> tuple[tuple[str, ...], tuple[Theory, ...]]:
+    """What is measured, and what is computed. Raises Failure (2), also where nothing is left to be measured."""
+    measured: list[str] = []
+    theories: dict[str, Theory] = {}
+    for variant in variants:
+        if not is_theory(variant):
+            measured.append(variant)
+        else:
+            text = variant.partition("#")[0]
+            theories[text] = parse(text)
+    if theories and not measured:
+        raise Failure(
+            USAGE,
+            f"{next(iter(theories))} is computed and not measured; name what it is to be drawn beside, such as tcp",
+        )
+    return tuple(measured), tuple(theories.values())

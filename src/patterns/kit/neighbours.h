@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ring, exchange and halo have in common: every rank sends to some ranks and receives from as many, all at once.
+//
+//     time of one operation = from the first start of any rank until the slowest has sent and received, per round
+//     throughput = size_bytes x messages of a rank x ranks / that time: of all ranks together
+//
+// The receives are posted before the sends, and all are waited for together, so that no circle of ranks waits for
+// itself. The j-th receive of a rank is the j-th send of the rank that it comes from. So where two neighbours are the
+// same rank, as in a ring of two, messages find the receive that was posted for them: between two ranks they arrive in
+// order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "patterns/kit/together.h"
+
+namespace netpipe::patterns::neighbours {
+
+inline constexpr std::size_t most = 6;  // of a rank in three dimensions
+
+// Of one rank: how many, and the ranks that the j-th message comes from and goes to.
+struct Neighbours {
+  std::size_t count;
+  std::array<int, most> from, to;
+};
+using Find = Neighbours (*)(const Part& part);
+
+// Adds those of one dimension: the rank below and the rank above.
+inline void add_both(Neighbours& all, int below, int above) {
+  for (const auto& [from, to] : {std::pair(below, above), std::pair(above, below)}) {
+    all.from[all.count] = from;
+    all.to[all.count++] = to;
+  }
+}
+
+inline np_status swap_once(const Layer& m, np_endpoint* endpoint, const Neighbours& with, Slots& outgoing,
+                           Slots& incoming, std::size_t bytes, np_request* requests) {
+  np_status status = NP_OK;
+  for (std::size_t j = 0; j < with.count && status == NP_OK; ++j) {
+    status = m.irecv(endpoint, with.from[j], incoming.take(), 0, bytes, &requests[j], 1);
+  }
+  for (std::size_t j = 0; j < with.count && status == NP_OK; ++j) {
+    status = m.isend(endpoint, with.to[j], outgoing.take(), 0, bytes, &requests[with.count + j], 1);
+  }
+  return status == NP_OK ? m.wait(endpoint, requests, 2 * with.count) : status;
+}
+
+template <Find find>
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
+  const Neighbours with = find(s);
+  return together::run(s, samples, rounds, to, together::notes, true, [&](std::uint64_t times) {
+    Slots outgoing = s.outgoing, incoming = s.incoming;  // in registers
+    np_status status = NP_OK;
+    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
+      status = swap_once(s.module, s.endpoint, with, outgoing, incoming, s.size_bytes, s.requests);
+    }
+    s.outgoing = outgoing;
+    s.incoming = incoming;
+    return status;
+  });
+}
+
+inline void evaluate(const Part& part, std::uint64_t rounds, Notes of, Reading& reading) {
+  together::evaluate(static_cast<std::size_t>(part.nranks), static_cast<double>(rounds), of, reading);
+}
+
+// A pattern of which only the neighbours differ. starts: from how many places the messages of a rank start.
+template <Find find>
+constexpr Pattern pattern(const char* name, const char* summary, const char* formula, const char* source,
+                          std::int32_t min_ranks, bool starts_apart) {
+  Pattern p{};
+  p.name = name;
+  p.summary = summary;
+  p.formula = formula;
+  p.source = source;
+  p.operations = [](const Part&) { return 1U; };
+  p.messages_per_operation = [](const Part& part) {
+    return static_cast<std::uint32_t>(find(part).count) * static_cast<std::uint32_t>(part.nranks);
+  };
+  p.extra_rounds = [](const Part&) { return 1U; };
+  p.arrivals = p.departures =
+      p.in_flight = [](const Part& part) { return static_cast<std::uint32_t>(find(part).count); };
+  p.origin = [](const Part& part, std::uint64_t i) {
+    const Neighbours with = find(part);
+    return Origin{with.from[i % with.count], i};
+  };
+  if (starts_apart) p.starts = p.in_flight;
+  p.requests = [](const Part& part, std::uint64_t) { return std::uint64_t{2 * find(part).count}; };
+  p.fewest_rounds = [](const Part& part) { return together::fewest_rounds(part, find(part).count); };
+  p.single_rounds = true;
+  p.notes = [](const Part&, std::uint64_t) { return std::uint64_t{together::notes}; };
+  p.every_rank = true;
+  p.synchronised = true;
+  p.evaluate = evaluate;
+  p.measures = together::measures;
+  p.cells = [](const Part& part) { return static_cast<std::uint32_t>(part.nranks); };
+  p.min_ranks = min_ranks;
+  p.max_ranks = INT32_MAX;
+  p.missing = without_requests;
+  p.run = run<find>;
+  return p;
+}
+
+}  // namespace netpipe::patterns::neighbours

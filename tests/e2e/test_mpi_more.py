@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words, sums, signals and exchanges over every MPI library: with values that are checked, through the calls that were
+asked for, and refused with a sentence where they cannot be.
+"""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Netpipe
+from mpi import SIX_WITH_ONE_EVERYDAY, Mpis
+
+pytestmark = pytest.mark.module("mpi")
+
+WORDS = ("atomic", *(f"atomic:op={op}" for op in ("add", "swap", "compare_swap", "fetch", "set")))
+SUMS = ("accumulate", "accumulate:in_flight=8", "signal")
+EXCHANGES = ("ring", "exchange", "random", "random:traffic=both")
+
+
+def patterns(*names: str) -> list[str]:
+    return [word for name in names for word in ("--pattern", name)]
+
+
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
+def test_every_word_sum_and_byte_is_right(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    done = netpipe(
+        f"mpi@{library}",
+        *patterns(*WORDS, *SUMS, *EXCHANGES),
+        "--verify",
+        "--sizes",
+        "8,65536",
+        "--budget",
+        "0.05",
+    )
+    assert done.code == 0, done.said
+    skipped = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    # LAM is an MPI-2: it has none of these operations outside of fences.
+    assert set(skipped) == ({*WORDS, *SUMS} if library == "lam" else set())
+    for pattern in {*WORDS, *SUMS, *EXCHANGES} - set(skipped):
+        points = done.of("point", pattern=pattern)
+        assert len(points) == (1 if pattern in WORDS else 2), pattern
+        assert all(point["verified_bytes"] > 0 for point in points), pattern
+
+
+@pytest.mark.parametrize(
+    "window",
+    [pytest.param(one, marks=pytest.mark.deep) for one in ("create", "allocate", "dynamic", "shared")],
+)
+def test_any_window_has_words_and_signals(netpipe: Netpipe, with_mpis: Mpis, window: str) -> None:
+    variants = [f"{added.name}:window={window}" for added in with_mpis.need("openmpi", "mpich")]
+    done = netpipe(
+        *variants,
+        *patterns("atomic", "atomic:op=add", *SUMS),
+        "--verify",
+        "--sizes",
+        "8,4096",
+        "--budget",
+        "0.1",
+    )
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    assert len(done.of("point")) == len(variants) * 8
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
+@pytest.mark.parametrize("settings", ["flush=all", "flush=local", "atomics=get_accumulate"])
+def test_what_completes_and_what_fetches_can_be_chosen(
+    netpipe: Netpipe, with_mpis: Mpis, settings: str
+) -> None:
+    """Also after local flushes everything has arrived where the ranks have met."""
+    with_mpis.need("mpich")
+    done = netpipe(
+        f"mpi@mpich:{settings}",
+        *patterns("atomic", "put", "put:in_flight=8", "get", "accumulate"),
+        "--verify",
+        "--sizes",
+        "8,4096",
+        "--budget",
+        "0.1",
+    )
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    assert len(done.of("point")) == 9
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
+REFUSED = {
+    ("flush=local", "signal"): "flush=local does not tell when the bytes are there",
+    ("flush=all", "put:sync=fence"): "flush=all: this pattern fences and does not flush",
+    ("atomics=get_accumulate", "atomic:op=compare_swap"): "has op=fetch_add, swap and fetch",
+    ("type=vector", "atomic"): "on whole numbers, and not on a derived datatype",
+    ("type=vector", "accumulate"): "on whole numbers, and not on a derived datatype",
+    ("flush=all", "pingpong"): "does not obey flush=all of module mpi@mpich",
+    ("op=put", "signal"): "does not obey op=put of module mpi@mpich",
+}
+
+
+def test_what_cannot_be_in_force_is_skipped_on_all_ranks(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    """None of them waits for another: the run goes on with what can be measured."""
+    with_mpis.need("mpich")
+    variants = sorted({f"mpi@mpich:{settings}" for settings, _ in REFUSED})
+    done = netpipe(
+        *variants,
+        *patterns("ring", *dict.fromkeys(pattern for _, pattern in REFUSED)),
+        "--sizes",
+        "8",
+        "--budget",
+        "0.05",
+    )
+    assert done.code == 0, done.said
+    for (settings, pattern), reason in REFUSED.items():
+        (skipped,) = done.of("skipped", variant=f"mpi@mpich:{settings}", pattern=pattern)
+        assert reason in skipped["reason"]
+
+
+@pytest.mark.parametrize("library", ["mpich", pytest.param("openmpi", marks=pytest.mark.deep)])
+def test_four_ranks_exchange_and_meet_at_one_word(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    done = netpipe(
+        f"mpi@{library}",
+        *patterns("atomic:op=add", "atomic:op=compare_swap,target=own", "signal", "halo", "exchange", "ring"),
+        "--ranks",
+        "4",
+        "--verify",
+        "--sizes",
+        "8",
+        "--budget",
+        "0.02",
+    )
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    assert len(done.of("point")) == 6
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+    for point in done.of("point", pattern="halo"):
+        assert [cell["rank"] for cell in point["cells"]] == [0, 1, 2, 3]
+
+
+def test_empty_messages_go_round_the_ring(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(
+        "mpi@mpich", *patterns("ring", "exchange", "random"), "--sizes", "0,8", "--verify", "--budget", "0.05"
+    )
+    assert done.code == 0, done.said
+    assert {(p["pattern"], p["size_bytes"]) for p in done.of("point")} == {
+        (pattern, size) for pattern in ("ring", "exchange", "random") for size in (0, 8)
+    }
+
+
+REDUCTIONS = tuple(
+    f"collective:what={what},datatype={datatype},reduction={reduction}"
+    for what, datatype, reduction in (
+        ("allreduce", "float", "max"),
+        ("reduce", "int32", "min"),
+        ("scan", "int64", "prod"),
+        ("reduce_scatter", "float", "sum"),
+    )
+)
+ROTATING = tuple(f"collective:what={what},rotate=yes" for what in ("bcast", "reduce", "gather", "scatter"))
+
+
+def test_reductions_of_any_datatype_and_roots_in_turn(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(
+        "mpi@mpich",
+        *patterns(*REDUCTIONS, *ROTATING, "collective:rotate=yes", "collective:what=bcast,datatype=float"),
+        "--ranks",
+        "3",
+        "--verify",
+        "--sizes",
+        "8,12",
+        "--budget",
+        "0.02",
+    )
+    assert done.code == 0, done.said
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped") if one["size_bytes"] is None}
+    assert "has no root that could rotate" in reasons["collective:rotate=yes"]
+    assert "reduces nothing" in reasons["collective:what=bcast,datatype=float"]
+    assert len(reasons) == 2
+    measured = {(point["pattern"], point["size_bytes"]) for point in done.of("point")}
+    # 12 bytes are no whole number of 8.
+    eight = {
+        "collective:what=scan,datatype=int64,reduction=prod",
+        "collective:what=reduce,rotate=yes",
+    }
+    assert measured == {
+        (pattern, size) for pattern in (*names(REDUCTIONS), *ROTATING) for size in (8, 12)
+    } - {(pattern, 12) for pattern in eight}
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
+def names(modes: tuple[str, ...]) -> list[str]:
+    """As they are recorded: without what is the default."""
+    return [
+        mode.replace("what=allreduce,", "").replace(",reduction=sum", "").replace(",datatype=double", "")
+        for mode in modes
+    ]
