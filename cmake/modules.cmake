@@ -33,6 +33,8 @@ endfunction()
 function(netpipe_add_module name directory)
   add_library(module_${name} MODULE ${ARGN})
   set_target_properties(module_${name} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" LIBRARY_OUTPUT_DIRECTORY "${directory}")
+  target_link_options(module_${name} PRIVATE -Wl,--as-needed)  # one that loads its library when it is opened
+  target_link_libraries(module_${name} PRIVATE ${CMAKE_DL_LIBS})
   target_include_directories(module_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src/modules")
 endfunction()
 

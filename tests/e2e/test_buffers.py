@@ -11,7 +11,10 @@ from conftest import Netpipe, Runner
 from mpi import Mpis
 from test_conformance import LISTING
 
+LOSSY = ("udp",)  # with default settings
+
 PAIRS = [one["name"] for one in LISTING["modules"] if one["max_ranks"] > 1]
+STREAMS = ("memcpy", "shm", "pipe", "unix", "tcp")  # in which nothing is nothing
 # With memory that is open to the peer, which fresh buffers are not.
 ONE_SIDED = ("put", "get")
 PATTERNS = [
@@ -41,6 +44,9 @@ def test_every_byte_of_fresh_buffers_arrives(measure: Runner, module: str) -> No
         "budget 0.1",
     )
     assert done.code == 0, done.said
+    if module in LOSSY:  # these patterns need every message
+        assert len(done.of("point")) == 4
+        return
     assert len(done.of("point")) == 12
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
     assert plan(done)["buffers"]["policy"] == "fresh"
@@ -118,9 +124,14 @@ def test_a_window_may_land_in_one_place(measure: Runner) -> None:
 def test_a_layer_without_empty_messages_says_so_and_goes_on(measure: Runner, module: str) -> None:
     done = measure(f"variant {module}", "schedule list", "sizes 0,8", "verify yes", "budget 0.1")
     assert done.code == 0, done.said
+    measured = [point["size_bytes"] for point in done.of("point")]
+    if 0 in measured:
+        assert module not in STREAMS
+        assert (sorted(measured), done.of("skipped")) == ([0, 8], [])
+        return
     (skipped,) = done.of("skipped")
     assert (skipped["size_bytes"], skipped["reason"]) == (0, "this layer has no empty messages")
-    assert [point["size_bytes"] for point in done.of("point")] == [8]
+    assert measured == [8]
 
 
 def test_of_nothing_but_empty_messages_nothing_is_measured(measure: Runner) -> None:

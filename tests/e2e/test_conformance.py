@@ -72,6 +72,14 @@ def test_there_are_the_modules_and_patterns_that_the_documentation_promises() ->
     assert LISTING["refused"] == []
 
 
+# Layers that stand on the kernel alone. Of all others the gate has the default settings, and their own tests.
+OWN = ("null", "memcpy", "shm", "pipe", "unix", "tcp")
+
+
+def own(variant: str) -> Any:
+    return () if variant.partition(":")[0] in OWN else pytest.mark.deep
+
+
 LOSSY = ("udp", "libfabric")  # layers whose messages may be lost, with some settings at least
 ROUNDED = 1e-6  # samples are recorded as floats, the median is not
 FEW = "1,8,9,4097,65537"
@@ -84,7 +92,11 @@ FEW = "1,8,9,4097,65537"
             pytest.param(variant, SIZES, marks=[pytest.mark.deep] if ":" in variant else [], id=variant)
             for variant in choices()
         ),
-        *(pytest.param(variant, FEW, id=f"{variant}-few") for variant in choices() if ":" in variant),
+        *(
+            pytest.param(variant, FEW, marks=own(variant), id=f"{variant}-few")
+            for variant in choices()
+            if ":" in variant
+        ),
     ],
 )
 def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, variant: str, sizes: str) -> None:
@@ -93,7 +105,10 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, vari
 
 @pytest.mark.parametrize(
     "module",
-    [pytest.param(name, marks=pytest.mark.deep if name in ("unix", "pipe") else ()) for name in MODULES],
+    [
+        pytest.param(name, marks=pytest.mark.deep if name in ("unix", "pipe") else own(name))
+        for name in MODULES
+    ],
 )
 def test_every_byte_arrives_under_every_pattern(measure: Runner, module: str) -> None:
     # One of the ways with them: a module that stays in one process has no other pattern.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import WORKER, Outcome, Runner
 from mpi import Mpis
-from test_conformance import LISTING
+from test_conformance import LISTING, own
 from test_faults import module
 
 # With `collective`, which no module of ours has: a test module.
@@ -140,7 +140,10 @@ def walk(module_: dict[str, Any]) -> None:
                 assert curve["reason"] is None or len(curve["reason"]) > 20, curve
 
 
-@pytest.mark.parametrize("module_", LISTING["modules"], ids=lambda module_: str(module_["name"]))
+@pytest.mark.parametrize(
+    "module_",
+    [pytest.param(one, marks=own(one["name"]), id=str(one["name"])) for one in LISTING["modules"]],
+)
 def test_every_setting_of_a_module_is_in_the_plan_or_refused(module_: dict[str, Any]) -> None:
     walk(module_)
 

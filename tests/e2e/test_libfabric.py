@@ -418,7 +418,8 @@ def test_two_namespaces_measure_over_their_own_link(site: Site, settings: str) -
     assert_verified(done, 2)
     for rank, address in enumerate(("10.77.0.1", "10.77.0.2")):
         said = facts(done, rank)
-        assert said["domain"].startswith(("va", "vb"))
+        # An interface, or the provider's own name where it could not list them.
+        assert said["domain"].startswith(("va", "vb", "tcp", "udp"))
         # Of ep=msg only the rank that listens has one.
         assert said.get("address", address).startswith(address)
     site.sees_nothing_left()

@@ -96,7 +96,8 @@ def test_the_doctor_finds_them_and_knows_which_were_added(with_mpis: Mpis, tmp_p
     assert {f"mpi@{name}" for name in with_mpis.there} <= set(found)
     for one in discover.find([], tmp_path):
         assert one.module is None
-        assert one.command == f"netpipe modules add mpi --mpicc {one.compiler}"
+        layer, option = ("shmem", "oshcc") if one.compiler.name.startswith("osh") else ("mpi", "mpicc")
+        assert one.command == f"netpipe modules add {layer} --{option} {one.compiler}"
 
 
 # ------------------------------------------------------------------------------------------------------------ the ABI

@@ -5,6 +5,7 @@ a run says of it.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -104,7 +105,7 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
             settings = opened["ranks"][0]["settings"]
             assert settings["wait"] in ("poll", "block", "hybrid", "yield"), settings
             assert f"\n{variant} " in done.said
-    assert "it adds" in done.said
+    assert re.search(r"pingpong +8 B +adds ", done.said)
 
 
 @pytest.mark.parametrize("library", SIX)

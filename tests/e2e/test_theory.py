@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from netpipe import Run
+from netpipe import Run, theory
 from netpipe.failure import Failure
-from netpipe.reading import Reading, theory
+from netpipe.reading import Reading
 from netpipe.records import Theory
 from netpipe.render.drawing.curves import theories
 from netpipe.render.drawing.picture import Picture

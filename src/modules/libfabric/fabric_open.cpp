@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fabric_datagrams.h"
+#include "fabric_library.h"
 #include "fabric_memory.h"
 #include "fabric_provider.h"
 #include "fabric_reach.h"
@@ -182,14 +183,9 @@ np_status make_endpoint(np_endpoint& endpoint, fi_info* info, Held<fid_ep>& made
 }
 
 np_status probe(char* message, size_t message_bytes) {
-  const uint32_t found = fi_version();
-  if (FI_VERSION_LT(found, kInterface)) {
-    std::snprintf(message, message_bytes,
-                  "this module was built with libfabric %d.%d, and libfabric %u.%u is installed; build it again",
-                  FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_MAJOR(found), FI_MINOR(found));
-    return NP_UNAVAILABLE;
-  }
-  return NP_OK;
+  if (is_installed()) return NP_OK;
+  std::snprintf(message, message_bytes, "libfabric was not found; install it (Debian, Ubuntu: apt install libfabric1)");
+  return NP_UNAVAILABLE;
 }
 
 np_status open(const np_context* context, np_endpoint** endpoint) {
@@ -206,6 +202,9 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
     return fail(context, NP_FAILED, "libfabric: getrandom: %s", std::strerror(errno));
   }
   const KeptSignals kept;
+  if (const std::string why = why_not_usable(); !why.empty()) {
+    return fail(context, NP_UNAVAILABLE, "libfabric: %s", why.c_str());
+  }
   const np_status status = open_endpoint(*made);
   if (status == NP_OK) {
     *endpoint = made.release();

@@ -14,7 +14,6 @@
 #include "fabric_options.h"
 #include "fabric_provider.h"
 #include "fabric_reach.h"
-#include "fabric_signals.h"
 #include "netpipe/module.h"
 
 // NOLINTNEXTLINE(readability-redundant-declaration): of unistd.h with _GNU_SOURCE
@@ -38,10 +37,8 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
 }
 
 const char* version() {
-  static const std::string text = [] {
-    const uint32_t found = fi_version();
-    return "libfabric " + std::to_string(FI_MAJOR(found)) + "." + std::to_string(FI_MINOR(found));
-  }();
+  static const std::string text =
+      "libfabric " + std::to_string(FI_MAJOR_VERSION) + "." + std::to_string(FI_MINOR_VERSION);
   return text.c_str();
 }
 
@@ -137,7 +134,6 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 
 extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
   using namespace netpipe::fabric;  // NOLINT(google-build-using-namespace): its table
-  [[maybe_unused]] static const bool dropped = (drop_handlers_of_infinipath(), true);
   static const np_module module = {
       .magic = NP_MAGIC,
       .abi = NP_ABI,

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seven functions of libfabric that are not inline, each found when it is first called. The library is not linked:
+// to load it takes 0.2 s, in which libinfinipath below it measures its clock, and netpipe loads every module of an
+// installation whenever it lists them.
+#include "fabric_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <rdma/fabric.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace netpipe::fabric {
+namespace {
+
+constexpr const char* kFile = "libfabric.so.1";
+
+// As long as the process: its threads and handlers may be anywhere.
+void* library() {
+  static void* const handle = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  return handle;
+}
+
+template <typename Function>
+Function find(const char* name) {
+  return library() == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library(), name));
+}
+
+}  // namespace
+
+bool is_installed() {
+  Dl_serinfo size{};
+  void* const self = dlopen(nullptr, RTLD_LAZY);
+  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) return library() != nullptr;
+  std::vector<std::max_align_t> room(size.dls_size / sizeof(std::max_align_t) + 1);
+  auto* const all = reinterpret_cast<Dl_serinfo*>(room.data());
+  if (dlinfo(self, RTLD_DI_SERINFOSIZE, all) != 0 || dlinfo(self, RTLD_DI_SERINFO, all) != 0) {
+    return library() != nullptr;
+  }
+  for (unsigned i = 0; i < all->dls_cnt; ++i) {
+    if (access((std::string(all->dls_serpath[i].dls_name) + "/" + kFile).c_str(), R_OK) == 0) return true;
+  }
+  return library() != nullptr;  // it may be in a folder that only the loader's cache knows
+}
+
+std::string why_not_usable() {
+  if (library() == nullptr) {
+    const char* const told = dlerror();
+    const std::string said =
+        std::string("libfabric cannot be loaded: ") + (told == nullptr ? "it was not found" : told);
+    if (said.find("Operation not permitted") != std::string::npos) {
+      return said + "; netpipe serve lets a module open no files, so measure with --hosts";
+    }
+    return said + "; install it (Debian, Ubuntu: apt install libfabric1)";
+  }
+  const uint32_t found = fi_version();
+  // Structures grow from one version to the next, and what a name stands for grows with them.
+  if (FI_MAJOR(found) == FI_MAJOR_VERSION && FI_MINOR(found) == FI_MINOR_VERSION) return {};
+  return "this module was built with libfabric " + std::to_string(FI_MAJOR_VERSION) + "." +
+         std::to_string(FI_MINOR_VERSION) + ", and libfabric " + std::to_string(FI_MAJOR(found)) + "." +
+         std::to_string(FI_MINOR(found)) + " is installed; build netpipe again";
+}
+
+}  // namespace netpipe::fabric
+
+// Called only where why_not_usable() had nothing to say, or of a library that is loaded.
+using netpipe::fabric::find;
+
+uint32_t fi_version(void) { return find<decltype(&fi_version)>("fi_version")(); }
+int fi_getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+               fi_info** info) {
+  return find<decltype(&fi_getinfo)>("fi_getinfo")(version, node, service, flags, hints, info);
+}
+void fi_freeinfo(fi_info* info) { find<decltype(&fi_freeinfo)>("fi_freeinfo")(info); }
+fi_info* fi_dupinfo(const fi_info* info) { return find<decltype(&fi_dupinfo)>("fi_dupinfo")(info); }
+int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
+  return find<decltype(&fi_fabric)>("fi_fabric")(attributes, fabric, context);
+}
+const char* fi_strerror(int number) { return find<decltype(&fi_strerror)>("fi_strerror")(number); }
+char* fi_tostr(const void* data, fi_type type) { return find<decltype(&fi_tostr)>("fi_tostr")(data, type); }
