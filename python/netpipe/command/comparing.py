@@ -39,8 +39,8 @@ def compared(paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple
         (label, differences(runs[0], run), paces(runs[0], run))
         for label, run in zip(labels[1:], runs[1:], strict=True)
     )
-    there_first = _curves(runs[0])
-    missing = tuple(tuple(name for name in there_first if name not in _curves(run)) for run in runs[1:])
+    first, *rest = map(_curves, runs)
+    missing = tuple(tuple(name for name in first if name not in curves) for curves in rest)
     if any(one.label not in labels or one.against not in labels for one in found):
         missing = tuple(() for _ in missing)  # one curve each, compared whatever their names are
     return Compared(labels[0], others, found, missing)

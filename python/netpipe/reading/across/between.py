@@ -4,9 +4,9 @@
 Each run of a merged one (merge.py) is held against the first that has the variant. Nothing pairs their visits,
 so the ratio of a size is that of the two numbers, and its interval is made of how far the launches of both lie apart.
 The machine itself wanders between two runs more than within one: of ten runs of one command, a minute apart, intervals
-made of the launches alone held the next run's number for 80 to 90 % of the points (docs/bench.md) in place of 95 %.
-So every interval here is RUNS_APART times as wide. The intervals of all sizes of all curves that are compared in one
-call hold together with 95 %, and so do those over all sizes.
+made of the launches alone held the next run's number for 81 to 98 % of the points, by layer (docs/bench.md). So every
+interval here is RUNS_APART times as wide, which makes 95 % of the 81. The intervals of all sizes of all curves that are
+compared in one call hold together with 95 %, and so do those over all sizes.
 
 `overall` is the mean over all sizes, from the means of whole launches: what shifts a curve as a whole shows there
 first. Four launches say little of their own spread, so it is moderated by that of the other curves, as it is for a size
