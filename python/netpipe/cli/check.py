@@ -55,7 +55,7 @@ def command(
 
     RUN is run.jsonl unless given. The metrics of each variant and pattern are ratios of times: latency (at 8 bytes),
     throughput (at the largest size), all (the mean over all sizes), any (every size). One fails when it takes longer by
-    more than its limit and its 95 % interval excludes no difference. Then the exit code is 1.
+    more than its limit and its 95 % interval lies above 1. Then the exit code is 1.
     """
     from netpipe.command.comparing import compared
     from netpipe.reading.across.gate import METRICS, gate
