@@ -29,6 +29,13 @@ function(netpipe_module_value file section key result)
   endforeach()
 endfunction()
 
+# What modules in C++ include, compiled once for all of them: a third of the time that they take.
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/module_headers.cpp" CONTENT "")
+add_library(netpipe_module_headers OBJECT "${CMAKE_BINARY_DIR}/generated/module_headers.cpp")
+target_precompile_headers(netpipe_module_headers PRIVATE
+  <algorithm> <array> <cerrno> <charconv> <cinttypes> <cmath> <cstdio> <cstdlib> <cstring> <functional> <memory> <new>
+  <optional> <string> <string_view> <utility> <vector>)
+
 # netpipe_add_module(NAME DIRECTORY SOURCE...): one module, as DIRECTORY/NAME.so.
 function(netpipe_add_module name directory)
   add_library(module_${name} MODULE ${ARGN})
@@ -36,6 +43,10 @@ function(netpipe_add_module name directory)
   target_link_options(module_${name} PRIVATE -Wl,--as-needed)  # one that loads its library when it is opened
   target_link_libraries(module_${name} PRIVATE ${CMAKE_DL_LIBS})
   target_include_directories(module_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src/modules")
+  if("${ARGN}" MATCHES "\\.cpp")
+    set_target_properties(module_${name} PROPERTIES DEFINE_SYMBOL "")  # or each module would be compiled in its own way
+    target_precompile_headers(module_${name} REUSE_FROM netpipe_module_headers)
+  endif()
 endfunction()
 
 # What layers that `netpipe modules add` compiles have in common.

@@ -3,6 +3,8 @@
 has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
 built for them.
 
+The tests that tests/slow.txt names are `slow`, unless they are marked `gate`: those that the gate cannot do without.
+
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
 """
@@ -34,6 +36,11 @@ os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 # MPI libraries that only `make test-deep` installs: a test with one as a parameter is left to it.
 OTHER_LIBRARIES = {"impi", "openmpi4", "mpich4", "lam"}
+
+
+SLOW = frozenset(
+    line for line in (Path(__file__).parent / "slow.txt").read_text().splitlines() if not line.startswith("#")
+)
 
 
 def unit_of(node_id: str) -> str:
@@ -69,6 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if takes_another_library(item):
             item.add_marker(pytest.mark.deep)
+        if item.nodeid in SLOW and item.get_closest_marker("gate") is None:
+            item.add_marker(pytest.mark.slow)
     if name := config.getoption("--module"):
         chosen = [item for item in items if is_of_module(item, name)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])

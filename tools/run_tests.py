@@ -6,6 +6,7 @@ failed. The end lists for each step the tests that passed, failed and were skipp
     tools/run_tests.py check|test|deep|tidy
     tools/run_tests.py module NAME         the tests of one module (`make test M=NAME`)
     tools/run_tests.py total TIER...       one line for these tiers together, from their last results
+    tools/run_tests.py slow REPORT...      writes tests/slow.txt from JUnit files: which tests the gate leaves out
 
 Exit code: 0 all steps passed, 1 a step failed, 2 usage.
 """
@@ -38,8 +39,13 @@ FEW = 3  # failed tests of a step that are run again: more are no accident
 LIMIT_S = 1800  # of one command; none comes near it unless it hangs
 
 UNIT_TESTS = "netpipe-unit-tests"  # the CMake target
-# C++ tests for test-deep alone, by name: they move gigabytes or try inputs for many seconds.
-DEEP = "TwoGib|fuzz"
+# C++ tests for test-deep alone, by name: they move gigabytes, try inputs for many seconds, or are of a variant with
+# several settings ("tcp:wait=poll,streams=3").
+DEEP = 'TwoGib|fuzz|GetParam[^"]*"[^"]*,'
+# Python tests for test-deep alone: those that are marked so, and those that are not worth their time in the gate.
+SLOW = ROOT / "tests" / "slow.txt"
+SLOW_S = 0.5
+QUICK = "not deep and not slow"
 SIMULATED = (
     "Coverage"  # thousands of simulated points: nothing but arithmetic, so sanitizers learn nothing from them
 )
@@ -97,6 +103,23 @@ def clang_tidy(*options: str) -> Command:
     return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", CORES, *options, f"{ROOT}/src/")
 
 
+def write_slow(reports: list[str]) -> int:
+    """Writes tests/slow.txt: every test that took longer than SLOW_S, of the reports of runs on a quiet machine."""
+    slow = set()
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
+            place = case.get("classname", "").replace(".", "/") + ".py"
+            if float(case.get("time", 0)) > SLOW_S and (ROOT / place).is_file():
+                slow.add(f"{place}::{case.get('name')}")
+    head = (
+        f"# Tests that take longer than {SLOW_S} s. The gate leaves them to `make test-deep`, unless they are marked\n"
+        "# `gate`. Written by tools/run_tests.py slow REPORT...\n"
+    )
+    SLOW.write_text(head + "".join(f"{one}\n" for one in sorted(slow)))
+    print(f"{len(slow)} tests are slow")
+    return 0
+
+
 def any_case(word: str) -> str:
     """A regular expression for CTest, which has no flag that ignores case."""
     return "".join(f"[{c.upper()}{c.lower()}]" if c.isalpha() else f"[{c}]" for c in word)
@@ -123,7 +146,7 @@ def check(what: Affected) -> list[Step]:
     for module in what.modules:
         steps += of_module(module, cpp=not what.every_module, e2e=False)
     if what.python:
-        steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", "not deep"),)))
+        steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", QUICK),)))
     return steps
 
 
@@ -150,7 +173,7 @@ def gate() -> list[Step]:
         # The ranks of a module's test spin: more of them at once only take each other's time.
         Step("C++: unit tests", (ctest("build", "-L", "unit", "-E", DEEP, at_once=TWICE),)),
         Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)),
-        Step("Python: unit tests, conformance, behaviour", (pytest("-m", "not deep"),)),
+        Step("Python: unit tests, conformance, behaviour", (pytest("-m", QUICK),)),
     ]
 
 
@@ -159,8 +182,10 @@ def deep() -> list[Step]:
     behaviour = (*(f"tests/e2e/test_{name}.py" for name in BESIDE_SANITIZERS), "-k", "not every_library")
     return [
         Step("build", build("build")),
-        Step("C++: long tests, fuzzing", (ctest("build", "-R", DEEP),)),
-        Step("Python: launchers, libraries, installations", (pytest("-m", "deep or every_library"),)),
+        Step("C++: long tests, several settings, fuzzing", (ctest("build", "-R", DEEP),)),
+        Step(
+            "Python: what takes long, launchers, libraries", (pytest("-m", "deep or slow or every_library"),)
+        ),
         # Following every path through the code takes three times as long as all other checks together: make tidy.
         Step("clang-tidy without its analyzer", (clang_tidy("-checks=-clang-analyzer-*"),)),
         Step("address, undefined: build", sanitized(asan, "address,undefined")),
@@ -281,7 +306,8 @@ def run_again(alone: Command, step: Step, report: Path, outcome: Outcome) -> int
     neighbour. What passes now has not failed, and is named as unsteady: it is to be mended all the same.
     """
     print(f"\n{len(outcome.failures)} failed; they are run again, alone", flush=True)
-    report.unlink()
+    report = report.with_suffix(".again.xml")  # the first stays: it has the times of all tests
+    report.unlink(missing_ok=True)
     code = run(tuple(word.replace("{report}", str(report)) for word in alone), step.environment)
     second = Outcome()
     if report.is_file():
@@ -378,9 +404,14 @@ def main(arguments: list[str]) -> int:
             return 2
         case ["module", name]:
             return run_tier("module", [Step("build", build("build")), *of_module(name)])
+        case ["slow", *reports] if reports:
+            return write_slow(reports)
         case [tier] if tier in TIERS:
             return run_tier(tier, TIERS[tier]())
-    print("usage: tools/run_tests.py check|test|deep|tidy, module NAME, or total TIER...", file=sys.stderr)
+    print(
+        "usage: tools/run_tests.py check|test|deep|tidy, module NAME, total TIER... or slow REPORT...",
+        file=sys.stderr,
+    )
     return 2
 
 

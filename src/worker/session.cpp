@@ -267,7 +267,7 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
       sampler.forget(v);
       sampler.give_up(v.curve, Stop::error);
     } else {
-      give_up(sampler, v, false);
+      give_up(sampler, v, true, 0);  // some ranks wait for messages that the others cannot send
     }
   } else if (report->status == verification_failed) {
     lose(sampler, v, {Exit::gate, report->sentence}, false);
@@ -347,13 +347,12 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
 
 // ------------------------------------------------------------------------------------------------------- giving up
 
-// Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this size. A job is
-// started anew for the smaller sizes, which have been seen to work.
-void Session::give_up(Sampler& sampler, const Visit& v, bool again) {
+// Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this curve from
+// from_bytes on. The variant is opened again for the rest: smaller sizes, which have been seen to work, and other patterns.
+void Session::give_up(Sampler& sampler, const Visit& v, bool again, std::uint64_t from_bytes) {
   const std::uint32_t variant = sampler.curves()[v.curve].setting.variant;
-  const std::uint64_t size_bytes = sampler.curves()[v.curve].points[v.point].size_bytes;
   sampler.forget(v);
-  if (again) sampler.give_up(v.curve, Stop::error, size_bytes);
+  if (again) sampler.give_up(v.curve, Stop::error, from_bytes);
   close_one(variant);
   const auto of_variant = [&](const Curve& curve) { return curve.setting.variant == variant && !curve.over; };
   const bool left = std::any_of(sampler.curves().begin(), sampler.curves().end(), of_variant);
@@ -378,8 +377,9 @@ void Session::leave(Sampler& sampler, std::uint32_t variant) {
 
 void Session::lose(Sampler& sampler, const Visit& v, const Failure& failure, bool again) {
   const Curve& curve = sampler.curves()[v.curve];
-  write_error(curve.setting.variant, &mode_of(curve), curve.points[v.point].size_bytes, failure);
-  give_up(sampler, v, again);
+  const std::uint64_t size_bytes = curve.points[v.point].size_bytes;
+  write_error(curve.setting.variant, &mode_of(curve), size_bytes, failure);
+  give_up(sampler, v, again, size_bytes);
 }
 
 void Session::note_verified(std::size_t curve, const Curve& of, const Point& point) {

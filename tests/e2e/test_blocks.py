@@ -30,6 +30,7 @@ def run(folder: Path, *words: str) -> Reading:
     return Reading(Run.read(record))
 
 
+@pytest.mark.gate
 def test_all_variants_of_a_size_are_measured_back_to_back(measure: Runner) -> None:
     done = measure(
         "variant pipe",

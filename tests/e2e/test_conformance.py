@@ -89,7 +89,9 @@ FEW = "1,8,9,4097,65537"
     ("variant", "sizes"),
     [
         *(
-            pytest.param(variant, SIZES, marks=[pytest.mark.deep] if ":" in variant else [], id=variant)
+            pytest.param(
+                variant, SIZES, marks=pytest.mark.deep if ":" in variant else pytest.mark.gate, id=variant
+            )
             for variant in choices()
         ),
         *(

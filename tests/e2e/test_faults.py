@@ -100,6 +100,7 @@ def test_a_module_that_is_not_available_leaves_the_others_measured(measure: Runn
     assert len(done.of("point", variant="pipe")) == 2
 
 
+@pytest.mark.gate
 def test_one_wrong_byte_in_a_million_is_always_found(measure: Runner) -> None:
     for seed in range(5):
         done = measure(
@@ -281,6 +282,7 @@ def test_a_rank_that_is_killed_in_any_phase_ends_the_run_in_a_sentence(
 
 
 @pytest.mark.parametrize("when", ["open", "connect"])
+@pytest.mark.gate
 def test_a_rank_that_is_lost_while_a_variant_opens_costs_that_variant_alone(
     tmp_path: Path, when: str
 ) -> None:
@@ -331,6 +333,7 @@ def test_a_peer_that_is_stopped_is_given_up_after_the_deadline(started: Starter)
     assert [r for r in parse(path.read_text()) if r["type"] == "error"]
 
 
+@pytest.mark.gate
 def test_an_interrupt_leaves_a_valid_file_with_the_points_so_far(started: Starter) -> None:
     process, path = started("variant tcp", "variant shm", "budget 30")
     wait_for_samples(path, 600)

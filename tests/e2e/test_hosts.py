@@ -111,6 +111,7 @@ def site(two_namespaces: tuple[str, str], tmp_path: Path) -> Iterator[Site]:
         clear(name)
 
 
+@pytest.mark.gate
 def test_two_hosts_are_measured_and_every_byte_is_checked(site: Site) -> None:
     variants = ("tcp", "tcp:wait=poll", "tcp:streams=3")
     done = site.run(*variants, "--pattern", "pingpong", "--pattern", "stream", "--verify", *QUICK)

@@ -193,6 +193,7 @@ def test_jobs_and_forked_ranks_are_measured_in_one_order(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.deep), "die"])
+@pytest.mark.gate
 def test_a_rank_that_is_lost_takes_its_variant_only(stage: Stage, fault: str) -> None:
     done = stage.measure(
         f"variant {NAME}:fault={fault},at=4097", "variant unix", f"variant {NAME}", "schedule list",

@@ -91,6 +91,7 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
 
 
 @pytest.mark.every_library
+@pytest.mark.gate
 def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpipe, with_mpis: Mpis) -> None:
     libraries = [added.name for added in with_mpis.some()]
     done = netpipe("memcpy", "shm", "tcp:wait=poll", "mpi", "--sizes", "8,64k", "--budget", "0.3")

@@ -305,6 +305,7 @@ def two_namespaces() -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=20, check=False)
 
 
+@pytest.mark.gate
 def test_two_namespaces_measure_over_their_own_link(
     serve: Serve, two_namespaces: tuple[str, str], tmp_path: Path
 ) -> None:

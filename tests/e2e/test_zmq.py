@@ -52,6 +52,18 @@ def test_four_ranks_reach_each_other(measure: Runner, shape: str) -> None:
     )
 
 
+# Of four ranks that all send to one, those that send cannot, and the one waits: they do not agree why it ends.
+def test_a_pattern_that_some_ranks_lack_leaves_the_others(measure: Runner) -> None:
+    lines = ("ranks 4", "pattern congestion", "pattern pingpong", "schedule list", "sizes 8,64", "budget 0.1")
+    done = measure("variant zmq:pattern=reqrep", *lines)
+    assert done.code == 0, done.said
+    assert {one["pattern"] for one in done.of("skipped")} == {"congestion"}
+    assert {(one["pattern"], one["size_bytes"]) for one in done.of("point")} == {
+        ("pingpong", 8),
+        ("pingpong", 64),
+    }
+
+
 @pytest.mark.deep
 def test_request_and_reply_is_measured_and_leaves_the_next_size_whole(measure: Runner) -> None:
     done = services.check_all_arrives(measure, "zmq:pattern=reqrep", patterns=ALONE)

@@ -171,3 +171,23 @@ def test_a_module_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str
         "there is no module 'tpc' in src/modules; there are armci, cma, libfabric, memcpy, mpi, nng, null"
         in capsys.readouterr().err
     )
+
+
+def test_every_slow_test_is_there() -> None:
+    for line in run_tests.SLOW.read_text().splitlines():
+        if not line.startswith("#"):
+            place, _, name = line.partition("::")
+            assert f"def {name.partition('[')[0]}(" in (ROOT / place).read_text(), line
+
+
+def test_what_takes_long_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuite><testcase classname="tests.python.test_tools" name="test_a[1]" time="0.9"/>'
+        '<testcase classname="tests.python.test_tools" name="test_b" time="0.1"/>'
+        '<testcase classname="tests.python.test_gone" name="test_c" time="9"/></testsuite>'
+    )
+    monkeypatch.setattr(run_tests, "SLOW", tmp_path / "slow.txt")
+    assert run_tests.main(["slow", str(report)]) == 0
+    lines = (tmp_path / "slow.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["tests/python/test_tools.py::test_a[1]"]
