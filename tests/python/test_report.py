@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
 import json
 import shutil
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pages import HOSTILE, Page
+from plotly.offline import get_plotlyjs
 from profiled import made, profile_of
 from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 
@@ -23,12 +26,13 @@ from netpipe.cli import report
 from netpipe.reading import Reading
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
+from netpipe.render.page import library
 from netpipe.render.page.page import page, safe_json
 from netpipe.render.page.profile import page as profile_page
 from netpipe.render.page.tables import MOST_POINTS, flattened, point_table, summary_table
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
-LARGEST_BYTES = 8_000_000
+LARGEST_BYTES = 4_000_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -420,12 +424,27 @@ def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
     assert found["paths"] > 30
 
 
+def test_of_the_library_a_page_carries_what_it_draws_with() -> None:
+    whole = get_plotlyjs()
+    small = library.reduced(whole)
+    assert len(small) < len(whole) / 3
+    assert small.startswith(whole[:400])  # whose it is, and its licence
+    assert all(kind not in small for kind in ('name:"pie"', 'name:"sankey"', 'name:"scatter3d"'))
+    assert gzip.decompress(base64.b64decode(library.compressed())).decode() == small
+
+
+def test_a_library_that_is_built_in_another_way_is_taken_whole() -> None:
+    for other in ("var Plotly = {};", get_plotlyjs().replace('name:"heatmap"', 'name:"heat"')):
+        assert library.reduced(other) == other
+
+
 def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> dict[str, Any]:
     """What a browser made of the page."""
     assert CHROMIUM is not None
     watched = whole.replace(
         "<style>",
-        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };</script><style>",
+        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
+        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>",
         1,
     )
     frame = f'<iframe style="border:0;width:{width}px;height:{height}px" srcdoc="{html.escape(watched)}"></iframe>'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: a whole run as one HTML file that needs no other file and no network.
 
-The file contains its scripts (plotly.js among them), styles and data, and its content security policy forbids anything
-else. Whatever comes from the run file is text: the template escapes it, control characters too, and the data for the
-plots is JSON in which no tag can end the script.
+The file contains its scripts (what it needs of plotly.js among them: library.py), styles and data, and its content
+security policy forbids anything else. Whatever comes from the run file is text: the template escapes it, control
+characters too, and the data for the plots is JSON in which no tag can end the script.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_losses, loss_sentence
 from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
-from netpipe.render.page import loggp, openings
+from netpipe.render.page import library, loggp, openings
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
@@ -44,8 +44,6 @@ def write(reading: Reading, path: Path, title: str | None = None) -> None:
 
 def page(reading: Reading, title: str | None = None) -> str:
     """The report as one text."""
-    from plotly.offline import get_plotlyjs
-
     scope = Scope((reading,))
     drawn = plots(scope)
     judgement = judge(reading)
@@ -63,8 +61,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         # The template marks these as safe: they go into the page unescaped.
         css=text_of("report.css"),
         script=text_of("report.js"),
-        # A closing tag inside a string of the library would end its script.
-        plotly=get_plotlyjs().replace("</script", "<\\/script") if draws else "",
+        library=library.compressed() if draws else "",
         draws=draws,
         data=safe_json(data),
         drawn=data,

@@ -2,7 +2,16 @@
 // Draws the report's plots with plotly from the JSON beside it. Names come from a file that anybody may have written, and plotly
 // reads some tags in text: esc() makes them plain.
 "use strict";
-(() => {
+(async () => {
+  if (!("DecompressionStream" in window)) {
+    document.querySelectorAll("#too-old").forEach((hint) => { hint.hidden = false; });
+    return;
+  }
+  const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (letter) => letter.charCodeAt(0));
+  const library = document.createElement("script");
+  library.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(library);
+
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)");
