@@ -26,12 +26,17 @@ def load(path: str | os.PathLike[str], kind: str = "point") -> polars.DataFrame:
     measures of a pattern are columns of `point` (`measure_columns`). Raises NotARun, OSError, or ValueError for an
     unknown kind.
     """
+    return of_kind(read(path), kind)
+
+
+def of_kind(records: Iterable[Record], kind: str) -> polars.DataFrame:
+    """The same of records that were read or measured already. Raises ValueError for an unknown kind."""
     if kind == CELL:
-        return cell_frame(record for record in read(path) if isinstance(record, Point))
+        return cell_frame(record for record in records if isinstance(record, Point))
     if kind not in KINDS:
         raise ValueError(f"there is no record type '{kind}'; there are {', '.join([*KINDS, CELL])}")
     wanted = KINDS[kind]
-    return frame(wanted, (record for record in read(path) if type(record) is wanted))
+    return frame(wanted, (record for record in records if type(record) is wanted))
 
 
 def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:

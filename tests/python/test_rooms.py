@@ -46,21 +46,24 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "peers": set(),  # what other programs print
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
     "findings": {"reading", "records", "units"},
-    "tuning": {"reading", "records"},
     "prediction": {"profiles", "reading", "records"},
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "launch", "libraries", "native", "units", "failure"},  # runs the kernels
-    "render": {"findings", "tuning", "prediction", "profiles", "kernels", "history", "theory", "reading", "records",
+    "lab": {"native", "units", "failure"},  # virtual clusters on this machine
+    "render": {"findings", "prediction", "profiles", "kernels", "history", "theory", "reading", "records",
                "columns", "frames", "events", "units", "escapes", "contents", "failure"},
     "measurement": {"launch", "native", "records", "events", "run_file", "failure"},
     "session": {"measurement", "launch", "libraries", "native", "reading", "records", "events", "run_file", "theory",
                 "failure", "netpipe"},
+    "tuning": {"session", "launch", "libraries", "native", "render", "findings", "prediction", "profiles", "reading",
+               "records", "units", "failure"},
     "command": {"session", "native", "render", "findings", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
-            "profiles", "profiling", "kernels", "applications", "history", "peers", "reading", "records", "events",
+            "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records", "events",
             "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
+    "notebook": {"command", "session", "render", "findings", "reading", "records", "frames", "failure", "netpipe"},
     "__main__": {"cli"},
 }
 
@@ -167,6 +170,7 @@ CPP_ROOMS: dict[str, set[str]] = {
         MODULE_H,
     },
     "modules/kit": {MODULE_H},
+    "relay": {"base", "sampling"},  # the network of `netpipe lab`, a program of its own
     # Built with a library's compiler, and linked with nothing of ours:
     "apps": set(),
     "profiler": set(),
@@ -267,6 +271,7 @@ LARGE_FOLDERS = {
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, three ideas: byte streams, services, messages out of puts",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 260 lines",
+    "src/modules/verbs": "one library with three kinds of queue pairs; no file above 350 lines",
     "src/modules/mpi": "one library with messages, one-sided transfers and collectives, a file each",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }

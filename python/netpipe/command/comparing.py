@@ -10,22 +10,29 @@ from netpipe.command.options import matching
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from netpipe.reading.across.compared import Compared
     from netpipe.records import Run
 
 
 def compared(paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
     """Raises NotARun, OSError, or Failure (2) where there is nothing to compare."""
+    from netpipe.records import Run
+
+    return compared_runs([Run.read(path, samples=False) for path in paths], variants, patterns)
+
+
+def compared_runs(runs: Sequence[Run], variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
+    """The same of runs that were read or measured already."""
     from netpipe.reading import Reading
     from netpipe.reading.across import merge
     from netpipe.reading.across.compared import Compared
     from netpipe.reading.across.differences import differences, paces
-    from netpipe.records import Run
 
-    runs = [Run.read(path, samples=False) for path in paths]
-    for path, run in zip(paths, runs, strict=True):
+    for run in runs:
         if not run.points:
-            raise Failure(USAGE, f"{path} has no points, so there is nothing to compare")
+            raise Failure(USAGE, f"{run.path or 'a run'} has no points, so there is nothing to compare")
     labels = merge.labels(runs)
     reading = Reading(merge.merged(runs))
     there = [(merge.name_of(variant), pattern) for variant, pattern in reading.by_name]

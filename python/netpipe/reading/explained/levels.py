@@ -100,6 +100,8 @@ def _levels(taken: Sequence[Yardstick], name: str) -> Levels | None:
     level = np.where(sum((logs > begin) & (logs < end) for begin, end in gaps) > 0, NEITHER, level)
     if not SLOW_IF_HIGH[name]:
         level = np.where(level == NEITHER, NEITHER, len(gaps) - level)
+    if not set(level.tolist()) >= set(range(len(gaps) + 1)):
+        return None  # of a level nothing is left between two gaps
     values = tuple(float(np.exp(np.median(logs[level == one]))) for one in range(len(gaps) + 1))
     return _over_time(known, level, name, values)
 

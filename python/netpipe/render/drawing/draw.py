@@ -57,8 +57,21 @@ def draw(
     title: str | None = None,
     several: str = "",
 ) -> None:
-    """Write the panels as one page, under the title of all or, if they have several, under `several`. Raises
-    NothingToDraw if they do not fit on it, and OSError.
+    """Writes the panels as one page (`drawn`). Raises NothingToDraw, and OSError."""
+    import matplotlib
+
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph"
+        )  # the font lacks a character, which the warning prints as it is
+        figure = drawn(panels, subtitle, title, several)
+        about = {"Title": figure.get_label()} if file_format != "png" else {}
+        figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
+
+
+def drawn(panels: Sequence[Panel], subtitle: str, title: str | None = None, several: str = "") -> Figure:
+    """The panels as one page, under the title of all or, if they have several, under `several`; the title is its label
+    too. Raises NothingToDraw if they do not fit on it.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -88,8 +101,8 @@ def draw(
         _head_and_foot(figure, heading, subtitle, _note([view for _, view in cells]), left)
         for text in figure.findobj(Text):  # an SVG holds each also as a comment
             text.set_text(printable(text.get_text()))
-        about = {"Title": heading} if file_format != "png" else {}
-        figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
+        figure.set_label(heading)
+        return figure
 
 
 def _head_and_foot(figure: Figure, title: str, subtitle: str, note: str, left: float) -> None:

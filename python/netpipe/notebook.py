@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a notebook or a script needs: measure, and look at runs as data frames and figures.
+
+    from netpipe.notebook import compare, findings, load, measure, plot
+
+    run = measure("tcp:wait=poll|block", sizes="8,64k", budget=1, output="run.jsonl")
+    load(run)                          # its points, a polars data frame
+    compare(run)                       # its variants against each other, by size
+    compare("monday.jsonl", run)       # the same variants in two runs
+    findings(run)                      # what the rules found, with remedies
+    plot("throughput", run)            # a figure of matplotlib
+
+A run is the path of its file, or what `measure` or `netpipe.Run.read` returned. Times are in nanoseconds, sizes in
+bytes, rates in bytes per second; intervals are 95 % intervals. Mistakes raise netpipe.failure.Failure with a sentence.
+docs/notebook.ipynb shows all of it at work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from netpipe import frames
+from netpipe.failure import USAGE, Failure
+from netpipe.records import Run
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
+
+    from netpipe.reading import Reading
+    from netpipe.reading.blocks.verdicts import Word
+    from netpipe.reading.estimate import Estimate
+
+__all__ = ["compare", "findings", "load", "measure", "plot"]
+
+AnyRun: TypeAlias = "str | os.PathLike[str] | Run"
+Names: TypeAlias = "str | Sequence[str]"
+
+
+def measure(
+    *variants: str,
+    patterns: Names = (),
+    output: str | os.PathLike[str] | None = None,
+    launches: int = 4,
+    beside_itself: bool = False,
+    **settings: object,
+) -> Run:
+    """Measures variants (`tcp:wait=poll|block`), and returns the run; none: all that `netpipe run` measures.
+
+    `settings` are the keys of a plan (docs/reference/worker.md) with `_` for `-`: sizes="8,64k", budget=2 (seconds for
+    each variant and pattern, shared by the launches), verify=True, send_offset=3. `output`: the run file that is also
+    written. Raises Failure where the plan is not valid (exit code 2), something is not available (3), or something
+    could not be measured (4), and KeyboardInterrupt when it was interrupted; what was measured is in `output`.
+    """
+    from netpipe.failure import DONE, INTERRUPTED
+    from netpipe.session import Request, Session
+
+    texts = {
+        name.replace("_", "-"): ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
+    request = Request(variants, _names(patterns), texts, launches=launches, beside_itself=beside_itself)
+    result = Session(request).measure(output)
+    if result.exit_code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if result.exit_code != DONE:
+        said = "; ".join(dict.fromkeys(error.message for error in result.run.errors))
+        raise Failure(result.exit_code, said or "the measurement failed")
+    return result.run
+
+
+def load(run: AnyRun, kind: str = "point") -> polars.DataFrame:
+    """The records of one kind, a row each: `point`, `sample`, `cell`, `variant`, ... (docs/reference/record.md).
+
+    A run from `measure` or `Run.read` has no samples; read them from its file. Raises NotARun, OSError, or ValueError
+    for an unknown kind.
+    """
+    return frames.of_kind(_run(run, samples=True).body(), kind)
+
+
+def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Names = ()) -> polars.DataFrame:
+    """How long each variant takes over another one at each size: a row for each, and with several runs one for all
+    sizes together (`size_bytes` is null).
+
+    One run: its variants of one module or library against each other, by pairs of visits (what `netpipe show` says).
+    Several: each variant of the other runs against itself in the first (what `netpipe compare` says). Columns: variant,
+    against, pattern, size_bytes, ratio (2 is twice as long), low, high (null without an interval), word (faster,
+    slower, no difference, undecided). The intervals of all sizes of one pair of variants hold together, and so do
+    those of one call with several runs. Raises Failure (2) where there is nothing to compare.
+    """
+    import polars
+
+    from netpipe.reading import Reading
+
+    rows: list[dict[str, Any]]
+    if others:
+        from netpipe.command.comparing import compared_runs
+
+        runs = [_run(one) for one in (first, *others)]
+        found = compared_runs(runs, _names(variants), _names(patterns))
+        rows = []
+        for one in found.between:
+            names = {"variant": f"{one.variant} ({one.label})", "against": f"{one.variant} ({one.against})"}
+            rows += [
+                names | {"pattern": one.pattern} | _row(at.size_bytes, at.times, at.word) for at in one.sizes
+            ]
+            rows.append(names | {"pattern": one.pattern} | _row(None, one.overall, one.word))
+    else:
+        reading = Reading(_run(first))
+        chosen = _chosen(reading, _names(variants), _names(patterns))
+        rows = [
+            {"variant": one.variant, "against": one.against, "pattern": one.pattern}
+            | _row(at.size_bytes, at.times, at.word)
+            for one in reading.verdicts
+            if (one.variant, one.pattern) in chosen
+            for at in one.sizes
+        ]
+        if not rows:
+            raise Failure(
+                USAGE, "the run has no two variants of one module or library that were measured by turns"
+            )
+    reals = dict.fromkeys(("ratio", "low", "high"), polars.Float64)
+    texts = dict.fromkeys(("variant", "against", "pattern"), polars.String)
+    return polars.DataFrame(
+        rows, schema={**texts, "size_bytes": polars.Int64, **reals, "word": polars.String}
+    )
+
+
+def findings(run: AnyRun) -> polars.DataFrame:
+    """What the rules found in a run, a row for each finding: rule, title, severity, variant, pattern, size_bytes, host,
+    what, certainty, cause, remedy, experiment (the command that confirms it). docs/reference/findings.md lists them.
+    """
+    import msgspec
+    import polars
+
+    from netpipe.findings import Finding, judge
+    from netpipe.reading import Reading
+
+    wide = {"evidence", "confirm"}
+    names = [field.name for field in msgspec.structs.fields(Finding) if field.name not in wide]
+    schema: dict[str, Any] = dict.fromkeys(names, polars.String) | {"size_bytes": polars.Int64}
+    found = judge(Reading(_run(run))).findings
+    return polars.DataFrame([{name: getattr(one, name) for name in names} for one in found], schema=schema)
+
+
+def plot(
+    figure: str,
+    *runs: AnyRun,
+    variants: Names = (),
+    patterns: Names = (),
+    sizes: Sequence[int] = (),
+    title: str | None = None,
+) -> Figure:
+    """A figure of runs, laid over each other: any that `netpipe plot --list` names. Returns a matplotlib figure, which
+    a notebook shows after `%matplotlib inline`, and `savefig` writes. `sizes` are bytes, for figures that take them.
+    Raises Failure (2) for a name that is no figure, and for a figure for which the runs lack the data.
+    """
+    from netpipe.reading import Reading
+    from netpipe.render import figures
+    from netpipe.render.drawing.draw import drawn
+    from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.drawing.scope import Scope
+
+    if figure not in figures.names():
+        raise Failure(USAGE, f"there is no figure '{figure}'; there are {', '.join(figures.names())}")
+    if not runs:
+        raise Failure(USAGE, f"name a run: plot('{figure}', 'run.jsonl')")
+    readings = tuple(Reading(_run(one)) for one in runs)
+    there = [name for reading in readings for name in reading.by_name]
+    chosen = _matching(_names(variants), _names(patterns), there)
+    scope = Scope(readings, *chosen, tuple(sizes), (), None)
+    of = figures.get(figure)
+    try:
+        return drawn(of.panels(scope), scope.subtitle, title, of.help)
+    except NothingToDraw as why:
+        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
+
+
+# --------------------------------------------------------------------------------------------------------- inside
+
+
+def _run(run: AnyRun, samples: bool = False) -> Run:
+    return run if isinstance(run, Run) else Run.read(run, samples=samples)
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _matching(
+    variants: tuple[str, ...], patterns: tuple[str, ...], there: Iterable[tuple[str, str]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    from netpipe.command.options import matching
+
+    return matching(variants, patterns, there)
+
+
+def _chosen(reading: Reading, variants: tuple[str, ...], patterns: tuple[str, ...]) -> set[tuple[str, str]]:
+    """The curves of these names; all, where none is given."""
+    found = _matching(variants, patterns, reading.by_name)
+    return {
+        (variant, pattern)
+        for variant, pattern in reading.by_name
+        if (not found[0] or variant in found[0]) and (not found[1] or pattern in found[1])
+    }
+
+
+def _row(size_bytes: int | None, times: Estimate, word: Word) -> dict[str, Any]:
+    low, high = (times.low, times.high) if times.known else (None, None)
+    return {"size_bytes": size_bytes, "ratio": times.value, "low": low, "high": high, "word": word.value}
