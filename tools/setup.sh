@@ -142,6 +142,7 @@ test_tools=(
   pvm=pvm
   /usr/include/zmq.h=libzmq3-dev
   /usr/include/nng/nng.h=libnng-dev
+  /usr/include/infiniband/verbs.h=libibverbs-dev
 )
 deep_tools=(
   NPtcp=netpipe-tcp
@@ -177,6 +178,12 @@ deep_tools=(
   sockperf=sockperf
   qperf=qperf
   "/usr/lib/$(uname -m)-linux-gnu/libfabric.so.1=libfabric1" # for Intel MPI
+  qemu-system-x86_64=qemu-system-x86 # a guest with soft-RoCE, for verbs
+  busybox=busybox-static
+  cpio=cpio
+  depmod=kmod
+  "/usr/lib/$(uname -m)-linux-gnu/libibverbs/librxe-rdmav34.so=ibverbs-providers"
+  ib_send_lat=perftest
 )
 
 # Installs the packages of those that are missing.

@@ -61,8 +61,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
                "records", "units", "failure"},
     "command": {"session", "native", "render", "findings", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
-            "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records", "events",
-            "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
+            "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records",
+            "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
     "notebook": {"command", "session", "render", "findings", "reading", "records", "frames", "failure", "netpipe"},
     "__main__": {"cli"},
 }
@@ -271,7 +271,7 @@ LARGE_FOLDERS = {
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, three ideas: byte streams, services, messages out of puts",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 260 lines",
-    "src/modules/verbs": "one library with three kinds of queue pairs; no file above 350 lines",
+    "src/modules/verbs": "one library with three kinds of queue pairs; no file above 370 lines",
     "src/modules/mpi": "one library with messages, one-sided transfers and collectives, a file each",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }

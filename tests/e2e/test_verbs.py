@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verbs: its queue pairs, ways to carry a message, waits, refusals and faults. These tests need an RDMA device. Where
+there is none, the deep tests boot a guest with soft-RoCE and run this file and the conformance tests of verbs in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, WORKER, Outcome, Runner, Starter, parse, wait_for_samples
+from test_libfabric import ranks_of
+
+pytestmark = pytest.mark.module("verbs")
+deep = pytest.mark.deep
+
+IN_GUEST = "NETPIPE_IN_GUEST" in os.environ
+# An emulated processor may take seconds for a window.
+QUICK = ("schedule list", "verify yes", "budget 1" if IN_GUEST else "budget 0.05", "timeout 20")
+GUEST = ROOT / "tests/guest/guest.py"
+
+
+def module() -> dict[str, Any]:
+    if not WORKER.is_file():
+        return {}
+    listed = subprocess.run([WORKER, "list"], capture_output=True, check=True, timeout=60)
+    modules: list[dict[str, Any]] = json.loads(listed.stdout)["modules"]
+    return next((one for one in modules if one["name"] == "verbs"), {})
+
+
+MODULE = module()
+BUILT = bool(MODULE.get("options"))
+REASON = MODULE.get("reason") or "verbs is not built: apt install libibverbs-dev"
+needs_device = pytest.mark.skipif(not MODULE.get("available", False), reason=REASON)
+# Whose devices are known.
+needs_guest = pytest.mark.skipif(not IN_GUEST, reason="it needs the devices of tests/guest")
+
+
+def facts(done: Outcome, rank: int = 0) -> dict[str, Any]:
+    (variant,) = done.of("variant")
+    settings: dict[str, Any] = variant["ranks"][rank]["settings"]
+    return settings
+
+
+def assert_verified(done: Outcome, points: int) -> None:
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == points
+    assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"] > 0)
+
+
+# ------------------------------------------------------------------------------- without a device
+
+
+@pytest.mark.skipif(not BUILT or MODULE.get("available", False), reason="there is a device, or no module")
+def test_without_a_device_it_is_listed_with_the_reason_and_refused(measure: Runner) -> None:
+    assert MODULE["reason"].startswith("there is no RDMA device")
+    assert "rdma link add" in MODULE["reason"]
+    done = measure("variant verbs", "sizes 8", *QUICK)
+    assert done.code == 3
+    assert "there is no RDMA device" in done.said
+    assert not done.of("sample")
+
+
+def test_its_options_are_listed_all_the_same() -> None:
+    if not BUILT:
+        pytest.skip(REASON)
+    named = {option["name"]: option for option in MODULE["options"]}
+    assert named["qp"]["choices"] == ["rc", "uc", "ud"]
+    assert named["op"]["choices"] == ["send", "write", "write_imm"]
+    assert {"device", "port", "gid", "mtu", "inline", "qps", "register", "wait", "spin_us"} <= set(named)
+
+
+@deep
+@pytest.mark.skipif(IN_GUEST or MODULE.get("available", False), reason="there is a device here already")
+@pytest.mark.parametrize(
+    ("what", "fewest"),
+    [
+        (("tests/e2e/test_verbs.py",), 55),
+        # All sizes of each setting would take half an hour.
+        (("tests/e2e/test_conformance.py", "-k", "verbs and (few or every_pattern or every_buffer)"), 16),
+    ],
+    ids=["its tests", "conformance"],
+)
+def test_in_a_guest_with_soft_roce(what: tuple[str, ...], fewest: int, tmp_path: Path) -> None:
+    """Booted for these tests; what one of them says that fails is the message here."""
+    if not BUILT:
+        pytest.skip(REASON)
+    for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed: apt install {package}")
+    report = f"{tmp_path}/report.xml"
+    script = '"$@"; code=$?; cp /tmp/report.xml /share/report.xml; exit $code'
+    pytest_words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "--junitxml=/tmp/report.xml",
+    ]
+    done = subprocess.run(
+        [
+            *(sys.executable, GUEST, "--limit", "2400", "--keep", f"report.xml={report}", "--"),
+            *("sh", "-c", script, "sh", *pytest_words, *what),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2600,
+    )
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    skipped = [one for one in cases if one.find("skipped") is not None]
+    assert len(cases) - len(skipped) >= fewest, done.stdout
+    reasons = {one.get("message") or "" for case in skipped for one in case.iter("skipped")}
+    assert not [reason for reason in reasons if "no RDMA device" in reason or "not built" in reason], reasons
+
+
+@deep
+@pytest.mark.skipif(IN_GUEST, reason="a guest boots no guest")
+def test_a_guest_that_does_not_boot_is_named_with_what_it_said() -> None:
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("qemu-system-x86_64 is not installed: apt install qemu-system-x86")
+    done = subprocess.run(
+        [sys.executable, GUEST, "--memory", "48M", "--", "true"],
+        env={**os.environ, "NETPIPE_GUEST_ACCEL": "tcg"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 125
+    assert re.search(r"guest: the guest \(tcg\) (ended|did not come up in time)", done.stderr), done.stderr
+    assert re.search(r"memory|panic|its console is empty", done.stderr, re.IGNORECASE), done.stderr
+
+
+# ------------------------------------------------------------------------------- how bytes move
+
+
+@needs_device
+@pytest.mark.parametrize("op", ["send", "write", "write_imm"])
+def test_each_operation_moves_every_byte(measure: Runner, op: str) -> None:
+    """Around eager (1024) and the largest inline message (220), and with more messages than a queue holds."""
+    done = measure(
+        f"variant verbs:op={op}",
+        "pattern pingpong",
+        "pattern window:in_flight=80",
+        "sizes 0,1,212,213,220,221,1024,1025,16385",
+        *QUICK,
+    )
+    assert_verified(done, 18)
+    for rank in (0, 1):
+        said = facts(done, rank)
+        assert (said["qp"], said["op"], said["wait"]) == ("rc", op, "poll")
+
+
+@needs_device
+def test_more_messages_in_flight_than_a_queue_holds(measure: Runner) -> None:
+    done = measure("variant verbs", "pattern window:in_flight=1100,directions=both", "sizes 8,300", *QUICK)
+    assert_verified(done, 2)
+    assert int(facts(done)["receive_queue"]) < 1100
+
+
+@needs_device
+@pytest.mark.parametrize("qp", ["uc", "ud"])
+def test_queue_pairs_that_may_lose_messages_say_so(measure: Runner, qp: str) -> None:
+    done = measure(
+        f"variant verbs:qp={qp}",
+        *("pattern pingpong", "pattern stream", "pattern window", "pattern put"),
+        "sizes 0,1,1000,4097",
+        *QUICK,
+    )
+    assert done.code == 0, done.said
+    assert facts(done)["qp"] == qp
+    most = int(facts(done)["mtu"]) if qp == "ud" else 1 << 20
+    fit = [size for size in (0, 1, 1000, 4097) if size <= most]
+    assert {p["size_bytes"] for p in done.of("point", pattern="pingpong")} == set(fit)
+    assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"] > 0)
+    for pattern in ("window", "put"):
+        assert "may be lost" in done.of("skipped", pattern=pattern)[0]["reason"]
+    if qp == "ud":
+        assert done.of("skipped", pattern="pingpong")[0]["reason"].endswith(f"is {most} bytes")
+
+
+@needs_device
+@pytest.mark.parametrize("settings", ["", ":qp=ud", ":qp=uc"])
+def test_four_ranks(measure: Runner, settings: str) -> None:
+    done = measure(f"variant verbs{settings}", "ranks 4", "pattern pingpong", "sizes 1,1000", *QUICK)
+    assert_verified(done, 2)
+
+
+@needs_device
+def test_every_rank_with_every_other(measure: Runner) -> None:
+    done = measure("variant verbs", "ranks 3", "pattern ring", "pattern random", "sizes 1,4097", *QUICK)
+    assert done.code == 0, done.said
+    assert len(done.of("point", pattern="ring")) == 2
+
+
+@needs_device
+@pytest.mark.parametrize("settings", ["", ":qps=3", ":qps=3,signal=7,list=5", ":inline=0", ":wait=block"])
+def test_puts_and_gets_arrive(measure: Runner, settings: str) -> None:
+    patterns = ("put", "get", "put:in_flight=33", "get:in_flight=33", "put:sync=fence", "signal")
+    lines = [f"pattern {pattern}" for pattern in patterns]
+    done = measure(f"variant verbs{settings}", *lines, "sizes 1,300,65537", *QUICK)
+    assert_verified(done, 18)
+
+
+@needs_device
+def test_atomics_that_a_device_has(measure: Runner) -> None:
+    operations = ("fetch_add", "compare_swap", "add", "fetch")
+    lines = [f"pattern atomic:op={one}" for one in (*operations, "swap")]
+    done = measure("variant verbs:signal=3", *lines, "pattern atomic:op=add,in_flight=50", "sizes 8", *QUICK)
+    assert done.code == 0, done.said
+    if facts(done)["atomics"] == "no":
+        assert not done.of("point")
+        return
+    assert len(done.of("point")) == len(operations) + 1
+    (left_out,) = done.of("skipped")
+    assert "has no atomic swap" in left_out["reason"]
+
+
+# ------------------------------------------------------------------------------- settings
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("settings", "fact", "value"),
+    [
+        ("qps=2", "qps", "2"),
+        ("mtu=256", "mtu", "256"),
+        ("mtu=1024", "mtu", "1024"),
+        ("inline=0", "inline_bytes", "0"),
+        ("inline=64", "inline_bytes", "64"),
+        ("signal=16", "signal", "16"),
+        ("list=1", "list", "1"),
+        ("op=write,list=7", "list", "7"),
+        ("ahead=0", "ahead", "0"),
+        ("port=1", "port", "1"),
+        ("gid=0", "gid", "0"),
+        ("wait=hybrid", "wait", "hybrid"),
+        ("wait=block", "wait", "block"),
+        ("op=write_imm,wait=block", "wait", "block"),
+        ("op=write,eager=0", "eager", "0"),
+    ],
+)
+def test_a_setting_is_in_force_and_recorded(measure: Runner, settings: str, fact: str, value: str) -> None:
+    done = measure(f"variant verbs:{settings}", "pattern pingpong", "pattern window", "sizes 8,4097", *QUICK)
+    assert_verified(done, 4)
+    assert facts(done)[fact] == value
+    if value == "block":
+        assert all(int(p["counters"]["empty_polls"]) == 0 for p in done.of("point") if p.get("counters"))
+
+
+@needs_device
+def test_ranks_that_share_a_processor_yield(measure: Runner) -> None:
+    done = measure("variant verbs:op=write", "pin 0,0", "pattern pingpong", "sizes 8,4097", *QUICK)
+    assert_verified(done, 2)
+    assert facts(done)["wait"] == "yield"
+
+
+def registrations(done: Outcome, size: int) -> int:
+    (point,) = done.of("point", size_bytes=size)
+    return sum(int(rank["registrations"]) for rank in counters_of(point))
+
+
+def counters_of(point: dict[str, Any]) -> list[dict[str, Any]]:
+    found = point.get("counters") or []
+    return found if isinstance(found, list) else [found]
+
+
+@needs_device
+@pytest.mark.parametrize("settings", ["register=each", "register=each,ahead=0", "register=each,qp=ud"])
+def test_memory_is_registered_once_or_for_each_message(measure: Runner, settings: str) -> None:
+    """Messages that are inlined need none, those that are received do."""
+    lines = ("pattern pingpong", "sizes 8,1000", *QUICK)
+    once, each = measure("variant verbs", *lines), measure(f"variant verbs:{settings}", *lines)
+    assert_verified(once, 2)
+    assert_verified(each, 2)
+    few = registrations(once, 1000)
+    assert few <= 8
+    if "ud" in settings:  # they land in memory of the module
+        assert registrations(each, 8) <= 8
+    assert registrations(each, 1000) > few + 8
+
+
+@needs_device
+def test_memory_that_is_new_to_the_layer_is_registered_for_each_message(measure: Runner) -> None:
+    lines = ("buffers fresh", "pattern pingpong", "sizes 1000", *QUICK)
+    refused = measure("variant verbs", *lines)
+    assert any("register=each registers each message" in one["reason"] for one in refused.of("skipped"))
+    assert_verified(measure("variant verbs:register=each", *lines), 1)
+
+
+@needs_device
+def test_messages_above_what_the_device_carries_are_left_out(measure: Runner) -> None:
+    probe = measure("variant verbs", "pattern pingpong", "sizes 8", *QUICK)
+    most = int(facts(probe)["max_message"])
+    if most > 64 << 20:
+        pytest.skip(f"the device carries {most} bytes: too many to try here")
+    done = measure("variant verbs", "pattern pingpong", f"sizes {most},{most + 1}", *QUICK)
+    assert_verified(done, 1)
+    assert done.of("skipped")[0]["reason"] == f"the largest message of this variant is {most} bytes"
+
+
+# ------------------------------------------------------------------------------- refusals
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("variant", "code", "sentence"),
+    [
+        ("device=no_such", 3, r"device=no_such is not here; there are: \w+"),
+        ("port=200", 3, r"port=200: device \w+ has \d+ port"),
+        ("gid=200", 3, r"gid=200: port \d+ of device \w+ has "),
+        ("inline=4096", 2, r"inline=4096: device \w+ inlines at most \d+ bytes"),
+        ("op=write,wait=block", 2, r"only wait=poll sees a word change in memory"),
+        ("op=write,qps=2", 2, r"op=write with qps=2: its messages arrive in order"),
+        ("op=write_imm,register=each", 2, r"the sender must know the place beforehand"),
+        ("qp=ud,op=write", 2, r"messages of these queue pairs are carried by send and receive"),
+        ("qp=ud,qps=2", 2, r"one queue pair reaches all peers"),
+        ("patience_us=500", 2, r"only messages of qp=uc\|ud may be lost"),
+        ("eager=64", 2, r"only op=write has a word"),
+        ("spin_us=5", 2, r"only wait=hybrid polls for a time"),
+        ("op=write,ahead=3", 2, r"only op=send posts receives for messages"),
+        ("qp=ud,ahead=3", 2, r"these post as many receives as they have memory for"),
+        ("qp=uc,list=3", 2, r"their patterns start one message at a time"),
+    ],
+)
+def test_what_is_not_there_is_refused_before_anything_is_measured(
+    measure: Runner, variant: str, code: int, sentence: str
+) -> None:
+    done = measure(f"variant verbs:{variant}", "sizes 8", *QUICK)
+    if variant.startswith("inline") and done.code == 0:
+        pytest.skip("this device inlines that much")
+    assert done.code == code, done.said
+    assert re.search(sentence, done.said), done.said
+    assert not done.of("sample")
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("variant", "sentence"),
+    [
+        ("op=write", "op=write is for two ranks, not 4: choose op=send"),
+        ("ahead=3", "ahead=3 is for two ranks, not 4: of more it is not known which sends next"),
+    ],
+)
+def test_what_is_for_two_ranks(measure: Runner, variant: str, sentence: str) -> None:
+    done = measure(f"variant verbs:{variant}", "ranks 4", "sizes 8", *QUICK)
+    assert done.code == 2
+    assert sentence in done.said
+
+
+@needs_device
+@needs_guest
+def test_a_port_without_link_is_refused(measure: Runner) -> None:
+    done = measure("variant verbs:device=rxe1", "sizes 8", *QUICK)
+    assert done.code == 3
+    assert "port 1 of device rxe1 has no link (it is down)" in done.said
+
+
+@needs_device
+@needs_guest
+def test_an_mtu_above_that_of_the_port_is_refused(measure: Runner) -> None:
+    done = measure("variant verbs:device=rxe2,mtu=2048", "sizes 8", *QUICK)
+    assert done.code == 2
+    assert "mtu=2048: port 1 of device rxe2 carries 1024 bytes in a packet" in done.said
+
+
+@needs_device
+@needs_guest
+@pytest.mark.parametrize(("limit_kib", "code"), [("64", 4), ("unlimited", 0)])
+def test_a_limit_of_locked_memory_that_is_too_low_is_named(limit_kib: str, code: int) -> None:
+    """root may lock as much as it likes."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        lines = [
+            "netpipe-plan 1",
+            f"record {folder}/run.jsonl",
+            "variant verbs",
+            "sizes 300000",
+            *QUICK,
+            "end",
+            "",
+        ]
+        user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -l {limit_kib}; exec "$@"', "sh", *user, WORKER, "run"],
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == code, done.stderr
+    if code != 0:
+        assert re.search(r"the limit of locked memory \(ulimit -l\) is 64 KiB: raise it", done.stderr), (
+            done.stderr
+        )
+
+
+# ------------------------------------------------------------------------------- faults
+
+
+@needs_device
+@pytest.mark.parametrize("settings", ["", ":op=write", ":qp=ud", ":wait=block"])
+def test_a_rank_that_is_killed_ends_the_run_in_a_sentence(started: Starter, settings: str) -> None:
+    process, path = started(
+        f"variant verbs{settings}", "pattern pingpong", "budget 30", "timeout 30", "schedule list", "sizes 8"
+    )
+    wait_for_samples(path)
+    os.kill(ranks_of(process.pid)[-1], signal.SIGKILL)
+    assert process.wait(40) == 4
+    errors = [r["message"] for r in parse(path.read_text()) if r["type"] == "error"]
+    assert any("rank 1" in message for message in errors), errors
+
+
+@needs_device
+@pytest.mark.parametrize("settings", ["", ":op=write", ":wait=block"])
+def test_an_interrupt_ends_it(started: Starter, settings: str) -> None:
+    process, path = started(f"variant verbs{settings}", "pattern pingpong", "budget 30", "timeout 30")
+    wait_for_samples(path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(40) == 130
