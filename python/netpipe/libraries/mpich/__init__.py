@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries import Command, Family, Header, Job, Launcher, Parameter, Tunables, family, launcher
 
 
 @launcher
@@ -47,5 +47,14 @@ family(
         launcher=Hydra,
         interface="pmi2",
         has_abi=True,
+        tunables=Tunables(
+            prefix="MPIR_CVAR_",
+            known="MPIR_CVAR_BCAST_SHORT_MSG_SIZE",
+            parameters=(
+                Parameter("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE", "auto|shm", 2048, 1 << 18),
+                Parameter("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS", "auto|shm", 16, 1024),
+            ),
+            algorithm=lambda operation: f"MPIR_CVAR_{operation.upper()}_INTRA_ALGORITHM",
+        ),
     )
 )

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries import Command, Family, Header, Job, Launcher, Parameter, Tunables, family, launcher
+from netpipe.libraries.openmpi import rules
 from netpipe.libraries.starting.hosts import joined
 
 # In the environment, because the option's place differs between 4 and 5, and some front ends do not know it.
@@ -53,6 +54,31 @@ def flags(version: str) -> tuple[str, ...]:
     return ("-DHAVE_PARTITIONED=1", "-DHAVE_PERSISTENT_COLLECTIVES=1") if major >= 5 else ()
 
 
+MCA = "OMPI_MCA_"
+SHARED, TCP = "auto|shm", "auto|tcp"
+DYNAMIC = {f"{MCA}coll_tuned_use_dynamic_rules": "1"}
+
+TUNABLES = Tunables(
+    prefix=MCA,
+    bare=True,
+    known=f"{MCA}pml",
+    parameters=(
+        Parameter(f"{MCA}btl_tcp_links", TCP, 1, 8),
+        Parameter(f"{MCA}btl_tcp_max_send_size", TCP, 4096, 4 << 20),
+        Parameter(f"{MCA}btl_tcp_endpoint_cache", TCP, 1024, 1 << 20),
+        Parameter(f"{MCA}btl_sm_max_send_size", SHARED, 4096, 1 << 20),  # of 5
+        Parameter(f"{MCA}btl_vader_max_send_size", SHARED, 4096, 1 << 20),  # of 4
+        Parameter(f"{MCA}btl_sm_fbox_size", SHARED, 1024, 1 << 18),
+        Parameter(f"{MCA}btl_vader_fbox_size", SHARED, 1024, 1 << 18),
+    ),
+    algorithm=lambda operation: f"{MCA}coll_tuned_{operation}_algorithm",
+    rules=rules.text,
+    with_rules=lambda path: {**DYNAMIC, f"{MCA}coll_tuned_dynamic_rules_filename": path},
+    with_algorithm=DYNAMIC,
+    settings_file="openmpi-mca-params.conf",
+    settings_place="~/.openmpi/mca-params.conf",
+)
+
 family(
     Family(
         name="openmpi",
@@ -65,5 +91,6 @@ family(
         launcher=OpenMpi,
         interface="pmix",
         flags=flags,
+        tunables=TUNABLES,
     )
 )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe tune: finds settings that are faster, proves each gain, and writes them in the library's own format."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netpipe.command import measuring
+from netpipe.command.choices import complete_variants
+from netpipe.command.config import config_option
+from netpipe.command.options import module_option
+from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.tuning.job import Job
+
+# Of the plan; the others are the goal's business.
+PLAN_OPTIONS = ("ranks", "pin", "buffers", "timeout", "host", "port", "token-file", "bind")
+TIMEOUT_S = "5"  # a candidate that hangs costs as much
+
+
+def _options(function: Callable[..., int]) -> Callable[..., int]:
+    own = [
+        click.argument("variants", nargs=-1, metavar="VARIANT...", shell_complete=complete_variants),
+        click.option(
+            "--goal",
+            default="curve",
+            metavar="GOAL",
+            help="What is to be faster: latency (1 to 64 B), throughput (64 KiB to 4 MiB), curve (all sizes), "
+            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [curve]",
+        ),
+        click.option(
+            "--time",
+            "seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            default=60.0,
+            metavar="SECONDS",
+            help="How long it may take, all VARIANTs together  [60]",
+        ),
+        click.option(
+            "--only",
+            metavar="OPTION,...",
+            help="Search these settings alone; also those that are left out otherwise, such as wait.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            default="tune",
+            metavar="FOLDER",
+            help="Where the results go; what an earlier call left there is renamed  [tune]",
+        ),
+        click.option(
+            "--apply",
+            is_flag=True,
+            help="Also try settings of the kernel, which hold for the whole machine; put back afterwards.",
+        ),
+        click.option("--keep", is_flag=True, help="With --apply: leave those that gain as they are then."),
+        *(
+            click.option(f"--{name}", metavar=what, help=text)
+            for name, what, text in measuring.LAUNCHER_OPTIONS
+        ),
+        module_option,
+        click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output."),
+        config_option,
+    ]
+    for decorator in reversed(own):
+        function = decorator(function)
+    return function
+
+
+@click.command(cls=measuring.MeasuringCommand, plan_options=PLAN_OPTIONS, texts={"timeout": TIMEOUT_S})
+@_options
+def command(**given: Any) -> int:
+    """Find faster settings, prove the gain, write them down.
+
+    The settings that VARIANT names are the start; what else its module, or its library, can be told is tried against
+    it. A gain counts only when a fresh measurement confirms it and the start beside itself does not show as much.
+    "Nothing to gain" is an answer, and the exit code is 0.
+
+    The folder has the settings in the format of the library, a command line, and tuned.toml for netpipe run --config.
+    """
+    from netpipe.streams import say
+    from netpipe.tuning.goals import goal
+    from netpipe.tuning.job import Job
+
+    if not given["variants"]:
+        raise Failure(
+            USAGE, "name the VARIANT to tune, such as tcp or mpi@NAME; netpipe list shows what there is"
+        )
+    if given["keep"] and not given["apply"]:
+        raise Failure(USAGE, "--keep is for --apply; give both, or neither")
+    quiet = given["quiet"]
+    job = Job(
+        measuring.request(given, {"timeout": TIMEOUT_S}),
+        goal(given["goal"]),
+        given["seconds"],
+        Path(given["output"]),
+        only=[one for one in (given["only"] or "").split(",") if one],
+        watch=(lambda _: None) if quiet else say,
+        apply=given["apply"],
+        keep=given["keep"],
+        argv=click.get_current_context().obj or (),
+    )
+    try:
+        job.run()
+    except BaseException:
+        if job.outcomes:  # of variants before
+            show(job, given)
+        raise
+    show(job, given)
+    return INTERRUPTED if job.interrupted else DONE
+
+
+def show(job: Job, given: dict[str, Any]) -> None:
+    """What is known of each variant that was reached."""
+    from netpipe.tuning import telling
+
+    if given["as_json"]:
+        outcomes = [telling.as_json(one, job.written.get(one.variant, ())) for one in job.outcomes]
+        click.echo(json.dumps({"folder": str(job.folder), "outcomes": outcomes}))
+        return
+    if given["quiet"]:
+        return
+    from rich.text import Text
+
+    from netpipe.render.terminal.summary import console
+
+    out = console()
+    for outcome in job.outcomes:
+        out.print(Text(telling.headline(outcome), style="bold"))
+        lines = list(telling.details(outcome))
+        if written := job.written.get(outcome.variant):
+            names = ", ".join(path.name for path in written)
+            folder = written[0].parent
+            lines.append(f"In {folder}: {names}. Try: netpipe run --config {folder}/tuned.toml")
+        for line in lines:
+            indent = " " * (2 + len(line) - len(line.lstrip()))
+            wrapped = textwrap.wrap(
+                line.strip(), out.width - len(indent), break_long_words=False, break_on_hyphens=False
+            )
+            out.print(Text("\n".join(f"{indent}{part}" for part in wrapped)), soft_wrap=True)
+        out.print()

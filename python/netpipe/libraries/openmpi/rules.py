@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules files of Open MPI's component `tuned`: which algorithm of an operation for which size and number of ranks.
+
+Version 5 and older read the classic format, which takes the largest listed number of ranks that is not above the
+communicator's; so the next larger number of ranks is listed too, with the library's own choice: nothing is said of what
+was not measured. From 6 on the same text would mean something else, so those get JSON, where the first match wins.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+OWN_CHOICE = 0  # of the algorithms: the library decides
+VERSION_LINE = "rule-file-version-2"  # the first line,
+VERSION_LINE_FROM = (5, 0, 7)  # from this version on
+JSON_FROM = (6,)
+
+# Numbers of the classic format, and whether sizes count what one rank has (1) or all of them (the number of ranks).
+COLLECTIVES: Mapping[str, tuple[int, bool]] = {
+    "allgather": (0, True),
+    "allreduce": (2, False),
+    "alltoall": (3, True),
+    "bcast": (7, False),
+    "gather": (9, True),
+    "reduce": (11, False),
+    "scatter": (15, True),
+}
+
+
+def text(
+    version: tuple[int, ...], operation: str, ranks: int, chosen: Mapping[int, str], words: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """The name and the content of a rules file; None for an operation whose number is not known here.
+
+    `chosen`: by size in bytes, as the pattern counts it, the number of an algorithm; "": the library's choice. `words`:
+    the names of the algorithms.
+    """
+    if operation not in COLLECTIVES:
+        return None
+    steps = boundaries(operation, ranks, chosen)
+    if version >= JSON_FROM:
+        return f"{operation}-rules.json", _json(operation, ranks, steps, words)
+    return f"{operation}-rules.conf", _classic(version, operation, ranks, steps)
+
+
+def boundaries(operation: str, ranks: int, chosen: Mapping[int, str]) -> list[tuple[int, int]]:
+    """(from so many bytes on, algorithm), rising, the first from 0. Between two sizes that were measured the change is
+    in the middle by logarithm; beyond twice the largest the library chooses.
+    """
+    factor = ranks if COLLECTIVES[operation][1] else 1
+    sizes = sorted(chosen)
+    starts = [0, *(round(math.sqrt(a * b)) * factor for a, b in pairwise(sizes))]
+    steps = [(start, int(chosen[size] or OWN_CHOICE)) for start, size in zip(starts, sizes, strict=True)]
+    steps.append((2 * sizes[-1] * factor, OWN_CHOICE))
+    kept = steps[:1]
+    for step in steps[1:]:
+        if step[1] != kept[-1][1]:
+            kept.append(step)
+    return kept
+
+
+def _classic(version: tuple[int, ...], operation: str, ranks: int, steps: list[tuple[int, int]]) -> str:
+    """Comments begin with # and run to the end of the line."""
+    number = COLLECTIVES[operation][0]
+    # Version 2 of the format, which 5.0.7 brought, has a fifth number: how many requests may be open at once.
+    recent = version >= VERSION_LINE_FROM
+    last = " 0" if recent else ""
+    lines = [VERSION_LINE] if recent else []
+    lines += [
+        "1 # number of collectives",
+        f"{number} # {operation}",
+        "2 # numbers of ranks",
+        f"{ranks} # ranks",
+    ]
+    lines.append(
+        f"{len(steps)} # rules: from bytes on, algorithm, fan-out, segment size{', requests' if recent else ''}"
+    )
+    lines += [f"{start} {algorithm} 0 0{last}" for start, algorithm in steps]
+    lines += [f"{ranks + 1} # and more ranks, which were not measured", "1", f"0 {OWN_CHOICE} 0 0{last}"]
+    return "\n".join(lines) + "\n"
+
+
+def _json(operation: str, ranks: int, steps: list[tuple[int, int]], words: Mapping[str, str]) -> str:
+    ends: list[int | str] = [start - 1 for start, _ in steps[1:]]
+    made = [
+        {
+            "msg_size_min": start,
+            "msg_size_max": end,
+            "alg": words[str(algorithm)],
+            "faninout": 0,
+            "seg_size": 0,
+            "reqs": 0,
+        }
+        for (start, algorithm), end in zip(steps, [*ends, "inf"], strict=True)
+        if algorithm != OWN_CHOICE
+    ]
+    whole = {
+        "rule_file_version": 3,
+        "module": "tuned",
+        "collectives": {operation: [{"comm_size_min": ranks, "comm_size_max": ranks, "rules": made}]},
+    }
+    return json.dumps(whole, indent=1) + "\n"

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Algorithms of collective operations. Which there are, the library itself says (library/asking.py).
+
+MPICH takes one algorithm of an operation for all sizes, so it is one setting among others. Open MPI takes a file with
+rules by size and number of ranks: each algorithm is measured at each size, each size gets the one that was certainly
+faster than the library's own choice or keeps that choice, and the file as a whole is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.findings.curves.broken_guideline import GUIDELINES, judge, same_size
+from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
+from netpipe.tuning.goals import COLLECTIVE_SIZES, Goal, Place
+from netpipe.tuning.library import NO_LIBRARY, Library
+from netpipe.tuning.measuring import GRACE_S, LEAST_BUDGET_S
+from netpipe.tuning.ratios import LEAST_GAIN, Scores, scores
+from netpipe.tuning.search import Failed
+from netpipe.tuning.space import Knob, Space
+from netpipe.tuning.tune import Outcome, Tuner
+from netpipe.tuning.variants import START, Changes, Start
+from netpipe.units import size_text
+
+NOT_ALGORITHMS = frozenset(
+    {"auto", "ignore", "nb", "ccl"}
+)  # the choice of the library, another call, a device
+SCREENING = 0.5  # of the time of the search
+GUIDELINE = 0.1  # of all the time: is the operation as fast as others that do the same together?
+
+
+def space(library: Library, goal: Goal, start: Start, only: Collection[str]) -> Space:
+    """The algorithms of the operation that `goal` names. Raises Failure: 3 where the library does not tell them, 2 for
+    settings that were named beside them.
+    """
+    operation = goal.name.partition("=")[2]
+    if only:
+        raise Failure(
+            USAGE,
+            "--only names settings; with --goal collective the algorithms are what is searched, so leave it out",
+        )
+    variable = library.tunables.algorithm(operation)
+    if not variable:
+        raise Failure(
+            UNAVAILABLE,
+            f"{start.module}: netpipe does not know how to choose collective algorithms of this library",
+        )
+    answer = library.ask([variable]).get(variable)
+    if answer is None or not answer["choices"]:
+        raise Failure(
+            UNAVAILABLE, f"{start.module} does not say which algorithms of {operation} it has ({variable})"
+        )
+    words = [one for one in answer["choices"] if one not in NOT_ALGORITHMS]
+    numbers = answer["choices"] if isinstance(answer["choices"], dict) else {}
+    values = tuple(str(numbers.get(word, word)) for word in words)
+    return Space(
+        (Knob(variable, values, help=", ".join(f"{v} {w}" for v, w in zip(values, words, strict=True))),)
+    )
+
+
+@dataclass
+class PerSize(Tuner):
+    """As Tuner, with an algorithm for each size where the library takes that."""
+
+    library: Library = NO_LIBRARY
+    folder: Path | None = None
+    ranks: int = 2
+
+    def tune(self, output: Path | None) -> Outcome:
+        reserve_s = GUIDELINE * max(self.until_s - self.bench.clock(), 0.0)
+        self.until_s -= reserve_s
+        found = super().tune(output)
+        if found.best == START and found.rules_name and self.folder is not None:
+            (self.folder / found.rules_name).unlink()  # nothing has shown that it gains
+            found.rules_name = ""
+        if not found.interrupted:
+            self._check_guideline(found, reserve_s)
+        return found
+
+    def _check_guideline(self, found: Outcome, seconds: float) -> None:
+        """Whether other operations that do the same together are faster, before and after."""
+        operation = found.goal.partition("=")[2]
+        others = GUIDELINES.get(operation, ())
+        if not others or not same_size(operation, others):
+            return
+        variants = list(dict.fromkeys((found.variant, found.tuned)))
+        places = [
+            (f"collective:what={name}", size) for name in (operation, *others) for size in COLLECTIVE_SIZES
+        ]
+        self.watch(f"comparing {operation} with {' and '.join(others)}")
+        budget_s = seconds / (len(variants) * (1 + len(others)))
+        measured = self.bench.session(variants, places, budget_s, 2 * seconds + GRACE_S)
+        found.measurements = self.bench.measurements
+        broken = list(judge(Reading(measured.run)))
+        found.notes += [one.what.rstrip(".") for one in broken]
+        if not broken:
+            found.notes.append(f"{operation} is not certainly slower than {' and '.join(others)} at any size")
+
+    def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
+        make_rules = self.library.tunables.rules
+        if make_rules is None:
+            return super().choose(found, whole, until_s)
+        told = self._measured(self.space.candidates, SCREENING, until_s, found)
+        promising = [one for one, places in told.items() if any(map(_faster, places.values()))]
+        again = self._measured(promising, 1.0, until_s, found) if promising else {}
+        told |= again
+        names = {dict(one.items)[self._variable]: one for one in told}
+        chosen = choice({name: told[one] for name, one in names.items()}, whole.sizes(whole.counted))
+        if not any(chosen.values()) or self.folder is None:
+            found.notes.append("no algorithm was faster than the library's own choice at any size")
+            return []
+        operation = whole.name.partition("=")[2]
+        made = make_rules(self.library.version, operation, self.ranks, chosen, self._words())
+        if made is None:
+            raise Failure(UNAVAILABLE, f"{found.variant}: how its rules name {operation} is not known here")
+        name, text = made
+        path = (self.folder / name).absolute()
+        path.write_text(text, encoding="utf-8")
+        found.rules_name = name
+        found.notes.append(f"rules for {operation}: {_in_words(chosen, self._words())}")
+        return [Changes.of(self.library.tunables.with_rules(str(path)))]
+
+    @property
+    def _variable(self) -> str:
+        return self.space.knobs[0].name
+
+    def _words(self) -> dict[str, str]:
+        """The name of each algorithm by its number."""
+        return dict(one.split(" ", 1) for one in self.space.knobs[0].help.split(", "))
+
+    def _measured(
+        self, some: Sequence[Changes], share: float, until_s: float, found: Outcome
+    ) -> dict[Changes, Mapping[Place, Estimate]]:
+        """Each algorithm at each size, against the start."""
+        bench, told = self.bench, {}
+        share_s = share * (until_s - bench.clock())
+        budget_s = max(LEAST_BUDGET_S, (share_s - GRACE_S) / (len(some) + 1) - self._late_s)
+        self.watch(f"measuring {len(some)} algorithm{'s' if len(some) != 1 else ''} at each size")
+        forced = {
+            one: one.merged(Changes.of(self.library.tunables.with_algorithm))
+            for one in some
+            if one not in self.avoid
+        }
+        left = list(forced)
+        while left and until_s - bench.clock() > GRACE_S and not found.interrupted:
+            chunk, left = left[:6], left[6:]
+            base = bench.start.text
+            names = {bench.start.variant(forced[one]): one for one in chunk}
+            measured = bench.session([base, *names], bench.goal.counted, budget_s, until_s - bench.clock())
+            found.interrupted |= measured.interrupted
+            names = {bench.name(variant): one for variant, one in names.items()}
+            made = scores(measured.run, bench.name(base), bench.goal.patterns, bench.goal, bench.goal.counted)
+            failed = {
+                names[error.variant]: Failed("failed", error.message)
+                for error in measured.run.errors
+                if error.variant in names
+            }
+            told.update(_told(made, names, failed))
+            self.log.places(made, names, failed, bench.start)
+        return told
+
+
+def _told(
+    made: Scores, names: Mapping[str, Changes], failed: Collection[Changes]
+) -> dict[Changes, Mapping[Place, Estimate]]:
+    return {
+        one: made.places[variant]
+        for variant, one in names.items()
+        if variant in made.places and one not in failed
+    }
+
+
+def _faster(times: Estimate) -> bool:
+    return times.value * LEAST_GAIN < 1
+
+
+def choice(told: Mapping[str, Mapping[Place, Estimate]], sizes: Sequence[int]) -> dict[int, str]:
+    """For each size the algorithm that was certainly faster than the library's own choice; "": that choice. Of several
+    the one that was fastest.
+    """
+    chosen = {}
+    for size in sizes:
+        there = {
+            algorithm: times
+            for algorithm, places in told.items()
+            for (_, at), times in places.items()
+            if at == size and times.known and times.high < 1 and _faster(times)
+        }
+        chosen[size] = min(there, key=lambda one: there[one].value) if there else ""
+    return chosen
+
+
+def _in_words(chosen: Mapping[int, str], words: Mapping[str, str]) -> str:
+    """8 B to 8 KiB as before, 32 KiB ring"""
+    parts = []
+    for algorithm, some in groupby(sorted(chosen), key=lambda size: chosen[size]):
+        sizes = list(some)
+        span = size_text(sizes[0]) + (f" to {size_text(sizes[-1])}" if len(sizes) > 1 else "")
+        parts.append(f"{span} {words[algorithm] if algorithm else 'as before'}")
+    return ", ".join(parts)

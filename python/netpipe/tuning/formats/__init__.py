@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings that were found, in the formats of those who read them. A format is one file in this folder: a function
+`files(tuned)` that returns what it writes by file name, nothing where it does not apply. Each is found by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from netpipe.libraries import Tunables
+from netpipe.tuning.variants import Changes
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A gain that was confirmed, with all that makes it up."""
+
+    start: str  # the variant before,
+    variant: str  # and with the settings
+    changes: Changes
+    gain: str  # a sentence: goal, factor, interval
+    family: str = ""  # of the library; "": the layer is netpipe's own
+    tunables: Tunables = field(default_factory=Tunables)
+    variables: Mapping[str, str] = field(
+        default_factory=dict
+    )  # environment of the library, as it was in force
+    pattern: str = ""  # that was measured, where it is not the ping-pong
+    ranks: str = ""
+    pin: str = ""  # the placement, where it is not the default
+
+    @property
+    def comment(self) -> str:
+        return f"# netpipe tune: {self.gain}\n# before: {self.start}\n# after:  {self.variant}\n"
+
+
+def files(tuned: Tuned) -> dict[str, str]:
+    """Every file, by name."""
+    found: dict[str, str] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found |= importlib.import_module(f"{__name__}.{module.name}").files(tuned)
+    return found

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""command.txt: the command lines, of netpipe and of the library's launcher."""
+
+from __future__ import annotations
+
+import shlex
+
+from netpipe.libraries import families
+from netpipe.tuning.formats import Tuned
+
+
+def files(tuned: Tuned) -> dict[str, str]:
+    return {"command.txt": "\n".join((*commands(tuned), ""))}
+
+
+def commands(tuned: Tuned) -> tuple[str, ...]:
+    more = ["--pattern", tuned.pattern] if tuned.pattern else []
+    more += ["--ranks", tuned.ranks] if tuned.ranks else []
+    more += ["--pin", tuned.pin] if tuned.pin else []
+    variants = dict.fromkeys((tuned.start, tuned.variant))
+    found = [shlex.join(["netpipe", "run", *variants, *more])]
+    family = next((one for one in families() if one.name == tuned.family), None)
+    if family is not None and family.launcher is not None and tuned.variables:
+        words = family.launcher.passing(tuned.variables)
+        program = family.launcher.programs[0]
+        ranks = tuned.ranks or "2"
+        found.append(shlex.join([program, "-n", ranks, *words, "PROGRAM"]))
+    return tuple(found)

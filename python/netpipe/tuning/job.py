@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of `netpipe tune`: its variants one after the other, and the folder that it writes.
+
+    FOLDER/search.jsonl     every candidate with what was measured of it (log.py)
+    FOLDER/confirm.jsonl    a run file: the curves before and after, and the start beside itself
+    FOLDER/failures.json    candidates that crashed or hung, avoided by the next search in this folder
+    FOLDER/...              where something gained, the settings in the formats of those who read them (formats)
+
+Several variants have a folder each inside. What an earlier call left in FOLDER is kept under another name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from netpipe import native
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch.lists import apart, copies
+from netpipe.session import Request, Session
+from netpipe.tuning import collectives, placement
+from netpipe.tuning.formats import Tuned, files
+from netpipe.tuning.goals import COLLECTIVE, Goal
+from netpipe.tuning.library import Library, library
+from netpipe.tuning.library.parameters import parameters, texts_here
+from netpipe.tuning.log import FAILURES, SEARCH, Log
+from netpipe.tuning.measuring import LEAST_BUDGET_S, Bench, Guard
+from netpipe.tuning.ratios import Verdict
+from netpipe.tuning.space import Space, space
+from netpipe.tuning.system.applied import Applied, restore_left
+from netpipe.tuning.system.table import candidates
+from netpipe.tuning.system.trial import gaining, sysctl_file, trial
+from netpipe.tuning.tune import Outcome, Tuner, Watch
+from netpipe.tuning.turns import TURNS
+from netpipe.tuning.variants import START, Start, is_variable
+from netpipe.units import digits
+
+CONFIRM = "confirm.jsonl"
+SYSCTL = "90-netpipe.conf"
+SYSTEM = 0.4  # of the time, with `apply`
+PLACING = 0.3  # where placements are tried
+LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
+
+
+@dataclass
+class Job:
+    """`base`: the request with everything but what is measured."""
+
+    base: Request
+    goal: Goal
+    seconds: float
+    folder: Path
+    only: Sequence[str] = ()
+    watch: Watch = lambda _: None
+    argv: Sequence[str] = ()
+    apply: bool = False  # settings of the kernel, for the time of their trial,
+    keep: bool = False  # and those that gain for good
+    outcomes: list[Outcome] = field(default_factory=list)
+    written: dict[str, list[Path]] = field(default_factory=dict)  # by variant
+    _guard: Guard = field(default_factory=Guard)
+    _ranks: dict[str, int] = field(default_factory=dict)  # by variant
+
+    @property
+    def interrupted(self) -> bool:
+        return any(one.interrupted for one in self.outcomes)
+
+    def run(self) -> None:
+        """Raises Failure: 2 for what cannot be asked, 3 for what is not here, 4 when a start cannot be measured."""
+        restore_left(self.watch)
+        if self.apply and os.geteuid() != 0:
+            raise Failure(
+                UNAVAILABLE, "--apply changes settings of the kernel, which only root can; leave it out"
+            )
+        patterns = self.goal.patterns
+        if self.goal.ranks:
+            settings = {"ranks": str(self.goal.ranks), **self.base.settings}
+            self.base = replace(self.base, settings=settings)
+        if marked := [one for one in copies(self.base.variants) if apart(one)[1]]:
+            raise Failure(USAGE, f"{marked[0]} is a copy; name each variant once")
+        if "," in str(self.base.settings.get("ranks", "")):
+            raise Failure(
+                USAGE, f"--ranks {self.base.settings['ranks']}: tune for one number of ranks at a time"
+            )
+        session = Session(replace(self.base, patterns=patterns))
+        self._ranks = {one["variant"]: one["ranks"] for one in session.answer.get("curves", ())}
+        variants = session.variants
+        for note in session.notes:
+            self.watch(note)
+        if self.seconds < LEAST_S * len(variants):
+            raise Failure(
+                USAGE,
+                f"--time {self.seconds:g} is too short for {len(variants)} variant{'s' if len(variants) > 1 else ''}; "
+                f"give {LEAST_S * len(variants):g} s or more",
+            )
+        paths = [str(Path(file).absolute()) for file in self.base.modules]
+        modules = {one["name"]: one for one in native.list_(paths)["modules"]}
+        starts = [Start.of(one) for one in variants]
+        spaces = [self._space(start, modules[start.module]) for start in starts]
+        self._make_room()
+        until_s = time.monotonic()
+        with self._guard:
+            for number, (start, (libs, there)) in enumerate(zip(starts, spaces, strict=True)):
+                until_s = max(until_s, time.monotonic())
+                until_s += self.seconds / len(starts)
+                folder = self.folder if len(starts) == 1 else self.folder / _file_name(start.text)
+                folder.mkdir(parents=True, exist_ok=True)
+                if len(starts) > 1:
+                    self.watch(f"{start.text} ({number + 1} of {len(starts)})")
+                later = SYSTEM * self.apply + PLACING * self._placing
+                search_until_s = until_s - later * self.seconds / len(starts)
+                self._one(start, libs, there, modules[start.module], folder, search_until_s)
+                outcome = self.outcomes[-1]
+                if self._placing and not outcome.interrupted:
+                    self._place(outcome, folder, until_s - SYSTEM * self.apply * self.seconds / len(starts))
+                self._system(outcome, folder, until_s)
+                if outcome.best != START or placement.best(outcome.placements):
+                    self.written.setdefault(start.text, []).extend(self._write(outcome, libs, folder))
+                if self.interrupted:
+                    return
+
+    def _space(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
+        libs = library(module)
+        only = [name for name in self.only if name != placement.NAME]
+        if self.goal.name.startswith(COLLECTIVE):
+            return libs, collectives.space(libs, self.goal, start, only)
+        if self.only and not only:
+            return libs, Space(())
+        return libs, space(module["options"], start, texts_here(), parameters(libs), only)
+
+    @property
+    def _placing(self) -> bool:
+        """Are placements tried? Where the user has chosen one, or asks for it: what netpipe chooses is the best it
+        knows.
+        """
+        return placement.NAME in self.only or (not self.only and "pin" in self.base.settings)
+
+    def _place(self, outcome: Outcome, folder: Path, until_s: float) -> None:
+        """Other processors, for the settings that were found."""
+        bench = Bench(Start.of(outcome.variant), self.goal, self.base, False, self._guard)
+        request = bench.request([outcome.tuned], self.goal.probes, LEAST_BUDGET_S, 1)
+        left_s = max(until_s - time.monotonic(), 0.0)
+        budget_s = left_s / TURNS / placement.count(request) / len(self.goal.patterns)
+        request = bench.request([outcome.tuned], self.goal.probes, budget_s, 1)
+        outcome.pin = str(self.base.settings.get("pin", placement.DEFAULT))
+        outcome.placements = placement.place(request, folder, lambda: self._guard.count == 0, self.watch)
+        outcome.interrupted |= self._guard.count > 0
+
+    def _one(
+        self,
+        start: Start,
+        libs: Library,
+        there: Space,
+        module: Mapping[str, Any],
+        folder: Path,
+        until_s: float,
+    ) -> None:
+        log = Log(folder)
+        avoid = log.known_failures(start)
+        log.write({"type": "search", "start": start.text, "goal": self.goal.name, "seconds": self.seconds})
+        for changes, why in avoid.items():
+            self.watch(f"{changes} is avoided, because it failed before: {why}")
+        bench = Bench(start, self.goal, self.base, bool(module.get("launched")), self._guard)
+        tuner = Tuner(
+            bench,
+            there,
+            log,
+            until_s,
+            self.watch,
+            frozenset(avoid),
+            self.argv,
+            lambda changes: libs.read_back({k: v for k, v in changes.items if is_variable(k)}),
+        )
+        if self.goal.name.startswith(COLLECTIVE):
+            ranks = self._ranks[start.text]
+            tuner = collectives.PerSize(**vars(tuner), library=libs, folder=folder, ranks=ranks)
+        outcome = tuner.tune(folder / CONFIRM)
+        self.outcomes.append(outcome)
+
+    def _system(self, outcome: Outcome, folder: Path, until_s: float) -> None:
+        """Settings of the kernel: named, and with `apply` tried."""
+        if not any("congestion" in one for one in outcome.settings.values()):
+            return  # it records no connection of TCP
+        outcome.system = tuple(candidates())
+        if not self.apply or outcome.interrupted or not outcome.system:
+            return
+        left_s = max(until_s - time.monotonic(), 0.0)
+        budget_s = left_s / TURNS / (len(outcome.system) + 2)
+        bench = Bench(Start.of(outcome.variant), self.goal, self.base, False, self._guard)
+        request = bench.request([outcome.tuned], self.goal.probes, budget_s, 1)
+        applied = Applied()
+        outcome.system_tried = tuple(
+            trial(request, outcome.system, folder, lambda: self._guard.count == 0, self.watch, applied)
+        )
+        outcome.interrupted |= self._guard.count > 0
+        text = sysctl_file(outcome.system_tried)
+        if text:
+            (folder / SYSCTL).write_text(text, encoding="utf-8")
+            self.written.setdefault(outcome.variant, []).append(folder / SYSCTL)
+        if self.keep and not outcome.interrupted:
+            self._keep(applied, outcome)
+
+    def _keep(self, applied: Applied, outcome: Outcome) -> None:
+        """Leaves those that gain changed, all or none of them."""
+        kept = [one.candidate for one in gaining(outcome.system_tried)]
+        try:
+            for one in kept:
+                applied.set(one.key, one.value)
+        except Failure:
+            applied.revert()
+            raise
+        applied.revert(keep=tuple(one.key for one in kept))
+        for one in kept:
+            self.watch(f"{one.key} = {one.value} stays until the machine is started again; it was {one.now}")
+
+    def _write(self, outcome: Outcome, libs: Library, folder: Path) -> list[Path]:
+        """The settings, in every format that has something to say."""
+        tuned = described(outcome, libs, self.goal, str(self.base.settings.get("ranks", "")))
+        found = []
+        for name, text in files(tuned).items():
+            (folder / name).write_text(text, encoding="utf-8")
+            found.append(folder / name)
+        return found + ([folder / outcome.rules_name] if outcome.rules_name else [])
+
+    def _make_room(self) -> None:
+        """Moves what an earlier call left out of the way. Raises Failure (2) for a folder that is not ours."""
+        if not self.folder.exists():
+            return
+        if not self.folder.is_dir():
+            raise Failure(USAGE, f"{self.folder} is a file; name a folder with -o")
+        there = list(self.folder.iterdir())
+        ours = [one for one in there if one.name in (SEARCH, FAILURES) or (one / SEARCH).is_file()]
+        if there and not ours:
+            raise Failure(
+                USAGE, f"{self.folder} has files that netpipe tune did not write; name another folder with -o"
+            )
+        if not there:
+            return
+        number = 1
+        while (kept := self.folder.with_name(f"{self.folder.name}.{number}")).exists():
+            number += 1
+        self.folder.rename(kept)
+        self.watch(f"what was in {self.folder} is now in {kept}")
+        for path in kept.rglob(FAILURES):
+            target = self.folder / path.relative_to(kept)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+
+
+def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
+    """What the formats are told of an outcome that gains."""
+    pin = placement.best(outcome.placements)
+    parts = []
+    if outcome.best != START and outcome.verdict is not None:
+        parts.append(f"{_times(outcome.verdict)}, goal {what.name}")
+    if pin:
+        parts.append(f"with --pin {pin} in place of {outcome.pin} {_times(outcome.placements[pin])}")
+    facts = outcome.settings.get(outcome.tuned, {})
+    variables = dict(one.partition("=")[::2] for one in facts.get("environment", "").split())
+    variables |= {name: value for name, value in facts.items() if name.startswith("UCX_")}
+    pattern = next(iter(what.patterns)) if what.patterns[0] != "pingpong" and len(what.patterns) == 1 else ""
+    return Tuned(
+        start=outcome.variant,
+        variant=outcome.tuned,
+        changes=outcome.best,
+        gain="; ".join(parts),
+        family=libs.family,
+        tunables=libs.tunables,
+        variables=variables,
+        pattern=pattern,
+        ranks=ranks,
+        pin=pin or ("" if outcome.pin == placement.DEFAULT else outcome.pin),
+    )
+
+
+def _times(what: Verdict) -> str:
+    times = what.times_as_fast
+    return f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) times as fast"
+
+
+def _file_name(variant: str) -> str:
+    return re.sub(r"[^A-Za-z0-9@._=-]+", "_", variant).strip("_")

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of libraries that their modules have no option for. Which are known to matter, the family says
+(libraries/NAME); present values come from the library itself, and one that it does not know is left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from netpipe.tuning.library import Library
+from netpipe.tuning.space import COARSE, Knob
+
+CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def parameters(library: Library) -> tuple[Knob, ...]:
+    """What can be tried of a library."""
+    table = library.tunables.parameters
+    known = library.ask([one.variable for one in table])
+    found = []
+    for one in table:
+        answer = known.get(one.variable)
+        if answer is None or not answer["value"].lstrip("-").isdigit():
+            continue
+        now = int(answer["value"])
+        values = [round(now * factor) for factor in COARSE]
+        fit = tuple(str(value) for value in values if one.least <= value <= one.most and value != now)
+        transports = tuple(one.transports.split("|"))
+        found.append(Knob(one.variable, fit, "int", one.least, one.most, answer["help"], transports))
+    return tuple(found)
+
+
+def texts_here() -> dict[str, tuple[str, ...]]:
+    """What this machine offers for options that are texts, by the name of the option."""
+    try:
+        return {"congestion": tuple(CONGESTION.read_text(encoding="ascii").split())}
+    except OSError:
+        return {}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes settings of the kernel, and puts them back: at the end, after a failure, and, where the process was killed,
+when netpipe tune starts the next time. What was there before is in a file on disk before anything is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
+from netpipe.tuning.system.table import ROOT, path_of, read
+
+
+def state_file() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "netpipe" / "tune-system.json"
+
+
+class Applied:
+    """The changes of one process. Raises Failure: 3 without the right to change settings, 2 while another process has
+    changed some.
+    """
+
+    def __init__(
+        self, root: Path = ROOT, state: Path | None = None, before: Mapping[str, str] | None = None
+    ) -> None:
+        self._root = root
+        self._state = state or state_file()
+        self._before = dict(before or {})
+
+    def set(self, key: str, value: str) -> None:
+        """Changes one setting, and reads it back."""
+        before = read(key, self._root)
+        if before is None:
+            raise Failure(UNAVAILABLE, f"this kernel has no setting {key}")
+        if key not in self._before:
+            self._before[key] = before
+            self._save()
+        self._write(key, value)
+        now = read(key, self._root)
+        if now != " ".join(value.split()):
+            raise Failure(FAILED, f"{key} is {now} although {value} was written: the kernel did not take it")
+
+    def revert(self, keep: tuple[str, ...] = ()) -> None:
+        """Puts everything back but `keep`."""
+        for key, value in self._before.items():
+            if key not in keep and read(key, self._root) != value:
+                self._write(key, value)
+        self._before = {}
+        self._state.unlink(missing_ok=True)
+
+    def _write(self, key: str, value: str) -> None:
+        try:
+            path_of(key, self._root).write_text(value + "\n", encoding="ascii")
+        except PermissionError:
+            raise Failure(
+                UNAVAILABLE, f"{key} cannot be changed without privileges; run as root, or leave --apply out"
+            ) from None
+        except OSError as error:
+            raise Failure(FAILED, f"{key} = {value}: {error.strerror}") from None
+
+    def _save(self) -> None:
+        """On disk before the change is made."""
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        part = self._state.with_suffix(".part")
+        with part.open("w", encoding="utf-8") as file:
+            json.dump({"pid": os.getpid(), "started": _started(os.getpid()), "before": self._before}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self._state)
+
+
+def restore_left(say: Callable[[str], None], root: Path = ROOT, state: Path | None = None) -> None:
+    """Puts back what a process that was killed has left changed, and says so. Raises Failure (2) while the process that
+    changed settings is still running.
+    """
+    path = state or state_file()
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        pid, started, before = int(there["pid"]), there["started"], dict(there["before"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        raise Failure(
+            USAGE,
+            f"{path} says which system settings an interrupted netpipe tune has changed, and it is damaged; check "
+            "them and remove the file",
+        ) from None
+    if pid != os.getpid() and _started(pid) == started is not None:
+        raise Failure(
+            USAGE, f"netpipe tune --apply is running as process {pid} and changes system settings; wait"
+        )
+    left = Applied(root, path, before)
+    changed = [f"{key} = {value}" for key, value in before.items() if read(key, root) != value]
+    left.revert()
+    if changed:
+        say(f"put back what an interrupted netpipe tune had left changed: {', '.join(changed)}")
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, in ticks since the machine did: its number alone may be another's by now."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return text.rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

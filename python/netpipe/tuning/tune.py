@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tunes one variant: finds out what can be measured of it, searches, and confirms on fresh launches.
+
+What the search has chosen was chosen because it looked fast, so its own numbers flatter it. The last step therefore
+measures the start, the start beside itself, and the chosen settings anew, over the whole curve, with several launches;
+only this decides. `Watch` is told of every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from netpipe.failure import FAILED, Failure
+from netpipe.records import Run
+from netpipe.tuning.effects import Effect, effects
+from netpipe.tuning.goals import Goal, Place
+from netpipe.tuning.log import Log
+from netpipe.tuning.measuring import GRACE_S, LEAST_BUDGET_S, Bench
+from netpipe.tuning.ratios import LEAST_GAIN, Scores, Verdict, scores, verdict
+from netpipe.tuning.search import Failed, Round, Search
+from netpipe.tuning.space import Space
+from netpipe.tuning.system.table import Candidate
+from netpipe.tuning.system.trial import Tried
+from netpipe.tuning.variants import START, Changes
+from netpipe.units import digits
+
+CONFIRMING = 0.3  # of the time
+SHARES = {
+    "screen": 0.4,
+    "again": 0.4,
+    "halve": 0.3,
+    "refine": 0.4,
+    "combine": 0.7,
+}  # of what is left for the search
+MOST_OPERATION_NS = 0.1e9  # a size at which the start takes longer is left out
+FINALISTS = 3
+LAUNCHES = 3  # of the confirmation: with fewer, launches say nothing of each other (reading/blocks/visits.py)
+FEELING_S = 0.1
+TRIES = 2
+LATE_S = 1.0  # beyond its time, for what was begun
+FULL = 0.8  # of the time of the confirmation is for its budgets; the rest is for sizes that take longer
+
+Watch = Callable[[str], None]
+
+
+@dataclass
+class Outcome:
+    """What came of it. `best` is START where nothing gains."""
+
+    variant: str
+    goal: str
+    best: Changes = START
+    verdict: Verdict | None = (
+        None  # of the best; of what was tried last, where nothing gains. None: not confirmed
+    )
+    tried: Changes = START  # what `verdict` is about
+    search: Search | None = None
+    space: Space | None = None
+    run: Run | None = None  # of the confirmation
+    path: Path | None = None  # of that run
+    effects: tuple[Effect, ...] = ()
+    too_slow: tuple[Place, ...] = ()
+    untried: int = 0  # candidates for which there was no time
+    measurements: int = 0
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as recorded, by variant
+    pin: str = ""  # the placement, as --pin takes it,
+    placements: dict[str, Verdict] = field(default_factory=dict)  # and what others are; empty: none was tried
+    system: tuple[Candidate, ...] = ()  # settings of the kernel that matter to it,
+    system_tried: tuple[Tried, ...] = ()  # and what they gain; empty: they were not applied
+    tuned: str = ""  # the variant with `best`
+    rules_name: str = ""  # of a file for the library that goes with `best`
+
+
+@dataclass
+class Tuner:
+    bench: Bench
+    space: Space
+    log: Log
+    until_s: float  # of the clock
+    watch: Watch = lambda _: None
+    avoid: frozenset[Changes] = frozenset()
+    argv: Sequence[str] = ()
+    read_back: Callable[[Changes], Mapping[str, tuple[str, str]]] = lambda _: {}
+    _late_s: float = 0.5  # what a session takes beyond its budget, for each variant
+
+    def tune(self, output: Path | None) -> Outcome:
+        """Raises Failure (4) when the start itself cannot be measured."""
+        bench = self.bench
+        whole = bench.goal
+        found = Outcome(bench.start.text, whole.name, space=self.space)
+        limits = self._feel(found)
+        bench.goal = whole.without(limits)
+        self._late_s = 0.3 if bench.launched else 0.05
+        began_s = bench.clock()
+        chosen = self.choose(found, whole, began_s + (1 - CONFIRMING) * (self.until_s - began_s))
+        found.interrupted |= bench.guard.count > 0
+        bench.goal = whole.without(limits)
+        if chosen and not found.interrupted:
+            self._confirm(found, chosen, output, limits)
+        found.measurements = bench.measurements
+        found.settings = dict(bench.settings)
+        found.tuned = bench.name(bench.start.variant(found.best))
+        return found
+
+    def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
+        """The settings that may be faster, the likeliest first; where none were, what came next. `until_s`: of the
+        clock.
+        """
+        bench = self.bench
+        search = found.search = Search(self.space, self.avoid)
+        while bench.guard.count == 0 and (asked := search.next()) is not None:
+            left_s = until_s - bench.clock()
+            if left_s <= GRACE_S:
+                break
+            if asked.reference != START:
+                bench.goal = whole  # it is fast enough
+            found.interrupted |= self._round(search, asked, left_s)
+            if found.interrupted:
+                break
+        found.untried = search.untried
+        by_time = sorted(search.known, key=lambda one: search.known[one].times.value)
+        return finalists(search.ranked) or by_time[:1]
+
+    # ------------------------------------------------------------------------------------------------------- before
+
+    def _feel(self, found: Outcome) -> Callable[[Place], bool]:
+        """What the start takes, from the smallest size on: with small buffers a size may take seconds."""
+        bench = self.bench
+        patterns = bench.goal.patterns
+        slowest: dict[str, tuple[int, float]] = {}  # the largest size that was measured, and its time in ns
+        for pattern in patterns:
+            sizes = sorted(size for where, size in bench.goal.probes if where == pattern)
+            for size in sizes or [bench.goal.counted[0][1]]:
+                if pattern in slowest and _scaled(slowest[pattern], size) > MOST_OPERATION_NS:
+                    break
+                slowest[pattern] = (size, self._time_of_start(pattern, size))
+        found.too_slow = tuple(
+            place for place in bench.goal.counted if _scaled(slowest[place[0]], place[1]) > MOST_OPERATION_NS
+        )
+        if len(found.too_slow) == len(bench.goal.counted):
+            smallest, time = min(slowest.values(), key=lambda one: one[1])
+            raise Failure(
+                FAILED,
+                f"{bench.start.text} takes {time / 1e9:.2g} s for a message of {smallest} bytes, too long to search "
+                "with; choose --goal latency, or a start that is not as slow",
+            )
+
+        def too_slow(place: Place) -> bool:
+            return place in found.too_slow or (
+                place[0] in slowest and _scaled(slowest[place[0]], place[1]) > MOST_OPERATION_NS
+            )
+
+        return too_slow
+
+    def _time_of_start(self, pattern: str, size: int) -> float:
+        """In ns. On a busy machine a library may not begin in time, so it has two tries."""
+        bench = self.bench
+        why = "it did not end in time"
+        for _ in range(TRIES):
+            limit_s = max(GRACE_S, self.until_s - bench.clock())
+            measured = bench.session([bench.start.text], [(pattern, size)], FEELING_S, limit_s)
+            if measured.interrupted:
+                raise KeyboardInterrupt
+            if times := [one.median_ns for one in measured.run.points]:
+                return max(times)
+            said = [one.message for one in measured.run.errors] + [one.reason for one in measured.run.skipped]
+            why = said[0] if said else why
+        raise Failure(FAILED, f"{bench.start.text} itself cannot be measured at {size} bytes: {why}")
+
+    # ------------------------------------------------------------------------------------------------------- search
+
+    def _round(self, search: Search, asked: Round, left_s: float) -> bool:
+        """Whether the user interrupted."""
+        bench = self.bench
+        copy = asked.name != "screen"
+        share_s = SHARES[asked.name] * left_s
+        curves = len(bench.goal.patterns)
+        most = int(share_s / (LEAST_BUDGET_S * curves + self._late_s)) - 1 - copy
+        some = asked.candidates[: max(most, 1)]
+        each_s = (share_s - self._late_s * (len(some) + 1 + copy)) / (curves * (len(some) + 1 + copy))
+        budget_s = max(LEAST_BUDGET_S, min(each_s, 2.0 * asked.weight))
+        self.watch(f"{_what(asked.name, len(some))}; {_best(search)}")
+        began_s = bench.clock()
+        told, beside, stopped = bench.round(
+            asked.reference, some, copy, budget_s, began_s + min(2 * share_s + GRACE_S, left_s + LATE_S)
+        )
+        took_s = bench.clock() - began_s
+        planned_s = budget_s * curves * (len(some) + 1 + copy)
+        if not any(isinstance(one, Failed) for one in told.values()):  # which take longer than usual
+            self._late_s = max(0.02, 0.5 * self._late_s + 0.5 * (took_s - planned_s) / (len(some) + 1))
+        search.tell(asked, told)
+        self.log.round(asked, told, beside, bench.start, took_s)
+        for changes, one in told.items():
+            if isinstance(one, Failed) and one.kind == "failed":
+                self.watch(f"{changes} failed and is avoided: {one.why}")
+        return stopped
+
+    # ------------------------------------------------------------------------------------------------------- after
+
+    def _confirm(
+        self,
+        found: Outcome,
+        chosen: Sequence[Changes],
+        output: Path | None,
+        too_slow: Callable[[Place], bool],
+    ) -> None:
+        """The curves before and after on fresh launches, with the start beside itself."""
+        bench = self.bench
+        start = bench.start.text
+        names = {bench.start.variant(one): one for one in chosen}
+        places = [
+            place
+            for pattern in bench.goal.patterns
+            for size in sorted({*bench.goal.curve, *(size for _, size in bench.goal.counted)})
+            if not too_slow(place := (pattern, size))
+        ]
+        left_s = max(self.until_s - bench.clock(), GRACE_S)
+        count = len(names) + 2
+        late_s = LAUNCHES * (0.3 if bench.launched else 0.05) * count
+        budget_s = FULL * (left_s - late_s) / count / len(bench.goal.patterns)
+        self.watch(f"confirming on {LAUNCHES} fresh launches: {' and '.join(map(str, chosen))}")
+        measured = bench.session(
+            [start, f"{start}#2", *names],
+            places,
+            budget_s,
+            left_s + LATE_S,
+            launches=LAUNCHES,
+            output=output,
+            argv=self.argv,
+        )
+        found.run, found.path = measured.run, output
+        found.interrupted = measured.interrupted
+        self._decide(found, measured.run, names)
+        if found.best != START:
+            facts = bench.settings
+            found.effects = effects(
+                found.best,
+                facts.get(bench.name(start), {}),
+                facts.get(bench.name(bench.start.variant(found.best)), {}),
+                self.read_back(found.best),
+            )
+        if measured.late:
+            found.notes.append("the confirmation was ended by --time: more of it narrows the intervals")
+
+    def _decide(self, found: Outcome, run: Run, names: Mapping[str, Changes]) -> None:
+        """The simplest settings that gain, unless others are certainly faster than those: a setting that does nothing
+        is no part of an answer.
+        """
+        bench, start = self.bench, self.bench.start.text
+
+        def against(reference: str) -> Scores:
+            goal = bench.goal
+            return scores(run, bench.name(reference), goal.patterns, goal, goal.counted, len(names))
+
+        made, copy = against(start), bench.name(f"{start}#2")
+        beside, shown = made.of.get(copy), made.places.get(copy, {}).values()
+        decided = {
+            changes: verdict(made.of[bench.name(variant)], beside, shown)
+            for variant, changes in names.items()
+            if bench.name(variant) in made.of
+        }
+        self.log.confirmed(decided, beside, bench.start)
+        if not decided:
+            return
+        found.tried = max(decided, key=lambda one: decided[one].times_as_fast.value)
+        for changes in sorted(decided, key=lambda one: len(one.items)):
+            if not decided[changes].gains:
+                continue
+            if found.best != START:
+                more = against(bench.start.variant(found.best)).of.get(
+                    bench.name(bench.start.variant(changes))
+                )
+                if more is None or not more.known or more.high * LEAST_GAIN >= 1:
+                    continue
+            found.best = found.tried = changes
+        found.verdict = decided[found.tried]
+
+
+def finalists(ranked: Sequence[Changes]) -> list[Changes]:
+    """The fastest, and the fastest of those that are parts of it or have fewer settings."""
+    found: list[Changes] = []
+    for one in ranked:
+        if len(found) < FINALISTS and all(len(one.items) < len(other.items) for other in found):
+            found.append(one)
+    return found
+
+
+def _scaled(known: tuple[int, float], size: int) -> float:
+    """What a size takes at most if time grows as the bytes do."""
+    return known[1] * max(1.0, size / known[0])
+
+
+def _what(name: str, count: int) -> str:
+    doing = {
+        "screen": "trying {} one by one",
+        "again": "trying {} on top of what was much faster",
+        "halve": "measuring the {} that may be faster",
+        "refine": "trying {} around the numbers that gained",
+        "combine": "trying {} together",
+    }[name]
+    return doing.format(f"{count} setting{'s' if count != 1 else ''}")
+
+
+def _best(search: Search) -> str:
+    best = search.best
+    if best == START:
+        return "nothing was faster so far"
+    times = search.known[best].times.inverse()
+    return f"best so far: {best}, {digits(times.value)} times as fast"
+
+
+def least_seen(what: Verdict | None) -> float:
+    """Times as fast: a gain above this would have been seen. Infinite: none would."""
+    if what is None or not what.times_as_fast.known:
+        return math.inf
+    return max(what.floor, LEAST_GAIN, what.times_as_fast.high / what.times_as_fast.value)

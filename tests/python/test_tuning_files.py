@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `netpipe tune` writes: each format as its reader takes it, and settings of the kernel that are put back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netpipe.contents import toml
+from netpipe.failure import Failure
+from netpipe.libraries import families
+from netpipe.libraries.openmpi import rules
+from netpipe.reading.estimate import Estimate
+from netpipe.tuning.formats import Tuned, files
+from netpipe.tuning.log import Log
+from netpipe.tuning.ratios import verdict
+from netpipe.tuning.search import Failed, Round
+from netpipe.tuning.system import applied, table
+from netpipe.tuning.system.trial import Tried, sysctl_file
+from netpipe.tuning.variants import START, Changes, Start
+
+FAMILIES = {one.name: one for one in families()}
+WORDS = {"1": "basic_linear", "3": "recursive_doubling", "4": "ring"}
+
+
+def tuned(family: str = "", variables: dict[str, str] | None = None, **more: str) -> Tuned:
+    of = FAMILIES[family].tunables if family and FAMILIES[family].tunables else None
+    return Tuned(
+        "x:a=1", "x:a=2", Changes.of({"a": "2"}), "1.3 times as fast", family,
+        **({"tunables": of} if of else {}), variables=variables or {}, **more,
+    )  # fmt: skip
+
+
+def test_the_configuration_measures_both_beside_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.toml"
+    path.write_text(files(tuned(pattern="collective:what=bcast", ranks="4"))["tuned.toml"])
+    whole = toml(path, "configuration")
+    assert whole == {
+        "run": {"variants": ["x:a=1", "x:a=2"], "pattern": ["collective:what=bcast"], "ranks": "4"}
+    }
+
+
+def test_a_layer_of_its_own_has_no_file_for_a_library() -> None:
+    assert set(files(tuned())) == {"tuned.toml", "command.txt"}
+
+
+def test_open_mpi_reads_its_parameters_without_quotes_and_prefix() -> None:
+    found = files(tuned("openmpi", {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "tcp"}))
+    lines = [line for line in found["openmpi-mca-params.conf"].splitlines() if not line.startswith("#")]
+    assert lines == ["btl = self,tcp"]
+    assert "UCX_TLS=tcp" in found["ucx.conf"].splitlines()
+    assert "mpirun -n 2 -x OMPI_MCA_btl=self,tcp -x UCX_TLS=tcp PROGRAM" in found["command.txt"]
+
+
+def test_the_environment_is_what_a_shell_reads() -> None:
+    text = files(tuned("mpich", {"FI_PROVIDER": "tcp;ofi_rxm", "MPIR_CVAR_NOLOCAL": "1"}))["environment.sh"]
+    done = subprocess.run(
+        ["sh", "-c", f'{text}\nprintf %s "$FI_PROVIDER"'],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    )
+    assert done.stdout == "tcp;ofi_rxm"
+
+
+def test_classic_rules_rise_from_nothing_and_leave_what_was_not_measured_alone() -> None:
+    made = rules.text((5, 0, 11), "allreduce", 4, {8: "", 64: "3", 512: "4"}, WORDS)
+    assert made is not None
+    name, text = made
+    numbers = [line.split("#")[0].split() for line in text.splitlines()]
+    assert name == "allreduce-rules.conf"
+    assert numbers[0] == ["rule-file-version-2"]
+    assert numbers[1:5] == [["1"], ["2"], ["2"], ["4"]]
+    count = int(numbers[5][0])
+    steps = [tuple(map(int, line)) for line in numbers[6 : 6 + count]]
+    assert steps == [(0, 0, 0, 0, 0), (23, 3, 0, 0, 0), (181, 4, 0, 0, 0), (1024, 0, 0, 0, 0)]
+    assert numbers[6 + count :] == [["5"], ["1"], ["0", "0", "0", "0", "0"]]
+
+
+def test_older_versions_have_neither_the_first_line_nor_the_last_number() -> None:
+    made = rules.text((4, 1, 4), "bcast", 2, {8: "1"}, WORDS)
+    assert made is not None
+    assert "rule-file-version" not in made[1]
+    assert "\n0 1 0 0\n" in made[1]
+
+
+def test_sizes_of_all_ranks_count_where_open_mpi_counts_them() -> None:
+    assert rules.boundaries("alltoall", 4, {16: "1", 64: ""}) == [(0, 1), (128, 0)]
+
+
+def test_newer_versions_have_json_whose_first_match_wins() -> None:
+    made = rules.text((6, 0, 0), "allreduce", 4, {8: "", 64: "3", 512: "4"}, WORDS)
+    assert made is not None
+    whole = json.loads(made[1])
+    (only,) = whole["collectives"]["allreduce"]
+    assert (whole["rule_file_version"], only["comm_size_min"], only["comm_size_max"]) == (3, 4, 4)
+    assert [(one["msg_size_min"], one["msg_size_max"], one["alg"]) for one in only["rules"]] == [
+        (23, 180, "recursive_doubling"),
+        (181, 1023, "ring"),
+    ]
+
+
+def test_an_operation_without_a_known_number_has_no_rules() -> None:
+    assert rules.text((5, 0, 11), "scan", 4, {8: "1"}, WORDS) is None
+
+
+# --------------------------------------------------------------------------------------------- settings of the kernel
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    root = tmp_path / "sys"
+    for key, value in {
+        "net.core.wmem_max": "212992",
+        "net.ipv4.tcp_wmem": "4096\t16384\t4194304",
+        "net.ipv4.tcp_congestion_control": "bbr",
+        "net.ipv4.tcp_available_congestion_control": "reno bbr",
+    }.items():
+        path = table.path_of(key, root)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value + "\n")
+    return root
+
+
+def test_candidates_are_what_this_kernel_has(kernel: Path) -> None:
+    found = {(one.key, one.value) for one in table.candidates(kernel)}
+    assert found == {
+        ("net.core.wmem_max", "851968"),
+        ("net.ipv4.tcp_wmem", "4096 16384 16777216"),
+        ("net.ipv4.tcp_congestion_control", "reno"),
+    }
+
+
+def test_what_cannot_be_written_is_no_candidate(kernel: Path) -> None:
+    table.path_of("net.core.wmem_max", kernel).chmod(0o444)
+    assert "net.core.wmem_max" not in {one.key for one in table.candidates(kernel)}
+
+
+def test_a_change_is_put_back(kernel: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state" / "tune.json"
+    changes = applied.Applied(kernel, state)
+    changes.set("net.core.wmem_max", "1000000")
+    assert table.read("net.core.wmem_max", kernel) == "1000000"
+    assert json.loads(state.read_text())["before"] == {"net.core.wmem_max": "212992"}
+    changes.revert()
+    assert table.read("net.core.wmem_max", kernel) == "212992"
+    assert not state.exists()
+
+
+def test_what_is_to_stay_stays(kernel: Path, tmp_path: Path) -> None:
+    changes = applied.Applied(kernel, tmp_path / "tune.json")
+    changes.set("net.core.wmem_max", "1000000")
+    changes.set("net.ipv4.tcp_congestion_control", "reno")
+    changes.revert(keep=("net.core.wmem_max",))
+    assert table.read("net.core.wmem_max", kernel) == "1000000"
+    assert table.read("net.ipv4.tcp_congestion_control", kernel) == "bbr"
+
+
+def ended_process() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait(10)
+    return process.pid
+
+
+def test_the_next_start_puts_back_what_a_killed_one_left(kernel: Path, tmp_path: Path) -> None:
+    state = tmp_path / "tune.json"
+    before = {"net.core.wmem_max": "100000"}
+    state.write_text(json.dumps({"pid": ended_process(), "started": "1", "before": before}))
+    said: list[str] = []
+    applied.restore_left(said.append, kernel, state)
+    assert table.read("net.core.wmem_max", kernel) == "100000"
+    assert said == ["put back what an interrupted netpipe tune had left changed: net.core.wmem_max = 100000"]
+    assert not state.exists()
+    applied.restore_left(said.append, kernel, state)
+    assert len(said) == 1
+
+
+def test_while_another_process_has_changed_settings_nothing_starts(kernel: Path, tmp_path: Path) -> None:
+    state = tmp_path / "tune.json"
+    parent = os.getppid()
+    started = applied._started(parent)
+    state.write_text(json.dumps({"pid": parent, "started": started, "before": {"net.core.wmem_max": "1"}}))
+    with pytest.raises(Failure, match=f"process {parent}"):
+        applied.restore_left(lambda _: None, kernel, state)
+    assert table.read("net.core.wmem_max", kernel) == "212992"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x"}'])
+def test_a_damaged_state_file_is_named(kernel: Path, tmp_path: Path, text: str) -> None:
+    state = tmp_path / "tune.json"
+    state.write_text(text)
+    with pytest.raises(Failure, match="damaged"):
+        applied.restore_left(lambda _: None, kernel, state)
+
+
+def test_of_several_values_that_gain_the_fastest_is_written() -> None:
+    beside = Estimate(1.0, 0.99, 1.01)
+    tried = [
+        Tried(table.Candidate("k", "a", value, "what it is"), verdict(Estimate(time, time, time), beside))
+        for value, time in (("b", 0.8), ("c", 0.5), ("d", 1.0))
+    ]
+    assert [line for line in sysctl_file(tried).splitlines() if not line.startswith("#")] == ["k = c"]
+
+
+def test_only_what_gains_is_written_for_sysctl(kernel: Path) -> None:
+    beside = Estimate(1.0, 0.99, 1.01)
+    gaining = verdict(Estimate(0.5, 0.45, 0.55), beside)
+    nothing = verdict(Estimate(1.0, 0.9, 1.1), beside)
+    each = table.candidates(kernel)
+    text = sysctl_file([Tried(one, gaining if one.key == "net.core.wmem_max" else nothing) for one in each])
+    assert [line for line in text.splitlines() if not line.startswith("#")] == ["net.core.wmem_max = 851968"]
+    assert sysctl_file([Tried(one, nothing) for one in each]) == ""
+
+
+# ------------------------------------------------------------------------------------------------------------ the log
+
+
+def test_what_hung_is_known_to_the_next_search_in_the_folder(tmp_path: Path) -> None:
+    start, hung, slow = Start.of("x:a=1"), Changes.of({"b": "2"}), Changes.of({"c": "3"})
+    asked = Round("screen", START, (hung, slow), 1.0)
+    told = {
+        hung: Failed("failed", "it hangs"),
+        slow: Failed("slow", "20 times"),
+        START: Estimate(1.0, 0.9, 1.1),
+    }
+    Log(tmp_path).round(asked, told, None, start, 1.0)
+    assert Log(tmp_path).known_failures(start) == {hung: "it hangs"}
+    assert Log(tmp_path).known_failures(Start.of("x")) == {}
+    lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["candidate", "candidate", "candidate", "round"]
+    assert lines[0]["failed"] == {"kind": "failed", "why": "it hangs"}
+
+
+def test_a_damaged_list_of_failures_is_named(tmp_path: Path) -> None:
+    (tmp_path / "failures.json").write_text("{")
+    with pytest.raises(Failure, match=r"failures\.json is damaged"):
+        Log(tmp_path).known_failures(Start.of("x"))
