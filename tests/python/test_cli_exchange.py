@@ -260,6 +260,17 @@ def test_npout_is_one_curve(netpipe: Netpipe, run: Run, form: str) -> None:
     assert "NPtcp" in netpipe("show", "np.jsonl").out
 
 
+def test_tables_of_imb_are_of_one_variant(netpipe: Netpipe, run: Run) -> None:
+    said = netpipe("export", "--format", "imb")
+    assert said.code == 2
+    assert "IMB tables are of one variant; choose with --variant: " in said.err
+    said = netpipe("export", "--format", "imb", "--variant", "tcp")
+    assert "# Benchmarking PingPong" in said.out
+    assert [
+        line.split()[0] for line in said.out.splitlines() if line[:1] == " " and line.split()[0].isdigit()
+    ] == [str(1 << power) for power in range(7)]
+
+
 def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("export", "--variant", "shm", "--format", "csv")
     assert polars.read_csv(said.out.encode())["size_bytes"].to_list() == [

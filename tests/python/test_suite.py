@@ -201,6 +201,7 @@ def test_a_suite_leaves_records_figures_tables_and_a_report(netpipe: Netpipe) ->
         "report.html",
         "small.jsonl",
         "quick.jsonl",
+        "suite.json",
     }
     assert {path.name for path in folder.iterdir()} == made
     small = Run.read(folder / "small.jsonl")
@@ -276,7 +277,12 @@ def test_what_is_not_here_is_named_and_the_rest_is_measured(netpipe: Netpipe) ->
         "run small leaves out mpi@lam: mpi@lam was not added; add it with 'netpipe modules add mpi --mpicc PATH'\n"
         in said.err
     )
-    assert {path.name for path in Path("mine").iterdir()} == {"small.jsonl", "report.html", "table-1.csv"}
+    assert {path.name for path in Path("mine").iterdir()} == {
+        "small.jsonl",
+        "report.html",
+        "table-1.csv",
+        "suite.json",
+    }
     assert {point.variant for point in Run.read("mine/small.jsonl").points} == {"tcp"}
     words = " ".join(said.out.split())
     assert "1 of 3 figures and tables made" in words
@@ -373,7 +379,7 @@ def test_an_interrupt_keeps_what_was_measured(
     said = netpipe("suite", "run", "mine.toml", fake="pass_s=0.05 passes=1000")
     assert said.code == 130
     assert "interrupted; what was measured until then is in mine/small.jsonl\n" in said.err
-    assert [path.name for path in Path("mine").iterdir()] == ["small.jsonl"]
+    assert {path.name for path in Path("mine").iterdir()} == {"small.jsonl", "suite.json"}
     assert Run.read("mine/small.jsonl").points
 
 
@@ -397,9 +403,11 @@ def test_a_suite_is_listed_and_completed(netpipe: Netpipe, path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
-def test_a_suite_is_valid(fake: Path, path: Path) -> None:
-    suite = files.load(path)
-    assert (suite.name, len(suite.runs) > 0, len(suite.results) > 0) == (path.stem, True, True)
+def test_a_suite_is_valid_at_every_size(fake: Path, path: Path) -> None:
+    for size in files.load(path).sizes:
+        suite = files.load(path, size)
+        assert (suite.name, suite.size, len(suite.runs) > 0) == (path.stem, size, True)
+        assert suite.results
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
@@ -409,7 +417,7 @@ def test_the_reference_page_has_every_suite(path: Path) -> None:
 
 def test_the_reference_page_has_every_option_of_suites(fake: Path) -> None:
     section = next(part for part in PAGE.read_text().split("\n## ") if part.startswith("netpipe suite"))
-    assert set(command.commands) == {"list", "run"}
+    assert set(command.commands) == {"list", "show", "run", "submit"}
     for name, one in command.commands.items():
         assert f"`netpipe suite {name}" in section
         for option in one.params:

@@ -14,7 +14,7 @@ import click
 from netpipe.cli.show import refuse
 from netpipe.command.options import matching, pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
-from netpipe.render.export import FORMATS, GOAL, OF_ENDING, OSU, TABLES
+from netpipe.render.export import FORMATS, GOAL, IMB, OF_ENDING, OSU, TABLES
 
 if TYPE_CHECKING:
     from netpipe.reading import Reading
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice((*FORMATS, OSU, GOAL)),
+    type=click.Choice((*FORMATS, OSU, IMB, GOAL)),
     help="[default: the ending of --output, or csv; of a profile goal]",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
@@ -50,7 +50,7 @@ def command(
     launch: int | None,
     which: str,
 ) -> None:
-    """Write RUN as CSV, Parquet, JSON, np.out or an OSU table.
+    """Write RUN as CSV, Parquet, JSON, np.out, OSU or IMB table.
 
     The points of RUN, which is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE
     3 or 5 and the table of an OSU benchmark have no names: they hold one curve, which --variant and --pattern select.
@@ -151,6 +151,8 @@ def exported(
     if form == OSU:
         one_curve(points, "an OSU table")
         return osu_table(Reading(run), points[0], which)
+    if form == IMB:
+        return imb_tables(Reading(run), points, which)
     if form not in npout.FORMATS:
         return table.write(points, form, which)
     if which != "points":
@@ -173,6 +175,24 @@ def osu_table(reading: Reading, point: Point, which: str) -> bytes:
         reading.operations.get(point.pattern, "") or point.pattern.partition("what=")[2].partition(",")[0]
     )
     return osu.write(curve.points, point.pattern, operation, f"by netpipe: {point.variant}").encode()
+
+
+def imb_tables(reading: Reading, points: list[Point], which: str) -> bytes:
+    """The tables of one variant, a benchmark each. Raises Failure (2) where IMB has none of its patterns."""
+    from netpipe.render.export import imb
+
+    if which != "points":
+        raise Failure(USAGE, f"IMB tables hold points only; export {which} as csv, parquet or json")
+    names = list(dict.fromkeys(point.variant for point in points))
+    if len(names) > 1:
+        raise Failure(USAGE, f"IMB tables are of one variant; choose with --variant: {', '.join(names)}")
+    chosen = dict.fromkeys((point.variant, point.pattern) for point in points)
+    ranks = max((len(one.ranks) for one in reading.run.variants if one.variant == names[0]), default=2)
+    try:
+        curves = [reading.by_name[name] for name in chosen]
+        return imb.write(curves, names[0], reading.operations, ranks).encode()
+    except imb.NotThere as why:
+        raise Failure(USAGE, str(why)) from None
 
 
 def choose(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...], launch: int | None) -> list[Point]:

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from netpipe.failure import DONE, USAGE, Failure
+from netpipe.cli.suite.parts import DEFAULT, SIZES
+from netpipe.failure import USAGE, Failure
+
+SCHEDULERS = ("slurm", "flux", "pbs")  # those of scripts.py; a test holds them together
 
 
 @click.group
@@ -17,33 +22,6 @@ def command() -> None:
 
     A suite is one file. Some come with netpipe; docs/how-to/add-a-suite.md says how to write one.
     """
-
-
-@command.command("list")
-def list_() -> int:
-    """Show the suites that come with netpipe."""
-    from rich.text import Text
-
-    from netpipe.cli.suite import files
-    from netpipe.render.terminal.summary import Rows, console
-    from netpipe.streams import say
-
-    code = DONE
-    made = Rows(("suite", "name"), ("what it measures", "left"))
-    for name in files.names():
-        try:
-            said = files.texts(files.find(name))
-        except Failure as failure:
-            say(failure.sentence)
-            code = failure.exit_code
-            continue
-        made.add_row(name, Text(said["summary"]))
-        made.add_row("", Text(said["source"], style="dim"))
-    out = console()
-    out.print(made)
-    out.print()
-    out.print("netpipe suite run NAME measures one, netpipe suite run ./FILE.toml one of your own.")
-    return code
 
 
 def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -60,8 +38,62 @@ def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     return found or [CompletionItem(incomplete, type="file")]
 
 
+suite_argument = click.argument("suite", metavar="NAME|FILE", shell_complete=complete)
+size_option = click.option(
+    "--size",
+    type=click.Choice(SIZES),
+    default=DEFAULT,
+    show_default=True,
+    help="How much is measured; a suite may have fewer sizes.",
+)
+
+
+def site_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Where the processes are."""
+    for option in reversed(
+        (
+            click.option(
+                "--hosts", metavar="A,B", help="Hosts of the processes, as in netpipe run.  [this host]"
+            ),
+            click.option("--launcher", metavar="NAME", help="Start the processes with srun or ssh."),
+            click.option("--remote-shell", metavar="COMMAND", help="How to reach other hosts."),
+            click.option("--bind", metavar="ADDRESS", help="The address of this host that they connect to."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("list")
+@click.option("--times", is_flag=True, help="Also say how long each takes here; asks for every plan.")
+def list_(times: bool) -> int:
+    """Show the suites that come with netpipe."""
+    from netpipe.cli.suite.listing import print_list
+
+    return print_list(times)
+
+
 @command.command()
-@click.argument("suite", metavar="NAME|FILE", shell_complete=complete)
+@suite_argument
+@size_option
+@site_options
+def show(suite: str, size: str, **site: str | None) -> int:
+    """Show what is in a suite, and what of it can be made here.
+
+    Each figure and table with what it is made from, and the reason where it cannot be; what stands for hardware that is
+    gone; how long it takes.
+    """
+    from netpipe.cli.suite import files
+    from netpipe.cli.suite.listing import show as print_suite
+    from netpipe.cli.suite.runs.base import Site
+
+    return print_suite(files.find(suite), size, Site(**site))
+
+
+@command.command()
+@suite_argument
+@size_option
+@site_options
 @click.option(
     "-o",
     "--output",
@@ -69,20 +101,94 @@ def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     type=click.Path(file_okay=False, path_type=Path),
     help="Where records, figures and the report go.  [default: the suite's name, in this folder]",
 )
+@click.option(
+    "--continue",
+    "goes_on",
+    is_flag=True,
+    help="Keep the runs that are complete in FOLDER, and measure the others: the same suite on the same host.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plans and what can be made here; measure nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def run(suite: str, output: Path | None, dry_run: bool, quiet: bool) -> int:
+def run(
+    suite: str, size: str, output: Path | None, goes_on: bool, dry_run: bool, quiet: bool, **site: str | None
+) -> int:
     """Measure a suite and write its figures, tables and report.
 
     NAME is a suite of netpipe suite list, FILE a path such as ./mine.toml. The whole file is checked first. What this
     machine does not have is left out, and named with the reason.
     """
     from netpipe.cli.suite import files, measure
+    from netpipe.cli.suite.runs.base import Site
 
-    loaded = files.load(files.find(suite))
+    loaded = files.load(files.find(suite), size)
     if dry_run:
-        return measure.dry_run(loaded)
+        return measure.dry_run(loaded, Site(**site))
     folder = output or Path(loaded.name)
     if folder.exists() and not folder.is_dir():
         raise Failure(USAGE, f"{folder} is not a folder; name one with --output")
-    return measure.run(loaded, folder, quiet)
+    return measure.run(loaded, folder, quiet, Site(**site), goes_on)
+
+
+@command.command()
+@suite_argument
+@size_option
+@click.option("--scheduler", type=click.Choice(SCHEDULERS), required=True, help="For which the script is.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 100_000), default=1, show_default=True, metavar="N", help="Hosts."
+)
+@click.option(
+    "--per-node",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes of a library on each host.",
+)
+@click.option(
+    "--minutes",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Time of the job.  [the suite's estimate, and half more]",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="TEXT",
+    help="More for the scheduler, such as --partition=short.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="As in suite run.",
+)
+@click.option(
+    "--script",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The script.  [NAME.SCHEDULER.sh]",
+)
+@click.option("--now", is_flag=True, help="Also submit it.")
+def submit(
+    suite: str,
+    size: str,
+    scheduler: str,
+    nodes: int,
+    per_node: int,
+    minutes: int | None,
+    options: tuple[str, ...],
+    output: Path | None,
+    target: Path | None,
+    now: bool,
+) -> int:
+    """Write a job script that runs a suite, and submit it with --now.
+
+    The job runs the suite on the hosts that the scheduler gives it, and goes on where an earlier job with the same
+    folder was ended.
+    """
+    from netpipe.cli.suite import submitting
+
+    return submitting.write(suite, size, scheduler, nodes, per_node, minutes, options, output, target, now)

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netpipe.cli.suite.plans import absent, planned, why_not
-from netpipe.command import measuring
-from netpipe.failure import DONE, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.cli.suite import results, state
+from netpipe.cli.suite.parts import RUN_FILES
+from netpipe.cli.suite.planning import planned, spelled_out, why_not
+from netpipe.cli.suite.runs.base import Site
+from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE
 from netpipe.streams import say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from netpipe.cli.suite.files import Part, Suite
-    from netpipe.cli.suite.plans import Planned
-    from netpipe.reading import Reading
-    from netpipe.session import Result
+    from netpipe.cli.suite.parts import Suite
+    from netpipe.cli.suite.published import Beside
+    from netpipe.cli.suite.results import Made
+    from netpipe.cli.suite.runs.base import Done, Planned
 
 MADE, NOT_MADE, PARTLY = ("✓", "green"), ("✗", "bold red"), ("!", "yellow")
 
@@ -27,65 +27,83 @@ MADE, NOT_MADE, PARTLY = ("✓", "green"), ("✗", "bold red"), ("!", "yellow")
 class Outcome:
     """What came of the suite."""
 
-    readings: dict[str, Reading] = field(default_factory=dict)  # of the runs that have results
-    problems: dict[str, str] = field(default_factory=dict)  # of the runs that have none
-    codes: list[int] = field(default_factory=list)  # of all runs
+    done: dict[str, Done] = field(default_factory=dict)  # by the name of the run
+    made: list[Made] = field(default_factory=list)
+    beside: list[Beside] = field(default_factory=list)
+
+    @property
+    def something(self) -> bool:
+        return any(not one.problem for one in self.done.values())
 
     @property
     def exit_code(self) -> int:
         """What is not available here only counts if it leaves nothing at all."""
         from netpipe.native import worst
 
-        found = worst(code for code in self.codes if code != UNAVAILABLE)
-        return UNAVAILABLE if found == DONE and not self.readings else found
+        codes = [one.code for one in self.done.values() if one.code != UNAVAILABLE]
+        found = worst(codes)
+        if found == DONE and not self.something:
+            return UNAVAILABLE
+        gates = [one.code for one in self.made if one.code != DONE]
+        gates += [GATE for one in self.done.values() if one.fleet is not None and one.fleet.slow]
+        return found if found != DONE else max(gates, default=DONE)
 
 
-def dry_run(suite: Suite) -> int:
+def dry_run(suite: Suite, site: Site) -> int:
+    from netpipe.cli.suite.listing import print_estimate
     from netpipe.render.terminal.findings import print_paragraph
-    from netpipe.render.terminal.plan import print_plan
     from netpipe.render.terminal.summary import console
-    from netpipe.units import span_text
 
-    runs = planned(suite)
+    runs = planned(suite, site)
     out = console()
-    sessions = []
     for name, one in runs.items():
         out.print(f"run {name}", style="bold", markup=False)
         _say_left_out(one)
-        if one.session is not None:
-            sessions.append(one.session)
-            for note in one.session.notes:
-                say(note)
-            print_plan(out, one.session.plan, one.session.answer, one.session.request.launches)
+        if one.available:
+            one.print_plan(out)
         out.print()
-    for result in suite.results:
+    for part in suite.results:
+        result = spelled_out(part, runs[part.run])
         why = why_not(result, runs[result.run])
         mark = MADE if why is None else NOT_MADE
-        words = f"{result.name} ({result.file}), from the run {result.run}" + (f": {why}" if why else "")
+        file = f" ({result.file})" if result.file else ""
+        words = f"{result.name}{file}, from the run {result.run}" + (f": {why}" if why else "")
         print_paragraph(out, *mark, words)
-    longest = [session.longest_s for session in sessions]
-    if sessions and None not in longest:
-        out.print()
-        out.print(f"In all at most {span_text(sum(filter(None, longest)))}.")
-    return DONE if sessions else UNAVAILABLE
+    print_estimate(out, list(runs.values()))
+    return DONE if any(one.available for one in runs.values()) else UNAVAILABLE
 
 
-def run(suite: Suite, folder: Path, quiet: bool) -> int:
-    runs = planned(suite)
+def run(suite: Suite, folder: Path, quiet: bool, site: Site, goes_on: bool) -> int:
+    now = state.here(suite, site.given())
+    if goes_on:
+        state.check(folder, now)
+    runs = planned(suite, site)
     if not quiet:
         for one in runs.values():
             _say_left_out(one)
     folder.mkdir(parents=True, exist_ok=True)
+    state.write(folder, now)
     outcome = Outcome()
-    for number, one in enumerate(runs.values(), start=1):
-        if one.session is None:
-            outcome.problems[one.run.name] = one.reasons
+    for number, (name, one) in enumerate(runs.items(), start=1):
+        if not one.available:
+            continue
+        one.goes_on = goes_on
+        there = one.found(folder) if goes_on else None
+        if there is not None:
+            if not quiet:
+                say(f"run {name} is complete in {folder}")
+            outcome.done[name] = there
             continue
         if not quiet and len(runs) > 1:
-            say(f"run {one.run.name}, {number} of {len(runs)}")
-        _measure(one, folder, quiet, outcome)
-        if INTERRUPTED in outcome.codes:
-            say("no figure, table or report was written; netpipe plot and netpipe report take the records")
+            say(f"run {name}, {number} of {len(runs)}")
+        outcome.done[name] = came = one.measure(folder, quiet)
+        if came.problem:
+            say(f"run {name}: {came.problem}")
+        if came.code == INTERRUPTED:
+            say(
+                "no figure, table or report was written; 'netpipe suite run' with --continue goes on from here, and "
+                "netpipe plot and netpipe report take the records"
+            )
             return INTERRUPTED
     _write(suite, folder, runs, outcome, quiet)
     return outcome.exit_code
@@ -96,129 +114,149 @@ def _say_left_out(one: Planned) -> None:
         say(f"run {one.run.name} leaves out {variant}: {why}")
 
 
-def _measure(one: Planned, folder: Path, quiet: bool, outcome: Outcome) -> None:
-    from netpipe.reading import Reading
-    from netpipe.records import Run
-
-    session, name = one.session, one.run.name
-    assert session is not None
-    given = {"output": str(folder / f"{name}.jsonl"), "quiet": quiet, "as_json": False}
-    try:
-        result = measuring.measure(session, given, measuring.display(given, session))
-    except Failure as failure:
-        say(f"run {name}: {failure.sentence}")
-        outcome.codes.append(failure.exit_code)
-        outcome.problems[name] = failure.sentence
-        return
-    outcome.codes.append(result.exit_code)
-    nothing = not result.run.points and bool(result.run.errors or result.run.skipped)
-    if result.path is None or nothing:
-        outcome.problems[name] = _why_nothing(result)
-        return
-    outcome.readings[name] = Reading(Run.read(result.path, samples=False))
-    if not quiet:
-        from netpipe.render.terminal.summary import console, print_summary
-
-        out = console()
-        out.print()
-        out.print(f"run {name}", style="bold", markup=False)
-        print_summary(out, outcome.readings[name])
-
-
-def _why_nothing(result: Result) -> str:
-    said = [one.message for one in result.run.errors] or [one.reason for one in result.run.skipped]
-    return "; ".join(dict.fromkeys(said)) or "nothing was measured"
+# ---------------------------------------------------------------------------------------------------- what is written
 
 
 def _write(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome, quiet: bool) -> None:
     """Figures, tables and the report, and the list of them."""
-    from netpipe.reading import Reading
-    from netpipe.reading.across import merge
-    from netpipe.render.page.page import write
+    from netpipe.cli.suite import published
+    from netpipe.cli.suite.runs.base import Done
+
+    for part in suite.results:
+        run = runs[part.run]
+        result = spelled_out(part, run)
+        done = outcome.done.get(part.run) or Done(problem=run.reasons)
+        outcome.made.append(results.made(result, run, done, folder))
+    checked = {one.part.run for one in outcome.made if one.part.kind == "check" and not one.why_not}
+    for name in checked:
+        why = results.remember(folder / outcome.done[name].files[0])
+        if why:
+            say(why)
+    outcome.beside = published.beside(suite.published, runs, outcome.done)
+    if outcome.beside:
+        (folder / published.FILE).write_bytes(published.grid(outcome.beside).csv())
+    if outcome.something:
+        _report(suite, folder, runs, outcome)
+    if quiet:
+        for one in outcome.made:
+            if one.why_not:
+                say(f"{one.part.name} was not made: {one.why_not}{_older(one, folder)}")
+            elif one.code != DONE:
+                say(f"{one.part.name}: {one.said}")
+        for name, done in outcome.done.items():
+            if done.fleet is not None:
+                for sentence in done.fleet.slow_texts():
+                    say(f"run {name}: {sentence}")
+        return
+    _print(suite, folder, runs, outcome)
+
+
+def _older(one: Made, folder: Path) -> str:
+    target = folder / one.part.file
+    return f"; {target} is from an earlier time" if one.part.file and target.exists() else ""
+
+
+def _print(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome) -> None:
+    from netpipe.cli.suite import published
     from netpipe.render.terminal.findings import print_paragraph
     from netpipe.render.terminal.summary import console
     from netpipe.units import counted
 
     out = console()
-    lines: list[tuple[tuple[str, str], str]] = []
-    for result in suite.results:
-        target = folder / result.file
-        why, without = _made(result, runs[result.run], outcome, target)
-        if why is not None:
-            older = f"; {target} is from an earlier time" if target.exists() else ""
-            lines.append((NOT_MADE, f"{result.name} was not made: {why}{older}"))
-        elif without:
-            lines.append((PARTLY, f"{target}: {result.name}, without {without}"))
-        else:
-            lines.append((MADE, f"{target}: {result.name}"))
-    report = folder / "report.html"
-    if outcome.readings:
-        write(Reading(merge.merged([one.run for one in outcome.readings.values()])), report, suite.summary)
-    if quiet:
-        for words in (words for mark, words in lines if mark is NOT_MADE):
-            say(words)
-        return
-    made = sum(mark is not NOT_MADE for mark, _ in lines)
+    for done in outcome.done.values():
+        if done.fleet is not None:
+            done.fleet.print(out)
+    published.print_listed(out, outcome.beside)
+    drawn = [one for one in outcome.made if one.part.kind != "check"]
+    count = sum(not one.why_not for one in drawn)
     out.print()
-    out.print(f"{made} of {counted(len(lines), 'figure or table', 'figures and tables')} made", style="bold")
-    for mark, words in lines:
+    if drawn:
+        words = counted(len(drawn), "figure or table", "figures and tables")
+        out.print(f"{count} of {words} made", style="bold")
+    for one in outcome.made:
+        files = ", ".join(str(folder / name) for name in one.files)
+        if one.why_not:
+            print_paragraph(
+                out, *NOT_MADE, f"{one.part.name} was not made: {one.why_not}{_older(one, folder)}"
+            )
+        elif one.part.kind == "check":
+            print_paragraph(out, *(MADE if one.code == DONE else NOT_MADE), f"{one.part.name}: {one.said}")
+        elif one.without:
+            print_paragraph(out, *PARTLY, f"{files}: {one.part.name}, without {one.without}")
+        else:
+            print_paragraph(out, *MADE, f"{files}: {one.part.name}")
+    for title, why in suite.not_measured:
+        print_paragraph(out, *PARTLY, f"{title}: not part of the suite: {why}")
+    for mark, words in _missing(runs, outcome):
         print_paragraph(out, *mark, words)
-    _print_missing(out, runs, outcome)
-    if outcome.readings:
-        records = ", ".join(str(folder / f"{name}.jsonl") for name in outcome.readings)
+    whole = [one for one in outcome.beside if not one.value.listed and one.here is not None]
+    if whole:
         out.print()
-        out.print(f"The report is {report}. Records: {records}", soft_wrap=True)
-
-
-def _print_missing(out: Console, runs: dict[str, Planned], outcome: Outcome) -> None:
-    """What was not measured, each with its reason."""
-    from netpipe.render.terminal.findings import print_paragraph
-
-    for name, one in runs.items():
-        for variant, why in one.left_out.items():
-            print_paragraph(out, *PARTLY, f"run {name} leaves out {variant}: {why}")
-    for name, why in outcome.problems.items():
-        if runs[name].session is not None:
-            print_paragraph(out, *NOT_MADE, f"run {name}: not measured: {why}")
-    for name, reading in outcome.readings.items():
-        for error in reading.run.errors:
-            print_paragraph(out, *PARTLY, f"run {name}: {error.variant or 'all variants'}: {error.message}")
-
-
-def _made(result: Part, run: Planned, outcome: Outcome, target: Path) -> tuple[str | None, str]:
-    """Writes a figure or a table. Returns why it could not be, and what it lacks."""
-    from netpipe.render.drawing.picture import NothingToDraw
-
-    if result.run in outcome.problems:
-        why = why_not(result, run) or f"the run {result.run} was not measured: {outcome.problems[result.run]}"
-        return why, ""
-    reading = outcome.readings[result.run]
-    pairs = [*reading.by_name, *((opened.variant, "") for opened in reading.run.variants)]
-    missing = [*absent(result.variants, pairs, 0), *absent(result.patterns, pairs, 1)]
-    variants = tuple(name for name in result.variants if name not in missing)
-    patterns = tuple(name for name in result.patterns if name not in missing)
-    try:
-        if bool(variants) < bool(result.variants) or bool(patterns) < bool(result.patterns):
-            raise NothingToDraw(f"the run {result.run} has nothing of {', '.join(missing)}")
-        _draw(result, reading, variants, patterns, target)
-    except (NothingToDraw, Failure) as failure:
-        return why_not(result, run) or str(failure), ""
-    return None, ", ".join(missing if result.variants else [*run.left_out, *missing])
-
-
-def _draw(
-    result: Part, reading: Reading, variants: tuple[str, ...], patterns: tuple[str, ...], target: Path
-) -> None:
-    """Raises NothingToDraw, Failure or OSError."""
-    from netpipe.cli import export, plot
-
-    given = result.given
-    if result.kind == "table":
-        data = export.exported(
-            reading.run, given["form"], variants, patterns, given["launch"], given["which"]
+        out.print(
+            f"{counted(len(whole), 'value')} of the paper's tables have an equal here: {folder / published.FILE}",
+            soft_wrap=True,
         )
-        target.write_bytes(data)
-        return
-    figure, scale = given["figure"], given["scale"]
-    scope = plot.scope_of((reading,), figure, variants, patterns, given["sizes"], given["measures"], scale)
-    plot.write(scope, figure, target, given["file_format"], given["title"])
+    if outcome.something:
+        records = ", ".join(str(folder / file) for one in outcome.done.values() for file in one.files)
+        out.print()
+        out.print(f"The report is {folder / 'report.html'}. Records: {records}", soft_wrap=True)
+
+
+def _missing(runs: dict[str, Planned], outcome: Outcome) -> list[tuple[tuple[str, str], str]]:
+    """What was not measured, each with its reason."""
+    found = []
+    for name, one in runs.items():
+        found += [
+            (PARTLY, f"run {name} leaves out {variant}: {why}") for variant, why in one.left_out.items()
+        ]
+    for name, done in outcome.done.items():
+        if done.problem:
+            found.append((NOT_MADE, f"run {name}: not measured: {done.problem}"))
+        found += [(PARTLY, f"run {name}: {error}") for error in done.errors]
+    return found
+
+
+def _report(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome) -> None:
+    """One page. Raises OSError."""
+    from netpipe.cli.suite import published
+    from netpipe.reading import Reading
+    from netpipe.reading.across import merge
+    from netpipe.render.page.suite import Check, Content, Drawn, write
+
+    figures, tables, missing = [], [], [words for _, words in _missing(runs, outcome)]
+    for one in outcome.made:
+        if one.why_not:
+            missing.append(f"{one.part.name} was not made: {one.why_not}")
+        elif one.grid is not None:
+            tables.append(
+                Drawn(one.part.name, one.without, (), one.grid.columns, one.grid.rows, one.grid.note)
+            )
+        elif one.part.kind == "figure":
+            figures.append(Drawn(one.part.name, one.without, tuple(folder / name for name in one.files)))
+    missing += [f"{title}: {why}" for title, why in suite.not_measured]
+    grid = published.shown(outcome.beside)
+    content = Content(
+        title=suite.summary,
+        source=suite.source,
+        size=f"Suite {suite.name}, size {suite.size}.",
+        figures=tuple(figures),
+        tables=tuple(tables),
+        published=(grid.columns, grid.rows, grid.note),
+        stands_for=suite.stands_for,
+        checks=tuple(
+            Check(one.part.name, one.said, one.code != DONE)
+            for one in outcome.made
+            if one.part.kind == "check" and one.said
+        ),
+        fleet=tuple(
+            text for done in outcome.done.values() if done.fleet is not None for text in done.fleet.texts()
+        ),
+        missing=tuple(missing),
+    )
+    readings = [
+        done.reading
+        for name, done in outcome.done.items()
+        if runs[name].run.does in RUN_FILES and done.reading is not None
+    ]
+    merged = Reading(merge.merged([one.run for one in readings])) if readings else None
+    write(content, merged, folder / "report.html")

@@ -6,5 +6,6 @@ from __future__ import annotations
 FORMATS = ("npout3", "npout5", "csv", "parquet", "json")
 OF_ENDING = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
 OSU = "osu"  # exported by curve; imported by netpipe.peers
+IMB = "imb"  # exported by variant; the same
 GOAL = "goal"  # the only one of profiles
 TABLES = ("points", "cells")  # of export

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a suite can be had on this machine, before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from netpipe.cli.suite.parts import APPS, MEMORY, NODES, PAIRS, PROFILE, RUN, RUN_FILES
+from netpipe.cli.suite.runs import fleet, kernels, measured
+from netpipe.cli.suite.runs.base import Planned, Site, absent, layer_of, spelled
+from netpipe.command.options import matching
+from netpipe.failure import USAGE, Failure
+
+if TYPE_CHECKING:
+    from netpipe.cli.suite.parts import Part, Suite
+
+
+def planned(suite: Suite, site: Site | None = None) -> dict[str, Planned]:
+    """Every run by its name. Raises Failure: 2 with the run whose options are wrong, or the figure or table that
+    chooses what its run does not have; 3 if there is no worker.
+    """
+    kinds = {
+        RUN: measured.planned,
+        MEMORY: measured.planned,
+        APPS: kernels.planned,
+        PROFILE: kernels.planned,
+        NODES: fleet.planned,
+        PAIRS: fleet.planned,
+    }
+    found = {run.name: kinds[run.does](run, site or Site()) for run in suite.runs}
+    for result in suite.results:
+        _check_choice(spelled_out(result, found[result.run]), found[result.run])
+    return found
+
+
+def spelled_out(result: Part, run: Planned) -> Part:
+    """With the variants that its run has for `mpi:transport=tcp`."""
+    return replace(result, variants=spelled(result.variants, run.pairs))
+
+
+def _check_choice(result: Part, run: Planned) -> None:
+    """A layer that the run does not name, and a pattern that it does not have, are mistakes in the file; a library
+    that is not here is none.
+    """
+    from netpipe.libraries.adding import layers
+
+    if not run.available or result.does not in RUN_FILES:
+        return
+    named = run.run.given["variants"]
+    here = {layer_of(one) for one in (*named, *(variant for variant, _ in run.pairs), *run.left_out)}
+    here |= set() if named else set(layers.all_())
+    for kind, name, why in (
+        *(("variant", *one) for one in absent(result.variants, run.pairs, 0).items()),
+        *(("pattern", *one) for one in absent(result.patterns, run.pairs, 1).items()),
+    ):
+        if kind == "variant" and layer_of(name) in here:
+            continue
+        raise Failure(
+            USAGE, f"{result.where} {kind}: {why.replace('the run has', f'[[run]] {result.run!r} has')}"
+        )
+
+
+def why_not(result: Part, run: Planned) -> str | None:
+    """Why a figure or a table cannot be made here, as far as the plan shows it."""
+    if not run.available:
+        return run.reasons
+    if result.does not in RUN_FILES:
+        return None
+    missing = absent(result.variants, run.pairs, 0)
+    kept = tuple(name for name in result.variants if name not in missing)
+    if missing and not kept:
+        return run.reasons or "; ".join(missing.values())
+    kept, patterns = matching(kept, result.patterns, run.pairs)
+    reasons = [
+        curve.get("reason")
+        for curve in run.curves
+        if (not kept or curve["variant"] in kept) and (not patterns or curve["pattern"] in patterns)
+    ]
+    return "; ".join(dict.fromkeys(filter(None, reasons))) if reasons and all(reasons) else None

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every kind of run of a suite is: planned, measured into a folder, or found there whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netpipe.command.options import matching
+from netpipe.failure import DONE, Failure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from netpipe.cli.suite.parts import Part
+    from netpipe.cli.suite.runs.judged import Fleet
+    from netpipe.kernels.lines import Result
+    from netpipe.kernels.table import Row
+    from netpipe.profiles.tables import Tables
+    from netpipe.reading import Reading
+
+Pairs = list[tuple[str, str]]  # of variant and pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the runs of the suite have their processes: options of `netpipe suite run`."""
+
+    hosts: str | None = None
+    launcher: str | None = None
+    remote_shell: str | None = None
+    bind: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """As options of a run; those that were not given are not in it."""
+        said = {
+            "hosts": self.hosts,
+            "launcher": self.launcher,
+            "remote_shell": self.remote_shell,
+            "bind": self.bind,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+@dataclass(slots=True)
+class Done:
+    """What came of a run."""
+
+    code: int = DONE
+    problem: str = ""  # why there is nothing of it
+    errors: tuple[str, ...] = ()  # what of it failed
+    files: tuple[str, ...] = ()  # its records, by their names in the folder
+    # One of these, by the kind of the run:
+    reading: Reading | None = None
+    rows: list[Row] | None = None
+    results: list[Result] = field(default_factory=list)  # that the rows are made from
+    profiles: dict[str, Tables] = field(default_factory=dict)  # by the label of the kernel
+    fleet: Fleet | None = None
+
+
+class Planned:
+    """A run of the suite, planned. Its subclasses are the kinds of runs."""
+
+    def __init__(self, run: Part) -> None:
+        self.run = run
+        self.left_out: dict[str, str] = {}  # variants, each with its reason
+        self.goes_on = False  # what is whole in the folder is kept
+
+    @property
+    def available(self) -> bool:
+        """Whether anything of it can be measured here."""
+        raise NotImplementedError
+
+    @property
+    def pairs(self) -> Pairs:
+        """The variants and patterns that it will measure, the skipped among them; of kinds without a run file none."""
+        return []
+
+    @property
+    def curves(self) -> list[Mapping[str, Any]]:
+        """What the worker says of each of them."""
+        return []
+
+    @property
+    def longest_s(self) -> float | None:
+        """Seconds at most, as the plan bounds them; else what the file says that it took; None: nobody knows."""
+        return None if self.run.minutes is None else 60.0 * self.run.minutes
+
+    @property
+    def starts(self) -> int:
+        """How many times a layer is started, whose time `longest_s` has not."""
+        return 0
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `longest_s` is a bound."""
+        return False
+
+    @property
+    def reasons(self) -> str:
+        """Why variants are left out."""
+        return "; ".join(dict.fromkeys(self.left_out.values()))
+
+    def print_plan(self, out: Console) -> None:
+        raise NotImplementedError
+
+    def measure(self, folder: Path, quiet: bool) -> Done:
+        """Measures into the folder. What goes wrong is in the result. Raises OSError."""
+        raise NotImplementedError
+
+    def found(self, folder: Path) -> Done | None:
+        """What an earlier time has left whole in the folder; None: nothing, or not all of it."""
+        raise NotImplementedError
+
+
+def spelled(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """`mpi:transport=tcp` is that of every library that was added; other names stay as they are."""
+    known = dict.fromkeys(variant for variant, _ in pairs)
+    found: list[str] = []
+    for name in names:
+        layer, colon, settings = name.partition(":")
+        some = [
+            one
+            for one in known
+            if colon
+            and "@" not in layer
+            and one.startswith(f"{layer}@")
+            and one.partition(":")[2] == settings
+        ]
+        found += some or [name]
+    return tuple(dict.fromkeys(found))
+
+
+def fault(run: Part, failure: Failure) -> Failure:
+    return Failure(failure.exit_code, f"{run.where}: {failure.sentence}")
+
+
+def layer_of(variant: str) -> str:
+    """mpi, of mpi@openmpi:transport=tcp"""
+    return re.split("[:@]", variant, maxsplit=1)[0]
+
+
+def absent(asked: Iterable[str], pairs: Pairs, which: int) -> dict[str, str]:
+    """Of these variants (which = 0) or patterns (1) those that are not among the pairs, with the sentence about it."""
+    found = {}
+    for name in asked:
+        try:
+            matching((name,) if which == 0 else (), (name,) if which == 1 else (), pairs)
+        except Failure as failure:
+            found[name] = failure.sentence
+    return found

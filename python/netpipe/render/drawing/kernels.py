@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of application kernels as panels: times, and speed-ups, over the number of processes; a view for each kernel
+with its class, and a line for each library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from netpipe.kernels.table import Estimate as Median
+from netpipe.kernels.table import Row
+from netpipe.reading.estimate import Estimate, ratio, unsure
+from netpipe.render.drawing.axes import line, number_axis, value_axis
+from netpipe.render.drawing.picture import MEDIAN_BAND, Bound, NothingToDraw, Panel, Picture
+
+PROCESSES = "processes"
+Values = Sequence[tuple[float, Estimate]]
+
+
+def times(rows: Iterable[Row], title: str) -> list[Panel]:
+    """Seconds over the number of processes. Raises NothingToDraw."""
+
+    def values(some: Sequence[Row]) -> Values:
+        return [(float(row.cell.ranks), of(row.seconds).scaled(1e9)) for row in some if row.seconds]
+
+    return [Panel(title, _views(rows, values, "ns"))]
+
+
+def speedup(rows: Iterable[Row], title: str) -> list[Panel]:
+    """The time on the fewest processes over the time on more, with an ideal line. Raises NothingToDraw."""
+
+    def values(some: Sequence[Row]) -> Values:
+        known = [(float(row.cell.ranks), of(row.seconds)) for row in some if row.seconds]
+        if len(known) < 2:
+            return []
+        first = known[0][1]
+        return [(known[0][0], Estimate(1.0, 1.0, 1.0)), *((at, ratio(first, one)) for at, one in known[1:])]
+
+    return [Panel(title, _views(rows, values, "1"))]
+
+
+def of(median: Median) -> Estimate:
+    """As the estimates of curves."""
+    if median.low is None or median.high is None:
+        return unsure(median.value)
+    return Estimate(median.value, median.low, median.high)
+
+
+def _views(rows: Iterable[Row], values: Callable[[Sequence[Row]], Values], unit: str) -> tuple[Picture, ...]:
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        found.setdefault(f"{row.cell.kernel} {row.cell.problem}", {}).setdefault(row.cell.variant, []).append(
+            row
+        )
+    variants = list(dict.fromkeys(name for by_variant in found.values() for name in by_variant))
+    views = []
+    for name, by_variant in found.items():
+        lines = []
+        for variant, some in by_variant.items():
+            drawn = values(sorted(some, key=lambda row: row.cell.ranks))
+            if drawn:
+                lines.append(line(variant, variants.index(variant), drawn, unit, PROCESSES))
+        if lines:
+            numbers = sorted({at for one in lines for at in one.x})
+            x = number_axis(numbers, PROCESSES)
+            reach = [value for one in lines for value in (*one.low, *one.high)]
+            bounds: tuple[Bound, ...] = ()
+            if unit == "1":  # in proportion to the processes
+                ideal = tuple(at / numbers[0] for at in numbers)
+                reach += ideal
+                bounds = (Bound("in proportion", "kept", tuple(numbers), ideal),)
+            quantity = "time" if unit == "ns" else "number"
+            y = value_axis(
+                quantity, reach, "time" if unit == "ns" else f"speed-up over {numbers[0]:g}", False
+            )
+            sure = any(one.low != one.high for one in lines)
+            views.append(Picture(name, x, y, tuple(lines), bounds, band=MEDIAN_BAND if sure else ""))
+    if not views:
+        why = "no kernel has a time" if unit == "ns" else "no kernel has times on two numbers of processes"
+        raise NothingToDraw(why)
+    return tuple(views)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites over the real worker: kernels and their messages over an MPI library, fleets of hosts that are this machine,
+and the whole suites of the papers at their quick size.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from machines import open_folder, slurm, wait_until  # noqa: F401
+from mpi import Mpis
+
+SUITES = Path(__file__).resolve().parents[2] / "python" / "netpipe" / "suites"
+PAPERS = ("cluster-2002", "e325-2004", "capabilities-2003", "interconnects-2003")
+KERNELS = """summary = "Kernels and their messages"
+source = "this test"
+
+[[run]]
+name = "kernels"
+kind = "apps"
+kernels = ["is"]
+on = ["mpi@openmpi:transport=shm"]
+class = "S"
+ranks = "1,2"
+launches = 1
+
+[[run]]
+name = "messages"
+kind = "profile"
+kernels = ["is"]
+on = ["mpi@openmpi:transport=shm"]
+class = "S"
+ranks = "2"
+
+[[figure]]
+title = "Speed-up"
+run = "kernels"
+figure = "speedup"
+
+[[table]]
+title = "Table 1: Messages"
+run = "messages"
+shows = "message_sizes"
+ranks = [2]
+class = "S"
+[table.published]
+"is" = [1, 2, 3, 4]
+
+[[table]]
+title = "Table 5: Collectives"
+run = "messages"
+shows = "collectives"
+"""
+FLEET = """summary = "A fleet"
+source = "this test"
+
+[[run]]
+name = "hosts"
+kind = "nodes"
+variants = ["memcpy"]
+sizes = "4096"
+budget = 0.05
+launches = 1
+
+[[run]]
+name = "pairs"
+kind = "pairs"
+variants = ["tcp"]
+sizes = "8"
+budget = 0.05
+launches = 1
+
+[[figure]]
+title = "Pairs"
+run = "pairs"
+figure = "pairs"
+
+[[table]]
+title = "All pairs"
+run = "pairs"
+shows = "members"
+"""
+# In place of ssh: a host that is this machine; one that is gone says what ssh says.
+SHELL = """#!/bin/sh
+host=$1; shift
+[ "$host" = 192.0.2.9 ] && { echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255; }
+exec sh -c "$*"
+"""
+
+
+def suite(folder: Path, *words: str, limit_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "netpipe", "suite", *words],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", "NETPIPE_HISTORY": str(folder / "history")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit_s,
+    )
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_kernels_and_their_messages_are_measured(with_mpis: Mpis, tmp_path: Path) -> None:
+    with_mpis.need("openmpi")
+    (tmp_path / "mine.toml").write_text(KERNELS)
+    done = suite(tmp_path, "run", "./mine.toml")
+    assert done.returncode == 0, done.stderr
+    assert "3 of 3 figures and tables made" in done.stdout
+    (messages,) = rows_of(tmp_path / "mine/table-1-messages.csv")
+    counts = [int(messages[name]) for name in ("up_to_2k", "2k_to_16k", "16k_to_1m", "over_1m")]
+    assert messages["kernel"] == "is"
+    assert sum(counts) > 0
+    (collectives,) = rows_of(tmp_path / "mine/table-5-collectives.csv")
+    assert float(collectives["volume_percent"]) > 90  # IS sends nearly everything in collectives
+    beside = {row["what"]: row for row in rows_of(tmp_path / "mine/published.csv")}
+    assert float(beside["is, up to 2k"]["here"]) == counts[0]
+    assert float(beside["is, 2k to 16k"]["ratio"]) == pytest.approx(counts[1] / 2, rel=1e-3)
+    before = (tmp_path / "mine/kernels.jsonl").read_bytes()
+    (tmp_path / "mine/messages.is-S-on-2.jsonl").unlink()
+    again = suite(tmp_path, "run", "./mine.toml", "--continue")
+    assert again.returncode == 0, again.stderr
+    assert "run kernels is complete in mine" in again.stderr
+    assert (tmp_path / "mine/kernels.jsonl").read_bytes() == before
+    assert (tmp_path / "mine/messages.is-S-on-2.jsonl").is_file()
+
+
+def test_a_fleet_is_measured_in_rounds_and_a_dead_host_costs_its_own_pairs(
+    worker: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(FLEET)
+    shell = tmp_path / "shell"
+    shell.write_text(SHELL)
+    shell.chmod(0o755)
+    hosts = "127.0.0.1,127.0.0.2,127.0.0.3,192.0.2.9"
+    site = ("--hosts", hosts, "--launcher", "ssh", "--remote-shell", str(shell), "--bind", "127.0.0.1")
+    done = suite(tmp_path, "run", "./mine.toml", *site)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "round 3 of 3, 2 pairs" in done.stderr
+    words = " ".join(done.stdout.split())
+    assert (
+        "✗ 192.0.2.9 could not be measured: ssh: connect to host 192.0.2.9 port 22: No route to host" in words
+    )
+    assert "✗ no pair with 192.0.2.9 could be measured: " in words
+    measured = {(row["member"], row["peer"]) for row in rows_of(tmp_path / "mine/all-pairs.csv")}
+    assert measured == {("127.0.0.1", "127.0.0.2"), ("127.0.0.1", "127.0.0.3"), ("127.0.0.2", "127.0.0.3")}
+    assert (tmp_path / "mine/pairs.svg").is_file()
+    kept = {path: path.read_bytes() for path in (tmp_path / "mine/pairs").glob("127*127*.jsonl")}
+    assert len(kept) == 3
+    again = suite(tmp_path, "run", "./mine.toml", *site, "--continue")
+    assert again.returncode == 4
+    assert "run pairs: round 1 of 3, 1 pair\n" in again.stderr
+    assert all(path.read_bytes() == text for path, text in kept.items())
+
+
+def test_pairs_of_ranks_stand_in_where_there_are_no_hosts(worker: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(FLEET)
+    done = suite(tmp_path, "run", "./mine.toml")
+    assert done.returncode == 0, done.stderr
+    assert len(rows_of(tmp_path / "mine/all-pairs.csv")) == 6
+    assert "run hosts leaves out all members: one host has no others" in done.stderr
+
+
+TINY = """summary = "Tiny"
+source = "this test"
+[[run]]
+name = "one"
+variants = ["shm"]
+sizes = "8"
+budget = 0.05
+launches = 1
+[[table]]
+title = "Points"
+run = "one"
+"""
+
+
+@pytest.mark.deep
+def test_a_submitted_suite_runs_under_slurm(
+    worker: Path,
+    slurm: Path,  # noqa: F811
+    open_folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm))
+    folder = open_folder / "submitted"
+    folder.mkdir()
+    (folder / "tiny.toml").write_text(TINY)
+    words = ("--scheduler", "slurm", "--minutes", "5", "--option", "--oversubscribe")
+    done = suite(folder, "submit", "./tiny.toml", *words, "--now")
+    assert done.returncode == 0, done.stderr
+    assert "Submitted batch job " in done.stderr
+    wait_until((folder / "tiny" / "report.html").is_file, "the job has written its report", 60)
+    assert len(rows_of(folder / "tiny" / "points.csv")) == 1
+    again = suite(folder, "submit", "./tiny.toml", *words, "--now")  # goes on: nothing is left to measure
+    assert again.returncode == 0, again.stderr
+    wait_until(
+        lambda: any("run one is complete" in log.read_text() for log in folder.glob("tiny-*.log")),
+        "the second job has found the record of the first",
+        60,
+    )
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
+def test_what_a_suite_that_is_shipped_plans_can_be_planned(
+    with_mpis: Mpis, tmp_path: Path, path: Path
+) -> None:
+    for size in ("quick", "default", "full"):
+        done = suite(tmp_path, "show", path.stem, "--size", size)
+        assert done.returncode == 0 or "has no size" in done.stderr, done.stderr
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_figure_and_table_of_a_paper_is_made(with_mpis: Mpis, tmp_path: Path, name: str) -> None:
+    with_mpis.need("openmpi", "mpich")
+    done = suite(tmp_path, "run", name, "--size", "quick", limit_s=1800)
+    assert done.returncode in (0, 4), done.stderr
+    assert " was not made" not in done.stdout, done.stdout
+    assert (tmp_path / name / "report.html").is_file()
+    assert (tmp_path / name / "published.csv").is_file()

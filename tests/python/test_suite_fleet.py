@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fleets: rounds of pairs, who is slow in made-up fleets whose truth is known, and what is said about it."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import synthetic
+
+from netpipe.cli.suite.runs.fleet import words_of
+from netpipe.cli.suite.runs.judged import Fleet
+from netpipe.cli.suite.runs.rounds import rounds
+from netpipe.reading.across.outliers import FALSE_ALARMS, critical, polished, slow, slow_ends_and_pairs
+from netpipe.render.drawing.fleet import pairs as map_of
+from netpipe.render.drawing.picture import Map, NothingToDraw
+
+if TYPE_CHECKING:
+    from conftest import Netpipe
+
+
+# ------------------------------------------------------------------------------------------------------------ rounds
+
+
+@pytest.mark.parametrize("members", range(2, 18))
+def test_every_pair_meets_once_and_nobody_is_twice_in_a_round(members: int) -> None:
+    found = rounds(range(members))
+    assert len(found) == (members - 1 if members % 2 == 0 else members)
+    every = [pair for some in found for pair in some]
+    assert sorted(every) == list(itertools.combinations(range(members), 2))
+    for some in found:
+        busy = [one for pair in some for one in pair]
+        assert len(busy) == len(set(busy))
+
+
+def test_one_member_has_no_rounds() -> None:
+    assert rounds(["alone"]) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- outliers
+
+
+def fleet(random: np.random.Generator, members: int, spread: float) -> dict[int, float]:
+    return dict(enumerate(np.exp(spread * random.standard_normal(members)).tolist()))
+
+
+def pairs_of(
+    random: np.random.Generator,
+    members: int,
+    spread: float,
+    slow_end: int | None = None,
+    slow_pair: tuple[int, int] | None = None,
+    times: float = 1.5,
+) -> dict[tuple[int, int], float]:
+    found = {}
+    for pair in itertools.combinations(range(members), 2):
+        factor = (times if slow_end in pair else 1.0) * (times if pair == slow_pair else 1.0)
+        found[pair] = float(np.exp(spread * random.standard_normal())) * factor
+    return found
+
+
+def most(count: int, chance: float) -> float:
+    """What a share of so many draws may be with this chance: four standard deviations above."""
+    return chance + 4 * (chance * (1 - chance) / count) ** 0.5
+
+
+@pytest.mark.parametrize("members", [4, 5, 8, 16, 64])
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+def test_false_alarms_are_as_rare_as_stated(members: int, spread: float) -> None:
+    random = np.random.default_rng(members)
+    count = 1500
+    alarms = sum(bool(slow(fleet(random, members, spread))) for _ in range(count))
+    assert alarms / count <= most(count, FALSE_ALARMS)
+
+
+@pytest.mark.parametrize("members", [4, 6, 10])
+def test_false_alarms_of_pairs_are_as_rare_as_stated(members: int) -> None:
+    random = np.random.default_rng(members)
+    count = 400
+    alarms = sum(any(slow_ends_and_pairs(pairs_of(random, members, 0.05))) for _ in range(count))
+    assert alarms / count <= most(count, FALSE_ALARMS)
+
+
+def test_with_unlike_noise_alarms_stay_few() -> None:
+    """Two kinds of alike machines, a fifth apart, are no fault of any of them."""
+    random = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(500):
+        two = {who: time * (1.2 if who % 2 else 1.0) for who, time in fleet(random, 16, 0.02).items()}
+        alarms += bool(slow(two))
+    assert alarms / 500 <= most(500, FALSE_ALARMS)
+
+
+def test_a_slow_member_is_found() -> None:
+    random = np.random.default_rng(1)
+    found = [slow({**fleet(random, 16, 0.03), 5: 1.5}) for _ in range(200)]
+    assert sum([one.who for one in some] == [5] for some in found) >= 198
+    assert 1.4 < found[0][0].times < 1.6
+    assert found[0][0].score > found[0][0].limit == critical(16, FALSE_ALARMS)
+
+
+def test_a_slow_host_is_not_many_slow_links_and_a_slow_link_is_no_slow_host() -> None:
+    random = np.random.default_rng(2)
+    for _ in range(20):
+        ends, links = slow_ends_and_pairs(pairs_of(random, 12, 0.02, slow_end=4))
+        assert ([one.who for one in ends], links) == ([4], [])
+        ends, links = slow_ends_and_pairs(pairs_of(random, 12, 0.02, slow_pair=(1, 7)))
+        assert (ends, [one.who for one in links]) == ([], [(1, 7)])
+
+
+def test_what_does_not_matter_and_what_is_not_sure_is_no_alarm() -> None:
+    alike = {who: 100.0 + 0.01 * who for who in range(8)}
+    assert slow({**alike, 8: 108.0}) == []  # far from the others, but less than a tenth
+    assert [one.who for one in slow({**alike, 8: 130.0})] == [8]
+    lows = {**alike, 8: 101.0}  # its interval reaches down to the others
+    assert slow({**alike, 8: 130.0}, lows=lows) == []
+    assert slow({0: 1.0, 1: 1.0, 2: 9.0}) == []  # of three nobody knows which one is right
+
+
+def test_a_pair_is_what_its_ends_are_and_a_rest() -> None:
+    ends = [1.0, 1.2, 0.9, 1.0, 1.1]
+    times = {pair: 50.0 * ends[pair[0]] * ends[pair[1]] for pair in itertools.combinations(range(5), 2)}
+    found = polished(times)
+    assert max(abs(rest) for rest in found.rests.values()) < 0.02
+    assert found.ends[1] > found.ends[4] > found.ends[2]
+
+
+# ------------------------------------------------------------------------------------------------------------- fleet
+
+
+def a_fleet(slow_host: str = "") -> Fleet:
+    names = tuple(f"node{number}" for number in range(8))
+    found = Fleet(names, True)
+    for number, pair in enumerate(itertools.combinations(names, 2)):
+        time = 20_000.0 * (1 + 0.01 * (number % 3)) * (1.8 if slow_host in pair else 1.0)
+        found.times.setdefault(("tcp", "pingpong", 8), {})[pair] = (time, 0.98 * time)
+    found.judge()
+    return found
+
+
+def test_a_slow_host_is_named_with_how_slow_it_is() -> None:
+    found = a_fleet("node3")
+    (text,) = found.slow_texts()
+    assert text.startswith("node3 is slow with nearly all others: tcp at 8 B takes 1.")
+    assert text.endswith("times the median of the fleet")
+    assert found.texts()[0] == "28 pairs of 8 members measured"
+    assert {row[2] for row in found.rows() if row[6] == "slow"} >= {"node3"}
+    assert a_fleet().texts() == ["28 pairs of 8 members measured; none is slow"]
+
+
+def test_a_host_that_nobody_reached_is_named_once() -> None:
+    found = a_fleet()
+    for other in found.members[1:]:
+        found.failed["node0", other] = "ssh: connect to host node0: No route to host"
+    found.failed["node4", "node5"] = "it did not end within 2 min"
+    assert found.failed_texts() == [
+        "no pair with node0 could be measured: ssh: connect to host node0: No route to host",
+        "node4 and node5 could not be measured: it did not end within 2 min",
+    ]
+
+
+def test_too_few_members_are_not_judged_and_it_says_so() -> None:
+    found = Fleet(("a", "b", "c"), True)
+    found.times["tcp", "pingpong", 8] = {
+        ("a", "b"): (1.0, 0.9),
+        ("a", "c"): (9.0, 8.9),
+        ("b", "c"): (9.0, 8.0),
+    }
+    found.judge()
+    assert found.slow == []
+    assert found.notes == ["3 members are too few to say which of them is slow; it takes 4"]
+
+
+def test_times_without_an_interval_are_not_judged_and_it_says_so() -> None:
+    found = a_fleet()
+    of = found.times["tcp", "pingpong", 8]
+    of["node0", "node1"] = (90_000.0, 0.0)
+    found.judge()
+    assert found.slow == []
+    assert {row[2:4] for row in found.rows() if row[6] == "not judged"} == {("node0", "node1")}
+    assert found.texts()[0] == "28 pairs of 8 members measured"
+    assert found.notes == [
+        "1 of 28 times have no interval, so they were not judged; it takes three launches or more"
+    ]
+
+
+def test_the_map_has_both_halves() -> None:
+    found = a_fleet("node3")
+    (panel,) = map_of("Pairs", found.members, found.pair_times())
+    (view,) = panel.views
+    assert isinstance(view, Map)
+    values = np.array(view.values, dtype=float)
+    assert np.array_equal(values, values.T, equal_nan=True)
+    assert np.isnan(np.diag(values)).all()
+    assert values[3, 0] > 1.5 > values[1, 0]
+    with pytest.raises(NothingToDraw):
+        map_of("Pairs", found.members, {})
+
+
+PAIRS_TABLE = """[[table]]
+title = "Pairs"
+run = "pairs"
+shows = "members"
+
+"""
+RANKS = f"""summary = "Pairs of ranks"
+source = "this test"
+
+[[run]]
+name = "pairs"
+kind = "pairs"
+variants = ["tcp"]
+sizes = "8"
+
+[[run]]
+name = "hosts"
+kind = "nodes"
+variants = ["memcpy"]
+sizes = "8"
+
+{PAIRS_TABLE}[[table]]
+title = "Hosts"
+run = "hosts"
+shows = "members"
+"""
+
+
+def test_hosts_need_others_and_it_says_so(netpipe: Netpipe) -> None:
+    head, _, rest = RANKS.partition("[[run]]")
+    nodes = rest[rest.index("[[run]]") :].replace(PAIRS_TABLE, "")
+    Path("mine.toml").write_text(head + nodes)
+    said = netpipe("suite", "show", "mine.toml")
+    words = " ".join(said.out.split())
+    assert (
+        "✗ Hosts: table members of the run hosts; not here: one host has no others to be held against"
+        in words
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('variants = ["tcp"]\n', "", "[[run]] 'pairs': variants is missing: which layers are measured between"),
+        ('variants = ["tcp"]', 'variants = ["tcp"]\nhosts = "a,b"', "[[run]] 'pairs' has an unknown key 'hosts'"),
+        ('shows = "members"\n\n', "\n", "[[table]] 'Pairs' shows is missing: which table of 'pairs'; there"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_a_fleet_is_said(netpipe: Netpipe, old: str, new: str, sentence: str) -> None:
+    assert RANKS.count(old) == 1
+    Path("mine.toml").write_text(RANKS.replace(old, new))
+    said = netpipe("suite", "run", "mine.toml")
+    assert said.code == 2
+    assert sentence in said.err
+
+
+def test_one_host_is_no_fleet(netpipe: Netpipe) -> None:
+    Path("mine.toml").write_text(RANKS)
+    said = netpipe("suite", "run", "mine.toml", "--hosts", "127.0.0.1")
+    assert (said.code, said.err) == (2, "netpipe: --hosts 127.0.0.1: a fleet has two hosts or more\n")
+
+
+def test_a_run_of_the_file_is_the_same_command_line(fake: Path) -> None:
+    from netpipe.cli.suite import files
+
+    text = RANKS.replace('sizes = "8"\n\n[[run]]', 'sizes = "8,1k"\nverify = true\nlaunches = 3\n\n[[run]]')
+    Path("mine.toml").write_text(text)
+    part = files.load(Path("mine.toml")).runs[0]
+    words = words_of(part.given)
+    assert words[0] == "tcp"
+    assert {("--sizes", "8,1k"), ("--launches", "3")} <= set(itertools.pairwise(words))
+    assert "--verify" in words
+    assert "--hosts" not in words
+
+
+def test_pairs_of_ranks_are_judged_by_their_cells(fake: Path) -> None:
+    """A made-up run with the cells of all pairs, the third of which is slow."""
+    from netpipe.cli.suite.parts import Part
+    from netpipe.cli.suite.runs.base import Done
+    from netpipe.cli.suite.runs.fleet import OfRanks
+    from netpipe.cli.suite.tables import made
+    from netpipe.reading import Reading
+
+    part = Part("run", "pairs", "", {}, "pairs")
+    whole = synthetic.patterned()
+    run = OfRanks.__new__(OfRanks)
+    found = run._judged(Done(reading=Reading(whole)))
+    assert found.fleet is not None
+    of = found.fleet.times["shm", "pairs", 8]
+    assert len(of) == 6
+    assert max(of, key=lambda who: of[who][0]) == ("rank 0", "rank 3")
+    table = Part("table", "Pairs", "", {}, "pairs", None, "pairs", "pairs.csv", (), (), "members")
+    rows = list(csv.DictReader(made(table, found, (), ()).csv().decode().splitlines()))
+    assert {row["judged"] for row in rows} <= {"slow", "as the others"}
+    assert part.does == "pairs"
