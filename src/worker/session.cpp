@@ -348,7 +348,8 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
 // ------------------------------------------------------------------------------------------------------- giving up
 
 // Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this curve from
-// from_bytes on. The variant is opened again for the rest: smaller sizes, which have been seen to work, and other patterns.
+// from_bytes on. The variant is opened again for the rest: smaller sizes, which have been seen to work, and other
+// patterns.
 void Session::give_up(Sampler& sampler, const Visit& v, bool again, std::uint64_t from_bytes) {
   const std::uint32_t variant = sampler.curves()[v.curve].setting.variant;
   sampler.forget(v);

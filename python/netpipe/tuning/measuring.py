@@ -53,7 +53,7 @@ class Guard:
 
     def __enter__(self) -> Guard:
         for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._signalled)
         return self
 
