@@ -3,7 +3,7 @@
 has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
 built for them.
 
-The tests that tests/slow.txt names are `slow`, unless they are marked `gate`: those that the gate cannot do without.
+The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`: the gate cannot do without those.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
@@ -76,7 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if takes_another_library(item):
             item.add_marker(pytest.mark.deep)
-        if item.nodeid in SLOW and item.get_closest_marker("gate") is None:
+        if (
+            not SLOW.isdisjoint((item.nodeid, item.nodeid.partition("::")[0]))
+            and item.get_closest_marker("gate") is None
+        ):
             item.add_marker(pytest.mark.slow)
     if name := config.getoption("--module"):
         chosen = [item for item in items if is_of_module(item, name)]

@@ -104,8 +104,11 @@ def clang_tidy(*options: str) -> Command:
 
 
 def write_slow(reports: list[str]) -> int:
-    """Writes tests/slow.txt: every test that took longer than SLOW_S, of the reports of runs on a quiet machine."""
-    slow = set()
+    """Writes tests/slow.txt: every test that took longer than SLOW_S, of the reports of runs on a quiet machine. Lines
+    of whole files, whose tests share something that takes long to build, stay as they are.
+    """
+    lines = SLOW.read_text().splitlines() if SLOW.is_file() else []
+    slow = {line for line in lines if line.endswith(".py")}
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             place = case.get("classname", "").replace(".", "/") + ".py"
