@@ -3,7 +3,8 @@
 has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
 built for them.
 
-The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`: the gate cannot do without those.
+The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
+without them.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
