@@ -44,7 +44,7 @@ UNIT_TESTS = "netpipe-unit-tests"  # the CMake target
 DEEP = 'TwoGib|fuzz|GetParam[^"]*"[^"]*,'
 # Python tests for test-deep alone: those that are marked so, and those that are not worth their time in the gate.
 SLOW = ROOT / "tests" / "slow.txt"
-SLOW_S = 0.5
+SLOW_S = 0.3
 QUICK = "not deep and not slow"
 SIMULATED = (
     "Coverage"  # thousands of simulated points: nothing but arithmetic, so sanitizers learn nothing from them
@@ -115,8 +115,8 @@ def write_slow(reports: list[str]) -> int:
             if float(case.get("time", 0)) > SLOW_S and (ROOT / place).is_file():
                 slow.add(f"{place}::{case.get('name')}")
     head = (
-        f"# Tests that take longer than {SLOW_S} s. The gate leaves them to `make test-deep`, unless they are marked\n"
-        "# `gate`. Written by tools/run_tests.py slow REPORT...\n"
+        f"# Tests that take longer than {SLOW_S} s, and files whose tests share what takes long to build. The gate leaves\n"
+        "# them to `make test-deep`, unless they are marked `gate`. Written by tools/run_tests.py slow REPORT...\n"
     )
     SLOW.write_text(head + "".join(f"{one}\n" for one in sorted(slow)))
     print(f"{len(slow)} tests are slow")
