@@ -115,7 +115,7 @@ def write_slow(reports: list[str]) -> int:
             if float(case.get("time", 0)) > SLOW_S and (ROOT / place).is_file():
                 slow.add(f"{place}::{case.get('name')}")
     head = (
-        f"# Tests that take longer than {SLOW_S} s, and files whose tests share what takes long to build. The gate\n"
+        f"# Tests that take longer than {SLOW_S} s, and files whose tests share what is slow to build. The gate\n"
         "# leaves them to `make test-deep`, unless they are marked `gate`. Written by tools/run_tests.py slow REPORT...\n"
     )
     SLOW.write_text(head + "".join(f"{one}\n" for one in sorted(slow)))
