@@ -116,7 +116,7 @@ def write_slow(reports: list[str]) -> int:
                 slow.add(f"{place}::{case.get('name')}")
     head = (
         f"# Tests that take longer than {SLOW_S} s, and files whose tests share what is slow to build. The gate\n"
-        "# leaves them to `make test-deep`, unless they are marked `gate`. Written by tools/run_tests.py slow REPORT...\n"
+        "# leaves them to `make test-deep`, unless marked `gate`. Written by tools/run_tests.py slow REPORT...\n"
     )
     SLOW.write_text(head + "".join(f"{one}\n" for one in sorted(slow)))
     print(f"{len(slow)} tests are slow")
