@@ -42,7 +42,7 @@ check: setup-test ## what your change could have broken: format, lint, types, un
 	python tools/run_tests.py check
 
 .PHONY: test
-test: setup-test ## the gate: every module and pattern, every kind of fault, in 8 minutes; M=tcp: the tests of that module alone
+test: setup-test ## the gate: every module and pattern, every kind of fault, in at most 8 minutes; M=tcp: the tests of that module alone
 	python tools/run_tests.py $(if $(M),module $(M),test)
 
 .PHONY: test-deep

@@ -38,7 +38,7 @@ def reduced(library: str) -> str:
     ends = [one.start() for one in found[1:]] + [len(library)]
     head = library[: found[0].start()]
     modules = {one[1]: library[one.start() : end] for one, end in zip(found, ends, strict=True)}
-    last, tail = modules.popitem()
+    _, tail = modules.popitem()
     calls = {name: {one for one in _CALL.findall(text) if one in modules} for name, text in modules.items()}
     registered = _REGISTERED.search(tail)
     if registered is None or len(modules) + 1 != len(found):
@@ -55,7 +55,8 @@ def reduced(library: str) -> str:
         return library
     chosen = ",".join(f"{kinds[one]}()" for one in sorted(KINDS))
     tail = tail.replace(registered[0], f"register([{chosen}])")
-    # Behind some modules stands code that belongs to none and that others use: they stay, but for the library of maps.
+    # Behind some modules stands code that belongs to none and that others use, in part wrapped by Ea(): they stay, but
+    # for the library of maps.
     maps = {name for name, text in modules.items() if "maplibre" in text}
     shared = [
         name
@@ -63,7 +64,7 @@ def reduced(library: str) -> str:
         if (not text.endswith("});") or "=Ea(" in text) and not maps & {name, *calls[name]}
     ]
     needed: set[str] = set()
-    wanted = [one for one in _CALL.findall(head + tail) if one in modules and one != last] + shared
+    wanted = [one for one in _CALL.findall(head + tail) if one in modules] + shared
     while wanted:
         name = wanted.pop()
         if name not in needed:
