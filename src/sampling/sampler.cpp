@@ -46,6 +46,7 @@ constexpr double always_bearable_s = 0.25;
 constexpr double hopeless_s = 2;
 constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 4;
+constexpr double known_bend_errors = 3;  // between sizes that were halved: that there is a bend is known by then
 
 std::uint64_t limit_of(const std::vector<std::uint64_t>& limits, const Curve& curve, const Point& point) {
   return limits.empty() ? 0 : limits[static_cast<std::size_t>(&point - curve.points.data())];
@@ -470,6 +471,7 @@ void Sampler::refine(Curve& curve) {
   struct Known {
     std::size_t point;
     double bytes, ns, error;  // error: of ns
+    bool asked;
   };
   std::vector<Known> known;
   for (std::size_t p = 0; p < curve.points.size(); ++p) {
@@ -477,7 +479,7 @@ void Sampler::refine(Curve& curve) {
     if (!point.wanted || (point.stop != Stop::none && point.blocks.empty())) continue;
     if (point.blocks.size() < visits_to_bend) return;  // one of them is still new
     const Spread spread = spread_of_visits(point.blocks);
-    known.push_back({p, static_cast<double>(point.size_bytes), spread.median, spread.error});
+    known.push_back({p, static_cast<double>(point.size_bytes), spread.median, spread.error, point.asked});
   }
   std::set<std::pair<std::size_t, std::size_t>> gaps;
   for (std::size_t i = 1; i + 1 < known.size(); ++i) {
@@ -485,7 +487,8 @@ void Sampler::refine(Curve& curve) {
     const double part = (m.bytes - a.bytes) / (b.bytes - a.bytes);
     const double line = a.ns + part * (b.ns - a.ns);
     const double error = std::hypot(m.error, std::hypot((1 - part) * a.error, part * b.error));
-    if (std::abs(m.ns - line) <= std::max(bend * std::min(m.ns, line), bend_errors * error)) continue;
+    const double errors = a.asked && m.asked && b.asked ? bend_errors : known_bend_errors;
+    if (std::abs(m.ns - line) <= std::max(bend * std::min(m.ns, line), errors * error)) continue;
     gaps.insert({a.point, m.point});
     gaps.insert({m.point, b.point});
   }

@@ -317,7 +317,8 @@ def test_a_suite_is_listed_and_completed(suited: Copy) -> None:
 
 def test_a_suite_is_measured(suited: Copy, tmp_path: Path) -> None:
     suited.netpipe("suite", "run", "newcomer", "--output", tmp_path / "made")
-    assert {path.suffix for path in (tmp_path / "made").iterdir()} == {".jsonl", ".svg", ".csv", ".html"}
+    made = {path.suffix for path in (tmp_path / "made").iterdir()}
+    assert made == {".json", ".jsonl", ".svg", ".csv", ".html"}
 
 
 def test_a_suite_is_walked_by_the_tests_of_all_suites(suited: Copy) -> None:

@@ -113,6 +113,35 @@ TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
   }
 }
 
+// Once an octave has been halved, that it bends is known: the sizes between are halved on by less evidence. A library
+// that is twice as slow above its eager limit, on a machine whose visits differ by 30 %.
+TEST(Sampler, LocatesAStepAmongVisitsThatDiffer) {
+  constexpr unsigned tries = 40;
+  unsigned located = 0;
+  std::size_t most = 0;
+  for (unsigned seed = 1; seed <= tries; ++seed) {
+    SamplerSetting setting;
+    setting.target = 1e-5;
+    setting.seed = seed;
+    setting.budget_s = 0.3;
+    Sampler sampler(setting, {adaptive_curve()});
+    Machine machine{[](std::size_t c, std::uint64_t size) {
+      return latency_and_rate(c, size) * (size > 65'480 ? 2.0 : 1.0);
+    }};
+    machine.noise = 0.05;
+    machine.visit_noise = 0.3;
+    machine.seed = seed;
+    Simulation simulation(sampler, machine);
+    simulation.run();
+    const std::vector<std::uint64_t> sizes = measured_sizes(sampler);
+    const auto above = std::upper_bound(sizes.begin(), sizes.end(), 65'480U);
+    located += static_cast<double>(*above) / static_cast<double>(*(above - 1)) <= std::exp2(1.01 / 16) ? 1 : 0;
+    most = std::max(most, sizes.size());
+  }
+  EXPECT_GE(located, tries * 7 / 10);  // half of them with as much evidence as the first halving needs
+  EXPECT_LE(most, 21U + 30U);
+}
+
 TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
     SamplerSetting setting;
