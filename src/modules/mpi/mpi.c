@@ -57,15 +57,15 @@ static void mpi_close(np_endpoint* e) {
     free_shapes(e);
     close_one_sided(e);
     if (e->bsend_memory != NULL) detach_buffer(e);
-    if (e->ring != MPI_COMM_NULL) MPI_Comm_free(&e->ring);
+    for (int i = 0; i < MOST_DIMENSIONS; ++i) {
+      if (e->grids[i] != MPI_COMM_NULL) MPI_Comm_free(&e->grids[i]);
+    }
     end_mpi();
   }
   /* After a failure the library may still write into what it was given; the process is about to end anyway. */
   if (!e->initialised || !e->broken) {
     for (int i = 0; i < PURPOSES; ++i) free(e->stores[i]);
     free(e->bsend_memory);
-    free(e->counts);
-    free(e->types);
   }
   free(e);
 }
@@ -97,7 +97,7 @@ static np_status initialise(np_endpoint* e) {
   /* The communicator that programs use: a small message costs up to 2 % more over a duplicate, and with Open MPI 5 1 %
    * more as soon as a duplicate exists. What is not timed has a tag of its own. */
   e->comm = MPI_COMM_WORLD;
-  e->ring = MPI_COMM_NULL;
+  for (int i = 0; i < MOST_DIMENSIONS; ++i) e->grids[i] = MPI_COMM_NULL;
   code = MPI_Comm_rank(e->comm, &e->rank);
   if (code == MPI_SUCCESS) code = MPI_Comm_size(e->comm, &e->nranks);
   if (code != MPI_SUCCESS) return failed(e, code, "MPI_Comm_rank or MPI_Comm_size");
@@ -115,12 +115,6 @@ static np_status prepare(np_endpoint* e) {
     e->stores[i] = new_store();
     if (e->stores[i] == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for the persistent requests");
   }
-  e->counts = calloc(2 * (size_t)e->nranks, sizeof *e->counts);
-  e->places = e->counts + e->nranks;
-  e->types = calloc((size_t)e->nranks, sizeof *e->types);
-  e->counted = -1; /* no count yet */
-  if (e->counts == NULL || e->types == NULL)
-    return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
   if (e->op != OP_BSEND) return NP_OK;
   /* Room for two of the largest messages, or many small ones, so that a stream does not stop after each. */
   const uint64_t largest = e->context->max_bytes + MPI_BSEND_OVERHEAD;
@@ -186,6 +180,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = find_settings(&e->settings);
   if (status == NP_OK) status = export_settings(s);
   if (status == NP_OK) status = initialise(e);
+  if (status == NP_OK) allow_threads(e);
   if (status == NP_OK) status = check_settings(s);
   if (status == NP_OK) status = prepare(e);
   if (status == NP_OK) status = look_around(e);
@@ -403,6 +398,7 @@ static struct binding* the_binding(void) {
       .min_ranks = 2,
       .max_ranks = INT32_MAX,
       .crosses_hosts = 1,
+      .max_threads = HAVE_THREADS && (binding.library.quirks & SIMULATES) == 0 ? MOST_THREADS : 1,
       .messages = &messages,
       .one_sided = &transfers,
       .collectives = &collectives,

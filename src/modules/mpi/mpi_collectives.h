@@ -25,11 +25,16 @@ static np_status mpi_barrier(np_endpoint* e) {
 /* A prepared operation. */
 struct planned {
   int root;
-  int count; /* -1: an int cannot count it */
+  int count; /* that this rank contributes; -1: an int cannot count it */
   size_t bytes;
   MPI_Datatype type; /* of a reduction */
   MPI_Op op;
   int what; /* the operation, its datatype and its reduction: what tells a persistent request from others */
+  /* Of operations that are told a count for each rank, by rank: what comes from each, or what each gets, and what goes
+   * to each where that differs (alltoallv), with their places and their type. */
+  int *counts, *places, *out_counts, *out_places;
+  MPI_Datatype* types;
+  MPI_Comm grid; /* of neighbours */
 };
 
 /* The unit of counts, and whether MPI is given a count for each rank. */
@@ -37,29 +42,29 @@ enum counting { BYTES, NUMBERS, BYTES_EACH, NUMBERS_EACH };
 
 /* Every collective once: its names in MPI, the unit of counts, and its arguments; n is the count, plan what was
  * prepared. */
-#define COLLECTIVES(X)                                                                                                \
-  X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                     \
-  X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)              \
-  X(NP_REDUCE, Reduce, reduce, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, root, e->comm)                \
-  X(NP_ALLREDUCE, Allreduce, allreduce, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)             \
-  X(NP_GATHER, Gather, gather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)                 \
-  X(NP_ALLGATHER, Allgather, allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)              \
-  X(NP_SCATTER, Scatter, scatter, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)              \
-  X(NP_REDUCE_SCATTER, Reduce_scatter, reduce_scatter, NUMBERS_EACH, PLAIN(source), target, e->counts, plan->type,    \
-    plan->op, e->comm)                                                                                                \
-  X(NP_ALLTOALL, Alltoall, alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)                 \
-  X(NP_SCAN, Scan, scan, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)                            \
-  X(NP_EXSCAN, Exscan, exscan, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)                      \
-  X(NP_GATHERV, Gatherv, gatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places, MPI_BYTE,     \
-    root, e->comm)                                                                                                    \
-  X(NP_SCATTERV, Scatterv, scatterv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, n, MPI_BYTE,  \
-    root, e->comm)                                                                                                    \
-  X(NP_ALLGATHERV, Allgatherv, allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, e->counts, e->places,      \
-    MPI_BYTE, e->comm)                                                                                                \
-  X(NP_ALLTOALLV, Alltoallv, alltoallv, BYTES_EACH, PLAIN(source), e->counts, e->places, MPI_BYTE, target, e->counts, \
-    e->places, MPI_BYTE, e->comm)                                                                                     \
-  X(NP_ALLTOALLW, Alltoallw, alltoallw, BYTES_EACH, PLAIN(source), e->counts, e->places, e->types, target, e->counts, \
-    e->places, e->types, e->comm)                                                                                     \
+#define COLLECTIVES(X)                                                                                                 \
+  X(NP_BARRIER, Barrier, barrier, BYTES, e->comm)                                                                      \
+  X(NP_BCAST, Bcast, bcast, BYTES, e->rank == root ? PLAIN(source) : target, n, MPI_BYTE, root, e->comm)               \
+  X(NP_REDUCE, Reduce, reduce, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, root, e->comm)                 \
+  X(NP_ALLREDUCE, Allreduce, allreduce, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)              \
+  X(NP_GATHER, Gather, gather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)                  \
+  X(NP_ALLGATHER, Allgather, allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)               \
+  X(NP_SCATTER, Scatter, scatter, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, root, e->comm)               \
+  X(NP_REDUCE_SCATTER, Reduce_scatter, reduce_scatter, NUMBERS_EACH, PLAIN(source), target, plan->counts, plan->type,  \
+    plan->op, e->comm)                                                                                                 \
+  X(NP_ALLTOALL, Alltoall, alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n, MPI_BYTE, e->comm)                  \
+  X(NP_SCAN, Scan, scan, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)                             \
+  X(NP_EXSCAN, Exscan, exscan, NUMBERS, PLAIN(source), target, n, plan->type, plan->op, e->comm)                       \
+  X(NP_GATHERV, Gatherv, gatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, plan->counts, plan->places,          \
+    MPI_BYTE, root, e->comm)                                                                                           \
+  X(NP_SCATTERV, Scatterv, scatterv, BYTES_EACH, PLAIN(source), plan->counts, plan->places, MPI_BYTE, target, n,       \
+    MPI_BYTE, root, e->comm)                                                                                           \
+  X(NP_ALLGATHERV, Allgatherv, allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, plan->counts, plan->places, \
+    MPI_BYTE, e->comm)                                                                                                 \
+  X(NP_ALLTOALLV, Alltoallv, alltoallv, BYTES_EACH, PLAIN(source), plan->out_counts, plan->out_places, MPI_BYTE,       \
+    target, plan->counts, plan->places, MPI_BYTE, e->comm)                                                             \
+  X(NP_ALLTOALLW, Alltoallw, alltoallw, BYTES_EACH, PLAIN(source), plan->out_counts, plan->out_places, plan->types,    \
+    target, plan->counts, plan->places, plan->types, e->comm)                                                          \
   SCATTER_BLOCK(X) NEIGHBORS(X)
 
 #if HAVE_MPI_3
@@ -73,31 +78,12 @@ enum counting { BYTES, NUMBERS, BYTES_EACH, NUMBERS_EACH };
 #if HAVE_NEIGHBORS
 #define NEIGHBORS(X)                                                                                             \
   X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, \
-    MPI_BYTE, e->ring)                                                                                           \
+    MPI_BYTE, plan->grid)                                                                                        \
   X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,    \
-    MPI_BYTE, e->ring)
+    MPI_BYTE, plan->grid)
 #else
 #define NEIGHBORS(X)
 #endif
-
-static int told_each(enum counting in) { return in == BYTES_EACH || in == NUMBERS_EACH; }
-
-/* The same count for all ranks, and their parts contiguous. */
-static COLD int count_each(np_endpoint* e, int count) {
-  if (count > INT_MAX / e->nranks) return -1;
-  for (int i = 0; i < e->nranks; ++i) {
-    e->counts[i] = count;
-    e->places[i] = i * count;
-    e->types[i] = MPI_BYTE;
-  }
-  return e->counted = count;
-}
-
-/* -1: an int cannot count it. */
-static inline int count_of(np_endpoint* e, const struct planned* plan, enum counting in) {
-  const int n = plan->count;
-  return told_each(in) && UNLIKELY(e->counted != n) && n >= 0 ? count_each(e, n) : n;
-}
 
 static COLD np_status beyond_counting(np_endpoint* e, const char* call, const struct planned* plan) {
   return fail(e->context, NP_UNSUPPORTED, "%s of %zu bytes: more than an int can count", call, plan->bytes);
@@ -161,7 +147,7 @@ static np_status kept_collective(np_endpoint* e, const struct planned* plan, con
     const struct planned* const plan = state;                                                                   \
     const struct purpose purpose = {                                                                            \
         .data = source, .other = target, .bytes = plan->bytes, .peer = plan->root, .what = plan->what};         \
-    const int n = count_of(e, plan, in);                                                                        \
+    const int n = plan->count;                                                                                  \
     if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name "_init", plan);                                 \
     return kept_collective(e, plan, &purpose, n, name##_made, to);                                              \
   }
@@ -186,7 +172,7 @@ static inline void own(np_request* to) { to->word[1] = OWN; }
   static np_status now_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) { \
     const struct planned* const plan = state;                                                                  \
     const int root = plan->root;                                                                               \
-    const int n = count_of(e, plan, in);                                                                       \
+    const int n = plan->count;                                                                                 \
     (void)root, (void)source, (void)target;                                                                    \
     if (UNLIKELY(n < 0)) return beyond_counting(e, "MPI_" #Name, plan);                                        \
     if (LIKELY(to == NULL)) return outcome(e, MPI_##Name(__VA_ARGS__), "MPI_" #Name);                          \
@@ -195,19 +181,46 @@ static inline void own(np_request* to) { to->word[1] = OWN; }
   DEFINE_KEPT(WHAT, Name, name, in, __VA_ARGS__)
 COLLECTIVES(DEFINE)
 
+#if HAVE_MPI_3
+/* What a rank contributes lies where its result will; the root of a scatter leaves its own part where it is. */
+static inline int keeps_source(np_collective what) { return what == NP_SCATTER || what == NP_SCATTERV; }
+#define DEFINE_IN_PLACE(WHAT, Name, name, in, ...)                                                                   \
+  static np_status here_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) {      \
+    return now_##name(e, state, keeps_source(WHAT) ? source : MPI_IN_PLACE,                                          \
+                      keeps_source(WHAT) ? MPI_IN_PLACE : target, to);                                               \
+  }                                                                                                                  \
+  static np_status kept_here_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) { \
+    return KEPT_CALL(name)(e, state, keeps_source(WHAT) ? source : MPI_IN_PLACE,                                     \
+                           keeps_source(WHAT) ? MPI_IN_PLACE : target, to);                                          \
+  }
+COLLECTIVES(DEFINE_IN_PLACE)
+#define IN_PLACE_OF(e, name) ((e)->op == OP_PERSISTENT ? kept_here_##name : here_##name)
+#else
+#define IN_PLACE_OF(e, name) NULL
+#endif
+
 #if HAVE_NEIGHBORS
-/* The neighbours of a rank are the one below and the one above, in a ring of all ranks. */
-static np_status make_ring(np_endpoint* e) {
-  const int periodic = 1;
-  if (e->ring != MPI_COMM_NULL) return NP_OK;
-  MPI_OR_RETURN(e, MPI_Cart_create(e->comm, 1, &e->nranks, &periodic, 0, &e->ring), "MPI_Cart_create");
+/* The neighbours of a rank are, in each dimension, the one below and the one above, in a grid of all ranks that is
+ * closed; one of one dimension is a ring. extents: of each dimension, or NULL for a ring. Collective. */
+static np_status make_grid(np_endpoint* e, uint32_t dimensions, const uint64_t* extents, MPI_Comm* grid) {
+  int sizes[MOST_DIMENSIONS] = {e->nranks}, periodic[MOST_DIMENSIONS];
+  if (dimensions > MOST_DIMENSIONS) return NP_UNSUPPORTED;
+  MPI_Comm* const made = &e->grids[dimensions - 1];
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    periodic[i] = 1;
+    if (extents != NULL) sizes[i] = (int)extents[i];
+  }
+  if (*made == MPI_COMM_NULL) {
+    MPI_OR_RETURN(e, MPI_Cart_create(e->comm, (int)dimensions, sizes, periodic, 0, made), "MPI_Cart_create");
+  }
+  *grid = *made;
   return NP_OK;
 }
 #endif
 
-static np_collective_call call_of(np_endpoint* e, np_collective what) {
+static np_collective_call call_of(const np_endpoint* e, np_collective what, int in_place) {
 #define CHOOSE(WHAT, Name, name, in, ...) \
-  if (what == WHAT) return e->op == OP_PERSISTENT ? KEPT_CALL(name) : now_##name;
+  if (what == WHAT) return in_place ? IN_PLACE_OF(e, name) : e->op == OP_PERSISTENT ? KEPT_CALL(name) : now_##name;
   COLLECTIVES(CHOOSE)
 #undef CHOOSE
   return NULL;
@@ -233,38 +246,108 @@ static MPI_Op reduction_of(uint32_t reduction) {
   }
 }
 
-static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
-  size_t element = 1;
+/* Whether MPI is told a count for each rank. */
+static int told_each(np_collective what) {
+#define CHOOSE(WHAT, Name, name, in, ...) \
+  if (what == WHAT) return (in) == BYTES_EACH || (in) == NUMBERS_EACH;
+  COLLECTIVES(CHOOSE)
+#undef CHOOSE
+  return 0;
+}
+
+/* Their parts are contiguous. -1: an int cannot count them. */
+static int lay_out(int ranks, const uint64_t* counts, uint64_t count, int* each, int* places) {
+  uint64_t all = 0;
+  for (int i = 0; i < ranks; ++i) {
+    const uint64_t one = counts != NULL ? counts[i] : count;
+    if (one > INT_MAX || all > INT_MAX) return -1;
+    each[i] = (int)one;
+    places[i] = (int)all;
+    all += one;
+  }
+  return all > INT_MAX ? -1 : 0;
+}
+
+static np_status count_each(const np_endpoint* e, const np_collective_plan* plan, struct planned* planned) {
+  const size_t ranks = (size_t)e->nranks;
+  const uint64_t own = plan->counts != NULL ? plan->counts[e->rank] : plan->count;
+  planned->counts = calloc(4 * ranks, sizeof *planned->counts);
+  planned->types = calloc(ranks, sizeof *planned->types);
+  if (planned->counts == NULL || planned->types == NULL) {
+    return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
+  }
+  planned->places = planned->counts + ranks;
+  planned->out_counts = planned->places + ranks;
+  planned->out_places = planned->out_counts + ranks;
+  for (size_t i = 0; i < ranks; ++i) planned->types[i] = MPI_BYTE;
+  planned->count = own > INT_MAX ? -1 : (int)own;
+  if (lay_out(e->nranks, plan->counts, plan->count, planned->counts, planned->places) != 0) planned->count = -1;
+  if (lay_out(e->nranks, NULL, own, planned->out_counts, planned->out_places) != 0) planned->out_counts[0] = -1;
+  /* Only what goes to each is given to MPI by these: alltoallv and alltoallw. A scatterv sends what each gets. */
+  const int to_each = plan->what == NP_ALLTOALLV || plan->what == NP_ALLTOALLW;
+  if (to_each && planned->out_counts[0] < 0) planned->count = -1;
+  return NP_OK;
+}
+
+static void free_planned(struct planned* planned) {
+  free(planned->counts);
+  free(planned->types);
+  free(planned);
+}
+
+/* What this library, or this operation, does not have. */
+static np_status check_plan(const np_endpoint* e, const np_collective_plan* plan) {
   if (e->op != OP_SEND && e->op != OP_PERSISTENT) {
     return fail(e->context, NP_UNSUPPORTED, "op=%s is about messages; collective operations are plain or op=persistent",
                 text_of(&e->settings, "op"));
   }
-  const np_collective_call call = call_of(e, (np_collective)plan->what);
-  if (call == NULL) return NP_UNSUPPORTED;
-  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD || plan->in_place || plan->counts != NULL) {
-    return fail(e->context, NP_UNSUPPORTED, "collectives are of the same count for each rank, and not in place");
+  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD) {
+    return fail(e->context, NP_UNSUPPORTED, "a datatype or a reduction that this module does not know");
   }
+  if (plan->in_place && !HAVE_MPI_3) {
+    return fail(e->context, NP_UNSUPPORTED, "%s has not every collective operation in place", e->library.version);
+  }
+  return NP_OK;
+}
+
+static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
+  size_t element = 1;
+  np_status status = check_plan(e, plan);
+  if (status != NP_OK) return status;
+  const np_collective what = (np_collective)plan->what;
+  const np_collective_call call = call_of(e, what, plan->in_place != 0);
+  if (call == NULL) return NP_UNSUPPORTED;
+  struct planned* const planned = calloc(1, sizeof *planned);
+  if (planned == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a collective operation");
+  const uint32_t dimensions = plan->reserved > 0 ? plan->reserved : 1;
+  *planned =
+      (struct planned){.root = plan->root,
+                       .count = plan->count > INT_MAX ? -1 : (int)plan->count,
+                       .type = element_of(plan->datatype, &element),
+                       .op = reduction_of(plan->reduction),
+                       .what = (int)(plan->what | plan->datatype << 8 | plan->reduction << 16 | dimensions << 24)};
+  planned->bytes = plan->count * element;
+  if (told_each(what)) status = count_each(e, plan, planned);
 #if HAVE_NEIGHBORS
-  if (plan->what == NP_NEIGHBOR_ALLGATHER || plan->what == NP_NEIGHBOR_ALLTOALL) {
-    const np_status status = make_ring(e);
-    if (status != NP_OK) return status;
+  if (what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) {
+    status = make_grid(e, dimensions, plan->counts, &planned->grid);
   }
 #endif
-  struct planned* const planned = malloc(sizeof *planned);
-  if (planned == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a collective operation");
-  *planned = (struct planned){.root = plan->root,
-                              .count = plan->count > INT_MAX ? -1 : (int)plan->count,
-                              .type = element_of(plan->datatype, &element),
-                              .op = reduction_of(plan->reduction),
-                              .what = (int)(plan->what | plan->datatype << 8 | plan->reduction << 16)};
-  planned->bytes = plan->count * element;
+  if (status != NP_OK) {
+    free_planned(planned);
+    return status;
+  }
   *prepared = (np_prepared){call, planned};
   return NP_OK;
 }
 
+/* A persistent request may go on reading the counts that it was made with. */
 static void mpi_release_collective(np_endpoint* e, np_prepared* prepared) {
-  (void)e;
-  free(prepared->state);
+  struct planned* const planned = prepared->state;
+  if (planned->counts != NULL && e->stores[FOR_COLLECTIVE] != NULL && drop_requests(e->stores[FOR_COLLECTIVE]) != 0) {
+    e->broken = 1;
+  }
+  free_planned(planned);
 }
 
 #endif

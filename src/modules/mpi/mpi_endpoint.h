@@ -8,6 +8,8 @@
 #include "library/mpi_settings.h"
 
 enum { TAG_MESSAGE = 1, TAG_READY = 2, TAG_CONTROL = 3 };
+enum { MOST_DIMENSIONS = 3 }; /* of a grid of ranks */
+enum { MOST_THREADS = 1024 }; /* that may use an endpoint at once */
 
 /* How a message of one size is described to MPI. */
 struct shape {
@@ -104,6 +106,7 @@ struct np_endpoint {
   int broken; /* a call has failed: MPI_Finalize might never return */
   int initialised;
   int thread_level;
+  int threaded; /* several threads may send and receive at once */
   uint64_t block, stride;
   struct library library;
   struct settings settings;
@@ -113,13 +116,9 @@ struct np_endpoint {
   struct request_store* stores[PURPOSES];
   void* bsend_memory;
   uint64_t bsend_bytes;
-  uint64_t drained; /* op=bsend: how often the buffer was full */
-  int* counts;      /* of each rank's part, with its place and type, for the collectives that take them */
-  int* places;
-  MPI_Datatype* types;
-  int counted;   /* the value of all counts */
-  MPI_Comm ring; /* of all ranks, for neighbours; made when the first pattern asks */
-  int peers[2];  /* of the last message sent and received; -1: none yet */
+  uint64_t drained;                /* op=bsend: how often the buffer was full */
+  MPI_Comm grids[MOST_DIMENSIONS]; /* of all ranks, for neighbours, by dimensions; made when a pattern asks */
+  int peers[2];                    /* of the last message sent and received; -1: none yet */
 
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */

@@ -8,6 +8,47 @@
 
 #include "mpi_requests.h"
 
+/* ---------------------------------------------------------------------------------------------- threads
+ *
+ * Thread t of a rank names its peers by rank + ranks * t, and its messages have a tag of their own: so only those of
+ * the same thread meet (docs/decisions/0026). What these calls share is read only; what they are about is prepared
+ * before. */
+
+enum { TAG_THREADS = 16 }; /* that of thread t is this and t */
+_Static_assert(TAG_THREADS > TAG_CONTROL, "a thread's tag is none of the others");
+_Static_assert(TAG_THREADS + MOST_THREADS < 32767, "every MPI has tags up to there");
+
+static inline int of_thread(const np_endpoint* e, int peer) { return peer >= e->nranks; }
+/* The tag of a peer's thread; *peer becomes its rank. Only if it is of a thread. */
+static inline int thread_tag(const np_endpoint* e, int* peer) {
+  const int thread = (int)((unsigned)*peer / (unsigned)e->nranks);
+  *peer -= thread * e->nranks;
+  return TAG_THREADS + thread;
+}
+
+/* Whether the messages of this peer's thread can be sent and received: asked by a batch of none. */
+static COLD np_status ask_for_thread(np_endpoint* e, int peer) {
+  if (!of_thread(e, peer)) return NP_OK;
+  if (e->thread_level < MPI_THREAD_MULTIPLE) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "several threads send at once only where MPI_THREAD_MULTIPLE was asked for, and this variant has "
+                "thread=%s: choose thread=multiple",
+                text_of(&e->settings, "thread"));
+  }
+  if (!e->threaded) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "several threads send at once with op=send, isend and ssend of plain bytes to a named rank: leave out "
+                "%s=%s",
+                e->type != TYPE_BYTES ? "type"
+                : e->any_source       ? "any_source"
+                                      : "op",
+                e->type != TYPE_BYTES ? text_of(&e->settings, "type")
+                : e->any_source       ? "yes"
+                                      : text_of(&e->settings, "op"));
+  }
+  return NP_OK;
+}
+
 /* With MPI_ANY_SOURCE only one rank may be sending to this one. */
 static inline int source_of(const np_endpoint* e, int peer) { return e->any_source ? MPI_ANY_SOURCE : peer; }
 
@@ -258,6 +299,39 @@ static const struct way ways[] = {
     {send_kept, recv_kept},
 };
 
+/* Where several threads may call. A call by one for another thread's rank is as in the table above. */
+static np_status send_of_any_thread(np_endpoint* e, int peer, const void* data, size_t bytes) {
+  if (!of_thread(e, peer)) return ways[e->op].send(e, peer, data, bytes);
+  const int tag = thread_tag(e, &peer);
+  SHAPE_OR_RETURN(e, bytes, shape);
+  if (e->op == OP_SSEND) return outcome(e, COUNTED(MPI_Ssend, data, shape, peer, tag, e->comm), "MPI_Ssend");
+  if (e->op == OP_SEND) return outcome(e, COUNTED(MPI_Send, data, shape, peer, tag, e->comm), "MPI_Send");
+  MPI_Request request;
+  MPI_OR_RETURN(e, COUNTED(MPI_Isend, data, shape, peer, tag, e->comm, &request), "MPI_Isend");
+  return outcome(e, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+static np_status recv_of_any_thread(np_endpoint* e, int peer, void* data, size_t bytes) {
+  if (!of_thread(e, peer)) return ways[e->op].recv(e, peer, data, bytes);
+  const int tag = thread_tag(e, &peer);
+  SHAPE_OR_RETURN(e, bytes, shape);
+  if (e->op != OP_ISEND) {
+    return outcome(e, COUNTED(MPI_Recv, data, shape, peer, tag, e->comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
+  MPI_Request request;
+  MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, peer, tag, e->comm, &request), "MPI_Irecv");
+  return outcome(e, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+/* Once the library has said what level it gives. One more comparison then stands before a plain MPI_Send. */
+static void allow_threads(np_endpoint* e) {
+  const int plain = e->op == OP_SEND || e->op == OP_ISEND || e->op == OP_SSEND;
+  e->threaded = e->thread_level == MPI_THREAD_MULTIPLE && plain && e->type == TYPE_BYTES && !e->any_source;
+  if (!e->threaded) return;
+  e->direct_bytes = 0;
+  e->send = send_of_any_thread;
+  e->recv = recv_of_any_thread;
+}
+
 /* The plain way is written out: another jump costs 1 % of a small message in shared memory. direct_bytes is 0 for all
  * other ways, so one comparison is enough. */
 static np_status mpi_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
@@ -307,20 +381,21 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
   }
   SHAPE_OR_RETURN(e, bytes, shape);
   MPI_Request* const request = own_request(to);
+  const int tag = UNLIKELY(of_thread(e, peer)) ? thread_tag(e, &peer) : TAG_MESSAGE;
   if (direction == FOR_RECV) {
     if (UNLIKELY(e->op == OP_RSEND)) {
       return fail(e->context, NP_UNSUPPORTED, "op=rsend: only a blocking receive tells its sender that it is posted");
     }
-    MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, source_of(e, peer), TAG_MESSAGE, e->comm, request), "MPI_Irecv");
+    MPI_OR_RETURN(e, COUNTED(MPI_Irecv, data, shape, source_of(e, peer), tag, e->comm, request), "MPI_Irecv");
   } else if (e->op == OP_SSEND) {
-    MPI_OR_RETURN(e, COUNTED(MPI_Issend, data, shape, peer, TAG_MESSAGE, e->comm, request), "MPI_Issend");
+    MPI_OR_RETURN(e, COUNTED(MPI_Issend, data, shape, peer, tag, e->comm, request), "MPI_Issend");
   } else if (e->op == OP_BSEND) {
-    MPI_OR_RETURN(e, COUNTED(MPI_Ibsend, data, shape, peer, TAG_MESSAGE, e->comm, request), "MPI_Ibsend");
+    MPI_OR_RETURN(e, COUNTED(MPI_Ibsend, data, shape, peer, tag, e->comm, request), "MPI_Ibsend");
   } else if (e->op == OP_RSEND) {
     return fail(e->context, NP_UNSUPPORTED,
                 "op=rsend: only a blocking send can wait until its receive has been posted");
   } else {
-    MPI_OR_RETURN(e, COUNTED(MPI_Isend, data, shape, peer, TAG_MESSAGE, e->comm, request), "MPI_Isend");
+    MPI_OR_RETURN(e, COUNTED(MPI_Isend, data, shape, peer, tag, e->comm, request), "MPI_Isend");
   }
   return NP_OK;
 }
@@ -338,6 +413,7 @@ static APART np_status start_messages(np_endpoint* e, int direction, int peer, c
  * jump to a function for one was 1 % slower in both directions at once. */
 static APART np_status isend_many(np_endpoint* e, int peer, const void* data, size_t stride, size_t bytes,
                                   np_request* requests, size_t count) {
+  if (UNLIKELY(count == 0)) return ask_for_thread(e, peer);
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_SEND, peer, data, stride, bytes, requests, count);
   }
@@ -358,6 +434,7 @@ static np_status mpi_isend(np_endpoint* e, int peer, const void* data, size_t st
 
 static APART np_status irecv_many(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes,
                                   np_request* requests, size_t count) {
+  if (UNLIKELY(count == 0)) return ask_for_thread(e, peer);
   if (UNLIKELY(bytes >= e->direct_bytes)) {
     return start_messages(e, FOR_RECV, peer, data, stride, bytes, requests, count);
   }

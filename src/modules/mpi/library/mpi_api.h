@@ -26,6 +26,7 @@
 #ifndef HAVE_PASSIVE_TARGET
 #define HAVE_PASSIVE_TARGET HAVE_MPI_3 /* MPI_Win_lock, and a target that makes progress while it waits */
 #endif
+#define HAVE_THREADS HAVE_MPI_3 /* MPI_THREAD_MULTIPLE, if it is asked for */
 #ifndef HAVE_SHARED_WINDOWS
 #define HAVE_SHARED_WINDOWS HAVE_MPI_3 /* MPI_Win_allocate_shared */
 #endif

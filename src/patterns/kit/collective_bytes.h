@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a collective operation moves: which ranks contribute which bytes or numbers, where they lie, and whether the
+// right ones have arrived. For the patterns that carry one out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "patterns/kit/pattern.h"
+#include "patterns/kit/prepared.h"
+
+namespace netpipe::patterns::collectives {
+
+// The options that such a pattern has, in this order; `own` is one of its own.
+enum Option { what, own, root, rotate, datatype, reduction, in_place, counts, dims, options };
+constexpr const char* names =  // of np_collective, in its order
+    "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|reduce_scatter_block|alltoall|scan|exscan|gatherv|"
+    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier";
+constexpr std::array<np_option, options> options_with(const np_option& of_pattern) {
+  return {{
+      {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation", 0},
+      of_pattern,
+      {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
+      {"rotate", NP_BOOL, "no", 0, 1, nullptr, "", "each operation has the next rank as its root", 0},
+      {"datatype", NP_CHOICE, "double", 0, 0, "double|float|int64|int32", "", "of a reduction: what is reduced", 0},
+      {"reduction", NP_CHOICE, "sum", 0, 0, "sum|min|max|prod", "", "of a reduction: what becomes of it", 0},
+      {"in_place", NP_BOOL, "no", 0, 1, nullptr, "",
+       "what a rank contributes already lies where its result will (MPI_IN_PLACE); of operations with a root at the "
+       "root",
+       0},
+      {"counts", NP_CHOICE, "even", 0, 0, "even|linear|last", "",
+       "gatherv, scatterv, allgatherv, alltoallv and reduce_scatter: every rank has size_bytes, or from nothing for "
+       "rank 0 up to twice that for the last, or the last rank has what all have together",
+       0},
+      {"dims", NP_CHOICE, "1", 0, 0, "1|2|3", "dimensions",
+       "of neighbours: in a ring, or in a closed grid of all ranks", 0},
+  }};
+}
+
+np_collective operation(const Part& part);
+bool rotates(const Part& part);
+// Of the i-th operation.
+int root_of(const Part& part, std::uint64_t i);
+
+// For a pattern's own functions of these names.
+std::string unfit(const Part& part, const Layer& module);
+const char* missing(const Layer& module, int nranks);
+std::uint64_t unit_bytes(const Part& part);
+bool sizeless(const Part& part);
+std::uint64_t place_bytes(const Part& part);
+void fill(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in);
+std::string check(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in);
+
+// What preparing came to, with a sentence unless the module has left one.
+np_status prepared(const Stage& s, const Prepared& operation, const char* name);
+
+// The operation of a stage, prepared once for each root that has a turn.
+class Operations {
+ public:
+  Operations(const Stage& s, bool with_request);
+  [[nodiscard]] np_status status(const Stage& s) const;
+  // That of the i-th round.
+  [[nodiscard]] const Prepared& at(std::uint64_t i) const { return *all_[i % all_.size()]; }
+
+ private:
+  std::vector<std::uint64_t> counts_;  // by rank, or of a grid by dimension; as long as the operations
+  std::vector<std::unique_ptr<const Prepared>> all_;
+};
+
+}  // namespace netpipe::patterns::collectives

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several threads of each rank over an MPI, and collectives in place, with uneven counts and among neighbours: every
+byte is checked, and what cannot be in force is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Netpipe
+from mpi import Mpis
+
+pytestmark = pytest.mark.module("mpi")
+
+LIBRARIES = (
+    "mpich",
+    *(pytest.param(name, marks=pytest.mark.deep) for name in ("openmpi", "openmpi4", "mpich4")),
+)
+THREADS = ("threads", "threads:traffic=window", "threads:threads=3,processors=rank")
+UNEVEN = tuple(
+    f"collective:what={what},counts={counts}"
+    for what in ("gatherv", "scatterv", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter")
+    for counts in ("linear", "last")
+)
+IN_PLACE = tuple(
+    f"collective:what={what},in_place=yes"
+    for what in (
+        "reduce",
+        "gather",
+        "allgather",
+        "scatter",
+        "reduce_scatter",
+        "alltoall",
+        "scan",
+        "exscan",
+        "alltoallv",
+    )
+)
+NEIGHBOURS = tuple(f"collective:what=neighbor_{what},dims=2" for what in ("allgather", "alltoall"))
+BEHIND = ("collective_overlap", "collective_overlap:what=alltoall,in_place=yes")
+
+
+def patterns(*names: str) -> list[str]:
+    return [word for name in names for word in ("--pattern", name)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_byte_of_every_thread_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    done = netpipe(
+        f"mpi@{library}:thread=multiple",
+        *patterns(*THREADS),
+        *("--verify", "--sizes", "0,8,65536", "--budget", "0.02", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    for pattern in THREADS:
+        points = done.of("point", pattern=pattern)
+        assert [point["size_bytes"] for point in points] == [0, 8, 65536], pattern
+        assert all(point["verified_bytes"] > 0 for point in points if point["size_bytes"] > 0), pattern
+        # Both threads (or all three) count.
+        threads = 3 if "threads=3" in pattern else 2
+        for point in points[1:]:
+            rate = threads * point["size_bytes"] * 1e9 / point["median_ns"]
+            assert point["bytes_per_s"] == pytest.approx(rate), pattern
+
+
+def test_threads_that_would_not_be_in_force_are_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(
+        *("mpi@mpich", "mpi@mpich:op=bsend,thread=multiple", "mpi@mpich:thread=multiple"),
+        *patterns("pingpong", "threads"),
+        *("--sizes", "8", "--budget", "0.02", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    reasons = {one["variant"]: one["reason"] for one in done.of("skipped")}
+    assert "choose thread=multiple" in reasons["mpi@mpich"]
+    assert "leave out op=bsend" in reasons["mpi@mpich:op=bsend,thread=multiple"]
+    assert set(reasons) == {"mpi@mpich", "mpi@mpich:op=bsend,thread=multiple"}
+
+
+@pytest.mark.deep
+def test_a_library_without_such_threads_is_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("lam")
+    done = netpipe("mpi@lam", *patterns("pingpong", "threads"), "--sizes", "8", "--budget", "0.05")
+    (skipped,) = done.of("skipped")
+    assert "has no calls by several threads at once" in skipped["reason"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_collectives_of_every_shape_come_to_the_right_bytes(
+    netpipe: Netpipe, with_mpis: Mpis, library: str
+) -> None:
+    with_mpis.need(library)
+    every = (*UNEVEN, *IN_PLACE, *NEIGHBOURS, *BEHIND)
+    done = netpipe(
+        f"mpi@{library}",
+        *patterns(*every),
+        *("--ranks", "4", "--verify", "--sizes", "24", "--budget", "0.01", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    points = done.of("point")
+    assert len(points) == len(every)
+    assert all(point["verified_bytes"] > 0 for point in points)
+
+
+REFUSED = {
+    "collective:what=bcast,in_place=yes": "has nothing to be in place",
+    "collective:what=alltoallv,in_place=yes,counts=last": "cannot be in place with these counts",
+    "collective:counts=linear": "has the same count for all ranks",
+    "collective:dims=2": "has no neighbours",
+    "collective:what=neighbor_alltoall,dims=3": "grid of 3 dimensions, as 8, 12 or 18; there are 2",
+    "collective_overlap:what=barrier": "needs an operation that moves something",
+}
+
+
+def test_shapes_that_an_operation_does_not_have_are_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(
+        "mpi@mpich",
+        *patterns("collective", *REFUSED),
+        *("--sizes", "8", "--budget", "0.02", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    reasons = [one["reason"] for one in done.of("skipped")]
+    assert len(reasons) == len(REFUSED)
+    for reason in REFUSED.values():
+        assert any(reason in one for one in reasons), reason
