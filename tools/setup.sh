@@ -143,6 +143,7 @@ test_tools=(
   /usr/include/zmq.h=libzmq3-dev
   /usr/include/nng/nng.h=libnng-dev
   /usr/include/infiniband/verbs.h=libibverbs-dev
+  /usr/include/openssl/ssl.h=libssl-dev
 )
 deep_tools=(
   NPtcp=netpipe-tcp

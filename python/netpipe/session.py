@@ -46,7 +46,7 @@ from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
-from netpipe.libraries.starting.hosts import check_name, own_address
+from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch
 from netpipe.records import SCHEMA, End, Header, Run, Theory
 from netpipe.records import Plan as ResolvedPlan
@@ -145,8 +145,8 @@ class Session:
         self._job_settings = jobs.settings(
             hosts, request.launcher, request.launcher_args, request.remote_shell
         )
-        far = bool(hosts.given or settings.get("host"))
-        variants, settings = self._with_ranks(self._variants(far), settings, far)
+        served = bool(settings.get("host"))  # netpipe's own layers: then one rank on each side
+        variants, settings = self._with_ranks(self._variants(served or bool(hosts.given)), settings, served)
         if request.beside_itself:
             variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
@@ -157,7 +157,9 @@ class Session:
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
         if "ranks" in request.settings:
-            self.notes += _other_ranks(self.answer, settings.get("ranks", ""), far)
+            self.notes += _other_ranks(self.answer, settings.get("ranks", ""), served)
+        if hosts.given and not served:
+            _spread(hosts, self.answers)
 
     @property
     def variants(self) -> list[str]:
@@ -254,7 +256,7 @@ class Session:
         return variants
 
     def _with_ranks(
-        self, variants: Sequence[str], settings: dict[str, str], far: bool
+        self, variants: Sequence[str], settings: dict[str, str], served: bool
     ) -> tuple[tuple[str, ...], dict[str, str]]:
         """`ranks` of 2,4 as a variant with each number of ranks, for modules that take all of them."""
         text = settings.get("ranks", "")
@@ -264,11 +266,11 @@ class Session:
         files = [os.fspath(Path(file).absolute()) for file in self.request.modules]
         modules = {module["name"]: module for module in native.list_(files)["modules"]}
         found: list[str] = []
-        fixed: list[str] = []  # their own number of ranks: in one process, or one on each of two hosts
+        fixed: list[str] = []  # their own number of ranks: in one process, or one on each side of a server
         for variant in variants:
             module = modules.get(name_of(variant), {})
             least, most = module.get("min_ranks", 1), module.get("max_ranks", 0)
-            if most == 1 or (far and not module.get("launched")):
+            if most == 1 or (served and not module.get("launched")):
                 found.append(variant)
                 fixed.append(variant)
             elif least <= counts[0] and counts[-1] <= most:
@@ -282,7 +284,7 @@ class Session:
                     f"--ranks {text}: {variant} takes {takes}; leave it out, or give numbers that it takes",
                 )
         if found == list(variants):
-            raise Failure(USAGE, _nothing_has(text, variants, far))
+            raise Failure(USAGE, _nothing_has(text, variants, served))
         if fixed:
             self.notes.append(
                 f"although --ranks {text} was given, these variants keep their own number of ranks: "
@@ -291,12 +293,21 @@ class Session:
         return tuple(found), {key: value for key, value in settings.items() if key != "ranks"}
 
 
-def _nothing_has(text: str, variants: Sequence[str], far: bool) -> str:
-    why = "netpipe's own layers have one on each of two hosts" if far else "they stay in one process"
+def _spread(hosts: Hosts, answers: Sequence[Mapping[str, Any]]) -> None:
+    """Raises Failure (2) where the ranks of a variant do not spread over the hosts."""
+    for curve in (one for answer in answers for one in answer.get("curves", ())):
+        try:
+            hosts.spread(curve["ranks"])
+        except Failure as failure:
+            raise Failure(failure.exit_code, f"variant {curve['variant']}: {failure.sentence}") from None
+
+
+def _nothing_has(text: str, variants: Sequence[str], served: bool) -> str:
+    why = "netpipe's own layers have one on each side" if served else "they stay in one process"
     return f"--ranks {text}: none of {', '.join(variants)} can have these ranks, because {why}; leave out --ranks"
 
 
-def _other_ranks(answer: Mapping[str, Any], asked: str, far: bool) -> list[str]:
+def _other_ranks(answer: Mapping[str, Any], asked: str, served: bool) -> list[str]:
     """Sentences about the variants that do not have the number of ranks that was asked for. Raises Failure (2) if none
     of them has it, and it is not what every run asks for.
     """
@@ -314,7 +325,7 @@ def _other_ranks(answer: Mapping[str, Any], asked: str, far: bool) -> list[str]:
         and not chosen
         and sum(map(len, found.values())) == len(ranks_of)
     ):
-        raise Failure(USAGE, _nothing_has(asked, list(ranks_of), far))
+        raise Failure(USAGE, _nothing_has(asked, list(ranks_of), served))
     return [
         f"although --ranks {asked} was given, these variants have {number}: {', '.join(names)}"
         for ranks, names in found.items()

@@ -31,7 +31,7 @@ Outcome HostedProcess::connect(Endpoint& endpoint, const std::vector<std::string
   std::vector<bool> far;
   for (const int member : placement->member_of_rank) {
     by_rank.push_back(address_in(addresses[static_cast<std::size_t>(member)]));
-    far.push_back(!far.empty());  // two hosts of one name have two clocks all the same
+    far.push_back(!far.empty());  // two hosts of one name have two clocks all the same, so all are compared
   }
   endpoint.place(std::move(placement->member_of_rank), std::move(far));
   return endpoint.connect(by_rank);

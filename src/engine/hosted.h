@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Started on its host by ssh or srun: one of the two ranks of netpipe's own layers, which knows its number from the
+// Started on its host by ssh or srun: one of the ranks of netpipe's own layers, which knows its number from the
 // start. The conductor, who is member 0 of the group and no rank, tells it what to do.
 #pragma once
 
@@ -9,8 +9,8 @@ namespace netpipe {
 
 class HostedProcess final : public RankProcess {
  public:
-  // cpu: that this process is pinned to, -1: none.
-  HostedProcess(int rank, int cpu) : rank_(rank), cpu_(cpu) {}
+  // cpu: that this process is pinned to, -1: none. on_this_host: ranks, this one among them.
+  HostedProcess(int rank, int cpu, int on_this_host) : rank_(rank), cpu_(cpu), on_this_host_(on_this_host) {}
 
   [[nodiscard]] Identity identity(const Variant& variant) const override { return {rank_, variant.ranks}; }
   [[nodiscard]] int members(const Variant&, int whole) const override { return whole; }
@@ -19,12 +19,13 @@ class HostedProcess final : public RankProcess {
   Outcome connect(Endpoint& endpoint, const std::vector<std::string>& addresses) override;
   [[nodiscard]] int cpu() const override { return cpu_; }
   np_status after_visit(Endpoint&) override { return NP_OK; }
+  [[nodiscard]] int ranks_sharing(const Endpoint&) const override { return on_this_host_; }
   // A line for ssh or srun, whose output the conductor quotes.
   [[nodiscard]] std::string last_words(const StuckIn& where, const std::string& sentence) const override;
   [[nodiscard]] int last_words_fd() const override;
 
  private:
-  int rank_, cpu_;
+  int rank_, cpu_, on_this_host_;
 };
 
 }  // namespace netpipe

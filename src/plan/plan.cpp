@@ -158,17 +158,20 @@ PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t ali
   return need_of(plan, resolved, resolved.modes, alignment, only);
 }
 
-std::vector<std::uint32_t> own_variants(const Resolved& resolved) {
+std::vector<std::uint32_t> own_variants(const Resolved& resolved, int ranks) {
   std::vector<std::uint32_t> own;
   for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
-    if (!launched(*resolved.variants[v].module)) own.push_back(v);
+    const Variant& variant = resolved.variants[v];
+    if (!launched(*variant.module) && (ranks == 0 || variant.ranks == ranks)) own.push_back(v);
   }
   return own;
 }
 
 std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resolved, std::uint32_t variant) {
   if (launched(*resolved.variants[variant].module)) return {variant};
-  return starts_on_hosts(plan) ? own_variants(resolved) : std::vector<std::uint32_t>{};
+  // On hosts there is a job for each number of ranks.
+  return starts_on_hosts(plan) ? own_variants(resolved, resolved.variants[variant].ranks)
+                               : std::vector<std::uint32_t>{};
 }
 
 std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
@@ -248,9 +251,7 @@ Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& 
   for (const std::string& text : plan.variants) {
     const Result<const LoadedModule*> loaded = registry.require(name_in(text));
     if (!loaded) return loaded.failure();
-    // netpipe's own layers have one rank on each of two hosts, however many a library has there.
-    const bool one_on_each = starts_on_hosts(plan) && !launched(*(*loaded)->layer);
-    Result<Variant> variant = parse_variant(text, registry, one_on_each ? default_ranks : plan.ranks);
+    Result<Variant> variant = parse_variant(text, registry, plan.ranks);
     if (!variant) return variant.failure();
     for (const Variant& other : variants) {
       if (other.name == variant->name) {
@@ -313,7 +314,7 @@ Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
   const std::string pin = "pin " + pin_text(plan.pin);
   if (plan.pin.kind == Pinning::Kind::nearness) {
     if (!plan.host.empty() || (starts_on_hosts(plan) && !own_variants(resolved).empty())) {
-      return usage(pin + " selects two processors of one host; for two hosts name one on each");
+      return usage(pin + " selects two processors of one host; with --hosts name the processors");
     }
     for (const Variant& variant : resolved.variants) {
       if (variant.ranks > 2) {
@@ -359,8 +360,9 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   if (!variants) return variants.failure();
   resolved.variants = std::move(*variants);
   for (const Variant& variant : resolved.variants) {
-    // Two processes measure the yardsticks where a library's launcher starts all others.
-    resolved.nranks = std::max(resolved.nranks, launched(*variant.module) ? 2 : variant.ranks);
+    // Two processes measure the yardsticks where a launcher starts all others.
+    const bool elsewhere = launched(*variant.module) || starts_on_hosts(plan);
+    resolved.nranks = std::max(resolved.nranks, elsewhere ? 2 : variant.ranks);
   }
   Result<std::vector<ChosenPattern>> patterns = resolve_patterns(plan);
   if (!patterns) return patterns.failure();

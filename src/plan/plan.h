@@ -100,8 +100,8 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks = default_ranks);
 std::string skip_reason(const ChosenPattern& pattern, const Variant& variant);
 
-// The variants of netpipe's own layers.
-std::vector<std::uint32_t> own_variants(const Resolved& resolved);
+// The variants of netpipe's own layers; ranks: those with so many, 0: all.
+std::vector<std::uint32_t> own_variants(const Resolved& resolved, int ranks = 0);
 
 // The variants that the processes of this one measure, and know of; none: all of the plan.
 std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resolved, std::uint32_t variant);

@@ -43,7 +43,7 @@ Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
   return ok();
 }
 
-// netpipe's own layers have one rank on each of two hosts. What a library does on the hosts is its own affair.
+// netpipe's own layers have a rank on each host, or more. What a library does on the hosts is its own affair.
 Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
   if (!starts_on_hosts(plan)) return ok();
   const std::size_t hosts = split(plan.hosts, ',').size();
@@ -53,11 +53,10 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
     if (variant.module->crosses_hosts == 0) {
       return usage("module " + name + " does not cross hosts; leave it out of a run with --hosts");
     }
-    if (hosts != 2 || variant.ranks != 2) {
+    if (static_cast<std::size_t>(variant.ranks) < hosts) {
       return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
                    (variant.ranks == 1 ? " rank" : " ranks") + " and --hosts names " + std::to_string(hosts) +
-                   (hosts == 1 ? " host" : " hosts") + "; module " + name +
-                   " is measured with one rank on each of two hosts: name two, or leave it out");
+                   " hosts, and each must have a rank; name fewer hosts, or give the variant more ranks");
     }
   }
   return ok();

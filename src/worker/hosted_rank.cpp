@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/hosted_rank.h"
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/complain.h"
 #include "base/host_name.h"
 #include "base/text.h"
@@ -36,7 +46,7 @@ Outcome plan_here(const std::string& text, Ready& ready) {
   Result<Registry> registry = Registry::load({}, ready.plan.module_files);
   if (!registry) {
     return Failure{registry.failure().exit,
-                   registry.failure().sentence + "; modules have to be at the same paths on both hosts"};
+                   registry.failure().sentence + "; modules have to be at the same paths on all hosts"};
   }
   if (Outcome bound = registry->bind(modules_of(ready.plan)); !bound) return bound;
   ready.registry = std::make_unique<Registry>(std::move(*registry));
@@ -45,8 +55,8 @@ Outcome plan_here(const std::string& text, Ready& ready) {
   ready.resolved = std::move(*resolved);
   if (text.starts_with(canonical_text(ready.plan, ready.resolved))) return ok();
   return usage(
-      "the two hosts understand the plan differently: their modules have other options or defaults; install the same "
-      "netpipe on both");
+      "the hosts understand the plan differently: their modules have other options or defaults; install the same "
+      "netpipe on all");
 }
 
 Outcome pin_here(const std::vector<std::string>& host_of_member, int rank, Ready& ready) {
@@ -69,14 +79,8 @@ Result<std::string> prepare(const std::string& plan_text, const std::vector<std:
   return std::to_string(ready.cpu) + " " + ready.facts;
 }
 
-}  // namespace
-
-int hosted_rank(const char* rank_text) {
-  const Result<std::int64_t> number = parse_integer(rank_text);
-  if (!number || *number < 0 || *number > 1) {
-    return complain(usage(std::string(rank_variable) + " is '" + rank_text + "', and the ranks are 0 and 1"));
-  }
-  const auto rank = static_cast<int>(*number);
+// One rank, from joining to its end. Returns the exit code of its process.
+int live_as(int rank) {
   if (Outcome watched = Watchdog::install(false); !watched) return complain(watched.failure());
   const Result<Joined> joined = join_job(true, " " + std::to_string(rank) + " " + NETPIPE_VERSION + " " + host_name());
   if (!joined) return complain(joined.failure());
@@ -87,7 +91,7 @@ int hosted_rank(const char* rank_text) {
   Ready ready;
   const Result<std::vector<std::string>> told = group.agree_for_root(prepare(joined->plan_text, *hosts, rank, ready));
   if (!told) return static_cast<int>(told.failure().exit);
-  HostedProcess process(rank, ready.cpu);
+  HostedProcess process(rank, ready.cpu, static_cast<int>(ready.cpus.size()));
   RankSetting setting;
   setting.group = &group;
   setting.process = &process;
@@ -98,6 +102,75 @@ int hosted_rank(const char* rank_text) {
   setting.oversubscribed = ranks_share_a_cpu(ready.cpus);
   Engine engine(std::move(setting));
   return static_cast<int>(engine.follow_commands() ? Exit::done : Exit::failed);
+}
+
+constexpr std::int64_t parting_ns = 500'000'000;
+
+struct Ranks {
+  int first, last;
+};
+
+std::optional<Ranks> parse_ranks(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const Result<std::int64_t> first = parse_integer(text.substr(0, dash));
+  const Result<std::int64_t> last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
+  if (!first || !last || *first < 0 || *last < *first || *last >= most_ranks) return std::nullopt;
+  return Ranks{static_cast<int>(*first), static_cast<int>(*last)};
+}
+
+// The exit code that this end of a rank comes to.
+int code_of(int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  return complain(failed("a rank was ended by signal " + std::to_string(WTERMSIG(status))));
+}
+
+// Until all have ended. After the first that failed the others have a moment, in which the conductor sees which one it
+// was and tells them to end.
+int await_ranks(int count) {
+  int code = 0, status = 0;
+  std::int64_t deadline_ns = 0;
+  while (count > 0 && (deadline_ns == 0 || now_ns() < deadline_ns)) {
+    const pid_t done = waitpid(-1, &status, deadline_ns == 0 ? 0 : WNOHANG);
+    if (done > 0) {
+      --count;
+      const int ended = code_of(status);
+      if (code == 0) code = ended;
+      if (code != 0 && deadline_ns == 0) deadline_ns = now_ns() + parting_ns;
+    } else if (done < 0 && errno != EINTR) {
+      break;
+    } else if (deadline_ns != 0) {
+      const timespec pause{0, 10'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return code;
+}
+
+// A process for each. This one is what ssh started; those that are left end with it.
+int live_as_all(Ranks ranks) {
+  const pid_t parent = getpid();
+  for (int rank = ranks.first; rank <= ranks.last; ++rank) {
+    const pid_t pid = fork();
+    if (pid < 0) {
+      return complain(failed("rank " + std::to_string(rank) + " cannot be started: " + std::strerror(errno)));
+    }
+    if (pid != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(static_cast<int>(Exit::failed));  // it died before the line above
+    _exit(live_as(rank));
+  }
+  return await_ranks(ranks.last - ranks.first + 1);
+}
+
+}  // namespace
+
+int hosted_rank(const char* text) {
+  const std::optional<Ranks> ranks = parse_ranks(text);
+  if (!ranks) {
+    return complain(
+        usage(std::string(rank_variable) + " is '" + text + "', which is not a rank, nor ranks such as 4-7"));
+  }
+  return ranks->first == ranks->last ? live_as(ranks->first) : live_as_all(*ranks);
 }
 
 }  // namespace netpipe

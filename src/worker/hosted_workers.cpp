@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/hosted_workers.h"
 
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -10,14 +11,11 @@
 #include "worker/records.h"
 
 namespace netpipe {
-namespace {
 
-constexpr int ranks = 2;
-
-}  // namespace
-
-HostedWorkers::HostedWorkers(JobServer& server, const Plan& plan, const Resolved& resolved)
-    : LaunchedWorkers(server, plan, resolved, own_variants(resolved)), names_(ranks) {}
+HostedWorkers::HostedWorkers(JobServer& server, const Plan& plan, const Resolved& resolved, int ranks)
+    : LaunchedWorkers(server, plan, resolved, own_variants(resolved, ranks)),
+      ranks_(ranks),
+      names_(static_cast<std::size_t>(ranks)) {}
 
 std::string HostedWorkers::remedy() const {
   return "the hosts must be able to connect to " + endpoint_text(server().listener.host, server().listener.port) +
@@ -34,23 +32,23 @@ Outcome HostedWorkers::admit(const std::string& words, Caller process) {
   if (version != NETPIPE_VERSION) {
     const std::string where = whole ? printable(said[3]) : "one of the hosts";
     return unavailable("netpipe on " + where + " is version " + version +
-                       ", and here it is " NETPIPE_VERSION "; install the same version at the same path on both hosts");
+                       ", and here it is " NETPIPE_VERSION "; install the same version at the same path on all hosts");
   }
-  if (!rank || *rank < 0 || *rank >= ranks) return ok();
+  if (!rank || *rank < 0 || *rank >= ranks_) return ok();
   if (!joined().emplace(static_cast<int>(*rank), std::move(process)).second) {
     return failed("two processes are rank " + std::to_string(*rank) +
-                  ": ssh or srun did not start one on each host; see --launcher and --remote-shell");
+                  ": ssh or srun did not start each rank once; see --launcher and --remote-shell");
   }
   names_[static_cast<std::size_t>(*rank)] = printable(said[3]);
   return ok();
 }
 
 Result<std::vector<HostedWorkers::Host>> HostedWorkers::begin() {
-  if (Outcome started = start(ranks); !started) {
+  if (Outcome started = start(ranks_); !started) {
     lose();
     return started.failure();
   }
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < ranks_; ++rank) {
     group()->rename(rank + 1, "rank " + std::to_string(rank) + " on " + names_[static_cast<std::size_t>(rank)]);
   }
   Watchdog::arm(static_cast<std::int64_t>(plan().timeout_s * 1e9) + 2 * Watchdog::grace_ns, nullptr, {}, -1);
@@ -70,7 +68,10 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
   const Result<std::vector<std::string>> all = group()->agree_for_root(std::string());
   if (!all) return all.failure();
   std::vector<Host> hosts;
-  for (int rank = 0; rank < ranks; ++rank) {
+  // One record for each host; of as many hosts as ranks two may have one name.
+  const bool one_on_each = split(plan().hosts, ',').size() == names_.size();
+  std::set<std::string> known;
+  for (int rank = 0; rank < ranks_; ++rank) {
     const std::string& text = (*all)[static_cast<std::size_t>(rank) + 1];
     const auto blank = text.find(' ');
     const Result<std::int64_t> cpu = parse_integer(text.substr(0, blank));
@@ -79,13 +80,14 @@ Result<std::vector<HostedWorkers::Host>> HostedWorkers::hear() {
     if (!cpu || !facts) {
       return failed(group()->name(rank + 1) + " sent malformed facts about its host");
     }
-    hosts.push_back({static_cast<int>(*cpu),
-                     environment_record(plan().launch, rank, names_[static_cast<std::size_t>(rank)], *facts)});
+    const std::string& host = names_[static_cast<std::size_t>(rank)];
+    const bool is_new = known.insert(host).second || one_on_each;
+    hosts.push_back({static_cast<int>(*cpu), is_new ? environment_record(plan().launch, rank, host, *facts) : ""});
   }
   return hosts;
 }
 
-// Without one of the two nothing more can be measured.
+// Without one of them nothing more can be measured.
 void HostedWorkers::lose() { LaunchedWorkers::abandon(); }
 
 Result<Opening> HostedWorkers::open(std::uint32_t variant) {

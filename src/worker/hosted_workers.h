@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process on each of two hosts, which ssh or srun started for all variants of netpipe's own layers.
+// Processes on the hosts of the plan, which ssh or srun started for all variants of netpipe's own layers that have so
+// many ranks.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,12 @@ namespace netpipe {
 
 class HostedWorkers final : public LaunchedWorkers {
  public:
-  HostedWorkers(JobServer& server, const Plan& plan, const Resolved& resolved);
+  HostedWorkers(JobServer& server, const Plan& plan, const Resolved& resolved, int ranks);
 
-  // What a process says of its host before its first variant opens.
+  // What a process says before its first variant opens.
   struct Host {
     int cpu = -1;             // that it is pinned to
-    std::string environment;  // record
+    std::string environment;  // record of its host; "": another rank's is of the same host
   };
   // Starts the processes. By rank. Exit::unavailable: a host cannot be reached, or netpipe is missing there or another
   // version; nothing is left of the job then.
@@ -38,6 +39,7 @@ class HostedWorkers final : public LaunchedWorkers {
   Result<std::vector<Host>> hear();
   void lose();
 
+  const int ranks_;
   std::vector<std::string> names_;  // of the hosts, by rank
 };
 

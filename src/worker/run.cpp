@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -85,10 +86,15 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
     if (!theirs) return complain(failed(group.name(1) + " sent facts about its host that are not a JSON object"));
     environments.push_back(environment_record(plan.launch, 1, far_host, *theirs));
   }
-  HostedWorkers hosted(*job_server, plan, resolved);
+  // A job for each number of ranks. The largest says which processors and hosts there are.
+  std::map<int, std::unique_ptr<HostedWorkers>> hosted;
   std::vector<HostedWorkers::Host> hosts;
-  if (starts_on_hosts(plan) && !own_variants(resolved).empty()) {
-    Result<std::vector<HostedWorkers::Host>> begun = hosted.begin();
+  if (starts_on_hosts(plan)) {
+    for (const std::uint32_t v : own_variants(resolved)) hosted[resolved.variants[v].ranks] = nullptr;
+  }
+  for (auto& [ranks, workers] : hosted) {
+    workers = std::make_unique<HostedWorkers>(*job_server, plan, resolved, ranks);
+    Result<std::vector<HostedWorkers::Host>> begun = workers->begin();
     if (!begun) return complain(begun.failure());
     hosts = std::move(*begun);
   }
@@ -103,7 +109,7 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   session.plan = &plan;
   session.resolved = &resolved;
   session.forked = &forked;
-  if (!hosts.empty()) session.hosted = &hosted;
+  for (const auto& [ranks, workers] : hosted) session.hosted[ranks] = workers.get();
   session.job_server = &*job_server;
   session.file = &*file;
   session.hash = plan_hash(canonical_text(plan, resolved));
@@ -115,7 +121,7 @@ int Leader::lead(RankSetting setting, ForkedProcess::Setting process, const std:
   }
   for (HostedWorkers::Host& host : hosts) {
     session.pin.push_back(host.cpu);
-    session.environments.push_back(std::move(host.environment));
+    if (!host.environment.empty()) session.environments.push_back(std::move(host.environment));
   }
   session.event = say;
   session.wait_for_go = [this](const std::function<void()>& alive) { return input.wait_for_go(alive); };

@@ -110,7 +110,9 @@ bool Session::progress(const Sampler& sampler, bool wait) {
 // By the ranks that are here, or by the processes of a new job.
 bool Session::open(std::uint32_t v) {
   Workers* workers = set_.forked;
-  if (set_.hosted != nullptr) workers = set_.hosted;
+  if (!set_.hosted.empty() && !launched(*set_.resolved->variants[v].module)) {
+    workers = set_.hosted.at(set_.resolved->variants[v].ranks);
+  }
   if (launched(*set_.resolved->variants[v].module)) {
     set_.forked->keep_alive();  // a server waits no longer than one job takes
     jobs_.push_back(std::make_unique<LaunchedWorkers>(*set_.job_server, *set_.plan, *set_.resolved, std::vector{v}));
@@ -171,10 +173,10 @@ void Session::close_variants() {
 // Ends all processes but this one. What a rank used at most: where all variants are launched or on other hosts, this
 // process only conducts, and the forked ranks only measure yardsticks. whole: no forked rank was lost.
 MemoryUse Session::finish(bool whole) {
-  const bool any_forked = set_.hosted == nullptr && !own_variants(*set_.resolved).empty();
+  const bool any_forked = set_.hosted.empty() && !own_variants(*set_.resolved).empty();
   const MemoryUse forked = whole ? set_.forked->finish() : set_.forked->memory();
   MemoryUse most = any_forked ? forked : MemoryUse{};
-  if (set_.hosted != nullptr) most.include(set_.hosted->finish());
+  for (const auto& [ranks, workers] : set_.hosted) most.include(workers->finish());
   for (const std::unique_ptr<LaunchedWorkers>& job : jobs_) most.include(job->finish());
   return most;
 }

@@ -24,7 +24,8 @@ struct SessionSetting {
   const Plan* plan = nullptr;
   const Resolved* resolved = nullptr;
   ForkedWorkers* forked = nullptr;
-  HostedWorkers* hosted = nullptr;  // measure netpipe's own layers; nullptr: forked does, else only the yardsticks
+  // Of netpipe's own layers, by their number of ranks; none: forked measures them, else only the yardsticks.
+  std::map<int, HostedWorkers*> hosted;
   JobServer* job_server = nullptr;  // for the variants that are launched
   RunFile* file = nullptr;
   std::string hash;                               // of the plan

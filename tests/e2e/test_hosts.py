@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811  (fixtures that are imported and then named as parameters)
-"""netpipe run tcp --hosts A,B: one rank of netpipe's own layers on each of two network namespaces with a link between
-them. A script stands in for ssh: it runs the command in the namespace of the host. The deep tests have a real sshd.
+"""netpipe run tcp --hosts A,B: ranks of netpipe's own layers on two namespaces with a link between them. A script
+stands in for ssh: it runs the command in the namespace of the host. The deep tests have a real sshd. Three hosts, and
+other layers than tcp, are in test_many_hosts.py.
 """
 
 from __future__ import annotations
@@ -244,6 +245,53 @@ def test_a_rank_that_dies_gives_exit_code_4(site: Site) -> None:
     assert done.of("sample")
 
 
+def several(site: Site) -> dict[int, list[int]]:
+    """The processes of the ranks, by the first rank of their host; the one that started them is not among them."""
+    found: dict[int, list[int]] = {}
+    for name in (site.near, site.far):
+        for pid in pids_on(name):
+            with contextlib.suppress(OSError):
+                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                rank = [one for one in environment if one.startswith(b"NETPIPE_JOIN_RANK=")]
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                above = Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
+                if rank and words[1:2] == [b"join"] and above[1:2] == [b"join"]:
+                    first = int(rank[0].partition(b"=")[2].partition(b"-")[0])
+                    found.setdefault(first, []).append(pid)
+    return found
+
+
+@pytest.mark.gate
+def test_several_ranks_on_each_host_are_started_by_one_shell(site: Site) -> None:
+    done = site.run("tcp", "tcp:ranks=2", "--ranks", "4", "--verify", *QUICK)
+    assert done.code == 0, done.said
+    assert [call.split()[0] for call in site.calls] == [FAR, FAR], "a job for each number of ranks"
+    opened = {one["variant"]: [rank["host"] for rank in one["ranks"]] for one in done.of("variant")}
+    near = opened["tcp"][0]
+    assert opened == {"tcp": [near, near, FAR, FAR], "tcp:ranks=2": [near, FAR]}
+    assert {point["variant"]: len(point.get("cells", ())) for point in done.of("point")}["tcp"] == 2
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+    assert [(one["rank"], one["host"]) for one in done.of("environment")] == [(0, near), (2, FAR)]
+    site.sees_nothing_left()
+
+
+def test_one_of_several_ranks_that_dies_ends_the_run_and_no_process_stays(site: Site) -> None:
+    process = site.start(
+        "tcp", "--ranks", "4", "--sizes", "1,8", "--budget", "60", "--target", "0.001%", "--timeout", "3"
+    )
+    wait_for_samples(next_part(site), 10)
+    ranks = several(site)
+    assert {first: len(pids) for first, pids in ranks.items()} == {0: 2, 2: 2}
+    os.kill(ranks[2][1], signal.SIGKILL)
+    done = site.end(process)
+    assert done.code == 4, done.said
+    assert "rank 3 on 10.77.0.2 has gone" in done.said
+    assert "ranks 2 to 3 on 10.77.0.2 ended with exit code 4: a rank was ended by signal 9" in done.said
+    assert done.of("sample")
+    site.sees_nothing_left()
+
+
 def test_a_variant_that_cannot_be_opened_leaves_the_others_to_the_same_processes(site: Site) -> None:
     done = site.run("tcp:port=45003", "tcp:port=45003,nodelay=no", "tcp:wait=poll", *QUICK)
     (error,) = done.of("error")
@@ -269,7 +317,7 @@ def test_a_module_from_outside_the_installation_is_loaded_on_both_hosts(site: Si
     site.ssh(around=f"unshare --mount sh -c 'mount -t tmpfs none {site.folder} && exec \"$@\"' sh")
     (site.folder / "run.jsonl").unlink()
     said = refused(site, "tcp", "--module", str(module), code=2)
-    assert f"module file {module} does not exist; modules have to be at the same paths on both" in said
+    assert f"module file {module} does not exist; modules have to be at the same paths on all" in said
 
 
 # ----------------------------------------------------------------------------------------------- what cannot be started
@@ -291,14 +339,29 @@ def test_a_layer_that_stays_on_one_host_is_refused_before_anything_starts(site: 
     assert site.calls == []
 
 
-@pytest.mark.parametrize("hosts", [NEAR, f"{NEAR},{FAR},10.77.0.3"])
-def test_two_hosts_are_needed(site: Site, hosts: str) -> None:
-    said = refused(site, "tcp", code=2, hosts=hosts)
-    assert "is measured with one rank on each of two hosts: name two, or leave it out" in said
-
-
-def test_two_processors_of_one_host_are_refused(site: Site) -> None:
-    assert "for two hosts name one on each" in refused(site, "tcp", "--pin", "cache", code=2)
+@pytest.mark.parametrize(
+    ("arguments", "hosts", "says"),
+    [
+        (("tcp", "--ranks", "5"), f"{NEAR},{FAR}", "5 ranks do not spread evenly over 2 hosts"),
+        (
+            ("tcp", "--ranks", "2"),
+            f"{NEAR}:2,{FAR}:2",
+            "the hosts have 4 ranks together and 2 were requested",
+        ),
+        (("tcp:ranks=3",), f"{NEAR},{FAR}", "variant tcp:ranks=3: 3 ranks do not spread evenly over 2 hosts"),
+        (
+            ("tcp:ranks=2",),
+            f"{NEAR},{FAR},10.77.0.3",
+            "variant tcp:ranks=2 has 2 ranks and --hosts names 3 hosts, and each must have a rank",
+        ),
+        (("tcp", "--pin", "cache"), f"{NEAR},{FAR}", "with --hosts name the processors"),
+    ],
+)
+def test_ranks_that_do_not_fit_the_hosts_are_refused_before_anything_starts(
+    site: Site, arguments: tuple[str, ...], hosts: str, says: str
+) -> None:
+    assert says in refused(site, *arguments, code=2, hosts=hosts)
+    assert site.calls == []
 
 
 def test_a_host_that_cannot_be_reached_is_quoted(site: Site) -> None:
@@ -310,9 +373,7 @@ def test_a_host_that_cannot_be_reached_is_quoted(site: Site) -> None:
 def test_a_host_without_netpipe_is_named(site: Site) -> None:
     site.ssh(around=f"unshare --mount sh -c 'mount -t tmpfs none {WORKER.parent} && exec \"$@\"' sh")
     said = refused(site)
-    assert (
-        f"{WORKER} does not exist on {FAR}; install the same netpipe at the same path on both hosts" in said
-    )
+    assert f"{WORKER} does not exist on {FAR}; install the same netpipe at the same path on all hosts" in said
 
 
 def test_ranks_that_cannot_connect_back_say_so(site: Site) -> None:
@@ -328,7 +389,7 @@ def test_an_address_that_is_not_of_this_host_is_refused(site: Site) -> None:
 def test_two_processes_of_one_rank_are_refused(site: Site) -> None:
     site.ssh(text=SSH.replace('"$*"\n', '"$(echo "$*" | sed s/RANK=0/RANK=1/)"\n'))
     said = refused(site, "tcp", "--bind", NEAR, code=4, hosts="node1,node2")
-    assert "two processes are rank 1: ssh or srun did not start one on each host" in said
+    assert "two processes are rank 1: ssh or srun did not start each rank once" in said
 
 
 # ------------------------------------------------------------------------------------------------------------- srun
@@ -364,6 +425,11 @@ def test_srun_starts_the_ranks_inside_an_allocation(site: Site) -> None:
     assert SECRET not in call
     for opened in done.of("variant"):
         assert [rank["host"] for rank in opened["ranks"]] == ["node1", "node2"]
+    site.sees_nothing_left()
+    done = site.run("tcp", *QUICK, "--bind", NEAR, hosts="node1:2,node2:2", **more)
+    assert done.code == 0, done.said
+    (opened,) = done.of("variant")
+    assert [rank["host"] for rank in opened["ranks"]] == ["node1", "node1", "node2", "node2"]
     site.sees_nothing_left()
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcp by other paths than a copy in send and recv (MSG_ZEROCOPY, io_uring), by Multipath TCP, and woken by a signal."""
+"""tcp by other paths than a copy in send and recv (MSG_ZEROCOPY, io_uring, splice, sendfile), by Multipath TCP, and
+woken by a signal.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from conftest import WORKER, Outcome, Runner, Starter, parse, wait_for_samples
 
 pytestmark = pytest.mark.module("tcp")
 
-PATHS = ("zerocopy", "uring", "uring_zc")
+PATHS = ("zerocopy", "uring", "uring_zc", "splice", "sendfile")
 OTHERS = (*(f"path={path}" for path in PATHS), "wait=sigio", "protocol=mptcp")
 QUICK = ("schedule list", "sizes 1,8,16383,16384,300001", "budget 0.05", "verify yes", "timeout 10")
 
@@ -85,6 +87,23 @@ def test_what_the_kernel_copied_after_all_is_counted(measure: Runner, path: str)
     assert all((held >= 300001) == (path == "uring_zc") for held in registered), registered
 
 
+@pytest.mark.parametrize("path", ["splice", "sendfile"])
+def test_messages_that_the_kernel_reads_from_their_pages_are_counted(measure: Runner, path: str) -> None:
+    done = measured(measure, f"path={path}")
+    assert counted(done, "zerocopy_sends", 16383) == 0
+    assert counted(done, "zerocopy_sends", 16384) > 0
+    assert counted(done, "zerocopy_copied", 300001) == 0
+
+
+@pytest.mark.parametrize("path", ["splice", "sendfile"])
+def test_messages_in_new_pages_do_not_go_that_way(measure: Runner, path: str) -> None:
+    done = measure(f"variant tcp:path={path}", *QUICK, "buffers fresh")
+    reasons = {one["reason"] for one in done.of("skipped")}
+    assert {point["size_bytes"] for point in done.of("point")} <= {1, 8, 16383}
+    assert reasons
+    assert all(f"path={path} needs messages that stay as they are" in reason for reason in reasons)
+
+
 def test_the_smallest_message_that_is_not_copied_can_be_chosen(measure: Runner) -> None:
     done = measured(measure, "path=zerocopy,zerocopy_min=8")
     assert counted(done, "zerocopy_sends", 1) == 0
@@ -116,7 +135,9 @@ def test_multipath_tcp_says_whether_both_ends_have_it(measure: Runner) -> None:
         ("protocol=mptcp,busy_poll=10", "cannot take busy_poll=10 with protocol=mptcp"),
         ("protocol=mptcp,rails=lo", "cannot take rails=lo with protocol=mptcp: the kernel chooses the paths"),
         ("wait=sigio,spin_us=10", "cannot take spin_us=10 with wait=sigio"),
-        ("path=tls", "copy, zerocopy, uring, uring_zc"),
+        ("path=tls", "copy, zerocopy, uring, uring_zc, splice, sendfile"),
+        ("path=splice,wait=sigio", "cannot take path=splice with wait=sigio"),
+        ("path=sendfile,protocol=mptcp", "cannot take path=sendfile with protocol=mptcp"),
     ],
 )  # fmt: skip
 def test_settings_that_would_not_be_in_force_are_refused(variant: str, says: str) -> None:

@@ -16,6 +16,14 @@ PACKAGE = "linux-image-amd64"  # its dependency is the kernel
 # Folders and files of kernel modules, below lib/modules/VERSION/kernel: those that init.sh loads and what they need.
 MODULES = (
     "crypto/crc32*",
+    "crypto/cryptd.ko",
+    "crypto/crypto_simd.ko",
+    "crypto/ctr.ko",
+    "crypto/gcm.ko",
+    "crypto/gf128mul.ko",
+    "crypto/ghash-generic.ko",
+    "arch/x86/crypto/aesni-intel.ko",
+    "arch/x86/crypto/ghash-clmulni-intel.ko",
     "lib/*",
     "arch/x86/crypto/crc32*",
     "drivers/virtio/*",
@@ -29,6 +37,7 @@ MODULES = (
     "net/ipv6/ip6_udp_tunnel.ko",
     "net/sched/sch_netem.ko",
     "net/sctp/*",
+    "net/tls/*",
     "fs/9p/*",
     "fs/netfs/*",
     "fs/fscache/*",

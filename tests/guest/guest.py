@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import os
 import shlex
 import shutil
@@ -38,6 +39,7 @@ TIMED_OUT = 124
 # What the command finds of this environment, besides NETPIPE_...
 KEPT = ("PATH", "PYTHONPATH", "LANG", "COLUMNS", "VIRTUAL_ENV")
 ADDRESS = "10.0.2.15/24"
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 class GuestError(Exception):
@@ -103,10 +105,18 @@ def pass_on(path: Path, at: int, to: int) -> int:
     return at + len(added)
 
 
+def dies_with(parent: int, libc: ctypes.CDLL) -> None:
+    """In the new process: the kernel ends it when this program ends, however that happens."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(NO_GUEST)
+
+
 @contextlib.contextmanager
 def booted(accelerator: str, share: Path, memory: str) -> Iterator[subprocess.Popen[bytes]]:
     """A guest that has come up; it is ended on leaving."""
     kernel, initrd = build(FOLDER)
+    parent, libc = os.getpid(), ctypes.CDLL(None)
     with (share / "qemu").open("wb") as said:
         guest = subprocess.Popen(
             words(accelerator, kernel, initrd, share, memory),
@@ -114,6 +124,7 @@ def booted(accelerator: str, share: Path, memory: str) -> Iterator[subprocess.Po
             stdout=said,
             stderr=said,
             start_new_session=True,
+            preexec_fn=lambda: dies_with(parent, libc),  # noqa: PLW1509  (there are no threads)
         )
     try:
         deadline = time.monotonic() + (20 if accelerator == "kvm" else BOOT_S)

@@ -43,6 +43,10 @@ hostname guest
 for module in rdma_rxe ib_uverbs rdma_ucm dummy; do
   modprobe "$module" || give_up "cannot load $module"
 done
+# What this machine may not have, for the tests of tcp and sctp: those say what is missing.
+for module in aesni_intel ghash_clmulni_intel ctr gcm tls sctp; do
+  modprobe "$module" || echo "guest: no $module"
+done
 ip link set lo up
 ip link set eth0 mtu 4500 up
 ip address add "$(cat /root/share/address)" dev eth0

@@ -148,13 +148,19 @@ TEST(ServiceModules, ZmqLetsNoStrangerIn) {
   EXPECT_EQ(both_beside("zmq:encrypt=yes", make), "");
 }
 
-TEST(ServiceModules, NngTurnsStrangersOut) {
+class NngTurnsStrangersOut : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(NngTurnsStrangersOut, OfEachPattern) {
   if (!built("nng")) GTEST_SKIP() << "module nng was not built";
-  const auto over = [](const char* opens) { return [opens] { return std::make_unique<OverNng>(opens); }; };
-  EXPECT_EQ(both_beside("nng", over("nng_pair0_open")), "");
-  EXPECT_EQ(both_beside("nng:pattern=reqrep", over("nng_req0_open")), "");
-  EXPECT_EQ(both_beside("nng:pattern=pushpull", over("nng_push0_open")), "");
+  const auto [pattern, opens] = GetParam();
+  const auto make = [opens = opens] { return std::make_unique<OverNng>(opens); };
+  EXPECT_EQ(both_beside(std::string("nng:pattern=") + pattern, make), "");
 }
+
+INSTANTIATE_TEST_SUITE_P(ServiceModules, NngTurnsStrangersOut,
+                         testing::Values(std::pair{"pair", "nng_pair0_open"}, std::pair{"reqrep", "nng_req0_open"},
+                                         std::pair{"pushpull", "nng_push0_open"}),
+                         [](const auto& one) { return std::string(one.param.first); });
 
 TEST(ServiceModules, APeerThatNeverComesIsGivenUpInASentence) {
   for (const std::string name : {"zmq", "nng"}) {

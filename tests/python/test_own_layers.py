@@ -271,7 +271,7 @@ def test_a_host_without_netpipe_is_named_with_what_to_do(bench: Callable[..., Be
     one = bench("")
     one.until(lambda: bool(one.failed))
     assert (
-        f"/nowhere/w does not exist on {os.uname().nodename}; install the same netpipe at the same path on both hosts"
+        f"/nowhere/w does not exist on {os.uname().nodename}; install the same netpipe at the same path on all hosts"
         in one.failed[0]
     )
 

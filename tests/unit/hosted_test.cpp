@@ -37,7 +37,7 @@ class Hosted {
 
   // Each connects once the one before it has been heard.
   Failure begin(const std::vector<std::string>& words) {
-    HostedWorkers workers(server_, plan_, resolved_);
+    HostedWorkers workers(server_, plan_, resolved_, 2);
     std::vector<std::thread> callers;
     server_.event = [&, this](const std::string& line) {
       events_.push_back(line);
@@ -80,7 +80,7 @@ TEST(Hosted, RefusesAnotherVersionWithBoth) {
   const Failure refused = conductor.begin({"join 0 1 0.0.9 node2"});
   EXPECT_EQ(refused.exit, Exit::unavailable);
   EXPECT_EQ(refused.sentence, "netpipe on node2 is version 0.0.9, and here it is " + here +
-                                  "; install the same version at the same path on both hosts");
+                                  "; install the same version at the same path on all hosts");
 }
 
 TEST(Hosted, RefusesAVersionThatDoesNotSayWhichRankItIs) {

@@ -317,6 +317,16 @@ TEST(Plan, MeasuresItsOwnLayersTogetherOnHosts) {
   EXPECT_EQ(together(""), (std::vector<std::uint32_t>{}));
   EXPECT_EQ(together("hosts a,b\n"), (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(together("hosts a,b\nhost far.example\n"), (std::vector<std::uint32_t>{})) << "a server is rank 1";
+  EXPECT_EQ(together("hosts a,b\nvariant crowd:ranks=4\nvariant silent#2\n"), (std::vector<std::uint32_t>{0, 1, 3}))
+      << "a job for each number of ranks";
+}
+
+TEST(Plan, ForksTwoRanksHereForTheYardsticksWhereAllOthersAreOnHosts) {
+  const auto here = [](const std::string& lines) {
+    return resolve(parsed(head + "variant crowd\nranks 4\n" + lines), registry())->nranks;
+  };
+  EXPECT_EQ(here(""), 4);
+  EXPECT_EQ(here("hosts a,b\n"), 2);
 }
 
 TEST(Plan, NeedsAProcessorPerRankOfThisHostOnly) {

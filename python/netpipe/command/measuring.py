@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two of a library on each  [this host]"),
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
     (
         "launcher",
         "NAME",

@@ -27,7 +27,7 @@ from netpipe.libraries.daemons import Daemons
 from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
-from netpipe.libraries.starting.hosts import Host, Hosts, parse
+from netpipe.libraries.starting.hosts import Hosts, parse
 from netpipe.libraries.starting.own import SSH, Ssh, own, wants_srun
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 from netpipe.libraries.starting.scratch import Scratch, noted, remove_dead
@@ -141,7 +141,7 @@ class Launchers:
             description=description,
             program=self.program(),
             ranks=event.ranks,
-            hosts=self._hosts(event),
+            hosts=self.settings.hosts.spread(event.ranks),
             variables=variables,
             # For mpirun they mean nothing to the srun that starts our own layers.
             extra=self.settings.arguments if event.module or self.settings.launcher == "srun" else (),
@@ -152,11 +152,6 @@ class Launchers:
             launcher.boot(job, given_up)
             self._booted.add(event.module)
         return launcher.commands(job)
-
-    def _hosts(self, event: Launch) -> tuple[Host, ...]:
-        """netpipe's own layers have one rank on each, however many a library has there."""
-        hosts = self.settings.hosts
-        return hosts.spread(event.ranks) if event.module else tuple(Host(name, 1) for name in hosts.names)
 
     def memory_of(self, secret: str) -> set[Path]:
         """Shared memory of the job with this secret: what its ranks have mapped now, and what they said when they were

@@ -13,7 +13,7 @@
 
 namespace netpipe::fd_io {
 
-// Moves bytes through sockets, which have slots here. One path serves all the wires of an endpoint.
+// Moves bytes through the descriptors of lanes, which have slots here. One path serves all the wires of an endpoint.
 class Path {
  public:
   Path() = default;
@@ -24,8 +24,9 @@ class Path {
   // Messages of up to so many bytes are moved as if there were no path.
   [[nodiscard]] virtual size_t direct_bytes() const = 0;
 
-  // The slot of a socket, or -1. Nothing refers to its buffers after remove() or cancel().
-  virtual int add(int fd) = 0;
+  // The slot of a lane, or -1; of a socket both descriptors are one. Nothing refers to its buffers after remove() or
+  // cancel().
+  virtual int add(int in, int out) = 0;
   virtual void remove(int slot) = 0;
   virtual void cancel(int slot) = 0;
 

@@ -78,7 +78,7 @@ class Wire {
     if (settings_.path != nullptr) {
       lent_.resize(kMaxLanes);
       for (int j = 0; j < count; ++j) {
-        lent_[at(j)].slot = settings_.path->add(lanes_[j].in);
+        lent_[at(j)].slot = settings_.path->add(lanes_[j].in, lanes_[j].out);
         lent_[at(j)].queue.resize(kMostLent);
       }
     }

@@ -42,7 +42,7 @@ np_status make_door(np_endpoint& e, bool listens, std::unique_ptr<Door>& made) {
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   if (const int error = open_socket(e.shape, listens, &socket); error != 0)
     return refused(e, "opening a socket", error);
-  made = std::make_unique<Door>(socket);
+  made = std::make_unique<Door>(socket, listens && e.shape == Shape::pair);
   int error = nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, kSliceMs);
   if (error == 0) error = nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, kSliceMs);
   if (error == 0) error = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, 0);  // any size
@@ -133,8 +133,7 @@ void hear_of(Greeting& g, const Proof& wanted) {
     nng_pipe_close(pipe);
     return;
   }
-  g.door->shut(pipe);
-  g.asked = true;
+  g.asked = g.door->shut(pipe);
 }
 
 void listen_for(np_endpoint& e, Greeting& g) {
@@ -159,15 +158,13 @@ void connect_for(np_endpoint& e, Greeting& g) {
     g.said_to = nng_pipe_id(pipe);
   }
   if (!g.answers) {
-    g.door->shut(pipe);
-    g.done = true;
+    g.done = g.door->shut(pipe);
     return;
   }
   Proof heard{};
   size_t bytes = heard.size();
   if (nng_recv(g.door->socket, heard.data(), &bytes, NNG_FLAG_NONBLOCK) != 0) return;
-  g.done = bytes == own.size() && heard == own;
-  if (g.done) g.door->shut(pipe);
+  g.done = bytes == own.size() && heard == own && g.door->shut(pipe);
 }
 
 std::vector<Greeting> all_greetings(np_endpoint& e) {

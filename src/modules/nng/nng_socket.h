@@ -21,10 +21,11 @@ namespace netpipe::nng {
 using fd_io::fail;
 
 // A socket and who has come in: threads of the library tell. Until it is shut, everybody may; then one stays, and when
-// that one goes the peer is lost.
+// that one goes the peer is lost. Where there is room for one at a time (pair), whoever has been silent for a while
+// makes way for the next: a stranger that says nothing and comes again would keep the peer out for seconds.
 class Door {
  public:
-  explicit Door(nng_socket opened) : socket(opened) {
+  Door(nng_socket opened, bool for_one) : socket(opened), for_one_(for_one) {
     nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, told, this);
     nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, told, this);
     nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, told, this);
@@ -43,17 +44,24 @@ class Door {
     const std::lock_guard guard(lock_);
     return guests_;
   }
-  // Only this one stays.
-  void shut(nng_pipe pipe) {
+  // Only this one stays. False: it has gone already, and the door is open as before.
+  bool shut(nng_pipe pipe) {
     only_.store(nng_pipe_id(pipe));
+    const auto is_it = [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == nng_pipe_id(pipe); };
     for (const Guest& guest : guests()) {
-      if (nng_pipe_id(guest.pipe) != nng_pipe_id(pipe)) nng_pipe_close(guest.pipe);
+      if (!is_it(guest)) nng_pipe_close(guest.pipe);
     }
     const std::vector<Guest> left = guests();
-    const auto is_it = [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == nng_pipe_id(pipe); };
-    if (std::none_of(left.begin(), left.end(), is_it)) lost_.store(true);
+    if (std::any_of(left.begin(), left.end(), is_it)) return true;
+    only_.store(-1);
+    lost_.store(false);
+    return false;
   }
   [[nodiscard]] bool lost() const { return lost_.load(std::memory_order_relaxed); }
+  // Whether a message is from the one that stays. A stranger is in for a moment before it is turned out.
+  [[nodiscard]] bool is_from_peer(nng_msg* message) const {
+    return nng_pipe_id(nng_msg_get_pipe(message)) == only_.load(std::memory_order_relaxed);
+  }
 
   const nng_socket socket;
 
@@ -62,18 +70,26 @@ class Door {
   void note(nng_pipe pipe, nng_pipe_ev what) {
     const int id = nng_pipe_id(pipe), only = only_.load();
     if (what == NNG_PIPE_EV_ADD_PRE) {
-      if (only >= 0) nng_pipe_close(pipe);
+      if (only >= 0 || !for_one_) return;
+      for (const Guest& guest : guests()) {
+        if (queued::now_ns() - guest.since_ns > kSilentNs) nng_pipe_close(guest.pipe);
+      }
       return;
     }
     const std::lock_guard guard(lock_);
     if (what == NNG_PIPE_EV_ADD_POST) {
       guests_.push_back({pipe, queued::now_ns()});
+      // Not before: libnng 1.5.2 may wait for ever for a pipe that was closed before it began.
+      if (const int stays = only_.load(); stays >= 0 && stays != id) nng_pipe_close(pipe);
       return;
     }
     std::erase_if(guests_, [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == id; });
     if (id == only) lost_.store(true);
   }
 
+  static constexpr int64_t kSilentNs = 100'000'000;  // the bytes of a peer come at once
+
+  const bool for_one_;
   std::mutex lock_;
   std::vector<Guest> guests_;
   std::atomic<int> only_{-1};
@@ -136,6 +152,10 @@ class Socket {
     }
     if (error != 0) [[unlikely]]
       return refused("receiving", error);
+    if (!link_->in().is_from_peer(message)) [[unlikely]] {
+      nng_msg_free(message);
+      return NP_PENDING;
+    }
     const size_t got = nng_msg_len(message);
     if (std::min(got, bytes) != 0) std::memcpy(data, nng_msg_body(message), std::min(got, bytes));
     nng_msg_free(message);
@@ -147,6 +167,10 @@ class Socket {
   np_status take(void* data, size_t room, size_t& bytes) {
     nng_msg* message = nullptr;
     if (const int error = nng_recvmsg(in_, &message, NNG_FLAG_NONBLOCK); error != 0) return refused("receiving", error);
+    if (!link_->in().is_from_peer(message)) {
+      nng_msg_free(message);
+      return NP_PENDING;
+    }
     bytes = nng_msg_len(message);
     if (bytes != 0) std::memcpy(data, nng_msg_body(message), std::min(bytes, room));
     nng_msg_free(message);

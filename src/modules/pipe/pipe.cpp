@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // pipe: messages over two pipes for each two ranks, one for each direction. The lower rank makes them and hands their
-// ends over.
-//
-// There is no vmsplice: it lends the sender's pages to the pipe, and nothing tells the sender when they have been read,
-// so send() could not say when the buffer may be written again.
+// ends over. With send=vmsplice the pages of a message are lent to the pipe instead of copied, and the receiver's copy
+// is the only one.
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kit/announced.h"
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
 #include "netpipe/module.h"
@@ -18,14 +20,68 @@ namespace {
 
 using namespace netpipe::fd_io;
 
-enum Option { kCapacity, kWait, kSpin, kOptions };
+enum Option { kCapacity, kSend, kLeast, kWait, kSpin, kOptions };
+enum Send { kCopy, kVmsplice };
 
 constexpr np_option kTable[kOptions] = {
     {"capacity", NP_SIZE, "0", 0, 1 << 30, nullptr, "bytes",
      "what each pipe holds; the kernel rounds up to whole pages, a power of two of them; 0 leaves its default", 1},
+    {"send", NP_CHOICE, "copy", 0, 0, "copy|vmsplice", "",
+     "how a message gets into the pipe: copied by write, or its pages lent by vmsplice", 1},
+    {"vmsplice_min", NP_SIZE, "16k", 1, 1 << 30, nullptr, "bytes", "send=vmsplice: smaller messages are copied", 1, 0,
+     "with send=copy: every message is copied"},
     kWaitOption,
     kSpinOption,
 };
+
+// send=vmsplice.
+class Lending final : public Path {
+ public:
+  explicit Lending(size_t least) : messages_(least) {}
+
+  np_status expect(const np_context* context, const np_visit& visit) {
+    return messages_.expect(context, visit, "pipe: send=vmsplice");
+  }
+  [[nodiscard]] int64_t lent() const { return lent_; }
+
+  [[nodiscard]] size_t direct_bytes() const override { return messages_.least() - 1; }
+
+  int add(int in, int out) override {
+    size_t slot = 0;
+    while (slot < lanes_.size() && lanes_[slot].in >= 0) ++slot;
+    if (slot == lanes_.size()) lanes_.emplace_back();
+    lanes_[slot] = {in, out};
+    return static_cast<int>(slot);
+  }
+  void remove(int slot) override { of(slot) = Lane{}; }
+  void cancel(int) override {}  // the pipe only reads, and holds the pages itself
+
+  ssize_t write(int slot, const void* data, size_t bytes) override {
+    if (!messages_.lends(data, bytes)) return ::write(of(slot).out, data, bytes);
+    const iovec piece{const_cast<void*>(data), bytes};  // NOLINT(*-const-cast): only read
+    const ssize_t done = ::vmsplice(of(slot).out, &piece, 1, SPLICE_F_NONBLOCK);
+    if (done > 0) ++lent_;
+    return done;
+  }
+  ssize_t read(int slot, void* data, size_t bytes) override { return ::read(of(slot).in, data, bytes); }
+
+  uint64_t written(int) override { return 0; }
+  bool settled(int, uint64_t) override { return true; }
+  void submit() override {}
+  bool sleep(int) override { return false; }
+
+ private:
+  Lane& of(int slot) { return lanes_[static_cast<size_t>(slot)]; }
+
+  Announced messages_;
+  std::vector<Lane> lanes_;
+  int64_t lent_ = 0;
+};
+
+std::unique_ptr<Lending> lending(const np_value* options) {
+  if (options[kSend].number != kVmsplice) return nullptr;
+  return std::make_unique<Lending>(static_cast<size_t>(options[kLeast].number));
+}
 
 }  // namespace
 
@@ -34,13 +90,16 @@ struct np_endpoint {
 
   explicit np_endpoint(const np_context* given)
       : context(given),
+        path(lending(given->options)),
         wires(given, WireSettings{.layer = "pipe",
                                   .wait = static_cast<Wait>(given->options[kWait].number),
-                                  .spin_ns = given->options[kSpin].number * 1000}) {}
+                                  .spin_ns = given->options[kSpin].number * 1000,
+                                  .path = path.get()}) {}
 
   const np_context* context;
   const int kind = SOCK_STREAM;
   LocalMeeting meeting;
+  std::unique_ptr<Lending> path;  // before the wires that take it; null: send=copy
   Wires<FileIo> wires;
   Wire& to(int peer) { return wires.to(peer); }
   [[nodiscard]] const Traffic<FileIo>& traffic() const { return wires.traffic(); }
@@ -163,20 +222,47 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   if (wire.lane_count() == 0) return;
   const int capacity = fcntl(wire.lane(0).out, F_GETPIPE_SZ);
   np_emit_integer(emit, to, "capacity_kernel_bytes", capacity, "bytes");
+  np_emit_text(emit, to, "send", endpoint->context->options[kSend].text);
+  if (endpoint->path) {
+    np_emit_integer(emit, to, "vmsplice_min_bytes", endpoint->context->options[kLeast].number, "bytes");
+  }
+}
+
+np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
+  return endpoint->path ? endpoint->path->expect(endpoint->context, *visit) : NP_OK;
+}
+
+constexpr np_counter kCounters[] = {
+    {"vmsplice_sends", "1", "writes that lent pages of the message to the pipe", NP_COUNTS_UP},
+    kEmptyPolls,
+    kSleepsAfterSpin,
+};
+
+void read_counters(np_endpoint* endpoint, int64_t* values) {
+  values[0] = endpoint->path ? endpoint->path->lent() : INT64_MIN;
+  values[1] = values[2] = 0;
+  add_waiting(endpoint->traffic(), values + 1);
 }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const np_module* netpipe_module(void) {
-  static const np_module module = local_module<np_endpoint>({
-      .name = "pipe",
-      .summary = "two pipes between each two processes of one host",
-      .below = "shm",
-      .adds = "kernel crossing and wake-up",
-      .options = kTable,
-      .noptions = kOptions,
-      .connect = connect,
-      .describe = describe,
-  });
+  static const np_module module = [] {
+    np_module m = local_module<np_endpoint>({
+        .name = "pipe",
+        .summary = "two pipes between each two processes of one host",
+        .below = "shm",
+        .adds = "kernel crossing and wake-up",
+        .options = kTable,
+        .noptions = kOptions,
+        .connect = connect,
+        .describe = describe,
+        .prepare = prepare,
+    });
+    m.counters = kCounters;
+    m.ncounters = std::size(kCounters);
+    m.read_counters = read_counters;
+    return m;
+  }();
   return &module;
 }

@@ -14,14 +14,15 @@
 
 #include "kit/fd_connect.h"
 #include "kit/fd_io.h"
+#include "kit/ip_address.h"
 #include "netpipe/module.h"
-#include "tcp_address.h"
 #include "tcp_endpoint.h"
 #include "tcp_facts.h"
 #include "tcp_options.h"
 #include "tcp_paths.h"
 #include "tcp_rails.h"
 #include "tcp_socket.h"
+#include "tcp_tls.h"
 
 namespace netpipe::tcp {
 namespace {
@@ -42,6 +43,7 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   const auto rank = static_cast<size_t>(context->rank);
   if (const np_status s = own_rails(context, made->rails); s != NP_OK) return s;
   if (const np_status s = streams_over(context, made->rails.size(), made->streams); s != NP_OK) return s;
+  if (const np_status s = tls_is_here(context); s != NP_OK) return s;
   if (const np_status s = make_path(context, made->path); s != NP_OK) return s;
   made->listeners.resize(made->rails.size());
   for (size_t i = 0; i < made->rails.size(); ++i) {
@@ -51,7 +53,8 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
     if (const np_status s = make_socket(context, own.at.ss_family, fd); s != NP_OK) return s;
     if (const np_status s = bind_to_device(context, made->rails, i, fd.get()); s != NP_OK) return s;
     if (listens(context)) {
-      if (const np_status s = listen_at(context, fd, own.at, own.at_bytes); s != NP_OK) return s;
+      if (const np_status s = listen_at(context, "tcp", context->options[kPort], fd, own.at, own.at_bytes); s != NP_OK)
+        return s;
     }
     made->places[rank].push_back(own);
   }
@@ -88,7 +91,7 @@ np_status read_places(np_endpoint& endpoint, int peer, const Told& told) {
     std::memcpy(&blob, static_cast<const char*>(told.place) + i * sizeof blob, sizeof blob);
     np_endpoint::Place& place = places[i];
     const sockaddr_storage& here = endpoint.rails[i].at;
-    if (const np_status s = read_blob(context, peer, blob, here, place.at, place.at_bytes); s != NP_OK) return s;
+    if (const np_status s = read_blob(context, "tcp", peer, blob, here, place.at, place.at_bytes); s != NP_OK) return s;
     place.text = place_of(place.at, place.at_bytes);
     if (const np_status s = leaves_the_host(context, endpoint.rails, i, peer, place.at, place.at_bytes); s != NP_OK) {
       return s;
@@ -156,6 +159,7 @@ np_status join(np_endpoint& endpoint) {
     }
   }
   if (status != NP_OK) return status;
+  if (const np_status s = secure(endpoint, joined, deadline_ns); s != NP_OK) return s;
   if (context->options[kReopen].number == 0 && context->options[kConnections].number != 0) endpoint.listeners.clear();
   for (int peer = 0; peer < context->nranks; ++peer) {
     if (peer == context->rank) continue;
@@ -189,7 +193,9 @@ np_status use_class(np_endpoint& endpoint, size_t index) {
 }
 
 np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
-  if (endpoint->path) endpoint->path->expect(*visit);
+  if (endpoint->path) {
+    if (const np_status s = endpoint->path->expect(*visit); s != NP_OK) return s;
+  }
   if (endpoint->context->options[kConnections].number != 0) return NP_OK;
   return use_class(*endpoint, size_class(visit->bytes));
 }

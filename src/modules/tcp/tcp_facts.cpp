@@ -9,13 +9,16 @@
 #include <algorithm>
 #include <string>
 
-#include "tcp_address.h"
+#include "kit/ip_address.h"
+#include "tcp_tls.h"
 
 namespace netpipe::tcp {
 namespace {
 
+using fd_io::interface_of;
 using fd_io::kEmptyPolls;
 using fd_io::kSleepsAfterSpin;
+using fd_io::place_of;
 
 // A kernel older than this header fills less of it; the rest stays 0.
 tcp_info info_of(int fd) {
@@ -74,7 +77,8 @@ constexpr np_counter kCounters[kCounted] = {
     {"sndbuf_limited_us", "us", "time that the sender waited for room in its send buffer", NP_COUNTS_UP},
     {"connections", "1", "connections made", NP_COUNTS_UP},
     {"signals", "1", "sleeps that SIGIO ended, with wait=sigio", NP_COUNTS_UP},
-    {"zerocopy_sends", "1", "sends from the message itself, by path=zerocopy and path=uring_zc", NP_COUNTS_UP},
+    {"zerocopy_sends", "1", "sends from the message itself, by path=zerocopy, uring_zc, splice and sendfile",
+     NP_COUNTS_UP},
     {"zerocopy_copied", "1", "those of them that the kernel copied after all, as it does over loopback", NP_COUNTS_UP},
     {"zerocopy_refused", "1", "sends that were copied for want of memory that may be locked", NP_COUNTS_UP},
     {"registered_bytes", "bytes", "of messages, registered with io_uring", NP_GAUGE},
@@ -198,8 +202,13 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   if (wire.lane_count() > 1) np_emit_integer(emit, to, "stripe_bytes", options[kStripe].number, "bytes");
   np_emit_text(emit, to, "path", options[kPath].text);
   const auto path = static_cast<PathKind>(options[kPath].number);
-  if (path == PathKind::zerocopy || path == PathKind::uring_zc)
+  if (path != PathKind::copy && path != PathKind::uring)
     np_emit_integer(emit, to, "zerocopy_min_bytes", options[kZerocopyMin].number, "bytes");
+  np_emit_text(emit, to, "tls", options[kTls].text);
+  if (options[kTls].number != kTlsNo) {
+    np_emit_text(emit, to, "tls_suite", "TLS_AES_128_GCM_SHA256");
+    np_emit_text(emit, to, "tls_library", tls_library().c_str());
+  }
   describe_rails(*endpoint, wire, emit, to);
   np_emit_text(emit, to, "connections", options[kConnections].text);
   np_emit_text(emit, to, "reopen", options[kReopen].text);

@@ -26,12 +26,14 @@ enum Option {
   kRails,
   kPath,
   kZerocopyMin,
+  kTls,
   kConnections,
   kReopen,
   kOptions
 };
 
 enum Protocol { kTcp, kMptcp };
+enum Tls { kTlsNo, kTlsOpenssl, kTlsKernel };
 inline constexpr int64_t kWaitSigio = NP_WAIT_HYBRID + 1;  // of the option `wait`
 
 // How a Wire waits: with wait=sigio it sleeps too, in another call.
@@ -78,16 +80,21 @@ inline constexpr np_option kTable[kOptions] = {
      "local addresses that the streams are dealt out to, joined by +: devices (eth0+eth1), networks "
      "(10.0.0.0/24+10.1.0.0/24), or for each the address at either end",
      0, 0, "with protocol=mptcp: the kernel chooses the paths"},
-    {"path", NP_CHOICE, "copy", 0, 0, "copy|zerocopy|uring|uring_zc", "",
+    {"path", NP_CHOICE, "copy", 0, 0, "copy|zerocopy|uring|uring_zc|splice|sendfile", "",
      "how bytes reach the kernel: a copy in send and recv; MSG_ZEROCOPY, which sends from the message itself; "
-     "io_uring; "
-     "or io_uring that sends from the message itself",
+     "io_uring; io_uring that sends from the message itself; its pages lent through a pipe; or a file that holds it",
      1, 0,
-     "zerocopy|uring|uring_zc with wait=sigio: there is no signal for what they wait for; zerocopy|uring_zc with "
-     "protocol=mptcp: the kernel has that for tcp only"},
+     "zerocopy|uring|uring_zc|splice|sendfile with wait=sigio: there is no signal for what they wait for; "
+     "zerocopy|uring_zc|splice|sendfile with protocol=mptcp: the kernel has that for tcp only; "
+     "zerocopy|uring|uring_zc|splice|sendfile with tls=openssl|kernel: what is sent is not the message, but its "
+     "ciphertext"},
     {"zerocopy_min", NP_SIZE, "16k", 1, 1 << 30, nullptr, "bytes",
-     "path=zerocopy and path=uring_zc: smaller messages are copied", 1, 0,
+     "path=zerocopy, uring_zc, splice and sendfile: smaller messages are copied", 1, 0,
      "with path=copy|uring: every message is copied"},
+    {"tls", NP_CHOICE, "no", 0, 0, "no|openssl|kernel", "",
+     "encrypt with TLS 1.3, AES-128-GCM: by the library OpenSSL, or by the kernel after its handshake", 0, 0,
+     "openssl with wait=sigio: a signal says nothing of what the library holds; kernel with protocol=mptcp: the kernel "
+     "has that for tcp only"},
     {"connections", NP_CHOICE, "by_size", 0, 0, "by_size|one", "",
      "by_size: messages of each power of two have connections of their own, so that no size is measured with the "
      "window and "

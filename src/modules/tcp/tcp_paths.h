@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the bytes of tcp reach the kernel and come from it, where that is not one system call for each piece: the option
-// `path`, and wait=sigio.
+// `path`, wait=sigio and tls=openssl.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace netpipe::tcp {
 
-enum class PathKind { copy, zerocopy, uring, uring_zc };
+enum class PathKind { copy, zerocopy, uring, uring_zc, splice, sendfile };
 
 // What a path has counted.
 struct PathCounts {
@@ -26,8 +26,11 @@ class TcpPath : public fd_io::Path {
  public:
   [[nodiscard]] const PathCounts& counts() const { return counts_; }
 
-  // The messages of a visit start here. Outside the timed region.
-  virtual void expect(const np_visit& visit) { (void)visit; }
+  // The messages of a visit start here. Outside the timed region; NP_UNSUPPORTED: not from there.
+  virtual np_status expect(const np_visit& visit) {
+    (void)visit;
+    return NP_OK;
+  }
 
  protected:
   PathCounts counts_;
@@ -40,5 +43,7 @@ np_status make_path(const np_context* context, std::unique_ptr<TcpPath>& path);
 np_status make_zerocopy(const np_context* context, std::unique_ptr<TcpPath>& path);
 np_status make_signalled(const np_context* context, std::unique_ptr<TcpPath>& path);
 np_status make_uring(const np_context* context, std::unique_ptr<TcpPath>& path);
+np_status make_from_file(const np_context* context, std::unique_ptr<TcpPath>& path);
+np_status make_tls(const np_context* context, std::unique_ptr<TcpPath>& path);
 
 }  // namespace netpipe::tcp

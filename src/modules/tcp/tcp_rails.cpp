@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "kit/fd.h"
-#include "tcp_address.h"
+#include "kit/ip_address.h"
 #include "tcp_endpoint.h"
 #include "tcp_options.h"
 
@@ -80,7 +80,7 @@ std::vector<Own> addresses_of_this_host() {
 }
 
 std::string host_of(const sockaddr_storage& at, socklen_t bytes) {
-  const std::string place = place_of(at, bytes);
+  const std::string place = fd_io::place_of(at, bytes);
   return place.substr(0, place.find(' '));
 }
 
@@ -204,7 +204,9 @@ np_status own_rails(const np_context* context, std::vector<Rail>& rails) {
   const std::string_view given = context->options[kRails].text;
   if (given.empty()) {
     Rail only;
-    if (const np_status s = own_address(context, only.at, only.at_bytes); s != NP_OK) return s;
+    if (const np_status s = fd_io::own_address(context, "tcp", context->options[kIp], only.at, only.at_bytes);
+        s != NP_OK)
+      return s;
     rails.push_back(only);
     return NP_OK;
   }

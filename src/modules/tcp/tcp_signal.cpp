@@ -37,7 +37,7 @@ class Signalled final : public TcpPath {
  public:
   [[nodiscard]] size_t direct_bytes() const override { return 0; }
 
-  int add(int fd) override {
+  int add(int fd, int) override {
     make_signal(fd);  // as the trial in make_signalled has shown
     const auto free = std::find(fds_.begin(), fds_.end(), -1);
     const auto slot = static_cast<size_t>(free - fds_.begin());

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "kit/fd_connect.h"
-#include "tcp_address.h"
 #include "tcp_options.h"
 
 namespace netpipe::tcp {
@@ -69,33 +68,6 @@ np_status make_socket(const np_context* context, int family, Fd& made) {
   }
   if (const np_status s = set_congestion(context, fd.get()); s != NP_OK) return s;
   made = std::move(fd);
-  return NP_OK;
-}
-
-np_status listen_at(const np_context* context, const Fd& listener, sockaddr_storage& at, socklen_t& at_bytes) {
-  // Rank 1 has the port that was chosen, and further ranks those above it.
-  const int64_t chosen = context->options[kPort].number;
-  const int64_t own = chosen == 0 ? 0 : chosen + context->rank - 1;
-  if (own > 65535) {
-    return fail(context, NP_USAGE,
-                "tcp: port=%lld leaves none for rank %d, which listens %d above it; give a lower one",
-                static_cast<long long>(chosen), context->rank, context->rank - 1);
-  }
-  const uint16_t port = htons(static_cast<uint16_t>(own));
-  (at.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&at)->sin_port
-                           : reinterpret_cast<sockaddr_in6*>(&at)->sin6_port) = port;
-  const int fd = listener.get();
-  const int yes = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections in TIME_WAIT do not block a chosen port
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&at), at_bytes) != 0 || ::listen(fd, kBacklog) != 0) {
-    const int error = errno;
-    return fail(context, error == EADDRINUSE || error == EACCES ? NP_UNAVAILABLE : NP_FAILED,
-                "tcp: cannot listen at %s: %s%s", place_of(at, at_bytes).c_str(), std::strerror(error),
-                error == EADDRINUSE ? "; give another port, or 0 for a free one" : "");
-  }
-  set_blocking(fd, false);
-  at_bytes = sizeof at;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&at), &at_bytes);
   return NP_OK;
 }
 

@@ -12,7 +12,4 @@ namespace netpipe::tcp {
 // A socket with everything set that has to be set before it connects or listens: the buffers decide the window scale.
 np_status make_socket(const np_context* context, int family, fd_io::Fd& made);
 
-// Binds such a socket and listens; at becomes the address that the kernel really bound.
-np_status listen_at(const np_context* context, const fd_io::Fd& listener, sockaddr_storage& at, socklen_t& at_bytes);
-
 }  // namespace netpipe::tcp

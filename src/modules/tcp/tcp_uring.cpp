@@ -49,7 +49,7 @@ class Uring final : public TcpPath {
 
   [[nodiscard]] size_t direct_bytes() const override { return 0; }
 
-  int add(int fd) override {
+  int add(int fd, int) override {
     reap();
     const auto free = std::find_if(sockets_.begin(), sockets_.end(),
                                    [](const Socket& one) { return one.fd < 0 && (!one.sends || one.sends->empty()); });
@@ -106,17 +106,18 @@ class Uring final : public TcpPath {
     return true;
   }
 
-  void expect(const np_visit& visit) override {
-    if (least_ == SIZE_MAX) return;
+  np_status expect(const np_visit& visit) override {
+    if (least_ == SIZE_MAX) return NP_OK;
     if (counts_.registered != 0) ring_.tell(IORING_UNREGISTER_BUFFERS, nullptr, 0);
     counts_.registered = 0;
     const np_places& from = visit.outgoing;
-    if (from.count == 0 || visit.bytes < least_) return;
+    if (from.count == 0 || visit.bytes < least_) return NP_OK;
     const size_t bytes = from.stride * (from.count - 1) + visit.bytes;
     iovec whole{from.base, bytes};
-    if (bytes > kMostPiece || ring_.tell(IORING_REGISTER_BUFFERS, &whole, 1) != 0) return;  // the counter says so
+    if (bytes > kMostPiece || ring_.tell(IORING_REGISTER_BUFFERS, &whole, 1) != 0) return NP_OK;  // the counter says
     registered_ = from.base;
     counts_.registered = static_cast<int64_t>(bytes);
+    return NP_OK;
   }
 
  private:

@@ -27,7 +27,7 @@ class ZeroCopy final : public TcpPath {
 
   [[nodiscard]] size_t direct_bytes() const override { return least_ - 1; }
 
-  int add(int fd) override {
+  int add(int fd, int) override {
     const int yes = 1;
     setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &yes, sizeof yes);  // as the trial in make_zerocopy has shown
     const auto free = std::find_if(sockets_.begin(), sockets_.end(), [](const Socket& one) { return one.fd < 0; });

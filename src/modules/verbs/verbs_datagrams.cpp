@@ -3,8 +3,10 @@
 // module, always as many receives posted as there are cells, and are copied to where their receive wants them. A
 // message that finds no receive posted is lost too.
 //
-// A message is lost when one with a higher number has arrived, or when it has not come within the patience of its
-// receive. If it comes after that it is late, and dropped.
+// A message is lost when one with a higher number has arrived. A receive that has waited for its patience reads from
+// the sender's memory, by RDMA over the control pair, how many messages it has sent: those of them that do not come
+// within another patience are lost, all at once. A message that has not been sent is waited for. What comes after it
+// was counted as lost is late, and dropped.
 #include "verbs_datagrams.h"
 
 #include <arpa/inet.h>
@@ -15,6 +17,7 @@
 #include "verbs_device.h"
 #include "verbs_memory.h"
 #include "verbs_progress.h"
+#include "verbs_queues.h"
 
 namespace netpipe::verbs {
 namespace {
@@ -82,11 +85,44 @@ np_status finish_next(np_endpoint& endpoint, Datagrams& way, void* data, size_t 
   return post_cell(endpoint, queue_of_cell(endpoint, piece.cell), piece.cell);
 }
 
-np_status await_decision(np_endpoint& endpoint, Datagrams& way) {
-  if (decided(way)) return NP_OK;
-  const int64_t give_up_ns = now_ns() + endpoint.set.patience_ns;
-  const np_status status = await(endpoint, [&] { return decided(way); }, give_up_ns);
-  return status == NP_LOST ? NP_OK : status;
+volatile uint64_t& sent_word(np_endpoint& endpoint, int rank) {
+  return endpoint.credit[static_cast<size_t>(rank) * kLine / sizeof *endpoint.credit];
+}
+
+// Reads how many messages the peer has sent to this rank.
+np_status ask(np_endpoint& endpoint, Peer& peer) {
+  uint64_t* const into = endpoint.fetched;
+  ibv_sge near{reinterpret_cast<uint64_t>(into), sizeof *into, endpoint.room_memory->lkey};
+  ibv_send_wr request{};
+  request.sg_list = &near;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma.remote_addr = peer.written.far_credit;
+  request.wr.rdma.rkey = peer.written.far_flags_key;
+  Queue& queue = *peer.control.queue;
+  if (const np_status s = start(endpoint, queue, request, true); s != NP_OK) return s;
+  if (const np_status s = await_sent(endpoint, queue, queue.sent); s != NP_OK) return s;
+  peer.datagrams.told = static_cast<uint32_t>(*static_cast<volatile uint64_t*>(into));
+  return NP_OK;
+}
+
+// After a patience in vain. What is known to have left the peer has had its time.
+np_status lose_patience(np_endpoint& endpoint, Peer& peer) {
+  Datagrams& way = peer.datagrams;
+  if (static_cast<int32_t>(way.told - way.expected) <= 0) return ask(endpoint, peer);
+  if (static_cast<int32_t>(way.told - way.seen) > 0) way.seen = way.told;
+  return NP_OK;
+}
+
+// Until it is known whether the next message of this peer came.
+np_status await_decision(np_endpoint& endpoint, Peer& peer) {
+  const auto done = [&] { return decided(peer.datagrams); };
+  while (!done()) {
+    np_status status = await(endpoint, done, now_ns() + endpoint.set.patience_ns);
+    if (status == NP_LOST) status = lose_patience(endpoint, peer);
+    if (status != NP_OK) return status;
+  }
+  return NP_OK;
 }
 
 // The first receive that was started, of which is known whether its message came.
@@ -186,6 +222,7 @@ np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_
   }
   const np_status status = start(endpoint, queue, wanted, flags == 0);
   if (status != NP_OK) return status;
+  sent_word(endpoint, rank) = peer.datagrams.sent;
   if (request == nullptr) return flags != 0 ? NP_OK : await_sent(endpoint, queue, queue.sent);
   *request = np_request{};
   request->word[kState] = flags != 0 ? kDone : kSent;
@@ -196,13 +233,14 @@ np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_
 }
 
 np_status recv_datagram(np_endpoint& endpoint, int rank, void* data, size_t bytes) {
-  Datagrams& way = peer_of(endpoint, rank).datagrams;
+  Peer& peer = peer_of(endpoint, rank);
+  Datagrams& way = peer.datagrams;
   np_status status = NP_OK;
   while (way.receives.first != nullptr && status == NP_OK) [[unlikely]] {
-    status = await_decision(endpoint, way);
+    status = await_decision(endpoint, peer);
     if (status == NP_OK) status = finish_first(endpoint, way);
   }
-  if (status == NP_OK) status = await_decision(endpoint, way);
+  if (status == NP_OK) status = await_decision(endpoint, peer);
   return status == NP_OK ? finish_next(endpoint, way, data, bytes) : status;
 }
 
@@ -221,10 +259,10 @@ np_status irecv_datagram(np_endpoint& endpoint, int rank, void* data, size_t byt
 
 np_status wait_datagram(np_endpoint& endpoint, np_request* request) {
   if (is_receive(*request)) {
-    Datagrams& way = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1)).datagrams;
+    Peer& peer = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1));
     while (request->word[kState] == kPending) {
-      if (const np_status s = await_decision(endpoint, way); s != NP_OK) return s;
-      if (const np_status s = finish_first(endpoint, way); s != NP_OK) return s;
+      if (const np_status s = await_decision(endpoint, peer); s != NP_OK) return s;
+      if (const np_status s = finish_first(endpoint, peer.datagrams); s != NP_OK) return s;
     }
     return outcome(*request);
   }
@@ -249,11 +287,17 @@ np_status test_datagram(np_endpoint& endpoint, np_request* request) {
     }
     return wait_datagram(endpoint, request);
   }
-  Datagrams& way = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1)).datagrams;
+  Peer& peer = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1));
+  Datagrams& way = peer.datagrams;
   while (request->word[kState] == kPending) {
     if (!decided(way) && drain(endpoint) < 0) return endpoint.status;
-    const bool impatient = now_ns() > static_cast<int64_t>(way.receives.first->word[kNumber]);
-    if (!decided(way) && !impatient) return NP_PENDING;
+    uint64_t& ask_at_ns = way.receives.first->word[kNumber];
+    if (!decided(way)) {
+      if (now_ns() <= static_cast<int64_t>(ask_at_ns)) return NP_PENDING;
+      if (const np_status s = lose_patience(endpoint, peer); s != NP_OK) return s;
+      ask_at_ns = static_cast<uint64_t>(now_ns() + endpoint.set.patience_ns);
+      if (!decided(way)) return NP_PENDING;
+    }
     if (const np_status s = finish_first(endpoint, way); s != NP_OK) return s;
   }
   return outcome(*request);

@@ -100,7 +100,7 @@ struct Control {
 struct Written {
   uint64_t far_base = 0, far_stride = 0, far_count = 0, far_next = 0;
   uint32_t far_key = 0;
-  uint64_t far_flags = 0, far_credit = 0;  // of op=write: the cells there, and the word of credits
+  uint64_t far_flags = 0, far_credit = 0;  // of op=write: the cells there, and the word of credits; see credit
   uint32_t far_flags_key = 0;
   uint64_t sent = 0, started = 0, taken = 0, told = 0;  // messages
   Line receives;
@@ -109,6 +109,7 @@ struct Written {
 // Datagrams of a peer; messages of qp=uc are treated alike.
 struct Datagrams {
   uint32_t sent = 0, expected = 0, seen = 0;  // numbers of the next ones; one more than the highest that arrived
+  uint32_t told = 0;                          // how many the peer had sent when it was asked
   std::vector<Piece> held;                    // from `expected` on, a ring by number; cell 0: none
   Line receives;
 };
@@ -186,6 +187,7 @@ struct np_endpoint {
   size_t cell_bytes = 0, cell_count = 0, flag_bytes = 0;
   uint64_t cells_per_queue = 0, datagram_most = 0;
   uint64_t* flag_words = nullptr;  // op=write: what is written behind a message
+  // By rank: how many messages it has taken (op=write), or this rank has sent to it (qp=uc, ud).
   volatile uint64_t* credit = nullptr;
   uint64_t* fetched = nullptr;  // by atomics
 

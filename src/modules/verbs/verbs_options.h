@@ -78,7 +78,7 @@ inline constexpr np_option kTable[kOptions] = {
      "work requests that are posted in one call, where many are started at once", 1, 0,
      "with qp=uc|ud: their patterns start one message at a time"},
     {"patience_us", NP_INT, "100000", 100, 10'000'000, nullptr, "us",
-     "qp=uc|ud: how long a receive waits before it counts the message as lost", 0, NP_USES_MESSAGES,
+     "qp=uc|ud: how long a receive waits before it asks what was sent, and then for that to come", 0, NP_USES_MESSAGES,
      "with qp=rc: only messages of qp=uc|ud may be lost"},
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps on the completion channel, poll reads the completion queue again and again, hybrid polls for "

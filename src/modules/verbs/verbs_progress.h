@@ -70,7 +70,12 @@ np_status await(np_endpoint& endpoint, Done done, int64_t deadline_ns = 0) {
     int64_t left_ns = INT64_MAX;
     if (deadline_ns != 0) {
       left_ns = deadline_ns - now_ns();
-      if (left_ns <= 0) return NP_LOST;
+      if (left_ns <= 0) {  // a process that was stopped has not looked since
+        const int found = drain(endpoint);
+        if (found < 0) return endpoint.status;
+        if (found == 0) return NP_LOST;
+        continue;
+      }
     }
     const int found = sleep ? sleep_until_completion(endpoint, left_ns) : drain(endpoint);
     if (found < 0) return endpoint.status;

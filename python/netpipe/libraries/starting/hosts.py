@@ -41,17 +41,19 @@ class Hosts:
         return sum(count or 1 for _, count in self.given)
 
     def spread(self, ranks: int) -> tuple[Host, ...]:
-        """So many ranks over them, in blocks: the first ones on the first host. Raises Failure (2) where that does not
-        come out even. No host: all are here.
+        """So many ranks over them, in blocks: the first ones on the first host. Fewer than the counts that were said
+        are as many on each. Raises Failure (2) where that does not come out even. No host: all are here.
         """
         if not self.given:
             return ()
-        if any(count is not None for _, count in self.given):
-            if (said := self.ranks()) != ranks:
-                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
-            return tuple(Host(name, count or 1) for name, count in self.given)
         each, rest = divmod(ranks, len(self.given))
-        if rest or not each:
+        if any(count is not None for _, count in self.given):
+            said = self.ranks()
+            if said == ranks:
+                return tuple(Host(name, count or 1) for name, count in self.given)
+            if rest or not each or each > min(count or 1 for _, count in self.given):
+                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
+        elif rest or not each:
             raise Failure(
                 USAGE,
                 f"{ranks} ranks do not spread evenly over {len(self.given)} hosts; "
@@ -79,6 +81,8 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
         raise Failure(USAGE, "--hosts names no host; write names or addresses with commas: a,b or a:2,b:2")
     hosts = Hosts(tuple(given))
     if ranks is not None:
+        if any(count is not None for _, count in given) and (said := hosts.ranks()) != ranks:
+            raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
         hosts.spread(ranks)
     return hosts
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe's own layers on other hosts: one process on each, which ssh starts, or srun. They are no library: the name of
-their module in a `launch` event is empty, and each process is told which rank it is.
+"""netpipe's own layers on other hosts: one remote shell for each host starts its ranks, or srun all of them. They are
+no library: the name of their module in a `launch` event is empty, and each process is told which rank it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 # A shell says of a program that is not there what each shell says; we say what to do.
 THERE = (
     '[ -x "$0" ] || { echo "netpipe-worker: $0 does not exist on $(uname -n); install the same netpipe at the same '
-    'path on both hosts" >&2; exit 3; }'
+    'path on all hosts" >&2; exit 3; }'
 )
 # The first line of standard input: every user of a host can read command lines.
 READ = f"IFS= read -r {SECRET} || exit 3; export {SECRET}"
@@ -43,10 +43,17 @@ class Ssh(Launcher):
         """ssh is looked for where a host needs it."""
 
     def commands(self, job: Job) -> tuple[Command, ...]:
-        return tuple(self._start(job, rank, host.name.strip("[]")) for rank, host in enumerate(job.hosts))
+        commands, first = [], 0
+        for host in job.hosts:
+            commands.append(self._start(job, range(first, first + host.ranks), host.name.strip("[]")))
+            first += host.ranks
+        return tuple(commands)
 
-    def _start(self, job: Job, rank: int, host: str) -> Command:
-        known = {name: value for name, value in job.variables.items() if name != SECRET} | {RANK: str(rank)}
+    def _start(self, job: Job, ranks: range, host: str) -> Command:
+        """All ranks of a host are forked by one process: a server of ssh refuses many connections at once."""
+        alone = len(ranks) == 1
+        known = {name: value for name, value in job.variables.items() if name != SECRET}
+        known[RANK] = str(ranks[0]) if alone else f"{ranks[0]}-{ranks[-1]}"
         export = "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in known.items())
         start = f'{READ}; {export}; {THERE}; exec "$0" "$@"'
         argv: tuple[str, ...] = ("/bin/sh", "-c", start, *job.program)
@@ -59,7 +66,8 @@ class Ssh(Launcher):
                 )
             argv = (*shell, host, f"exec {shlex.join(argv)}")
         secret = f"{job.variables[SECRET]}\n".encode()
-        return Command(argv, name=f"the start of rank {rank} on {host}", said=secret)
+        who = f"rank {ranks[0]}" if alone else f"ranks {ranks[0]} to {ranks[-1]}"
+        return Command(argv, name=f"the start of {who} on {host}", said=secret)
 
 
 def under_srun(program: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe's own layers with any number of ranks on three hosts of a lab, which its own ssh reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import Outcome, parse
+
+COMMAND = (sys.executable, "-m", "netpipe")
+LIMIT_S = 120.0
+QUICK = ("--sizes", "1,8,65536", "--budget", "0.1", "--launches", "1", "--verify")
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """run("tcp", ranks=6): one measurement on the three hosts, started from the first of them."""
+    folder = tmp_path_factory.mktemp("lab")
+    name = f"m{secrets.token_hex(2)}h"  # a lab begins and ends with a letter
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TERM": "dumb", "COLUMNS": "160"}
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "lab", *words],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+
+    made = call("up", "--name", name, "--hosts", "3", "--json")
+    if made.returncode == 3:
+        pytest.skip(made.stderr.strip())
+    assert made.returncode == 0, made.stderr
+    hosts = [host["name"] for host in json.loads(made.stdout)["hosts"]]
+
+    def measure(*arguments: str, ranks: int = 6, only: int = 3) -> Outcome:
+        path = folder / "run.jsonl"
+        path.unlink(missing_ok=True)
+        given = ("--hosts", ",".join(hosts[:only]), "--ranks", str(ranks))
+        words = ("exec", hosts[0], "--", *COMMAND, "run", *arguments, *QUICK, *given, "-o", str(path))
+        done = call(*words)
+        records = parse(path.read_text()) if path.exists() else []
+        return Outcome(done.returncode, done.stderr + done.stdout, [], records)
+
+    try:
+        yield measure
+    finally:
+        gone = call("down", name)
+        assert gone.returncode == 0, gone.stderr
+
+
+def placed(opened: dict[str, Any]) -> list[str]:
+    return [rank["host"][-1] for rank in opened["ranks"]]
+
+
+@pytest.mark.module("tcp")
+def test_six_ranks_on_three_hosts_by_every_pattern_that_has_more_than_two(run: Run) -> None:
+    patterns = ("pingpong", "ring", "incast", "pairs")
+    done = run("tcp", "tcp:wait=poll", *(word for one in patterns for word in ("--pattern", one)))
+    assert done.code == 0, done.said
+    assert {(p["variant"], p["pattern"]) for p in done.of("point")} == {
+        (variant, pattern) for variant in ("tcp", "tcp:wait=poll") for pattern in patterns
+    }
+    assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["pattern"] != "pairs")
+    for opened in done.of("variant"):
+        assert placed(opened) == ["1", "1", "2", "2", "3", "3"]
+        local = [rank["settings"]["local"].split()[0] for rank in opened["ranks"]]
+        assert len(set(local)) == 3, "each host talks from its own address"
+    assert [one["rank"] for one in done.of("environment")] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param("udp", marks=pytest.mark.module("udp")),
+        pytest.param("zmq", marks=pytest.mark.module("zmq")),
+        pytest.param("nng", marks=pytest.mark.module("nng")),
+        pytest.param("ucx:tls=tcp+self", marks=pytest.mark.module("ucx")),
+        pytest.param("libfabric:provider=tcp;ofi_rxm", marks=pytest.mark.module("libfabric")),
+    ],
+)
+def test_other_layers_between_hosts(run: Run, listing: dict[str, Any], variant: str) -> None:
+    name = variant.partition(":")[0]
+    module = next((one for one in listing["modules"] if one["name"] == name), {})
+    if not module.get("available"):
+        pytest.skip(module.get("reason") or f"{name} is not built")
+    done = run(variant, ranks=4, only=2)
+    assert done.code == 0, done.said
+    assert len(done.of("point")) + len(done.of("skipped")) == 3
+    assert done.of("point")
+    assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+    (opened,) = done.of("variant")
+    assert placed(opened) == ["1", "1", "2", "2"]
+
+
+@pytest.mark.module("tcp")
+def test_a_host_far_away_may_have_all_ranks(run: Run) -> None:
+    done = run("tcp", ranks=2, only=1)
+    assert done.code == 0, done.said
+    assert placed(done.of("variant")[0]) == ["1", "1"]
