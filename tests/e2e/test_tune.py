@@ -220,29 +220,34 @@ def test_a_parameter_that_a_library_is_given_is_read_back_from_it(with_mpis: Mpi
 
 
 @pytest.mark.deep
-def test_rules_that_are_written_for_a_library_are_in_force(with_mpis: Mpis, tmp_path: Path) -> None:
-    """An algorithm that is several times as slow, chosen by a file for the sizes that the file says."""
-    from netpipe.libraries.openmpi import rules
+@pytest.mark.parametrize(
+    ("library", "operation", "slow"),
+    [("openmpi", "allreduce", ("1", "basic_linear")), ("mpich", "bcast", ("smp", "smp"))],
+)
+def test_rules_that_are_written_for_a_library_are_in_force(
+    with_mpis: Mpis, tmp_path: Path, library: str, operation: str, slow: tuple[str, str]
+) -> None:
+    """An algorithm that is slower, chosen by files for the sizes that they say."""
+    from netpipe import native
+    from netpipe.libraries.tunables import Chosen
     from netpipe.session import Request, Session
+    from netpipe.tuning.library import library as asked
 
-    (added,) = with_mpis.need("openmpi")
-    version = tuple(map(int, added.version.split()[-1].split(".")))
-    made = rules.text(version, "allreduce", 2, {1 << 16: "", 1 << 20: "1"}, {"1": "basic_linear"})
+    (added,) = with_mpis.need(library)
+    libs = asked(next(one for one in native.list_()["modules"] if one["name"] == added.name))
+    by_size = {1 << 16: "", 1 << 20: slow[0]}
+    made = libs.tunables.rules(  # type: ignore[misc]
+        Chosen(operation, 2, by_size, dict([slow]), libs.version, libs.file), tmp_path
+    )
     assert made is not None
-    path = tmp_path / made[0]
-    path.write_text(made[1])
-    variables = ";".join(f"{n}={v}" for n, v in rules_variables(str(path)).items())
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    variables = ";".join(f"{name}={value}" for name, value in made.variables.items())
     names = [added.name, f"{added.name}:env={variables}"]
     settings = {"sizes": "64k,1M", "budget": "2"}
-    result = Session(Request(names, ["collective:what=allreduce"], settings)).measure()
+    result = Session(Request(names, [f"collective:what={operation}"], settings)).measure()
     times = {(p.variant, p.size_bytes): p.median_ns for p in result.run.points}
     assert times[names[1], 1 << 20] / times[names[0], 1 << 20] > 1.2
-
-
-def rules_variables(path: str) -> dict[str, str]:
-    from netpipe.libraries.openmpi import TUNABLES
-
-    return dict(TUNABLES.with_rules(path))
 
 
 @pytest.mark.deep

@@ -13,7 +13,9 @@ import pytest
 from netpipe.contents import toml
 from netpipe.failure import Failure
 from netpipe.libraries import families
+from netpipe.libraries.mpich import rules as trees
 from netpipe.libraries.openmpi import rules
+from netpipe.libraries.tunables import Chosen
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.formats import Tuned, files
 from netpipe.tuning.log import Log
@@ -24,6 +26,7 @@ from netpipe.tuning.system.trial import Tried, sysctl_file
 from netpipe.tuning.variants import START, Changes, Start
 
 FAMILIES = {one.name: one for one in families()}
+FOLDER = Path("/tuned")
 WORDS = {"1": "basic_linear", "3": "recursive_doubling", "4": "ring"}
 
 
@@ -33,6 +36,17 @@ def tuned(family: str = "", variables: dict[str, str] | None = None, **more: str
         "x:a=1", "x:a=2", Changes.of({"a": "2"}), "1.3 times as fast", family,
         **({"tunables": of} if of else {}), variables=variables or {}, **more,
     )  # fmt: skip
+
+
+def chosen(
+    version: tuple[int, ...],
+    operation: str,
+    by_size: dict[int, str],
+    ranks: int = 4,
+    library: Path | None = None,
+    words: dict[str, str] | None = None,
+) -> Chosen:
+    return Chosen(operation, ranks, by_size, words or WORDS, version, library)
 
 
 def test_the_configuration_measures_both_beside_each_other(tmp_path: Path) -> None:
@@ -69,9 +83,10 @@ def test_the_environment_is_what_a_shell_reads() -> None:
 
 
 def test_classic_rules_rise_from_nothing_and_leave_what_was_not_measured_alone() -> None:
-    made = rules.text((5, 0, 11), "allreduce", 4, {8: "", 64: "3", 512: "4"}, WORDS)
+    made = rules.rules(chosen((5, 0, 11), "allreduce", {8: "", 64: "3", 512: "4"}), FOLDER)
     assert made is not None
-    name, text = made
+    ((name, text),) = made.files.items()
+    assert made.variables["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"/tuned/{name}"
     numbers = [line.split("#")[0].split() for line in text.splitlines()]
     assert name == "allreduce-rules.conf"
     assert numbers[0] == ["rule-file-version-2"]
@@ -83,20 +98,21 @@ def test_classic_rules_rise_from_nothing_and_leave_what_was_not_measured_alone()
 
 
 def test_older_versions_have_neither_the_first_line_nor_the_last_number() -> None:
-    made = rules.text((4, 1, 4), "bcast", 2, {8: "1"}, WORDS)
+    made = rules.rules(chosen((4, 1, 4), "bcast", {8: "1"}, 2), FOLDER)
     assert made is not None
-    assert "rule-file-version" not in made[1]
-    assert "\n0 1 0 0\n" in made[1]
+    (text,) = made.files.values()
+    assert "rule-file-version" not in text
+    assert "\n0 1 0 0\n" in text
 
 
 def test_sizes_of_all_ranks_count_where_open_mpi_counts_them() -> None:
-    assert rules.boundaries("alltoall", 4, {16: "1", 64: ""}) == [(0, 1), (128, 0)]
+    assert rules.boundaries(chosen((), "alltoall", {16: "1", 64: ""})) == [(0, 1), (128, 0)]
 
 
 def test_newer_versions_have_json_whose_first_match_wins() -> None:
-    made = rules.text((6, 0, 0), "allreduce", 4, {8: "", 64: "3", 512: "4"}, WORDS)
+    made = rules.rules(chosen((6, 0, 0), "allreduce", {8: "", 64: "3", 512: "4"}), FOLDER)
     assert made is not None
-    whole = json.loads(made[1])
+    whole = json.loads(made.files["allreduce-rules.json"])
     (only,) = whole["collectives"]["allreduce"]
     assert (whole["rule_file_version"], only["comm_size_min"], only["comm_size_max"]) == (3, 4, 4)
     assert [(one["msg_size_min"], one["msg_size_max"], one["alg"]) for one in only["rules"]] == [
@@ -106,7 +122,99 @@ def test_newer_versions_have_json_whose_first_match_wins() -> None:
 
 
 def test_an_operation_without_a_known_number_has_no_rules() -> None:
-    assert rules.text((5, 0, 11), "scan", 4, {8: "1"}, WORDS) is None
+    assert rules.rules(chosen((5, 0, 11), "scan", {8: "1"}), FOLDER) is None
+
+
+# ------------------------------------------------------------------------------------------------------ MPICH's trees
+
+COMPOSITIONS = {
+    "collective=allreduce": {
+        "comm_type=intra": {
+            "comm_size=node_comm_size": {"composition=shared": {}},
+            "comm_size=any": {"composition=messages": {}},
+        }
+    }
+}
+ALGORITHMS = {
+    "collective=allreduce": {
+        "comm_type=intra": {
+            "avg_msg_size<=8": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+            "avg_msg_size=any": {
+                "count<pow2": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+                "count=any": {"algorithm=MPIR_Allreduce_intra_reduce_scatter_allgather": {}},
+            },
+        },
+        "comm_type=inter": {"algorithm=MPIR_Allreduce_inter_reduce_exchange_bcast": {}},
+    },
+    "collective=barrier": {"comm_type=intra": {"algorithm=MPIR_Barrier_intra_k_dissemination": {}}},
+}
+
+
+@pytest.fixture
+def mpich(tmp_path: Path) -> Path:
+    """As far as a libmpi has trees in it."""
+    posix = {"collective=allreduce": {"comm_type=intra": {"algorithm=MPIDI_POSIX_mpi_allreduce": {}}}}
+    parts = [b"\x7fELF", *(json.dumps(one).encode() for one in (posix, COMPOSITIONS, ALGORITHMS)), b"end"]
+    path = tmp_path / "libmpi.so"
+    path.write_bytes(b"\0".join(parts) + b"\0")
+    return path
+
+
+def test_the_trees_of_mpich_are_found_in_the_library_itself(mpich: Path) -> None:
+    assert trees.own_trees(mpich) == {"composition": COMPOSITIONS, "algorithm": ALGORITHMS}
+    assert trees.own_trees(mpich.with_name("none")) == {}
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_rules_for_mpich_change_what_was_measured_and_nothing_else(mpich: Path, ranks: int) -> None:
+    of = chosen((5, 0, 2), "allreduce", {8: "", 64: "ring", 512: ""}, ranks, mpich, {"ring": "ring"})
+    made = trees.rules(of, FOLDER)
+    assert made is not None
+    levels = {name: json.loads(text) for name, text in made.files.items()}
+    assert {Path(path).name for path in made.variables.values()} == set(levels)
+    compositions, algorithms = levels["allreduce-compositions.json"], levels["allreduce-algorithms.json"]
+
+    def at(tree: dict[str, object], on: int, size: int) -> str:
+        return trees.chosen_at(tree, "allreduce", on, size)
+
+    # Changes lie in the middle by logarithm: at 23 and 181 bytes.
+    assert [at(compositions, ranks, size) for size in (22, 23, 180, 181)] == [
+        "shared", "messages", "messages", "shared",
+    ]  # fmt: skip
+    for size in (23, 64, 180):
+        assert at(algorithms, ranks, size) == "MPIR_Allreduce_intra_ring"
+    for size in (0, 8, 22, 181, 1 << 20):
+        assert at(algorithms, ranks, size) == at(ALGORITHMS, ranks, size)
+    for on in (ranks - 1, ranks + 1, 64):
+        assert at(algorithms, on, 64) == at(ALGORITHMS, on, 64), on
+        assert at(compositions, on, 64) == "shared"
+    assert algorithms["collective=barrier"] == ALGORITHMS["collective=barrier"]
+    assert (
+        algorithms["collective=allreduce"]["comm_type=inter"]
+        == (ALGORITHMS["collective=allreduce"]["comm_type=inter"])
+    )
+
+
+def test_rules_for_mpich_end_every_level_for_all_cases(mpich: Path) -> None:
+    """A level without an end is an assertion in MPICH."""
+    of = chosen((5, 0, 2), "allreduce", {8: "ring"}, 4, mpich, {"ring": "ring"})
+    made = trees.rules(of, FOLDER)
+    assert made is not None
+
+    def check(tree: dict[str, dict[str, object]]) -> None:
+        names = list(tree)
+        if names and names[0].startswith(("comm_size", "avg_msg_size")):
+            assert names[-1].endswith("=any")
+        for below in tree.values():
+            check(below)  # type: ignore[arg-type]
+
+    for text in made.files.values():
+        check(json.loads(text))
+
+
+def test_an_operation_or_a_library_without_a_tree_has_no_rules_for_mpich(mpich: Path) -> None:
+    assert trees.rules(chosen((5, 0, 2), "scan", {8: "ring"}, 4, mpich), FOLDER) is None
+    assert trees.rules(chosen((5, 0, 2), "allreduce", {8: "ring"}, 4, Path("/none")), FOLDER) is None
 
 
 # --------------------------------------------------------------------------------------------- settings of the kernel

@@ -26,6 +26,7 @@ from typing import BinaryIO, ClassVar
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.libraries.starting.description import Description
 from netpipe.libraries.starting.hosts import Host
+from netpipe.libraries.tunables import Tunables
 
 ANY_INTERFACE = "any"
 
@@ -158,38 +159,6 @@ class Header:
     macro: str
     version: tuple[str, ...]
     include: str = ""  # another header that defines the version
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a library that is known to matter, and that its module has no option for."""
-
-    variable: str  # in the environment
-    transports: str  # that obey it, as the option `transport` names them: auto|shm
-    least: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tunables:
-    """What `netpipe tune` can set of a library, and how the library is told. Values come from the library itself
-    (MPI_T, MPI 3.1, chapter 14.3).
-    """
-
-    prefix: str = ""  # of a control variable's name in the environment,
-    bare: bool = False  # which MPI_T leaves out
-    known: str = ""  # a variable that every version has: one that does not know it cannot be asked
-    parameters: tuple[Parameter, ...] = ()
-    algorithm: Callable[[str], str] = lambda operation: ""  # noqa: ARG005  the variable of a collective; "": none
-    # Rules by size for a collective: from the version, the operation, the ranks, size -> algorithm or "", and the names
-    # of the algorithms to a file's name and text; None for an operation that it has no rules for.
-    rules: Callable[..., tuple[str, str] | None] | None = None
-    with_rules: Callable[[str], Mapping[str, str]] = lambda path: {}  # noqa: ARG005  variables that name the file
-    with_algorithm: Mapping[str, str] = field(
-        default_factory=dict
-    )  # variables without which a choice is ignored
-    settings_file: str = ""  # the name of a file of `name = value` that the library reads,
-    settings_place: str = ""  # and where
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithms of collective operations. Which there are, the library itself says (library/asking.py).
 
-MPICH takes one algorithm of an operation for all sizes, so it is one setting among others. Open MPI takes a file with
-rules by size and number of ranks: each algorithm is measured at each size, each size gets the one that was certainly
-faster than the library's own choice or keeps that choice, and the file as a whole is confirmed.
+Where the library takes rules by size and number of ranks, each algorithm is measured at each size, each size gets the
+one that was certainly faster than the library's own choice or keeps that choice, and all rules together are confirmed.
+Where it takes one algorithm for all sizes, that is one setting among others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.findings.curves.broken_guideline import GUIDELINES, judge, same_size
+from netpipe.libraries.tunables import Chosen
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.goals import COLLECTIVE_SIZES, Goal, Place
@@ -55,7 +56,7 @@ def space(library: Library, goal: Goal, start: Start, only: Collection[str]) -> 
         raise Failure(
             UNAVAILABLE, f"{start.module} does not say which algorithms of {operation} it has ({variable})"
         )
-    words = [one for one in answer["choices"] if one not in NOT_ALGORITHMS]
+    words = [one for one in answer["choices"] if one not in NOT_ALGORITHMS | library.tunables.unruled]
     numbers = answer["choices"] if isinstance(answer["choices"], dict) else {}
     values = tuple(str(numbers.get(word, word)) for word in words)
     return Space(
@@ -75,9 +76,10 @@ class PerSize(Tuner):
         reserve_s = GUIDELINE * max(self.until_s - self.bench.clock(), 0.0)
         self.until_s -= reserve_s
         found = super().tune(output)
-        if found.best == START and found.rules_name and self.folder is not None:
-            (self.folder / found.rules_name).unlink()  # nothing has shown that it gains
-            found.rules_name = ""
+        if found.best == START and self.folder is not None:
+            for name in found.rules:
+                (self.folder / name).unlink()  # nothing has shown that it gains
+            found.rules = ()
         if not found.interrupted:
             self._check_guideline(found, reserve_s)
         return found
@@ -102,28 +104,28 @@ class PerSize(Tuner):
             found.notes.append(f"{operation} is not certainly slower than {' and '.join(others)} at any size")
 
     def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
-        make_rules = self.library.tunables.rules
-        if make_rules is None:
+        of = self.library.tunables
+        if of.rules is None or self.folder is None:
             return super().choose(found, whole, until_s)
         told = self._measured(self.space.candidates, SCREENING, until_s, found)
         promising = [one for one, places in told.items() if any(map(_faster, places.values()))]
         again = self._measured(promising, 1.0, until_s, found) if promising else {}
         told |= again
         names = {dict(one.items)[self._variable]: one for one in told}
-        chosen = choice({name: told[one] for name, one in names.items()}, whole.sizes(whole.counted))
-        if not any(chosen.values()) or self.folder is None:
+        by_size = choice({name: told[one] for name, one in names.items()}, whole.sizes(whole.counted))
+        if not any(by_size.values()):
             found.notes.append("no algorithm was faster than the library's own choice at any size")
             return []
-        operation = whole.name.partition("=")[2]
-        made = make_rules(self.library.version, operation, self.ranks, chosen, self._words())
+        operation, library = whole.name.partition("=")[2], self.library
+        chosen = Chosen(operation, self.ranks, by_size, self._words(), library.version, library.file)
+        made = of.rules(chosen, self.folder.absolute())
         if made is None:
             raise Failure(UNAVAILABLE, f"{found.variant}: how its rules name {operation} is not known here")
-        name, text = made
-        path = (self.folder / name).absolute()
-        path.write_text(text, encoding="utf-8")
-        found.rules_name = name
-        found.notes.append(f"rules for {operation}: {_in_words(chosen, self._words())}")
-        return [Changes.of(self.library.tunables.with_rules(str(path)))]
+        for name, text in made.files.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        found.rules = tuple(made.files)
+        found.notes.append(f"rules for {operation}: {_in_words(by_size, self._words())}")
+        return [Changes.of(made.variables)]
 
     @property
     def _variable(self) -> str:
@@ -137,12 +139,12 @@ class PerSize(Tuner):
         self, some: Sequence[Changes], share: float, until_s: float, found: Outcome
     ) -> dict[Changes, Mapping[Place, Estimate]]:
         """Each algorithm at each size, against the start."""
-        bench, told = self.bench, {}
+        bench, of, told = self.bench, self.library.tunables, {}
         share_s = share * (until_s - bench.clock())
         budget_s = max(LEAST_BUDGET_S, (share_s - GRACE_S) / (len(some) + 1) - self._late_s)
         self.watch(f"measuring {len(some)} algorithm{'s' if len(some) != 1 else ''} at each size")
         forced = {
-            one: one.merged(Changes.of(self.library.tunables.with_algorithm))
+            one: one.merged(Changes.of(of.with_algorithm(bench.goal.name.partition("=")[2])))
             for one in some
             if one not in self.avoid
         }

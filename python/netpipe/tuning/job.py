@@ -224,7 +224,7 @@ class Job:
         for name, text in files(tuned).items():
             (folder / name).write_text(text, encoding="utf-8")
             found.append(folder / name)
-        return found + ([folder / outcome.rules_name] if outcome.rules_name else [])
+        return found + [folder / name for name in outcome.rules]
 
     def _make_room(self) -> None:
         """Moves what an earlier call left out of the way. Raises Failure (2) for a folder that is not ours."""

@@ -73,7 +73,7 @@ class Outcome:
     system: tuple[Candidate, ...] = ()  # settings of the kernel that matter to it,
     system_tried: tuple[Tried, ...] = ()  # and what they gain; empty: they were not applied
     tuned: str = ""  # the variant with `best`
-    rules_name: str = ""  # of a file for the library that goes with `best`
+    rules: tuple[str, ...] = ()  # names of files for the library that go with `best`
 
 
 @dataclass

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netpipe.libraries import Command, Family, Header, Job, Launcher, Parameter, Tunables, family, launcher
+from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries.mpich import rules
+from netpipe.libraries.mpich.rules import CVAR
+from netpipe.libraries.tunables import Parameter, Tunables
 
 
 @launcher
@@ -48,13 +51,17 @@ family(
         interface="pmi2",
         has_abi=True,
         tunables=Tunables(
-            prefix="MPIR_CVAR_",
-            known="MPIR_CVAR_BCAST_SHORT_MSG_SIZE",
+            prefix=CVAR,
+            known=f"{CVAR}BCAST_SHORT_MSG_SIZE",
             parameters=(
-                Parameter("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE", "auto|shm", 2048, 1 << 18),
-                Parameter("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS", "auto|shm", 16, 1024),
+                Parameter(f"{CVAR}CH4_SHM_POSIX_IQUEUE_CELL_SIZE", "auto|shm", 2048, 1 << 18),
+                Parameter(f"{CVAR}CH4_SHM_POSIX_IQUEUE_NUM_CELLS", "auto|shm", 16, 1024),
             ),
-            algorithm=lambda operation: f"MPIR_CVAR_{operation.upper()}_INTRA_ALGORITHM",
+            algorithm=lambda operation: f"{CVAR}{operation.upper()}_INTRA_ALGORITHM",
+            rules=rules.rules,
+            unruled=rules.WITH_PARAMETERS,
+            # Else shared memory comes before the choice (CH4), which is then ignored within a host.
+            with_algorithm=lambda operation: {f"{CVAR}{operation.upper()}_DEVICE_COLLECTIVE": "0"},
         ),
     )
 )

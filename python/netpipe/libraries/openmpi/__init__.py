@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from netpipe.libraries import Command, Family, Header, Job, Launcher, Parameter, Tunables, family, launcher
+from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.openmpi import rules
+from netpipe.libraries.openmpi.rules import DYNAMIC, MCA
 from netpipe.libraries.starting.hosts import joined
+from netpipe.libraries.tunables import Parameter, Tunables
 
 # In the environment, because the option's place differs between 4 and 5, and some front ends do not know it.
 ROOT = {
@@ -54,9 +56,7 @@ def flags(version: str) -> tuple[str, ...]:
     return ("-DHAVE_PARTITIONED=1", "-DHAVE_PERSISTENT_COLLECTIVES=1") if major >= 5 else ()
 
 
-MCA = "OMPI_MCA_"
 SHARED, TCP = "auto|shm", "auto|tcp"
-DYNAMIC = {f"{MCA}coll_tuned_use_dynamic_rules": "1"}
 
 TUNABLES = Tunables(
     prefix=MCA,
@@ -72,9 +72,8 @@ TUNABLES = Tunables(
         Parameter(f"{MCA}btl_vader_fbox_size", SHARED, 1024, 1 << 18),
     ),
     algorithm=lambda operation: f"{MCA}coll_tuned_{operation}_algorithm",
-    rules=rules.text,
-    with_rules=lambda path: {**DYNAMIC, f"{MCA}coll_tuned_dynamic_rules_filename": path},
-    with_algorithm=DYNAMIC,
+    rules=rules.rules,
+    with_algorithm=lambda _: DYNAMIC,
     settings_file="openmpi-mca-params.conf",
     settings_place="~/.openmpi/mca-params.conf",
 )

@@ -9,10 +9,14 @@ was not measured. From 6 on the same text would mean something else, so those ge
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from itertools import pairwise
+from pathlib import Path
 
+from netpipe.libraries.tunables import Chosen, Rules, steps_of
+
+MCA = "OMPI_MCA_"
+DYNAMIC = {f"{MCA}coll_tuned_use_dynamic_rules": "1"}
+FILE = f"{MCA}coll_tuned_dynamic_rules_filename"
 OWN_CHOICE = 0  # of the algorithms: the library decides
 VERSION_LINE = "rule-file-version-2"  # the first line,
 VERSION_LINE_FROM = (5, 0, 7)  # from this version on
@@ -30,43 +34,30 @@ COLLECTIVES: Mapping[str, tuple[int, bool]] = {
 }
 
 
-def text(
-    version: tuple[int, ...], operation: str, ranks: int, chosen: Mapping[int, str], words: Mapping[str, str]
-) -> tuple[str, str] | None:
-    """The name and the content of a rules file; None for an operation whose number is not known here.
-
-    `chosen`: by size in bytes, as the pattern counts it, the number of an algorithm; "": the library's choice. `words`:
-    the names of the algorithms.
-    """
-    if operation not in COLLECTIVES:
+def rules(of: Chosen, folder: Path) -> Rules | None:
+    """None for an operation whose number is not known here."""
+    if of.operation not in COLLECTIVES:
         return None
-    steps = boundaries(operation, ranks, chosen)
-    if version >= JSON_FROM:
-        return f"{operation}-rules.json", _json(operation, ranks, steps, words)
-    return f"{operation}-rules.conf", _classic(version, operation, ranks, steps)
+    steps = boundaries(of)
+    if of.version >= JSON_FROM:
+        name, text = f"{of.operation}-rules.json", _json(of, steps)
+    else:
+        name, text = f"{of.operation}-rules.conf", _classic(of, steps)
+    return Rules({**DYNAMIC, FILE: str(folder / name)}, {name: text})
 
 
-def boundaries(operation: str, ranks: int, chosen: Mapping[int, str]) -> list[tuple[int, int]]:
-    """(from so many bytes on, algorithm), rising, the first from 0. Between two sizes that were measured the change is
-    in the middle by logarithm; beyond twice the largest the library chooses.
-    """
-    factor = ranks if COLLECTIVES[operation][1] else 1
-    sizes = sorted(chosen)
-    starts = [0, *(round(math.sqrt(a * b)) * factor for a, b in pairwise(sizes))]
-    steps = [(start, int(chosen[size] or OWN_CHOICE)) for start, size in zip(starts, sizes, strict=True)]
-    steps.append((2 * sizes[-1] * factor, OWN_CHOICE))
-    kept = steps[:1]
-    for step in steps[1:]:
-        if step[1] != kept[-1][1]:
-            kept.append(step)
-    return kept
+def boundaries(of: Chosen) -> list[tuple[int, int]]:
+    """(from so many bytes on, algorithm), rising, the first from 0."""
+    factor = of.ranks if COLLECTIVES[of.operation][1] else 1
+    return [(start * factor, int(value or OWN_CHOICE)) for start, value in steps_of(of.by_size)]
 
 
-def _classic(version: tuple[int, ...], operation: str, ranks: int, steps: list[tuple[int, int]]) -> str:
+def _classic(of: Chosen, steps: list[tuple[int, int]]) -> str:
     """Comments begin with # and run to the end of the line."""
+    operation, ranks = of.operation, of.ranks
     number = COLLECTIVES[operation][0]
     # Version 2 of the format, which 5.0.7 brought, has a fifth number: how many requests may be open at once.
-    recent = version >= VERSION_LINE_FROM
+    recent = of.version >= VERSION_LINE_FROM
     last = " 0" if recent else ""
     lines = [VERSION_LINE] if recent else []
     lines += [
@@ -83,13 +74,13 @@ def _classic(version: tuple[int, ...], operation: str, ranks: int, steps: list[t
     return "\n".join(lines) + "\n"
 
 
-def _json(operation: str, ranks: int, steps: list[tuple[int, int]], words: Mapping[str, str]) -> str:
+def _json(of: Chosen, steps: list[tuple[int, int]]) -> str:
     ends: list[int | str] = [start - 1 for start, _ in steps[1:]]
     made = [
         {
             "msg_size_min": start,
             "msg_size_max": end,
-            "alg": words[str(algorithm)],
+            "alg": of.words[str(algorithm)],
             "faninout": 0,
             "seg_size": 0,
             "reqs": 0,
@@ -100,6 +91,8 @@ def _json(operation: str, ranks: int, steps: list[tuple[int, int]], words: Mappi
     whole = {
         "rule_file_version": 3,
         "module": "tuned",
-        "collectives": {operation: [{"comm_size_min": ranks, "comm_size_max": ranks, "rules": made}]},
+        "collectives": {
+            of.operation: [{"comm_size_min": of.ranks, "comm_size_max": of.ranks, "rules": made}]
+        },
     }
     return json.dumps(whole, indent=1) + "\n"

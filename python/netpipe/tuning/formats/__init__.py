@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from netpipe.libraries import Tunables
+from netpipe.libraries.tunables import Tunables
 from netpipe.tuning.variants import Changes
 
 

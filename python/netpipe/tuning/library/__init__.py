@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from netpipe.failure import Failure
-from netpipe.libraries import Tunables, family_of
+from netpipe.libraries import family_of
 from netpipe.libraries.starting.description import read
+from netpipe.libraries.tunables import Tunables
 
 ANSWER_S = 20.0
 _LIBRARY = re.compile(r"=> (\S*/libmpi(?:_abi)?\.so\S*)")

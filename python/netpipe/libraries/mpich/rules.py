@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPICH's trees of collective algorithms, as JSON: conditions within conditions, and an algorithm at each end.
+
+A file replaces the whole tree, so the library's own is taken and changed in one place. It is a text in the library
+itself (src/mpi/coll in its sources makes it so), and is found there; no copy is kept here that another version would
+make wrong. There are three levels:
+
+* CH4 chooses a composition: within a host by shared memory, or by messages as between hosts;
+* MPIR chooses the algorithm of the messages;
+* POSIX chooses what is done in shared memory, and is left alone.
+
+For sizes that have an algorithm here, CH4 is told to use messages, and MPIR is told which algorithm. Both trees stay as
+they were for other operations, sizes and numbers of ranks. Traps: the order of the keys counts; a level without an end
+for all cases is an assertion; unknown keys abort; `comm_size<N` is read in two ways, so here it is always `<=`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from netpipe.libraries.tunables import Chosen, Rules, steps_of
+
+CVAR = "MPIR_CVAR_"
+CH4_FILE = f"{CVAR}CH4_COLL_SELECTION_TUNING_JSON_FILE"
+MPIR_FILE = f"{CVAR}COLL_SELECTION_TUNING_JSON_FILE"
+# Operations whose sizes the patterns count as the library does.
+OPERATIONS = frozenset({"allreduce", "alltoall", "bcast", "reduce"})
+# They take parameters, which the tree must give and for which there are no values that fit everywhere.
+WITH_PARAMETERS = frozenset(
+    {
+        "tree",
+        "pipelined_tree",
+        "recexch",
+        "recursive_multiplying",
+        "k_reduce_scatter_allgather",
+        "k_brucks",
+        "pairwise_sendrecv_replace",  # for MPI_IN_PLACE alone
+    }
+)
+_BEGINNING = re.compile(rb'\{\s*"collective=')
+Tree = dict[str, Any]
+
+
+def rules(of: Chosen, folder: Path) -> Rules | None:
+    """None for an operation, or a library, whose tree is not known here."""
+    trees = own_trees(of.library) if of.operation in OPERATIONS and of.library is not None else {}
+    if set(trees) != {"composition", "algorithm"}:
+        return None
+    key = f"collective={of.operation}"
+    whole = {level: tree[key]["comm_type=intra"] for level, tree in trees.items()}
+    by_messages = _last(whole["composition"])
+    changed = {
+        "composition": _for_ranks(of, whole["composition"], lambda _: by_messages),
+        "algorithm": _for_ranks(
+            of,
+            whole["algorithm"],
+            lambda word: {f"algorithm=MPIR_{of.operation.capitalize()}_intra_{word}": {}},
+        ),
+    }
+    names = {
+        "composition": f"{of.operation}-compositions.json",
+        "algorithm": f"{of.operation}-algorithms.json",
+    }
+    files = {
+        names[level]: json.dumps({**tree, key: {**tree[key], "comm_type=intra": changed[level]}}, indent=1)
+        + "\n"
+        for level, tree in trees.items()
+    }
+    variables = {
+        CH4_FILE: str(folder / names["composition"]),
+        MPIR_FILE: str(folder / names["algorithm"]),
+    }
+    return Rules(variables, files)
+
+
+def own_trees(library: Path) -> Mapping[str, Tree]:
+    """Those of a libmpi: `composition` of CH4, `algorithm` of MPIR. Empty where it has none, or another number."""
+    try:
+        text = library.read_bytes()
+    except OSError:
+        return {}
+    found: dict[str, Tree] = {}
+    for at in _BEGINNING.finditer(text):
+        try:
+            tree = json.loads(text[at.start() : text.index(b"\0", at.start())])
+        except ValueError:
+            continue
+        ends = {name.partition("=")[0] for name in _ends(tree)}
+        posix = any("_POSIX_" in name for name in _ends(tree))
+        if len(ends) != 1 or posix:
+            continue
+        if (level := ends.pop()) in found:
+            return {}  # two of one kind: which of them is in force is not known
+        found[level] = tree
+    return found
+
+
+def _ends(tree: Tree) -> Iterator[str]:
+    for name, below in tree.items():
+        if name.startswith(("composition=", "algorithm=")):
+            yield name
+        else:
+            yield from _ends(below)
+
+
+def _last(tree: Tree) -> Tree:
+    """The end that is left when no condition holds: of compositions the one without shared memory."""
+    name = list(tree)[-1]
+    return {name: tree[name]} if name.startswith(("composition=", "algorithm=")) else _last(tree[name])
+
+
+def _for_ranks(of: Chosen, own: Tree, end: Any) -> Tree:
+    """`own`, with rules by size for this number of ranks. `end`: of an algorithm's name."""
+    steps = steps_of(of.by_size)
+    by_size: Tree = {}
+    for (_, value), (until, _) in pairwise(steps):
+        by_size[f"avg_msg_size<={until - 1}"] = end(of.words[value]) if value else own
+    last = steps[-1][1]
+    by_size["avg_msg_size=any"] = end(of.words[last]) if last else own
+    fewer = {f"comm_size<={of.ranks - 1}": own} if of.ranks > 1 else {}
+    return {**fewer, f"comm_size<={of.ranks}": by_size, "comm_size=any": own}
+
+
+def chosen_at(tree: Tree, operation: str, ranks: int, size: int) -> str:
+    """What a tree says for a call within one host, of a built-in commutative operation on as many elements as there are
+    ranks or more: the end that MPICH comes to. Empty where no condition holds.
+    """
+    node = tree.get(f"collective={operation}", {}).get("comm_type=intra", {})
+    while node:
+        for name, below in node.items():
+            if name.startswith(("composition=", "algorithm=")):
+                return str(name.partition("=")[2])
+            if _holds(name, ranks, size):
+                node = below
+                break
+        else:
+            return ""
+    return ""
+
+
+def _holds(condition: str, ranks: int, size: int) -> bool:
+    name, sign, value = re.match(r"(\w+?)(<=|<|=)(\w+)$", condition).groups()  # type: ignore[union-attr]
+    numbers = {"comm_size": ranks, "avg_msg_size": size, "total_msg_size": size * ranks}
+    if value == "any":
+        return True
+    if value == "pow2":
+        return name == "comm_size" and ranks & (ranks - 1) == 0
+    if name in numbers and value.isdigit():
+        return numbers[name] <= int(value) - (sign == "<")
+    said = {
+        "comm_size": "node_comm_size",
+        "comm_hierarchy": "parent",
+        "is_commutative": "yes",
+        "is_op_built_in": "yes",
+        "is_sendbuf_inplace": "no",
+        "is_multi_threaded": "no",
+    }
+    return said.get(name) == value
