@@ -142,19 +142,21 @@ def with_facts(facts: Mapping[str, Any]) -> Run:
     return run(Environment(host="node17", facts=nested), point("tcp", 8, 1000.0))
 
 
+def visited(variant: str, size_bytes: int, median_ns: float, launch: int = 0) -> Point:
+    """A point of a launch with nine visits, which wander a little as those of a real run do."""
+    medians = [median_ns * math.exp(0.01 * (place % 3 - 1) + 0.02 * launch) for place in range(9)]
+    visits = Visits(
+        block=list(range(9)),
+        at_s=[float(place) for place in range(9)],
+        state=[0] * 9,
+        samples=[9] * 9,
+        median_ns=medians,
+    )
+    made = point(variant, size_bytes, medians[1], launch=launch)
+    return msgspec.structs.replace(made, visits=visits)
+
+
 def stepping(times: float) -> Run:
     """A run with one curve, in which 4277 bytes take so many times as long as 4096."""
-    points = []
-    for launch in range(4):
-        for size, factor in ((4096, 1.0), (4277, times)):
-            medians = [1000 * factor * math.exp(0.01 * (place % 3 - 1) + 0.02 * launch) for place in range(9)]
-            visits = Visits(
-                block=list(range(9)),
-                at_s=[float(place) for place in range(9)],
-                state=[0] * 9,
-                samples=[9] * 9,
-                median_ns=medians,
-            )
-            made = point("tcp", size, medians[1], launch=launch)
-            points.append(msgspec.structs.replace(made, visits=visits))
-    return run(*points)
+    sizes = ((4096, 1000.0), (4277, 1000.0 * times))
+    return run(*(visited("tcp", size, ns, launch) for launch in range(4) for size, ns in sizes))

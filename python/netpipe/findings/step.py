@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
-from netpipe.findings.curves import eager_limit
+from netpipe.findings.curves import eager_limit, odd_sizes, segment_step
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Run
@@ -18,9 +18,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for each step of each curve."""
     if not any(point.visits for point in reading.run.points):
         raise CannotJudge("the run did not record its visits")
-    eager = {id(step) for step in eager_limit.steps_of(reading)}  # that rule says more of these
+    explained = _explained(reading)
     for step in reading.steps:
-        if id(step) in eager:
+        if id(step) in explained:
             continue
         yield Finding(
             severity=NOTE,
@@ -38,6 +38,13 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "of copying, or a cache that no longer holds the message.",
             remedy="see which setting moves the threshold (netpipe list), and measure with another value of it",
         )
+
+
+def _explained(reading: Reading) -> set[int]:
+    """Steps of which another rule says more."""
+    spikes = odd_sizes.valleys(reading)
+    rough = (step for step in reading.steps if (step.variant, step.pattern) in spikes)
+    return {id(step) for step in (*eager_limit.steps_of(reading), *segment_step.steps_of(reading), *rough)}
 
 
 def _sentence(step: Step) -> str:

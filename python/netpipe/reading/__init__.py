@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from netpipe.reading.cells import Slowest
     from netpipe.reading.columns.by_curve import ByCurve
     from netpipe.reading.curves import Curve
-    from netpipe.reading.estimate import Reals
+    from netpipe.reading.estimate import Estimate, Reals
     from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
     from netpipe.reading.loggp import LogGP
@@ -207,6 +207,20 @@ class Reading:
         from netpipe.reading.blocks.verdicts import verdicts
 
         return verdicts(self.run, self._alike)
+
+    def times_of(self, variant: str, against: str, pattern: str) -> dict[int, Estimate]:
+        """By size how many times as long one variant takes as another, from the blocks of both. The intervals of all
+        sizes hold together. Empty if the two were not measured together.
+        """
+        from netpipe.reading.blocks.visits import TRUTH, estimates, paired
+
+        ours, theirs = self._alike.get((variant, pattern)), self._alike.get((against, pattern))
+        if ours is None or theirs is None:
+            return {}
+        both = paired(ours, theirs)
+        if not len(both.log):
+            return {}
+        return estimates(both, TRUTH, tests=len(set(both.size.tolist())))
 
     @cached_property
     def between(self) -> tuple[Between, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from netpipe.findings import Confirm
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
+from netpipe.reading.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +23,35 @@ class Opened:
     module: str
     settings: Mapping[str, str]  # as rank 0 recorded them
     options: Mapping[str, str]  # as they were planned, defaults included
+    hosts: frozenset[str | None]  # of its ranks
+
+    @property
+    def has(self) -> frozenset[str]:
+        """The names of the options that its module has."""
+        return frozenset(self.options)
 
 
 def opened(reading: Reading) -> Iterator[Opened]:
     """Every curve of which the record knows the settings."""
-    settings = {one.variant: one.ranks[0].settings for one in reading.run.variants if one.ranks}
+    ranks = {one.variant: one.ranks for one in reading.run.variants if one.ranks}
     planned = {one.variant: one for plan in reading.run.plans for one in plan.variants}
     for curve in reading.curves:
-        if curve.variant in settings and curve.variant in planned and curve.variant not in reading.copies:
-            of = planned[curve.variant]
-            yield Opened(curve, of.module, settings[curve.variant], of.options)
+        if curve.variant in ranks and curve.variant in planned and curve.variant not in reading.copies:
+            of, own = planned[curve.variant], ranks[curve.variant]
+            hosts = frozenset(rank.host for rank in own)
+            yield Opened(curve, of.module, own[0].settings, of.options, hosts)
+
+
+def beside(reading: Reading, confirm: Confirm, least_bytes: int = 0) -> tuple[int, Estimate] | None:
+    """What the run itself says of an experiment, if it measured both variants in blocks: the size, from `least_bytes`
+    on, at which the variant is most certainly slower than the remedied one, and how many times as long it takes there.
+    """
+    found = reading.times_of(confirm.variant, confirm.remedied, confirm.pattern)
+    known = {size: times for size, times in found.items() if times.known and size >= least_bytes}
+    if not known:
+        return None
+    size = max(known, key=lambda size: known[size].low)
+    return size, known[size]
 
 
 def with_setting(variant: str, name: str, value: str) -> str:

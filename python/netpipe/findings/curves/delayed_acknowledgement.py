@@ -1,55 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nagle's algorithm waits for an acknowledgement that the receiver delays: a flat 40 ms (RFC 896, RFC 1122 4.2.3.2)."""
+"""Nagle's algorithm waits for an acknowledgement that the receiver delays: a flat 40 ms (RFC 896, RFC 1122 4.2.3.2).
+
+A message that is one write is not held back, so a plain ping-pong does not show it. Several small messages in a row do,
+and so do large ones whose last segment is not full: some of them, or all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from netpipe.findings import SEVERE, Confirm, Finding, examples, quantity, rule
+import msgspec
+
+from netpipe.findings import SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
-from netpipe.records import Rank, Run
+from netpipe.reading.curves import CurvePoint
+from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.units import size_text, time_text
 
-LEAST_NS, MOST_NS = (
-    15e6,
-    60e6,
-)  # Linux delays by 40 ms, a message of two writes waits half of it in a ping-pong
+# Linux delays by 40 ms, and by more when the processors are busy. A message of two writes waits half of it in a
+# ping-pong.
+LEAST_NS, MOST_NS = 15e6, 70e6
+AT_ONCE = "in_flight"  # the option of patterns that time several messages together
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A size at which messages wait for an acknowledgement."""
+
+    at: CurvePoint
+    wait_ns: float  # of the messages that are timed together
+    all: bool  # of them, or one in ten
 
 
 @rule("delayed-acknowledgement", "Delayed acknowledgement", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires where TCP_NODELAY is off and a message takes the time of a delayed acknowledgement."""
+    """Fires where TCP_NODELAY is off and a message, or one in ten, takes the time of a delayed acknowledgement, which
+    the path itself does not take. Of messages that are timed together, such as those of a window, all together.
+    """
+    together = _together(reading)
     for one in opened(reading):
         if one.settings.get("nodelay") != "no":
             continue
-        slow = [at for at in one.curve.points if LEAST_NS <= at.time_ns.value <= MOST_NS]
-        if not slow:
+        found = [late for at in one.curve.points if (late := _late(at, together.get(one.curve.pattern, 1)))]
+        if not found:
             continue
-        worst = max(slow, key=lambda at: at.time_ns.value)
-        variant = one.curve.variant
-        confirm = Confirm(
-            variant, with_setting(variant, "nodelay", "yes"), one.curve.pattern, [worst.size_bytes]
-        )
+        worst = max(found, key=lambda late: (late.all, late.wait_ns))
+        variant, size = one.curve.variant, worst.at.size_bytes
+        confirm = None
+        if "nodelay" in one.has:
+            confirm = Confirm(variant, with_setting(variant, "nodelay", "yes"), one.curve.pattern, [size])
+        of = "" if worst.all else "one message in ten of "
         yield Finding(
             severity=SEVERE,
             variant=variant,
             pattern=one.curve.pattern,
-            size_bytes=worst.size_bytes,
-            what=f"{variant} takes {time_text(worst.time_ns.value)} for {size_text(worst.size_bytes)}: the time of a "
-            "delayed acknowledgement, not of the network.",
-            evidence={"time": quantity(worst.time_ns, "ns")},
+            size_bytes=size,
+            what=f"{variant} {one.curve.pattern}: {of}{size_text(size)} waits {time_text(worst.wait_ns)}: the time of "
+            "a delayed acknowledgement, not of the network.",
+            evidence={"time": quantity(worst.at.time_ns, "ns"), "wait": Quantity(worst.wait_ns, "ns")},
             certainty="The setting is certain; that it is the cause is shown by the experiment.",
             cause="TCP_NODELAY is off, so the kernel holds a small segment back until the one before is acknowledged, "
             "and the receiver delays that acknowledgement by up to 40 ms.",
-            remedy="switch Nagle's algorithm off: nodelay=yes, TCP_NODELAY in a program",
-            experiment=command(confirm),
+            remedy="switch Nagle's algorithm off: "
+            + (
+                "nodelay=yes, TCP_NODELAY in a program"
+                if confirm
+                else "TCP_NODELAY, or the library's own setting"
+            ),
+            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
 
 
+def _together(reading: Reading) -> Mapping[str, int]:
+    """Pattern -> messages that are timed together."""
+    found = {}
+    for plan in reading.run.plans:
+        for mode in plan.modes:
+            text = mode.options.get(AT_ONCE, "1")
+            found[mode.pattern] = int(text) if text.isdigit() else 1
+    return found
+
+
+def _late(at: CurvePoint, together: int) -> Late | None:
+    trips = [point.counters["min_rtt_us"] * 1e3 for point in at.by_launch if point.counters.get("min_rtt_us")]
+    if trips and min(trips) > LEAST_NS / 2:
+        return None  # the path is that long
+    slowest = [point.p90_ns for point in at.by_launch if point.p90_ns is not None]
+    for time_ns, whole in ((at.time_ns.value, True), (max(slowest, default=0.0), False)):
+        if LEAST_NS <= time_ns * together <= MOST_NS:
+            return Late(at, time_ns * together, whole)
+    return None
+
+
 def _run(nodelay: str) -> Run:
     made = examples.run(examples.point("tcp", 8, 2e4), examples.point("tcp", 4096, 2.04e7))
+    planned = PlannedVariant(variant="tcp", module="tcp", options={"nodelay": nodelay})
+    made.plans[:] = [msgspec.structs.replace(plan, variants=[planned]) for plan in made.plans]
     for variant in made.variants:
         variant.ranks[:] = [Rank(rank=0, settings={"nodelay": nodelay})]
     return made

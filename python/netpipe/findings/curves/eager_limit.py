@@ -20,6 +20,7 @@ from netpipe.units import digits, size_text
 OPTIONS = ("eager", "rndv")  # names of the setting, the first that the layer has
 LEAST_BYTES, MOST_BYTES = 1 << 9, 1 << 20  # where libraries have such limits
 SLOWER = 1.1
+HEADER_BYTES = 256  # at most, of a library's own in front of a message
 FACTOR = 4  # how much higher the experiment sets the limit
 
 
@@ -50,13 +51,35 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 
 def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
-    """Each such step, and the name of the setting."""
+    """Each such step, and the name of the setting. A curve has one limit: where it was set, the step that is there,
+    else the step that is most certainly large. Others are of something else.
+    """
     of = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
+    steps: dict[tuple[str, str], list[Step]] = {}
     for step in reading.steps:
-        one = of.get((step.variant, step.pattern))
+        if LEAST_BYTES <= step.above_bytes <= MOST_BYTES and step.times.low >= SLOWER:
+            steps.setdefault((step.variant, step.pattern), []).append(step)
+    for curve, found in steps.items():
+        one = of.get(curve)
         name = next((name for name in OPTIONS if one and name in one.options), None)
-        if one and name and LEAST_BYTES <= step.above_bytes <= MOST_BYTES and step.times.low >= SLOWER:
-            yield step, name
+        if one is None or name is None:
+            continue
+        limit = bytes_of(one.options[name])
+        if limit:
+            found = [step for step in found if _near(step, limit)]
+        if found:
+            yield max(found, key=lambda step: step.times.low), name
+
+
+def _near(step: Step, limit: int) -> bool:
+    """Is the step where this limit is? Libraries count their own header with the message, or do not."""
+    return step.below_bytes <= limit < step.above_bytes + HEADER_BYTES
+
+
+def bytes_of(text: str) -> int:
+    """4k as 4096; 0 for what is no size, which is what options take for a library's default."""
+    number, unit = text.rstrip("kKmM"), text[-1:].lower()
+    return int(number) * {"k": 1 << 10, "m": 1 << 20}.get(unit, 1) if number.isdigit() else 0
 
 
 def steps_of(reading: Reading) -> tuple[Step, ...]:

@@ -6,57 +6,58 @@ The main finding of Turner et al. 2002: a factor of up to five between the defau
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from netpipe.findings import WARNING, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, without_settings
+from netpipe.findings.curves import Opened, beside, command, opened, without_settings
 from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.losses import Loss
 from netpipe.records import Rank, Run
-from netpipe.units import percent_text, rate_text, size_text
+from netpipe.units import digits, percent_text, rate_text, size_text
 
-LEAST = 0.8  # of its own best rate: a curve that keeps more of it at the end is not limited by its buffers
+NAMES = ("sndbuf", "rcvbuf")
+LEAST = 0.8  # of the rate without such a buffer: a curve that keeps more of it is not limited by its buffers
+BEND = 0.8  # of what smaller messages keep of the layer below: the loss begins at the buffer
 
 
 @rule("small-buffers", "Small socket buffers", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires where a socket buffer was set, so that autotuning is off, the largest message is more than what the kernel
-    gave, and from there on the rate does not reach that of the layer below.
+    """Fires where a socket buffer was set, so that autotuning is off, messages are larger than what the kernel gave,
+    and these are slower than those of the same layer without the setting. Where the run has no such curve: they keep
+    less of the layer below, and less of it than messages that fit into the buffer.
     """
-    kept = {(loss.variant, loss.pattern): loss.large for loss in reading.losses}
+    kept = {(loss.variant, loss.pattern): loss for loss in reading.losses}
     for one in opened(reading):
-        fixed = {
-            name: int(one.settings[f"{name}_kernel_bytes"])
-            for name in ("sndbuf", "rcvbuf")
-            if one.settings.get(f"{name}_autotuned") == "no"
-            and one.settings.get(f"{name}_kernel_bytes", "").isdigit()
-        }
+        fixed = _fixed(one)
         last = one.curve.points[-1] if len(one.curve.points) else None
-        large = kept.get((one.curve.variant, one.curve.pattern))
-        if (
-            not fixed
-            or last is None
-            or last.rate_bytes_per_s is None
-            or last.size_bytes <= min(fixed.values())
-        ):
-            continue
-        if large is None or not large.seen or large.kept.value >= LEAST:
+        if not fixed or last is None or last.rate_bytes_per_s is None:
             continue
         name = min(fixed, key=lambda which: fixed[which])
-        variant = one.curve.variant
-        confirm = Confirm(
-            variant, without_settings(variant, "sndbuf", "rcvbuf"), one.curve.pattern, [last.size_bytes]
-        )
+        if last.size_bytes <= fixed[name]:
+            continue
+        variant, pattern = one.curve.variant, one.curve.pattern
+        plain = without_settings(variant, *NAMES)
+        confirm = Confirm(variant, plain, pattern, [last.size_bytes])
+        measured = beside(reading, confirm, fixed[name])
+        if measured is not None:
+            found = _against_plain(plain, *measured)
+        else:
+            found = _against_below(kept.get((variant, pattern)), fixed[name])
+        if found is None:
+            continue
+        said, evidence = found
         yield Finding(
             severity=WARNING,
             variant=variant,
-            pattern=one.curve.pattern,
+            pattern=pattern,
             size_bytes=last.size_bytes,
-            what=f"{variant} reaches {rate_text(last.rate_bytes_per_s.value)} at {size_text(last.size_bytes)}, "
-            f"{percent_text(large.kept.value)} of the layer below, with a fixed {name} of {size_text(fixed[name])}.",
+            what=f"{variant} reaches {rate_text(last.rate_bytes_per_s.value)} at {size_text(last.size_bytes)} with a "
+            f"fixed {name} of {size_text(fixed[name])}: {said}.",
             evidence={
                 "rate": quantity(last.rate_bytes_per_s, "bytes/s"),
                 "buffer": Quantity(fixed[name], "bytes"),
-                "kept": quantity(large.kept, "1"),
+                **evidence,
             },
             certainty="The buffer is certain; that it is the cause is shown by the experiment.",
             cause="A buffer that was set switches the kernel's autotuning off, and what is in flight can never be more "
@@ -68,12 +69,43 @@ def judge(reading: Reading) -> Iterator[Finding]:
         )
 
 
+def _fixed(one: Opened) -> dict[str, int]:
+    """The buffers that were set, and what the kernel gave: its bookkeeping included, about twice the bytes."""
+    found = {}
+    for name in NAMES:
+        given = one.settings.get(f"{name}_kernel_bytes", "")
+        tuned = one.settings.get(f"{name}_autotuned")
+        was_set = tuned == "no" if tuned is not None else one.options.get(name, "0") not in ("", "0")
+        if was_set and given.isdigit():
+            found[name] = int(given)
+    return found
+
+
+def _against_plain(plain: str, size: int, times: Estimate) -> tuple[str, Mapping[str, Quantity]] | None:
+    if times.low <= 1 / LEAST:
+        return None
+    said = f"{plain} is {digits(times.value)} times as fast at {size_text(size)}"
+    return said, {"times": quantity(times, "1")}
+
+
+def _against_below(loss: Loss | None, buffer: int) -> tuple[str, Mapping[str, Quantity]] | None:
+    large = loss.large if loss is not None else None
+    if loss is None or large is None or not large.seen or large.size_bytes <= buffer:
+        return None
+    fitting = [at.kept for at in loss.sizes if at.size_bytes <= buffer]
+    most = max((kept.value for kept in fitting), default=1.0)
+    if large.kept.value >= LEAST or large.kept.high >= BEND * most:
+        return None
+    said = f"{percent_text(large.kept.value)} of {loss.below}, and of messages that fit {percent_text(most)}"
+    return said, {"kept": quantity(large.kept, "1")}
+
+
 def _run(bytes_: int) -> Run:
     variants = ("unix", "tcp:sndbuf=8k")
     points = [
-        examples.point(name, size, (2e3 + size / 5) * factor)
+        examples.point(name, size, 2e3 + size / 5 * (factor if size > bytes_ else 1))
         for name, factor in zip(variants, (1, 3), strict=True)
-        for size in (8, 65536, 1 << 20)
+        for size in (8, 8192, 65536, 1 << 20)
     ]
     made = examples.run(*points, variants=variants, stack={"tcp": "unix"})
     for variant in made.variants:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from netpipe.findings import NOTE, WARNING, Quantity
+from netpipe.findings import NOTE, SEVERE, WARNING, Quantity
 from netpipe.findings.machine import Advice, Facts, machine_rule
 from netpipe.units import size_text
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  (where POSIX shared memory is)
 LEAST_LOCKABLE_BYTES = 1 << 30
 LEAST_SHM_BYTES = 256 << 20
+LEAST_FREE_BYTES = 64 << 20
 
 
 @machine_rule(
@@ -55,6 +56,28 @@ def small_shm(facts: Facts) -> Advice | None:
         if facts.text("limits.container") == "none"
         else "docker run --shm-size=1g, or --ipc=host",
         {"size": Quantity(total, "bytes")},
+    )
+
+
+@machine_rule(
+    "full-dev-shm",
+    "Full /dev/shm",
+    SEVERE,
+    needs=("limits.dev_shm_free_bytes",),
+    fires={"limits.dev_shm_total_bytes": 1 << 30, "limits.dev_shm_free_bytes": 8 << 20},
+    silent={"limits.dev_shm_total_bytes": 1 << 30, "limits.dev_shm_free_bytes": 512 << 20},
+)
+def full_shm(facts: Facts) -> Advice | None:
+    """Less than 64 MiB of it is free."""
+    free, total = facts.number("limits.dev_shm_free_bytes"), facts.number("limits.dev_shm_total_bytes")
+    if free is None or free >= LEAST_FREE_BYTES:
+        return None
+    of = "" if total is None else f" of {size_text(total)}"
+    return Advice(
+        f"Only {size_text(free)}{of} is free in {SHARED_MEMORY}: a library that cannot make its shared memory there "
+        "fails, is killed when it touches it, or falls back to a slower way.",
+        f"ls -l {SHARED_MEMORY}, and remove what programs that have ended left there",
+        {"free": Quantity(free, "bytes")},
     )
 
 

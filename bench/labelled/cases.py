@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, and what must be found in it. One case is one run of netpipe, as a user would call it.
+
+A provoked curve names the rule that has to speak, and where it can, the same variant without the cause: the two are
+measured in one run, and a cause that cost nothing today (less than `BITES`) is no pathology, so its curve is counted
+neither way, and named. Everything else is clean: no graded rule may speak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+BITES = 1.3  # times as long as without the cause, by plain medians, at the worst size
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A curve, and the rules that must find something in it; none: it is clean."""
+
+    variant: str
+    finds: tuple[str, ...] = ()
+    pattern: str = "pingpong"
+    without: str | None = None  # the variant without the cause
+    limit_bytes: int | None = None  # the last size below the threshold that the rule has to locate
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.variant, self.pattern
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run. `shell` is run before it, in namespaces of its own (network and mounts)."""
+
+    name: str
+    curves: tuple[Labelled, ...]
+    words: tuple[str, ...] = ()  # of netpipe run
+    others: tuple[str, ...] = ()  # variants that are measured too, as a user would, and not counted
+    shell: str = ""
+    lab: tuple[str, ...] | None = None  # options of netpipe lab up: measured between two hosts
+    noise: str = ""  # bench/noise.py
+    finds_host: tuple[str, ...] = ()  # rules about the host or the whole run
+    allows: tuple[str, ...] = ()  # rules that count neither way here, because nobody knows
+    needs: tuple[str, ...] = ()  # programs
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.others, *(curve.variant for curve in self.curves))))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(curve.pattern for curve in self.curves))
+
+    @property
+    def modules(self) -> frozenset[str]:
+        return frozenset(variant.partition(":")[0] for variant in self.variants)
+
+
+def clean(*variants: str, pattern: str = "pingpong") -> tuple[Labelled, ...]:
+    return tuple(Labelled(variant, pattern=pattern) for variant in variants)
+
+
+def wrong(rule: str, without: str | None, *variants: str, pattern: str = "pingpong") -> tuple[Labelled, ...]:
+    return tuple(Labelled(variant, (rule,), pattern, without) for variant in variants)
+
+
+def sizes(text: str) -> tuple[str, ...]:
+    return ("--schedule", "list", "--sizes", text)
+
+
+# --------------------------------------------------------------------------------------------------- sockets, here
+
+TCP = "tcp:wait=poll,congestion=cubic"  # the system's own may be BBR, which is a case of its own
+
+
+def tcp(settings: str) -> str:
+    return f"{TCP},{settings}"
+
+
+BUFFERS = Case(
+    "buffers",
+    (
+        *clean(TCP, tcp("sndbuf=1M"), tcp("rcvbuf=1M"), tcp("sndbuf=2M,rcvbuf=2M")),
+        *wrong("small-buffers", TCP, *map(tcp, ("sndbuf=4k", "sndbuf=8k", "sndbuf=16k"))),
+        *wrong("small-buffers", TCP, *map(tcp, ("rcvbuf=4k", "rcvbuf=8k", "sndbuf=8k,rcvbuf=8k"))),
+    ),
+    sizes("8,4k,64k,512k"),
+)
+STREAMS = Case(
+    "buffers-stream",
+    (
+        *clean(TCP, tcp("sndbuf=1M"), tcp("rcvbuf=1M"), pattern="stream"),
+        *wrong(
+            "small-buffers",
+            TCP,
+            tcp("sndbuf=4k"),
+            tcp("rcvbuf=4k"),
+            tcp("sndbuf=8k,rcvbuf=8k"),
+            pattern="stream",
+        ),
+    ),
+    sizes("8,4k,64k,512k"),
+)
+# Nobody measured the plain variant: the layer below has to do.
+BUFFERS_ALONE = Case(
+    "buffers-alone",
+    (*clean("unix:wait=poll"), *wrong("small-buffers", None, tcp("sndbuf=4k,rcvbuf=4k"))),
+    sizes("8,4k,64k,512k"),
+)
+NAGLE = Case(
+    "nagle",
+    (
+        *clean(TCP, tcp("nodelay=no")),  # one message is one write: nothing is held back
+        *clean(TCP, pattern="stream"),
+        *clean(TCP, pattern="window"),
+        *wrong("delayed-acknowledgement", TCP, tcp("nodelay=no"), pattern="stream"),
+        *wrong("delayed-acknowledgement", TCP, tcp("nodelay=no"), pattern="window"),
+    ),
+    sizes("8,1000"),
+)
+BBR = "tcp:wait=poll,congestion=bbr"
+CONGESTION = Case(
+    "congestion",
+    (
+        *clean(TCP),
+        *clean(TCP, pattern="stream"),
+        *wrong("unfit-congestion-control", TCP, BBR),
+        *wrong("unfit-congestion-control", TCP, BBR, pattern="stream"),
+    ),
+    sizes("8,64k,1M"),
+)
+ASLEEP = ("pipe", "unix", "tcp", "shm:wait=block")
+AWAKE = ("pipe:wait=poll", "unix:wait=poll", TCP, "shm")
+SLEEPS = Case(
+    "sleeps",
+    (
+        *clean(*AWAKE),
+        *(Labelled(one, ("sleeps",), without=other) for one, other in zip(ASLEEP, AWAKE, strict=True)),
+    ),
+    sizes("8,1k"),
+)
+SLEEPS_ALONE = Case(
+    "sleeps-alone", (*wrong("sleeps", None, "pipe", "unix", "tcp"), *clean("shm")), sizes("8,1k")
+)
+DATAGRAMS = Case(
+    "datagrams",
+    (
+        *clean("udp:wait=poll,payload=16000"),
+        Labelled("udp:wait=poll,payload=1472", ("segment-step",), limit_bytes=1472 - 24),
+        Labelled("udp:wait=poll,payload=1000", ("segment-step",), limit_bytes=1000 - 24),
+        Labelled("udp:wait=poll,payload=4000", ("segment-step",), limit_bytes=4000 - 24),
+    ),
+    ("--start", "256", "--end", "8k"),
+)
+
+# ------------------------------------------------------------------------------------------------ memory, libraries
+
+ODD = Case(
+    "odd-sizes",
+    (
+        *clean("memcpy", "memcpy:routine=word4_tail", "memcpy:routine=byte", "shm"),
+        *wrong("odd-sizes", None, "memcpy:routine=word4"),
+    ),
+    ("--schedule", "classic", "--start", "64", "--end", "4k"),
+    allows=("cache-cliff",),
+)
+CACHES = Case(
+    "caches", (*wrong("cache-cliff", None, "memcpy"), *clean("memcpy:routine=byte")), ("--end", "16M")
+)
+NO_CACHE = Case("no-cache", clean("memcpy"), ("--buffers", "cold", "--end", "8M"))
+COPIES = Case(
+    "copies",
+    (
+        *clean("shm", "shm:copy=cma", "mpi@openmpi:transport=shm,single_copy=cma"),
+        *clean("mpi@mpich:transport=shm,single_copy=cma"),
+        *wrong("extra-copy", "shm", "shm:copy=pipeline"),
+        *wrong(
+            "extra-copy",
+            "mpi@openmpi:transport=shm,single_copy=cma",
+            "mpi@openmpi:transport=shm,single_copy=none",
+        ),
+        *wrong(
+            "extra-copy",
+            "mpi@mpich:transport=shm,single_copy=cma",
+            "mpi@mpich:transport=shm,single_copy=none",
+        ),
+    ),
+    sizes("8,64k,1M,4M"),
+)
+HEADER_BYTES = 56  # Open MPI counts its own header with a message (of_runs.py)
+
+
+def eager(module: str, transport: str, *limits: str, header: int = HEADER_BYTES) -> Case:
+    """A library with its limit at several sizes that the run is not told, and one where no message reaches it."""
+    bytes_of = {text: int(text[:-1]) << 10 for text in limits}
+    provoked = (
+        Labelled(f"{module}:transport={transport},eager={text}", ("eager-limit",), limit_bytes=limit - header)
+        for text, limit in bytes_of.items()
+    )
+    return Case(
+        f"eager-{module}-{transport}",
+        (*provoked, *clean(f"{module}:transport={transport},eager=512k")),
+        ("--start", "512", "--end", "128k", "--budget", "6"),
+    )
+
+
+EAGER = (
+    eager("mpi@openmpi", "shm", "1k", "4k", "16k", "32k"),
+    eager("mpi@openmpi", "tcp", "1k", "4k", "16k", "32k"),
+    eager("mpi@openmpi4", "shm", "2k", "8k"),
+)
+TRANSPORT = Case(
+    "transport",
+    (
+        *clean("mpi@openmpi", "mpi@openmpi4", "mpi@mpich", "mpi@mpich4", "mpi@impi"),
+        *wrong(
+            "wrong-transport",
+            None,
+            "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|tcp",
+            "mpi@openmpi4:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|tcp",
+            "mpi@mpich:env=MPIR_CVAR_NOLOCAL=1;MPIR_CVAR_CH4_NETMOD=ofi;FI_PROVIDER=tcp",
+            "mpi@mpich4:env=MPIR_CVAR_NOLOCAL=1;UCX_TLS=tcp|self",
+            "mpi@impi:env=I_MPI_FABRICS=ofi;FI_PROVIDER=tcp",
+        ),
+    ),
+    sizes("8,8k"),
+)
+MPI_BUFFERS = Case(
+    "mpi-buffers",
+    (
+        *clean("mpi@openmpi:transport=tcp", "mpi@openmpi4:transport=tcp"),
+        *wrong("small-buffers", "mpi@openmpi:transport=tcp", "mpi@openmpi:transport=tcp,sndbuf=8k,rcvbuf=8k"),
+        *wrong(
+            "small-buffers", "mpi@openmpi4:transport=tcp", "mpi@openmpi4:transport=tcp,sndbuf=8k,rcvbuf=8k"
+        ),
+    ),
+    sizes("8,16k,256k"),
+    allows=("unfit-congestion-control",),  # the library takes the system's
+)
+DAEMONS = Case(
+    "daemons",
+    (
+        *clean("pvm:route=direct,encoding=inplace,wait=poll"),
+        *wrong("daemon-route", None, "pvm:wait=poll", "pvm:encoding=inplace,wait=poll"),
+    ),
+    sizes("8,16k"),
+)
+LAMD = Case(
+    "lamd",
+    (*clean("mpi@lam:rpi=usysv", "mpi@lam:rpi=tcp"), *wrong("daemon-route", None, "mpi@lam:rpi=lamd")),
+    sizes("8,16k"),
+)
+SLOW_ALLREDUCE = "OMPI_MCA_coll=self|basic|libnbc|tuned|inter;OMPI_MCA_coll_tuned_use_dynamic_rules=1"
+SLOW_ALLREDUCE += (
+    ";OMPI_MCA_coll_tuned_allreduce_algorithm=5;OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize=64"
+)
+COLLECTIVE = "collective:what={}".format
+GUIDELINE = Case(
+    "guideline",
+    (
+        *clean("mpi@openmpi4", pattern="collective"),
+        Labelled(f"mpi@openmpi4:env={SLOW_ALLREDUCE}", ("broken-guideline",), "collective"),
+    ),
+    (*sizes("8,8k,64k"), "--pattern", COLLECTIVE("reduce"), "--pattern", COLLECTIVE("bcast")),
+)
+
+# ------------------------------------------------------------------------------------------------ hosts and links
+
+SHM_SIZE = "mount -t tmpfs -o size={} tmpfs /dev/shm".format
+SMALL_SHM = Case(
+    "small-shm",
+    clean("shm"),
+    sizes("8,4k"),
+    shell=SHM_SIZE("128m"),
+    finds_host=("small-dev-shm",),
+)
+FULL_SHM = Case(
+    "full-shm",
+    clean("shm"),
+    sizes("8,4k"),
+    shell=f"{SHM_SIZE('512m')} && head -c 500m /dev/zero > /dev/shm/left-behind",
+    finds_host=("full-dev-shm",),
+)
+ROOMY_SHM = Case("roomy-shm", clean("shm", "shm:eager=1k"), sizes("8,512"), shell=SHM_SIZE("512m"))
+ONE_CORE = Case(
+    "one-core",
+    clean("unix", "shm:wait=block"),
+    (*sizes("8,4k"), "--pin", "0,0"),
+    finds_host=("oversubscribed",),
+)
+BUSY = Case("busy", clean(TCP, "shm"), sizes("8,1k"), noise="steal=0.9", finds_host=("busy-processes",))
+
+
+def between(name: str, lab: tuple[str, ...], *curves: Labelled, text: str = "8,16k,256k") -> Case:
+    return Case(name, curves, sizes(text), lab=lab, allows=("sleeps",))
+
+
+LINKS = (
+    between(
+        "link-100m",
+        ("--rate", "100m"),
+        *wrong("rate-limit", None, "tcp", pattern="pingpong"),
+        *wrong("rate-limit", None, "tcp", pattern="stream"),
+    ),
+    between(
+        "link-1g", ("--rate", "1g"), *wrong("rate-limit", None, "tcp", pattern="stream"), text="8,64k,1M"
+    ),
+    between("link-open", (), *clean("tcp"), *clean("tcp", pattern="stream")),
+    between(
+        "link-delayed",
+        ("--delay", "1ms"),
+        *wrong("path-delay", None, "tcp"),
+        *clean("tcp", pattern="stream"),
+        *wrong("small-buffers", "tcp", "tcp:sndbuf=8k,rcvbuf=8k", pattern="stream"),
+    ),
+)
+
+QUIET = (
+    BUFFERS,
+    STREAMS,
+    BUFFERS_ALONE,
+    NAGLE,
+    CONGESTION,
+    SLEEPS,
+    SLEEPS_ALONE,
+    DATAGRAMS,
+    ODD,
+    CACHES,
+    NO_CACHE,
+    COPIES,
+    *EAGER,
+    TRANSPORT,
+    MPI_BUFFERS,
+    DAEMONS,
+    LAMD,
+    GUIDELINE,
+    SMALL_SHM,
+    FULL_SHM,
+    ROOMY_SHM,
+    ONE_CORE,
+    BUSY,
+    *LINKS,
+)
+
+NOISE = "steal=0.1,burst-ms=2,wakeups=500,seed=1"
+UNDER_NOISE = (BUFFERS, STREAMS, NAGLE, SLEEPS, TRANSPORT, ODD, DAEMONS)
+NOISY = tuple(
+    replace(case, name=f"{case.name}-noise", noise=NOISE, allows=(*case.allows, "busy-processes"))
+    for case in UNDER_NOISE
+)
+CASES = (*QUIET, *NOISY)

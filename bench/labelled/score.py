@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules found in a case, held against its labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from netpipe.findings import MACHINE, Finding, judge, rules
+from netpipe.reading import Reading
+from netpipe.records import Run
+
+from .cases import BITES, Case, Labelled
+
+NEAR = 1 / 16  # of an octave
+# Rules about hosts that are provoked here. Others say what is true of this machine whatever is measured.
+HOST_RULES = ("small-dev-shm", "full-dev-shm", "oversubscribed")
+EXPLAINS = "netpipe.findings.curves."  # rules about curves: all of them are graded
+
+
+@dataclass
+class Score:
+    hits: int = 0
+    missed: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+    not_bitten: list[str] = field(default_factory=list)  # provoked, and it cost nothing today
+    located: list[bool] = field(default_factory=list)
+    provoked: int = 0
+    clean: int = 0
+    noisy: int = 0
+
+    @property
+    def curves(self) -> int:
+        return self.provoked + self.clean
+
+    @property
+    def precision(self) -> float:
+        said = self.hits + len(self.false)
+        return self.hits / said if said else math.nan
+
+    @property
+    def recall(self) -> float:
+        there = self.hits + len(self.missed)
+        return self.hits / there if there else math.nan
+
+    def add(self, other: Score) -> None:
+        for name in ("missed", "false", "not_bitten", "located"):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("hits", "provoked", "clean", "noisy"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def graded() -> frozenset[str]:
+    """The rules that count."""
+    about_curves = {one.id for one in rules().values() if one.judge.__module__.startswith(EXPLAINS)}
+    return frozenset({*about_curves, *HOST_RULES})
+
+
+def scored(case: Case, run: Run) -> Score:
+    """One case. A curve that the run does not have is a miss of the measurement: RuntimeError."""
+    reading = Reading(run)
+    found = [one for one in judge(reading).findings if one.rule in graded() | set(case.finds_host)]
+    known = rules()
+    score = Score()
+    for curve in case.curves:
+        name = _in_run(curve, reading)
+        if name is None:
+            said = "; ".join(error.message for error in run.errors) or "no points"
+            raise RuntimeError(f"{case.name}: {curve.variant} {curve.pattern} was not measured: {said}")
+        if not _bites(curve, reading):
+            score.not_bitten.append(f"{case.name}: {' '.join(name)}")
+            continue
+        own = [one for one in found if known[one.rule].about != MACHINE and _about(one, curve)]
+        _count(score, case, " ".join(name), curve.finds, own)
+        if curve.limit_bytes is not None:
+            score.located.append(any(_locates(one, curve, reading) for one in own if one.rule in curve.finds))
+        score.provoked += bool(curve.finds or case.finds_host)
+        score.clean += not (curve.finds or case.finds_host)
+        score.noisy += bool(case.noise)
+    of_host = [one for one in found if known[one.rule].about == MACHINE]
+    _count(score, case, "the host", case.finds_host, of_host)
+    return score
+
+
+def _in_run(curve: Labelled, reading: Reading) -> tuple[str, str] | None:
+    """Its name in the run: a pattern may stand with its settings."""
+    names = (name for name in reading.by_name if name[0] == curve.variant)
+    return next((name for name in names if name[1].partition(":")[0] == curve.pattern), None)
+
+
+def _about(one: Finding, curve: Labelled) -> bool:
+    return one.variant == curve.variant and (one.pattern or "").partition(":")[0] == curve.pattern
+
+
+def _bites(curve: Labelled, reading: Reading) -> bool:
+    """Does the cause cost anything today? Judged by the plain medians, without the statistics of the rules."""
+    if curve.without is None:
+        return True
+    ours = reading.by_name[curve.name].points
+    theirs = {at.size_bytes: at.time_ns.value for at in reading.by_name[curve.without, curve.pattern].points}
+    return any(at.time_ns.value > BITES * theirs[at.size_bytes] for at in ours if at.size_bytes in theirs)
+
+
+def _count(score: Score, case: Case, name: str, wanted: Iterable[str], found: list[Finding]) -> None:
+    said = {one.rule: one for one in found}
+    for rule in wanted:
+        if rule in said:
+            score.hits += 1
+        else:
+            others = ", ".join(said) or "nothing"
+            score.missed.append(f"{case.name}: {name}: no {rule}; said: {others}")
+    for rule, one in said.items():
+        if rule not in wanted and rule not in case.allows:
+            score.false.append(f"{case.name}: {name}: {rule}: {one.what}")
+
+
+def _locates(one: Finding, curve: Labelled, reading: Reading) -> bool:
+    """Is the step of the finding within a sixteenth of an octave of the threshold?"""
+    assert curve.limit_bytes is not None
+    steps = [
+        step
+        for step in reading.steps
+        if (step.variant, step.above_bytes) == (one.variant, one.size_bytes) and step.pattern == one.pattern
+    ]
+    return any(
+        abs(math.log2(math.sqrt(step.below_bytes * step.above_bytes) / curve.limit_bytes)) <= NEAR
+        for step in steps
+    )

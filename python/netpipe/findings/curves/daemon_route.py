@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages go through the daemons of a library (PVM's pvmd, LAM's lamd): one more process and two more sockets.
+
+Turner and Chen 2002 measured 90 Mbps through PVM's daemons and 330 Mbps without them, over the same Gigabit Ethernet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from netpipe.findings import WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import Opened, beside, command, opened, with_setting
+from netpipe.reading import Reading
+from netpipe.reading.summary import latency_place
+from netpipe.records import Rank, Run
+from netpipe.units import digits, size_text, time_text
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way through daemons: what says it, and the setting that avoids them."""
+
+    name: str  # of the setting or option
+    daemons: tuple[str, ...]  # its values
+    direct: str
+    daemon: str
+
+
+ROUTES = (
+    Route("route", ("daemon",), "direct", "pvmd"),
+    Route("rpi", ("lamd",), "usysv", "lamd"),
+)
+
+
+@rule("daemon-route", "Messages through a daemon", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires where the route that was in force goes through daemons. That they cost something is certain; how much, the
+    run says where it has the direct route too.
+    """
+    for one in opened(reading):
+        route = _daemons(one)
+        place = latency_place(one.curve.points)
+        if route is None or not len(one.curve.points):
+            continue
+        at = one.curve.points[place or 0]
+        variant, pattern = one.curve.variant, one.curve.pattern
+        confirm = Confirm(variant, with_setting(variant, route.name, route.direct), pattern, [at.size_bytes])
+        measured = beside(reading, confirm)
+        said = ""
+        evidence = {"time": quantity(at.time_ns, "ns")}
+        if measured is not None:
+            size, times = measured
+            said = f"; {confirm.remedied} is {digits(times.value)} times as fast at {size_text(size)}"
+            evidence["times"] = quantity(times, "1")
+        yield Finding(
+            severity=WARNING,
+            variant=variant,
+            pattern=pattern,
+            size_bytes=at.size_bytes,
+            what=f"{variant} sends every message through {route.daemon}: {time_text(at.time_ns.value)} for "
+            f"{size_text(at.size_bytes)}{said}.",
+            evidence=evidence,
+            certainty="The route is certain; what it costs is shown by the experiment.",
+            cause="The daemon has to be woken for each message, and copies it from one socket into another.",
+            remedy=f"{route.name}={route.direct} (PvmRouteDirect in a PVM program, -ssi rpi with LAM/MPI)",
+            experiment=command(confirm),
+            confirm=confirm,
+        )
+
+
+def _daemons(one: Opened) -> Route | None:
+    both: Mapping[str, str] = {**one.options, **one.settings}
+    return next((route for route in ROUTES if both.get(route.name) in route.daemons), None)
+
+
+def _run(route: str) -> Run:
+    made = examples.run(examples.point("pvm", 8, 4e4), variants=("pvm",))
+    for plan in made.plans:
+        plan.variants[:] = [msgspec.structs.replace(one, options={"route": route}) for one in plan.variants]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings={"route": route})]
+    return made
+
+
+def fires() -> Run:
+    return _run("daemon")
+
+
+def silent() -> Run:
+    return _run("direct")

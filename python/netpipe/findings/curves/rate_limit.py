@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shaper limits the interface below what its link can do (tc: tbf, htb and others)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netpipe.findings import WARNING, Finding, Quantity, quantity, rule
+from netpipe.findings.curves import opened
+from netpipe.findings.curves.links import between_hosts, interfaces
+from netpipe.reading import Reading
+from netpipe.records import Run
+from netpipe.units import percent_text, rate_text, size_text
+
+SHAPERS = ("tbf", "htb", "hfsc", "cake", "netem")
+USED = 0.6  # of the shaper's rate: from here on it is what limits the curve
+
+
+@rule("rate-limit", "A shaper limits the rate", needs=("environment",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires where the interface of a curve has a queue discipline with a rate, and the curve comes near it."""
+    for one in opened(reading):
+        limits = {
+            (facts.number("qdisc.bits_per_s") or 0) / 8: (name, facts.text("qdisc.kind") or "")
+            for name, facts in interfaces(reading, one)
+            if facts.text("qdisc.kind") in SHAPERS and facts.number("qdisc.bits_per_s")
+        }
+        if not limits or not len(one.curve.points):
+            continue
+        limit = min(limits)
+        name, kind = limits[limit]
+        # Of small messages a shaper lets a burst through, so what counts is the largest size.
+        at = one.curve.points[-1]
+        if at.rate_bytes_per_s is None or at.rate_bytes_per_s.value < USED * limit:
+            continue
+        share = at.rate_bytes_per_s.value / limit
+        yield Finding(
+            severity=WARNING,
+            variant=one.curve.variant,
+            pattern=one.curve.pattern,
+            size_bytes=at.size_bytes,
+            what=f"{one.curve.variant} reaches {rate_text(at.rate_bytes_per_s.value)} at {size_text(at.size_bytes)}, "
+            f"{percent_text(share)} of the {rate_text(limit)} that {kind} lets through {name}.",
+            evidence={"rate": quantity(at.rate_bytes_per_s, "bytes/s"), "limit": Quantity(limit, "bytes/s")},
+            certainty="The limit is in the host's settings, and the curve comes near it.",
+            cause="A queue discipline (traffic control) limits the interface below what the link can do.",
+            remedy=f"tc qdisc show dev {name}; without the limit: tc qdisc del dev {name} root",
+        )
+
+
+def _run(bits_per_s: float) -> Run:
+    """954 Mbps at 1 MiB."""
+    qdisc = {"kind": "tbf", "bits_per_s": bits_per_s}
+    return between_hosts({"qdisc": qdisc}, {}, {8: 3e4, 1 << 20: 8.8e6})
+
+
+def fires() -> Run:
+    return _run(1e9)
+
+
+def silent() -> Run:
+    return _run(1e10)

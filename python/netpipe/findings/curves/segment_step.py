@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message that is one byte too long for a packet takes another one: a step at the size of a segment (the MTU)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
+from netpipe.findings.curves import Opened, opened
+from netpipe.reading import Reading
+from netpipe.reading.blocks.steps import Step
+from netpipe.records import Rank, Run
+from netpipe.units import digits, size_text
+
+# What layers record of the bytes of a message that one packet carries.
+SEGMENTS = ("message_bytes_per_datagram", "snd_mss_bytes")
+MOST = 4  # packets: beyond that, one more is too little to see
+
+
+@rule("segment-step", "A packet more", needs=("points",))
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires at a step up where a message needs one packet more. How much a packet carries, the layer recorded."""
+    known = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
+    if not any(map(segment_of, known.values())):
+        raise CannotJudge("no layer recorded how much a packet carries")
+    for step, packets in _found(reading, known):
+        segment = segment_of(known[step.variant, step.pattern])
+        assert segment is not None
+        yield Finding(
+            severity=NOTE,
+            variant=step.variant,
+            pattern=step.pattern,
+            size_bytes=step.above_bytes,
+            what=f"{step.variant} takes {digits(step.times.value)} times as long for {step.above_bytes} bytes as for "
+            f"{step.below_bytes}: {packets + 1} packets of {size_text(segment)} instead of {packets}.",
+            evidence={"times": quantity(step.times, "1"), "segment": Quantity(segment, "bytes")},
+            certainty="The step is certain to 95 %, and it is where the layer says that a packet ends.",
+            cause="Each packet costs processor time and its own header, and nothing gathers them here.",
+            remedy="a larger MTU on the whole way (9000 bytes), segmentation offload (ethtool -K DEV tso on gso on "
+            "gro on; gso=yes with udp), or messages that fit",
+        )
+
+
+def segment_of(one: Opened) -> int | None:
+    """The bytes of a message in one packet, as the layer recorded it."""
+    text = next((one.settings[name] for name in SEGMENTS if name in one.settings), "")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def steps_of(reading: Reading) -> tuple[Step, ...]:
+    """The steps that are such ones."""
+    known = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
+    return tuple(step for step, _ in _found(reading, known))
+
+
+def _found(reading: Reading, known: dict[tuple[str, str], Opened]) -> Iterator[tuple[Step, int]]:
+    """Each step with the number of packets below it."""
+    for step in reading.steps:
+        one = known.get((step.variant, step.pattern))
+        segment = segment_of(one) if one else None
+        if segment is None or step.times.low <= 1:
+            continue
+        packets = step.below_bytes // segment or 1
+        if packets <= MOST and step.below_bytes <= packets * segment < step.above_bytes:
+            yield step, packets
+
+
+def _run(times: float) -> Run:
+    made = examples.stepping(times)
+    for plan in made.plans:
+        plan.variants[:] = [msgspec.structs.replace(one, options={}) for one in plan.variants]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings={"snd_mss_bytes": "4200"})]
+    return made
+
+
+def fires() -> Run:
+    return _run(1.4)
+
+
+def silent() -> Run:
+    return _run(1.03)
