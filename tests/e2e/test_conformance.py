@@ -27,12 +27,13 @@ def listing() -> dict[str, Any]:
 
 
 LISTING = listing()
-# Libraries with a launcher of their own have jobs: test_mpi.py. verbs may lack a device: test_verbs.py runs these tests
-# in a guest that has one.
+# Libraries with a launcher of their own have jobs: test_mpi.py. A device or a protocol of the kernel may be missing:
+# test_verbs.py and test_sctp.py run in a guest that has them.
+IN_THE_GUEST = ("there is no RDMA device", "this kernel has no SCTP")
 LISTING["modules"] = [
     module
     for module in LISTING["modules"]
-    if not module["launched"] and "there is no RDMA device" not in (module.get("reason") or "")
+    if not module["launched"] and not any(lacks in (module.get("reason") or "") for lacks in IN_THE_GUEST)
 ]
 MODULES = [module["name"] for module in LISTING["modules"]]
 # Each pattern with each value of each of its choices.
@@ -173,7 +174,7 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
             else [
                 v
                 for v in choices()
-                if v.startswith(("memcpy:routine", "tcp:ip", "tcp:path", "tcp:protocol", "udp:ip"))
+                if v.startswith(("memcpy:routine", "tcp:ip", "tcp:path", "tcp:protocol", "tcp:tls", "udp:ip"))
             ]
         )
         assert variant in refused, f"{variant} is refused: {error['message']}"

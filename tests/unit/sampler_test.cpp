@@ -125,9 +125,8 @@ TEST(Sampler, LocatesAStepAmongVisitsThatDiffer) {
     setting.seed = seed;
     setting.budget_s = 0.3;
     Sampler sampler(setting, {adaptive_curve()});
-    Machine machine{[](std::size_t c, std::uint64_t size) {
-      return latency_and_rate(c, size) * (size > 65'480 ? 2.0 : 1.0);
-    }};
+    Machine machine{
+        [](std::size_t c, std::uint64_t size) { return latency_and_rate(c, size) * (size > 65'480 ? 2.0 : 1.0); }};
     machine.noise = 0.05;
     machine.visit_noise = 0.3;
     machine.seed = seed;
