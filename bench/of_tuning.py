@@ -308,6 +308,7 @@ def no_false_gain(variant: Callable[[], str], goal_name: str, only: str) -> Call
     """A start that is the best of its own settings: those that are searched do nothing to it."""
 
     def compare(rounds: int) -> list[Result]:
+        """Is nothing called a gain where the start is the best of the settings that are searched?"""
         case = Case("nothing to gain", variant(), goal_name, only)
         gains, seen = [], []
         for _ in range(max(2, math.ceil(rounds * FALSE_RUNS / PLAIN_ROUNDS))):
