@@ -216,10 +216,10 @@ TRANSPORT = Case(
         *wrong(
             "wrong-transport",
             None,
-            "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|tcp",
-            "mpi@openmpi4:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|tcp",
+            "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=^sm",
+            "mpi@openmpi4:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=^vader",
             "mpi@mpich:env=MPIR_CVAR_NOLOCAL=1;MPIR_CVAR_CH4_NETMOD=ofi;FI_PROVIDER=tcp",
-            "mpi@mpich4:env=MPIR_CVAR_NOLOCAL=1;UCX_TLS=tcp|self",
+            "mpi@mpich4:env=MPIR_CVAR_NOLOCAL=1;UCX_TLS=^sm",
             "mpi@impi:env=I_MPI_FABRICS=ofi;FI_PROVIDER=tcp",
         ),
     ),
@@ -250,7 +250,7 @@ LAMD = Case(
     (*clean("mpi@lam:rpi=usysv", "mpi@lam:rpi=tcp"), *wrong("daemon-route", None, "mpi@lam:rpi=lamd")),
     sizes("8,16k"),
 )
-SLOW_ALLREDUCE = "OMPI_MCA_coll=self|basic|libnbc|tuned|inter;OMPI_MCA_coll_tuned_use_dynamic_rules=1"
+SLOW_ALLREDUCE = "OMPI_MCA_coll_tuned_priority=100;OMPI_MCA_coll_tuned_use_dynamic_rules=1"
 SLOW_ALLREDUCE += (
     ";OMPI_MCA_coll_tuned_allreduce_algorithm=5;OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize=64"
 )

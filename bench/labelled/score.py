@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from netpipe.findings import MACHINE, Finding, judge, rules
 from netpipe.reading import Reading
@@ -63,7 +63,8 @@ def scored(case: Case, run: Run) -> Score:
     found = [one for one in judge(reading).findings if one.rule in graded() | set(case.finds_host)]
     known = rules()
     score = Score()
-    for curve in case.curves:
+    for labelled in case.curves:
+        curve = _as_written(labelled, reading)
         name = _in_run(curve, reading)
         if name is None:
             said = "; ".join(error.message for error in run.errors) or "no points"
@@ -81,6 +82,18 @@ def scored(case: Case, run: Run) -> Score:
     of_host = [one for one in found if known[one.rule].about == MACHINE]
     _count(score, case, "the host", case.finds_host, of_host)
     return score
+
+
+def _as_written(curve: Labelled, reading: Reading) -> Labelled:
+    """With its variants as the run writes them: settings in the order of the module's table."""
+    written = {_settings(variant): variant for variant, _ in reading.by_name}
+    without = curve.without and written.get(_settings(curve.without), curve.without)
+    return replace(curve, variant=written.get(_settings(curve.variant), curve.variant), without=without)
+
+
+def _settings(variant: str) -> tuple[str, frozenset[str]]:
+    name, _, settings = variant.partition(":")
+    return name, frozenset(settings.split(","))
 
 
 def _in_run(curve: Labelled, reading: Reading) -> tuple[str, str] | None:
