@@ -19,8 +19,10 @@
  *     *context->abort and resumes while it is 0. Once it is not 0 the call returns NP_ABORTED within 100 ms.
  *   - On failure it returns a status other than NP_OK and leaves one sentence in context->message: what happened and
  *     what to do. It writes outputs on success only.
- *   - One thread uses an endpoint, unless context->threads is more than 1. One process may have several endpoints of
- *     one module open, in any state.
+ *   - One thread uses an endpoint, but in a pattern of threads up to max_threads do. Thread t names its peer by rank +
+ *     nranks * t in send, recv, isend and irecv, and only messages of the same t meet; before, all ranks call isend and
+ *     irecv with count 0 for t = 1, 2, ..., and the layer answers NP_UNSUPPORTED where it cannot
+ *     (docs/decisions/0026). One process may have several endpoints of one module open, in any state.
  *
  * How the contract grows: fields are only ever added at the end of a table, and every table carries its size in bytes.
  * netpipe accepts a shorter table (an older module) and takes what is missing as NULL or 0; it ignores what lies behind
@@ -355,16 +357,18 @@ typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np
 /* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
  * root sends from source and all others receive into target; all others are as in MPI. */
 typedef struct np_collective_plan {
-  uint32_t size;      /* sizeof(np_collective_plan) of this netpipe */
-  uint32_t what;      /* an np_collective */
-  uint32_t datatype;  /* an np_datatype: of the elements that are counted */
-  uint32_t reduction; /* an np_reduction */
-  int32_t root;       /* where the operation has one */
-  uint32_t in_place;  /* 1: the contribution already lies in the target, and source is not read */
-  uint32_t requests;  /* 1: it will be called with a request */
-  uint32_t reserved;
+  uint32_t size;          /* sizeof(np_collective_plan) of this netpipe */
+  uint32_t what;          /* an np_collective */
+  uint32_t datatype;      /* an np_datatype: of the elements that are counted */
+  uint32_t reduction;     /* an np_reduction */
+  int32_t root;           /* where the operation has one */
+  uint32_t in_place;      /* 1: the contribution already lies in the target, and source is not read */
+  uint32_t requests;      /* 1: it will be called with a request */
+  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks; 0 and 1: a ring */
   uint64_t count;         /* elements that one rank contributes to one other, as in MPI */
-  const uint64_t* counts; /* by rank, of operations with a count for each; NULL: count for all. Valid until release */
+  const uint64_t* counts; /* by rank, of operations with a count for each (what it contributes to each other, of
+                           * scatterv and reduce_scatter what it gets); of a grid its extents, by dimension; NULL:
+                           * count for all. Valid until release */
 } np_collective_plan;
 
 /* Carries a prepared operation out. With a request it is started only and ends with wait or test. */

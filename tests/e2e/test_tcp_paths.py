@@ -138,6 +138,11 @@ def test_multipath_tcp_says_whether_both_ends_have_it(measure: Runner) -> None:
         ("path=tls", "copy, zerocopy, uring, uring_zc, splice, sendfile"),
         ("path=splice,wait=sigio", "cannot take path=splice with wait=sigio"),
         ("path=sendfile,protocol=mptcp", "cannot take path=sendfile with protocol=mptcp"),
+        ("tls=openssl,path=zerocopy", "cannot take path=zerocopy with tls=openssl: what is sent is not the message"),
+        ("tls=kernel,path=splice", "cannot take path=splice with tls=kernel"),
+        ("tls=openssl,wait=sigio", "cannot take tls=openssl with wait=sigio"),
+        ("tls=kernel,protocol=mptcp", "cannot take tls=kernel with protocol=mptcp: the kernel has that for tcp only"),
+        ("tls=yes", "no, openssl, kernel"),
     ],
 )  # fmt: skip
 def test_settings_that_would_not_be_in_force_are_refused(variant: str, says: str) -> None:

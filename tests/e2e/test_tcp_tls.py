@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WORKER, Outcome, Runner, Starter, parse, wait_for_samples
+from conftest import Outcome, Runner, Starter, parse, wait_for_samples
 from guests import IN_GUEST, run_in_guest
 
 pytestmark = pytest.mark.module("tcp")
@@ -122,25 +121,6 @@ def test_a_kernel_without_it_says_so(measure: Runner) -> None:
     assert done.code == 3
     assert "tls=kernel: this kernel has no TLS" in done.said
     assert "modprobe tls" in done.said
-
-
-@pytest.mark.parametrize(
-    ("variant", "says"),
-    [
-        ("tls=openssl,path=zerocopy", "cannot take path=zerocopy with tls=openssl: what is sent is not the message"),
-        ("tls=kernel,path=splice", "cannot take path=splice with tls=kernel"),
-        ("tls=openssl,wait=sigio", "cannot take tls=openssl with wait=sigio"),
-        ("tls=kernel,protocol=mptcp", "cannot take tls=kernel with protocol=mptcp: the kernel has that for tcp only"),
-        ("tls=yes", "no, openssl, kernel"),
-    ],
-)  # fmt: skip
-def test_settings_that_would_not_be_in_force_are_refused(variant: str, says: str) -> None:
-    text = f"netpipe-plan 1\nvariant tcp:{variant}\npattern pingpong\nend\n"
-    done = subprocess.run(
-        [WORKER, "plan"], input=text, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert says in done.stdout + done.stderr
 
 
 @deep

@@ -319,7 +319,7 @@ static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan
   if (call == NULL) return NP_UNSUPPORTED;
   struct planned* const planned = calloc(1, sizeof *planned);
   if (planned == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a collective operation");
-  const uint32_t dimensions = plan->reserved > 0 ? plan->reserved : 1;
+  const uint32_t dimensions = plan->dims > 0 ? plan->dims : 1;
   *planned =
       (struct planned){.root = plan->root,
                        .count = plan->count > INT_MAX ? -1 : (int)plan->count,

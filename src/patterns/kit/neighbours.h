@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ring, exchange and halo have in common: every rank sends to some ranks and receives from as many, all at once.
+// Who is whose neighbour in a grid of all ranks, for halo and for collective operations of neighbours; and what ring,
+// exchange and halo have in common: every rank sends to some ranks and receives from as many, all at once.
 //
 //     time of one operation = from the first start of any rank until the slowest has sent and received, per round
 //     throughput = size_bytes x messages of a rank x ranks / that time: of all ranks together
@@ -10,10 +11,66 @@
 // order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "patterns/kit/together.h"
+
+// A grid of all ranks, closed in each dimension, as near to a square, or a cube, as their number allows, its longest
+// dimension first, as MPI_Dims_create does; neighbours in the last dimension have consecutive ranks.
+namespace netpipe::patterns::grid {
+
+using Extents = std::array<int, 3>;
+
+// The largest divisor of n whose power does not exceed it.
+inline int root_divisor(int n, std::size_t power) {
+  int best = 1;
+  for (int d = 1; d <= n; ++d) {
+    std::int64_t product = 1;
+    for (std::size_t i = 0; i < power; ++i) product *= d;
+    if (product > n) break;
+    if (n % d == 0) best = d;
+  }
+  return best;
+}
+
+// Longest first; the dimensions that are not asked for, and those that the ranks do not fill, have an extent of 1.
+inline Extents extents(int nranks, std::size_t dimensions) {
+  Extents all{1, 1, 1};
+  for (std::size_t d = dimensions; d-- > 0;) {
+    all[d] = root_divisor(nranks, d + 1);
+    nranks /= all[d];
+  }
+  std::sort(all.begin(), all.end(), std::greater<>());
+  return all;
+}
+
+// In each dimension, the first one first: the rank below, and the rank above. So MPI numbers Cartesian neighbours.
+inline std::vector<int> neighbours(int rank, int nranks, std::size_t dimensions) {
+  const Extents all = extents(nranks, dimensions);
+  std::vector<int> found(2 * dimensions);
+  int stride = 1;  // between neighbours in this dimension
+  for (std::size_t d = dimensions; d-- > 0; stride *= all[d]) {
+    const int at = rank / stride % all[d];
+    const int rest = rank - at * stride;
+    found[2 * d] = rest + (at + all[d] - 1) % all[d] * stride;
+    found[2 * d + 1] = rest + (at + 1) % all[d] * stride;
+  }
+  return found;
+}
+
+// Why there is no such grid, as the end of a sentence; "": there is.
+inline std::string lack(int nranks, std::size_t dimensions) {
+  if (dimensions == 1 || extents(nranks, dimensions)[dimensions - 1] > 1) return {};
+  return "needs a number of ranks that makes a grid of " + std::to_string(dimensions) + " dimensions, as " +
+         (dimensions == 2 ? "4, 6 or 9" : "8, 12 or 18") + "; there are " + std::to_string(nranks);
+}
+
+}  // namespace netpipe::patterns::grid
 
 namespace netpipe::patterns::neighbours {
 
