@@ -6,12 +6,16 @@ built for them.
 The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
 without them.
 
+With NETPIPE_TESTS_LOG=FILE, each test is a line of that file as soon as it ends. JUnit files are written at the end
+alone, so this is what is left of tests that were cut off.
+
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -87,6 +91,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
     items.sort(key=turn_of)
+
+
+# Of the process that shares out the tests, which hears of them all; not of those that it starts.
+LOG = os.environ.pop("NETPIPE_TESTS_LOG", "")
+_seconds: dict[str, float] = {}  # by test: what its phases have taken so far
+_said: dict[str, tuple[str, str]] = {}  # by test: how its phases ended, and the sentence
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    test = report.nodeid
+    if not LOG:
+        return
+    _seconds[test] = _seconds.get(test, 0.0) + report.duration
+    if report.outcome != "passed":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        if report.failed and (crash := getattr(report.longrepr, "reprcrash", None)) is not None:
+            reason = crash.message
+        _said[test] = (report.outcome, reason.removeprefix("Skipped: ").strip().partition("\n")[0])
+    if report.when == "teardown":
+        outcome, said = _said.pop(test, ("passed", ""))
+        line = {"test": test, "outcome": outcome, "seconds": round(_seconds.pop(test), 3), "said": said}
+        with Path(LOG).open("a") as log:
+            log.write(json.dumps(line) + "\n")
 
 
 @pytest.hookimpl(optionalhook=True)

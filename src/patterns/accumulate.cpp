@@ -30,7 +30,7 @@ np_status run_accumulates(Stage& s, std::uint64_t samples, std::uint64_t rounds,
     return NP_UNSUPPORTED;
   }
   // Adding nothing tells all ranks alike whether there can be sums with these settings.
-  const auto* const nothing = static_cast<const double*>(static_cast<const void*>(s.outgoing.at(0)));
+  const auto* const nothing = reinterpret_cast<const double*>(s.outgoing.at(0));
   if (const np_status status = accumulate(s.endpoint, peer, nothing, s.far_in, 0, 0); status != NP_OK) return status;
   std::uint32_t part = many;
   const char* out = nullptr;

@@ -82,7 +82,7 @@ struct Parts {
   collectives::Operations operations;
   agreed_start::ByCollectives agree;
   Start next{};
-  Work work{};
+  Work work;
   std::uint64_t units = 0;  // the same on all ranks
 
   explicit Parts(Stage& stage) : s(stage), operations(stage, true), agree(stage) {}

@@ -196,3 +196,27 @@ def test_what_takes_long_is_written_down(tmp_path: Path, monkeypatch: pytest.Mon
         "tests/e2e/test_whole.py",
         "tests/python/test_tools.py::test_a[1]",
     ]
+
+
+def test_tests_that_were_cut_off_leave_what_they_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    (tmp_path / "test_some.py").write_text(
+        "import os, signal, pytest\n"
+        "def test_passes(): pass\n"
+        "def test_fails(): assert 1 == 2, 'one is not two'\n"
+        "def test_skips(): pytest.skip('no card here')\n"
+        "def test_ends_it_all(): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    (tmp_path / "conftest.py").write_text((run_tests.ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "slow.txt").touch()
+    command = (sys.executable, "-m", "pytest", "-q", "-n0", str(tmp_path), "--junitxml={report}")
+
+    outcome = run_tests.run_step(run_tests.Step("cut off", (command,)), tmp_path / "some.xml")
+
+    assert outcome.counts == {"passed": 1, "failed": 2, "skipped": 1}
+    assert outcome.skips == {"no card here": 1}
+    assert any("one is not two" in said for said in outcome.failures.values())
+    assert outcome.failures[sys.executable] == "ended with exit code -9 before its last test"
+    assert any(test.endswith("test_fails") for test in outcome.failures)

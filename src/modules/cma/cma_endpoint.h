@@ -102,7 +102,7 @@ struct np_endpoint {
   np_status advance(netpipe::cma::Link& with);
   np_status advance_all();
   void complete(np_request* request);
-  np_status usable();
+  [[nodiscard]] np_status usable() const;
   np_status gave_up(const netpipe::cma::Link& with, np_status why);
   np_status broken(const netpipe::cma::Link& with, int error);
 };

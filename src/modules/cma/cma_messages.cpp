@@ -178,7 +178,7 @@ np_status np_endpoint::barrier() {
   return NP_OK;
 }
 
-np_status np_endpoint::usable() {
+np_status np_endpoint::usable() const {
   if (status == NP_OK) return NP_OK;
   return fail(context, status, "cma: an earlier transfer of rank %d failed", context->rank);
 }

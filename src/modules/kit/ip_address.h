@@ -64,9 +64,10 @@ inline np_status own_address(const np_context* context, const char* layer, const
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address);
   const bool anywhere =
       address.ss_family == AF_INET ? v4->sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) != 0;
-  if (anywhere)
+  if (anywhere) {
     return fail(context, NP_USAGE, "%s: no rank can connect to %s; give the address of one interface", layer,
                 given.c_str());
+  }
   return NP_OK;
 }
 

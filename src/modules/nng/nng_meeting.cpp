@@ -11,8 +11,8 @@
 #include <nng/protocol/pipeline0/push.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
-#include <time.h>
 
+#include <ctime>
 #include <string>
 #include <vector>
 

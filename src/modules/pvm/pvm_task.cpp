@@ -229,7 +229,7 @@ np_status Task::route_directly(const np_context* context, const std::vector<Peer
   pvm_setopt(PvmRoute, PvmRouteDirect);
   std::vector<Peer> fresh;
   for (const Peer& peer : peers) {
-    if (direct_.count(peer.tid) == 0) fresh.push_back(peer);
+    if (!direct_.contains(peer.tid)) fresh.push_back(peer);
   }
   if (fresh.empty()) return NP_OK;
   // The first message between two tasks makes the route: a rank sends to all above it, and answers those below it.

@@ -80,7 +80,7 @@ class FromFile : public TcpPath {
     }
     const NotBlocking now(socket.fd, switches_);
     const ssize_t done = lend(socket, data, bytes);
-    if (done > 0) ++counts_.lent;
+    if (done > 0) ++counted.lent;
     return done;
   }
   ssize_t read(int slot, void* data, size_t bytes) override { return ::recv(of(slot).fd, data, bytes, MSG_DONTWAIT); }
@@ -103,13 +103,13 @@ class FromFile : public TcpPath {
     size_t held = 0;  // splice: bytes in it, the first of what is written next
   };
 
-  virtual ssize_t lend(Socket& socket, const void* data, size_t bytes) = 0;
-  virtual np_status announce(const char* base) = 0;
-
   [[nodiscard]] const np_context* context() const { return context_; }
   [[nodiscard]] const Announced& messages() const { return messages_; }
 
  private:
+  virtual ssize_t lend(Socket& socket, const void* data, size_t bytes) = 0;
+  virtual np_status announce(const char* base) = 0;
+
   Socket& of(int slot) { return sockets_[static_cast<size_t>(slot)]; }
 
   const np_context* context_;

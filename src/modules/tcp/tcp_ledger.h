@@ -22,7 +22,7 @@ class Ledger {
 
   void settle(uint32_t number) {
     // Of the 64-bit numbers with these low bits the one that is under way.
-    const uint64_t whole = settled_ + static_cast<uint32_t>(number - static_cast<uint32_t>(settled_));
+    const uint64_t whole = settled_ + (number - static_cast<uint32_t>(settled_));
     if (whole >= issued_) return;  // nobody sent it
     done_[whole % kMost] = true;
     while (settled_ < issued_ && done_[settled_ % kMost]) done_[settled_++ % kMost] = false;

@@ -24,7 +24,7 @@ struct PathCounts {
 
 class TcpPath : public fd_io::Path {
  public:
-  [[nodiscard]] const PathCounts& counts() const { return counts_; }
+  [[nodiscard]] const PathCounts& counts() const { return counted; }
 
   // The messages of a visit start here. Outside the timed region; NP_UNSUPPORTED: not from there.
   virtual np_status expect(const np_visit& visit) {
@@ -33,7 +33,7 @@ class TcpPath : public fd_io::Path {
   }
 
  protected:
-  PathCounts counts_;
+  PathCounts counted;
 };
 
 // With path=copy there is none: it is the fast path of a Wire.

@@ -3,12 +3,12 @@
 // no handler, because a module changes none: the signal stays blocked, and a rank that has nothing to do takes it with
 // sigtimedwait(2). So nothing moves while the rank computes.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -61,7 +61,7 @@ class Signalled final : public TcpPath {
   bool sleep(int most_ms) override {
     const sigset_t wanted = sigio();
     const timespec time{.tv_sec = most_ms / 1000, .tv_nsec = most_ms % 1000 * 1'000'000L};
-    if (sigtimedwait(&wanted, nullptr, &time) == SIGIO) ++counts_.signals;
+    if (sigtimedwait(&wanted, nullptr, &time) == SIGIO) ++counted.signals;
     return true;
   }
 

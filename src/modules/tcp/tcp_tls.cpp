@@ -57,7 +57,8 @@ constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kIdentity[] = "netpipe";
 constexpr char kLabel[] = "EXPORTER-netpipe kernel keys";
 
-// What is used of the library.
+// What is used of the library, by its own names.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses)
 struct Library {
   void *ssl = nullptr, *crypto = nullptr;
 #define NP_TLS_CALLS(each)                                                                                      \
@@ -75,12 +76,13 @@ struct Library {
   decltype(&::OpenSSL_version) OpenSSL_version = nullptr;
   std::string missing;  // why it cannot be used
 };
+// NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)
 
 template <typename Function>
 void find(void* library, const char* name, Function& function, std::string& missing) {
   void* const found = library != nullptr ? dlsym(library, name) : nullptr;
   if (found == nullptr && missing.empty()) missing = std::string("libssl has no ") + name;
-  std::memcpy(&function, &found, sizeof found);
+  function = reinterpret_cast<Function>(found);
 }
 
 // OpenSSL 3; loaded once in a process and never unloaded.

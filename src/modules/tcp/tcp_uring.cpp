@@ -108,15 +108,15 @@ class Uring final : public TcpPath {
 
   np_status expect(const np_visit& visit) override {
     if (least_ == SIZE_MAX) return NP_OK;
-    if (counts_.registered != 0) ring_.tell(IORING_UNREGISTER_BUFFERS, nullptr, 0);
-    counts_.registered = 0;
+    if (counted.registered != 0) ring_.tell(IORING_UNREGISTER_BUFFERS, nullptr, 0);
+    counted.registered = 0;
     const np_places& from = visit.outgoing;
     if (from.count == 0 || visit.bytes < least_) return NP_OK;
     const size_t bytes = from.stride * (from.count - 1) + visit.bytes;
     iovec whole{from.base, bytes};
     if (bytes > kMostPiece || ring_.tell(IORING_REGISTER_BUFFERS, &whole, 1) != 0) return NP_OK;  // the counter says
     registered_ = from.base;
-    counts_.registered = static_cast<int64_t>(bytes);
+    counted.registered = static_cast<int64_t>(bytes);
     return NP_OK;
   }
 
@@ -130,7 +130,7 @@ class Uring final : public TcpPath {
   struct Socket {
     int fd = -1;
     std::array<Piece, kDirections> under_way{};
-    std::unique_ptr<Ledger> sends{};
+    std::unique_ptr<Ledger> sends;
     [[nodiscard]] bool busy() const { return under_way[kOut].waits() || under_way[kIn].waits(); }
   };
 
@@ -176,11 +176,11 @@ class Uring final : public TcpPath {
     if (lends) {
       entry->ioprio = IORING_SEND_ZC_REPORT_USAGE;
       const char* first = static_cast<const char*>(data);
-      if (counts_.registered != 0 && first >= registered_ &&
-          first + entry->len <= registered_ + static_cast<size_t>(counts_.registered)) {
+      if (counted.registered != 0 && first >= registered_ &&
+          first + entry->len <= registered_ + static_cast<size_t>(counted.registered)) {
         entry->ioprio |= IORING_RECVSEND_FIXED_BUF;
       }
-      ++counts_.lent;
+      ++counted.lent;
     }
     entry->user_data = tag(slot, direction, lends ? socket.sends->issue() : 0);
     socket.under_way[direction] = Piece{.started = true, .lends = lends, .tag = entry->user_data};
@@ -196,7 +196,7 @@ class Uring final : public TcpPath {
       Socket& socket = of(slot);
       const auto number = static_cast<uint32_t>(one.user_data >> 32);
       if ((one.flags & IORING_CQE_F_NOTIF) != 0) {
-        if ((static_cast<uint32_t>(one.res) & IORING_NOTIF_USAGE_ZC_COPIED) != 0) ++counts_.copied;
+        if ((static_cast<uint32_t>(one.res) & IORING_NOTIF_USAGE_ZC_COPIED) != 0) ++counted.copied;
         if (socket.sends) socket.sends->settle(number);
         continue;
       }

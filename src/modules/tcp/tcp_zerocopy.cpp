@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // path=zerocopy: MSG_ZEROCOPY (Linux, Documentation/networking/msg_zerocopy.rst). The kernel sends from the user's
 // pages and says on the socket's error queue when it has done with them; a buffer is lent until then.
-#include <time.h>  // before linux/errqueue.h, which lacks it
+#include <ctime>  // before linux/errqueue.h, which lacks it
 //
 #include <linux/errqueue.h>
 #include <netinet/in.h>
@@ -51,11 +51,11 @@ class ZeroCopy final : public TcpPath {
     const ssize_t done = ::send(socket.fd, data, bytes, kFlags | MSG_ZEROCOPY);
     if (done > 0) {
       socket.sends->issue();
-      ++counts_.lent;
+      ++counted.lent;
     }
     if (done >= 0 || errno != ENOBUFS) return done;
     if (!socket.sends->empty()) return later();  // what is under way takes up the memory
-    ++counts_.refused;
+    ++counted.refused;
     return ::send(socket.fd, data, bytes, kFlags);
   }
 
@@ -99,7 +99,7 @@ class ZeroCopy final : public TcpPath {
         if (said.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
         const uint32_t count = said.ee_data - said.ee_info + 1;  // a range, and the numbers may wrap
         for (uint32_t i = 0; i < std::min<uint32_t>(count, Ledger::kMost); ++i) socket.sends->settle(said.ee_info + i);
-        if ((said.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) counts_.copied += count;
+        if ((said.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) counted.copied += count;
       }
     }
   }

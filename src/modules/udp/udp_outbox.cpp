@@ -4,11 +4,11 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 namespace netpipe::udp {
 

@@ -110,7 +110,7 @@ np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
   for (size_t rank = 0; rank < e.peers.size(); ++rank) {
     const Peer& peer = e.peers[rank];
     const auto flags = reinterpret_cast<uint64_t>(e.flags + rank * kFlagCells * e.flag_bytes);
-    write(ForRank{flags, reinterpret_cast<uint64_t>(e.credit + rank * kLine / sizeof *e.credit)});
+    write(ForRank{flags, reinterpret_cast<uint64_t>(e.credit) + rank * kLine});
     for (uint64_t i = 0; i <= pairs_of_peer(e.set); ++i) {
       const Queue* queue = peer.queues.empty() ? nullptr : i == 0 ? peer.control.queue : peer.queues[i - 1];
       write(queue == nullptr ? PairNumbers{} : PairNumbers{queue->pair->qp_num, queue->first_number});

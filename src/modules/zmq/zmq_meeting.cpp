@@ -146,7 +146,8 @@ void answer_at_door(np_endpoint& e) {
   enum Field { kVersion, kRequest, kDomain, kAddress, kIdentity, kMechanism, kCredentials };
   const bool encrypted = e.option(kEncrypt) != 0;
   bool known = asked.size() == (encrypted ? 7 : 8) && asked[kMechanism] == (encrypted ? "CURVE" : "PLAIN");
-  const int peer = known ? std::atoi(asked[kDomain].c_str()) : -1;
+  int peer = -1;
+  if (known) std::from_chars(asked[kDomain].data(), asked[kDomain].data() + asked[kDomain].size(), peer);
   known = known && peer >= 0 && peer < e.context->nranks;
   if (known) {
     const Proof& proof = e.places[static_cast<size_t>(peer)].proof;

@@ -58,6 +58,7 @@ inline std::int64_t waited_ns() {
   unsigned long long ran = 0;
   unsigned long long waited = 0;
   if (file == nullptr) return -1;
+  // The kernel writes numbers that fit. NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion)
   const bool both = std::fscanf(file, "%llu %llu", &ran, &waited) == 2;
   (void)std::fclose(file);
   return both ? static_cast<std::int64_t>(waited) : -1;
