@@ -86,6 +86,7 @@ BUFFERS = Case(
     ),
     sizes("8,4k,64k,512k"),
 )
+# A larger message through 4 KiB of buffers takes longer than a visit may.
 STREAMS = Case(
     "buffers-stream",
     (
@@ -99,7 +100,7 @@ STREAMS = Case(
             pattern="stream",
         ),
     ),
-    sizes("8,4k,64k,512k"),
+    sizes("8,4k,64k"),
 )
 # Nobody measured the plain variant: the layer below has to do.
 BUFFERS_ALONE = Case(
@@ -197,9 +198,13 @@ def eager(module: str, transport: str, *limits: str, header: int = HEADER_BYTES)
         Labelled(f"{module}:transport={transport},eager={text}", ("eager-limit",), limit_bytes=limit - header)
         for text, limit in bytes_of.items()
     )
+    # 160k is above all sizes here; Open MPI 4 ends when it is asked for 512k.
     return Case(
         f"eager-{module}-{transport}",
-        (*provoked, *clean(f"{module}:transport={transport},eager=512k")),
+        (
+            *provoked,
+            *clean(f"{module}:transport={transport},eager=160k"),
+        ),
         ("--start", "512", "--end", "128k", "--budget", "6"),
     )
 
