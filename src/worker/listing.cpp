@@ -56,7 +56,8 @@ void add_module(Json& json, const LoadedModule& module) {
   text_or_null(json, "reason", module.reason.empty() ? nullptr : module.reason.c_str());
   text_or_null(json, "below", m.below);
   text_or_null(json, "adds", m.adds);
-  json.field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks).field("crosses_hosts", m.crosses_hosts != 0);
+  json.field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks);
+  json.field("max_threads", std::max(m.max_threads, 1U)).field("crosses_hosts", m.crosses_hosts != 0);
   json.key("operations").open('[');
   for (const std::string_view operation : operations(m)) json.value(operation);
   json.close(']');
@@ -73,7 +74,7 @@ void add_absent(Json& json, const AbsentModule& module) {
   json.open('{').field("name", module.name).field("summary", module.summary).field("version", "");
   json.field("path", module.path).field("launched", false).field_null("description");
   json.field("available", false).field("reason", module.reason).field_null("below").field_null("adds");
-  json.field("min_ranks", 1).field("max_ranks", 1).field("crosses_hosts", false);
+  json.field("min_ranks", 1).field("max_ranks", 1).field("max_threads", 1).field("crosses_hosts", false);
   for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
   json.close('}');
 }

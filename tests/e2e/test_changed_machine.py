@@ -122,7 +122,10 @@ def check_what_is_left(records: list[dict[str, Any]], kept: int, rank: int) -> N
     assert len(of(records, "sample")) >= kept
     points = of(records, "point")
     assert {one["size_bytes"] for one in points} == {one["size_bytes"] for one in samples if one["ns"]}
-    assert {one["stop"] for one in points} == {"error"}
+    # Times of a few nanoseconds can be equal to the last digit, so that a size ends at its target before.
+    stops = {one["stop"] for one in points}
+    assert "error" in stops
+    assert stops <= {"error", "precision"}
     for point in points:
         mine = [one for one in samples if one["size_bytes"] == point["size_bytes"]]
         assert len(point["visits"]["block"]) <= len(mine)

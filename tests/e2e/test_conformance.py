@@ -130,6 +130,8 @@ def assert_true_reason(reason: str, name: str) -> None:
     (module,) = [one for one in LISTING["modules"] if one["name"] == name]
     if "has no collective operations, which pattern" in reason:
         assert "prepare_collective" not in module["operations"], reason
+    elif "has no calls by several threads at once, which pattern threads needs" in reason:
+        assert module["max_threads"] == 1, reason
     elif lacks := re.search(r"has no (\w+)(?: and (\w+))?, which pattern", reason):
         assert not {word for word in lacks.groups() if word} & set(module["operations"]), reason
     elif "messages of this variant may be lost, and pattern" in reason:
