@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ LONG = (
 
 # ip, sshd and slurmctld lie there, and the path of a login that is not root's often lacks it.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
+
+# A shell starts what runs in the background with interrupts ignored, and so would everything that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # MPI libraries that only `make test-deep` installs: a test with one as a parameter is left to it.
 OTHER_LIBRARIES = {"impi", "openmpi4", "mpich4", "lam"}
