@@ -6,8 +6,8 @@ built for them.
 The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
 without them.
 
-With NETPIPE_TESTS_LOG=FILE, each test is a line of that file as soon as it ends. JUnit files are written at the end
-alone, so this is what is left of tests that were cut off.
+With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends. The JUnit file is written only after
+the last test, so this log is what remains of a run that was killed.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
@@ -40,7 +40,7 @@ LONG = (
 # ip, sshd and slurmctld lie there, and the path of a login that is not root's often lacks it.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
-# A shell starts what runs in the background with interrupts ignored, and so would everything that tests start.
+# A shell without job control makes its background jobs ignore SIGINT, and all that these tests start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -98,16 +98,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=turn_of)
 
 
-# Of the process that shares out the tests, which hears of them all; not of those that it starts.
+# Taken out of the environment, so that only pytest-xdist's controller, which gets all reports, writes the log.
 LOG = os.environ.pop("NETPIPE_TESTS_LOG", "")
-_seconds: dict[str, float] = {}  # by test: what its phases have taken so far
-_said: dict[str, tuple[str, str]] = {}  # by test: how its phases ended, and the sentence
+_seconds: dict[str, float] = {}  # by test: setup, call and teardown so far
+_said: dict[str, tuple[str, str]] = {}  # by test that failed or was skipped: which, and why
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    test = report.nodeid
     if not LOG:
         return
+    test = report.nodeid
     _seconds[test] = _seconds.get(test, 0.0) + report.duration
     if report.outcome != "passed":
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext

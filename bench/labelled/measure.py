@@ -24,7 +24,7 @@ LIMIT_S = 180
 BUDGET_S = 2.0
 LAUNCHES = 3
 SETTLE_S = 2.0  # until the noise is in the kernel's count of what runs
-# A network of its own has loopback alone, and that is down. Open MPI's TCP wants another link.
+# In a new network namespace there is only loopback, which is down. Open MPI's TCP needs another interface.
 ALONE = (
     "ip link set lo up && ip link add lan type veth peer name wall && ip address add 192.0.2.1/24 dev lan && "
     "ip link set lan up"

@@ -113,6 +113,9 @@ def test_a_suspended_machine_is_said_and_its_visit_does_not_count(
 # ------------------------------------------------------------------------------------------------- processors taken
 
 
+TARGET = 1e-5  # half width, relative: 0.001 %
+
+
 def check_what_is_left(records: list[dict[str, Any]], kept: int, rank: int) -> None:
     (error,) = of(records, "error")
     assert error["code"] == 4
@@ -122,10 +125,10 @@ def check_what_is_left(records: list[dict[str, Any]], kept: int, rank: int) -> N
     assert len(of(records, "sample")) >= kept
     points = of(records, "point")
     assert {one["size_bytes"] for one in points} == {one["size_bytes"] for one in samples if one["ns"]}
-    # Times of a few nanoseconds can be equal to the last digit, so that a size ends at its target before.
-    stops = {one["stop"] for one in points}
-    assert "error" in stops
-    assert stops <= {"error", "precision"}
+    # Times of a few nanoseconds can agree to the last digit; then a size reaches the target before the rank is moved.
+    early = [one for one in points if one["half_width"] is not None and one["half_width"] <= TARGET]
+    assert {one["stop"] for one in points if one not in early} == {"error"}
+    assert {one["stop"] for one in early} <= {"error", "precision"}
     for point in points:
         mine = [one for one in samples if one["size_bytes"] == point["size_bytes"]]
         assert len(point["visits"]["block"]) <= len(mine)
@@ -167,7 +170,13 @@ def test_a_rank_that_is_moved_to_another_that_polls_is_said_to_have_moved(starte
 @several
 def test_a_rank_that_is_pinned_nowhere_says_when_it_loses_processors(started: Starter) -> None:
     process, path = started(
-        "variant tcp", "pin none", "schedule list", "sizes 8,64", "budget 30", "target 0.001%", "timeout 2"
+        "variant tcp",
+        "pin none",
+        "schedule list",
+        "sizes 8,64",
+        "budget 30",
+        "target 0.001%",
+        "timeout 2",
     )
     wait_for_samples(path, 60)
     (pid,) = children_of(process.pid)

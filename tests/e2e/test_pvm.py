@@ -312,9 +312,9 @@ def test_a_folder_whose_name_is_too_long_for_sockets_is_avoided(runs: Runs, tmp_
 
 
 def under_way(runs: Runs, *arguments: str) -> subprocess.Popen[str]:
-    # On a quiet machine both sizes reached the default target before anything could go wrong.
-    often = ("--sizes", "8,65536", "--budget", "30", "--target", "0.01%", "--timeout", "3")
-    process = runs.start(*arguments, *often)
+    # On a quiet machine, both sizes reach the default target before anything can go wrong.
+    settings = ("--sizes", "8,65536", "--budget", "30", "--target", "0.01%", "--timeout", "3")
+    process = runs.start(*arguments, *settings)
     wait_for_samples(runs.record, 4)
     return process
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -198,10 +199,7 @@ def test_what_takes_long_is_written_down(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_tests_that_were_cut_off_leave_what_they_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+def test_a_run_that_was_killed_keeps_the_results_so_far(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import os, signal, pytest\n"
         "def test_passes(): pass\n"
@@ -220,3 +218,21 @@ def test_tests_that_were_cut_off_leave_what_they_found(
     assert any("one is not two" in said for said in outcome.failures.values())
     assert outcome.failures[sys.executable] == "ended with exit code -9 before its last test"
     assert any(test.endswith("test_fails") for test in outcome.failures)
+
+
+def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:
+    program = (
+        f"import sys; sys.path.insert(0, {str(run_tests.ROOT / 'tools')!r}); import run_tests\n"
+        "run_tests.end_when_told(); run_tests.run(('sh', '-c', 'echo $$ > pid; exec sleep 60'), {})\n"
+    ).replace("pid;", f"{tmp_path}/pid;")
+    process = subprocess.Popen([sys.executable, "-c", program])
+    pid = tmp_path / "pid"
+    deadline = time.monotonic() + 20
+    while not (pid.is_file() and pid.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(20) == 143
+    status = Path(f"/proc/{int(pid.read_text())}/status")
+    while status.is_file() and "State:\tZ" not in status.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not status.is_file() or "State:\tZ" in status.read_text()

@@ -57,7 +57,7 @@ constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kIdentity[] = "netpipe";
 constexpr char kLabel[] = "EXPORTER-netpipe kernel keys";
 
-// What is used of the library, by its own names.
+// The functions of the library that are used here, under its own names.
 // NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses)
 struct Library {
   void *ssl = nullptr, *crypto = nullptr;

@@ -147,7 +147,11 @@ void answer_at_door(np_endpoint& e) {
   const bool encrypted = e.option(kEncrypt) != 0;
   bool known = asked.size() == (encrypted ? 7 : 8) && asked[kMechanism] == (encrypted ? "CURVE" : "PLAIN");
   int peer = -1;
-  if (known) std::from_chars(asked[kDomain].data(), asked[kDomain].data() + asked[kDomain].size(), peer);
+  if (known) {
+    const std::string& domain = asked[kDomain];
+    const char* const end = domain.data() + domain.size();
+    known = std::from_chars(domain.data(), end, peer).ptr == end;
+  }
   known = known && peer >= 0 && peer < e.context->nranks;
   if (known) {
     const Proof& proof = e.places[static_cast<size_t>(peer)].proof;
