@@ -45,6 +45,7 @@ class Measurement:
     others: tuple[Plan, ...] = ()
     run: Run = field(default_factory=Run)
     first_launch: int = 0  # more than 0: the run is continued
+    told: set[str] = field(default_factory=set)  # notes so far: every launch fails alike, and is told once
 
     def measure(self, interrupt: Interrupt) -> int:
         """The exit code. What was measured is in the recording and in `run`. Raises Failure when nothing could be
@@ -65,6 +66,10 @@ class Measurement:
             if isinstance(record, (Sample, Point)) or (isinstance(record, Launch) and self.run.variants):
                 moved = self.recording.keep()
                 note = "; ".join(filter(None, (note, moved))) or None
+        if note in self.told:
+            note = None
+        elif note:
+            self.told.add(note)
         self.watch(Progress(self.run, event, launch, launches, lines, note))
 
     @property

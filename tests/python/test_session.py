@@ -144,6 +144,16 @@ def test_a_run_without_a_result_replaces_nothing(
         assert Run.read("run.jsonl").errors == result.run.errors
 
 
+def test_what_every_launch_says_is_said_once(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_WORKER", "unopened=tcp")
+    notes: list[str] = []
+    Session(request(launches=3)).measure(
+        "run.jsonl", lambda progress: notes.extend(filter(None, [progress.note]))
+    )
+    assert notes == ["the measurement failed"]
+    assert len(Run.read("run.jsonl").errors) == 3
+
+
 def test_an_interrupt_before_the_first_result_leaves_the_older_run(
     fake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
