@@ -3,6 +3,7 @@
  * A layer on which nothing settles: before each visit it chooses at random how fast it is, from one to 256 times, and
  * each message takes up to four times as long again.
  */
+#define _GNU_SOURCE /* before the first header: pair.h needs it too */
 #include <time.h>
 
 #include "pair.h"
