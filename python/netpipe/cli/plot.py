@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
@@ -16,12 +17,6 @@ from netpipe.render import figures
 if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.render.drawing.scope import Scope
-
-FORMATS = (
-    "svg",
-    "png",
-    "pdf",
-)  # those of render.drawing.draw, which is slow to load; a test holds them together
 
 
 @click.command
@@ -104,7 +99,7 @@ def command(
         _list(scope)
         return
     check(figure, sizes, measures, scale)
-    format_name = file_format or _format_of(output)
+    format_name = file_format or format_of(output, ", or give --format")
     target = output or Path(f"{figure}.{format_name}")
     check_target(target)
     try:
@@ -197,14 +192,3 @@ def _list(scope: Scope) -> None:
                 click.echo(f"  {one.name:<{width}}{lines[0]}")
                 for line in lines[1:]:
                     click.echo(f"  {'':<{width}}{line}")
-
-
-def _format_of(output: Path | None) -> str:
-    if output is None or not output.suffix:
-        return "svg"
-    ending = output.suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        raise Failure(
-            USAGE, f"the ending of {output} is not .svg, .png or .pdf; use one of these, or give --format"
-        )
-    return ending
