@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import repeated
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from repeated import made as made_of
-from repeated import same
 from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
 
 from netpipe.cli import plot
@@ -373,7 +372,7 @@ def runs() -> dict[str, Run]:
         "loggp": of_loggp(),
         "scaled": scaled(),
         "reused": reused(),
-        "repeated": made_of({"tcp": same, "tcp:wait=poll": lambda _: 0.5}, 1),
+        "repeated": repeated.made({"tcp": repeated.same, "tcp:wait=poll": lambda _: 0.5}, 1),
     }
 
 

@@ -25,13 +25,14 @@ from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_losses, loss_sentence
 from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
-from netpipe.render.page import library, loggp, openings
+from netpipe.render.page import library, loggp, openings, pieces
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
+from netpipe.render.pieces import REMARK as PIECES_REMARK
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, other_answers, when, where
 from netpipe.units import counted, listed, span_text
@@ -112,6 +113,8 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "openings": openings.table(opened) if opened else None,
         "openings_remark": remark(opened),
         "summary": page_tables.summary_table(reading, several),
+        "pieces": pieces.table(reading, [one.curve for one in scope.members], several),
+        "pieces_remark": PIECES_REMARK,
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(shown_losses),
         "few_kept": page_tables.few_kept(shown_losses),
