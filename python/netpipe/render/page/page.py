@@ -8,6 +8,8 @@ characters too, and the data for the plots is JSON in which no tag can end the s
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,10 +65,23 @@ def page(reading: Reading, title: str | None = None) -> str:
         css=text_of("report.css"),
         script=text_of("report.js"),
         library=library.compressed() if draws else "",
+        points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
         data=safe_json(data),
         drawn=data,
     )
+
+
+MOST_DOWNLOADED = 5000  # point records; netpipe export writes those of larger runs
+
+
+def points_csv(reading: Reading) -> str:
+    """What `netpipe export -o points.csv` writes, compressed and in base64; empty for a large run."""
+    from netpipe.render.export.table import write as table_of
+
+    if len(reading.run.points) > MOST_DOWNLOADED:
+        return ""
+    return base64.b64encode(gzip.compress(table_of(reading.run.points, "csv"), 9, mtime=0)).decode()
 
 
 def safe_json(value: Any) -> str:
