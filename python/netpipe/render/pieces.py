@@ -17,12 +17,12 @@ from netpipe.units import (
     times_text,
 )
 
-COLUMNS = ("sizes", "a", "rate", "misfit", "begins between", "jump")
+COLUMNS = ("sizes", "a", "rate", "misfit", "begins", "jump")
 REMARK = (
     "Within a piece the time of n bytes is a + n / rate; in brackets: 95 % intervals. a is the latency only in the "
     "piece of the smallest messages; below 0 the line is steeper than the one before. No rate: the time does not grow "
-    "measurably. Misfit: how far the worst size is from the line. A piece begins between these two sizes, where a step "
-    "was seen or with 95 % certainty. Jump: its line over that of the piece before, there."
+    "measurably. Misfit: how far the worst size is from the line. A piece begins at a step between two sizes, or between "
+    "these two with 95 % certainty. Jump: its line over that of the piece before, there."
 )
 
 
@@ -31,13 +31,15 @@ def rows(fit: Fit, rated: bool = True) -> list[list[str]]:
     made = []
     for number, piece in enumerate(fit.pieces):
         rate = piece.bytes_per_s if rated else None
-        row = [f"{size_text(piece.from_bytes)} to {size_text(piece.to_bytes)}"]
+        row = [limits_text(piece.from_bytes, piece.to_bytes, size_text)]
+        if piece.sizes == 1:
+            row = [size_text(piece.from_bytes)]
         row += [_with_limits(piece.fixed_ns, TIME_STEPS, "ns"), _with_limits(rate, RATE_STEPS, "bps", 8.0)]
         row += [percent_text(piece.misfit)]
         if number:
             begins = fit.breaks[number - 1]
             between = limits_text(begins.from_bytes, begins.to_bytes, size_text)
-            row += [f"{between}, a step" if begins.located else between, times_text(begins.times)]
+            row += ["at a step" if begins.located else between, times_text(begins.times)]
         else:
             row += ["", ""]
         made.append(row)

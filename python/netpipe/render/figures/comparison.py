@@ -21,6 +21,7 @@ FASTER, SLOWER = 0, 1  # places in the palette: blue and orange, as in maps
 OPEN = "undecided, or no difference"
 LEAST = 1.06  # the axis reaches at least so far to either side of 1
 MOST_TICKS = 6
+NARROW = 3.0  # a range whose ticks are as far apart in numbers as on the axis, or nearly
 BAND = "95 % interval of all sizes together"
 
 Pair = tuple[str, Sequence[SizeVerdict]]  # what is compared, and by how much
@@ -96,7 +97,7 @@ def ratio_axis(sizes: Sequence[SizeVerdict]) -> Axis:
 def _ticks(low: float, high: float) -> tuple[float, ...]:
     """Around 1, as fine as there is room for."""
     for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5):
-        if (high - low) / step <= MOST_TICKS:
+        if (high - low) / step <= MOST_TICKS and high <= NARROW * low:
             below, above = int((1 - low) / step), int((high - 1) / step)
             return tuple(round(1 + number * step, 2) for number in range(-below, above + 1))
     for apart, factors in ((1, (1, 2, 5)), *((apart, (1,)) for apart in (1, 2, 3, 6))):
