@@ -150,6 +150,7 @@ deep_tools=(
   iperf3=iperf3
   tmux=tmux
   chromium=chromium
+  chromedriver=chromium-driver
   mpirun.openmpi=openmpi-bin
   mpicc.openmpi=libopenmpi-dev
   mpiexec.mpich=mpich

@@ -88,7 +88,8 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
     Several: each variant of the other runs against itself in the first (what `netpipe compare` says). Columns: variant,
     against, pattern, size_bytes, ratio (2 is twice as long), low, high (null without an interval), word (faster,
     slower, no difference, undecided). The intervals of all sizes of one pair of variants hold together, and so do
-    those of one call with several runs. Raises Failure (2) where there is nothing to compare.
+    those of one call with several runs. `plot("comparison", ...)` draws the same. Raises Failure (2) where there is
+    nothing to compare.
     """
     import polars
 

@@ -14,7 +14,7 @@ from synthetic import point
 
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.loggp import LINES, LogGP, Range, fit, told_from_zero
+from netpipe.reading.models.loggp import LINES, LogGP, Range, fit, told_from_zero
 from netpipe.records import Measure, Point, Run
 from netpipe.render.page.loggp import table
 

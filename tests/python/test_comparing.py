@@ -6,15 +6,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
-import random
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from repeated import SIZES, made, same
 from rich.console import Console
 
 from netpipe.cli import group
@@ -25,51 +25,15 @@ from netpipe.reading.across.differences import differences, paces
 from netpipe.reading.across.gate import Result as Outcome
 from netpipe.reading.across.gate import gate, judged
 from netpipe.reading.across.merge import merged
-from netpipe.reading.blocks.verdicts import Word
+from netpipe.reading.blocks.verdicts import SizeVerdict, Word
 from netpipe.reading.estimate import Estimate, unsure
-from netpipe.records import End, Environment, Header, Rank, Run, Variant, Visits, Yardstick, encode
+from netpipe.records import End, Environment, Header, Rank, Run, Variant, Yardstick, encode
+from netpipe.render import figures
+from netpipe.render.drawing.draw import drawn
+from netpipe.render.drawing.picture import NothingToDraw, Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures.comparison import MOST_TICKS, OPEN, ratio_axis
 from netpipe.render.terminal.compare import nothing_seen
-
-SIZES = tuple(4**power for power in range(11))
-BLOCKS = 6
-
-
-def same(_: int) -> float:
-    return 1.0
-
-
-def made(
-    layers: Mapping[str, Callable[[int], float]],
-    seed: int,
-    launches: int = 4,
-    launch_noise: float = 0.005,
-    run_noise: float = 0.0,
-    path: str | None = None,
-) -> Run:
-    """Each variant takes so many times as long as the truth; the machine has another pace in each launch and run."""
-    source = random.Random(seed)
-    records = []
-    run_pace = source.gauss(0, run_noise)
-    for launch in range(launches):
-        for variant, factor in layers.items():
-            pace = run_pace + source.gauss(0, launch_noise)
-            for number, size in enumerate(SIZES):
-                medians = [
-                    (1000 + size) * factor(size) * math.exp(pace + source.gauss(0, launch_noise))
-                    for _ in range(BLOCKS)
-                ]
-                visits = Visits(
-                    block=[number + 100 * place for place in range(BLOCKS)],
-                    at_s=[number / 100 + place for place in range(BLOCKS)],
-                    state=[0] * BLOCKS,
-                    samples=[9] * BLOCKS,
-                    median_ns=medians,
-                )
-                point = examples.point(variant, size, sorted(medians)[BLOCKS // 2], launch=launch)
-                records.append(msgspec.structs.replace(point, visits=visits))
-    run = examples.run(*records, variants=tuple(layers))
-    run.path = Path(path) if path else None
-    return run
 
 
 def written(run: Run, path: Path, started: str = "2026-11-01T10:00:00Z", host: str = "node17") -> Path:
@@ -297,3 +261,76 @@ def test_the_comparison_fits_a_terminal_of_80_columns(before: Path, after: Path)
         out, gate(found.between, {"latency": 0.05, "throughput": 0.05, "all": 0.05, "any": 0.1}), (), found
     )
     assert max(map(len, text.getvalue().splitlines())) <= 80
+
+
+# ------------------------------------------------------------------------------------------ the figure
+
+
+def compared_views(runs: list[Run], **chosen: tuple[str, ...]) -> list[Picture]:
+    (panel,) = figures.get("comparison").panels(Scope(tuple(map(Reading, runs)), **chosen))
+    return [view for view in panel.views if isinstance(view, Picture)]
+
+
+def test_the_figure_colours_what_is_told_apart_and_nothing_else() -> None:
+    before = made({"tcp": same, "shm": same, "pipe": same}, 1, path="before.jsonl")
+    after = made(
+        {"tcp": lambda size: 1.5 if size >= 1 << 16 else 0.7, "shm": same, "pipe": same},
+        2,
+        path="after.jsonl",
+    )
+    views = {view.label: view for view in compared_views([before, after])}
+    assert list(views) == ["tcp", "shm", "pipe"]
+    lines = {line.label: line for line in views["tcp"].lines if line.label}
+    assert list(lines) == [OPEN, "faster", "slower"]
+    assert lines["slower"].size_bytes == tuple(size for size in SIZES if size >= 1 << 16)
+    assert lines["faster"].size_bytes == tuple(size for size in SIZES if size < 1 << 16)
+    assert lines[OPEN].color is None
+    assert [line.label for line in views["shm"].lines if line.label] == [OPEN]
+    assert len({(view.x, view.y) for view in views.values()}) == 1
+    assert all(
+        low <= y <= high
+        for line in lines.values()
+        for low, y, high in zip(line.low, line.y, line.high, strict=True)
+    )
+
+
+def test_thirteen_curves_of_three_runs_fit_on_a_page() -> None:
+    names = [f"layer{number}" for number in range(13)]
+    runs = [made(dict.fromkeys(names, same), seed, launches=2, path=f"run{seed}.jsonl") for seed in range(3)]
+    scope = Scope(tuple(map(Reading, runs)))
+    drawn_panels = figures.get("comparison").panels(scope)
+    assert [view.label for view in drawn_panels[0].views[:2]] == ["layer0, run1", "layer0, run2"]
+    assert len(drawn(drawn_panels, scope.subtitle).axes) == 26
+
+
+def test_the_variants_of_one_run_are_drawn_against_the_first() -> None:
+    run = made({"tcp": same, "tcp:wait=poll": lambda _: 0.5}, 1)
+    (view,) = compared_views([run])
+    assert [line.label for line in view.lines if line.label] == [OPEN, "faster"]
+    with pytest.raises(NothingToDraw, match="measured by turns"):
+        compared_views([run], variants=("tcp",))
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=9))
+def test_the_axis_of_ratios_has_a_few_ticks_and_holds_them_all(ratios: list[float]) -> None:
+    axis = ratio_axis([SizeVerdict(8, unsure(value), Word.UNDECIDED) for value in ratios])
+    assert all(map(axis.holds, [1.0, *ratios]))
+    assert 1 <= len(axis.at) <= MOST_TICKS + 1
+    assert len(axis.at) >= 3 or axis.high < 1000 * axis.low
+    assert any(tick == pytest.approx(1) for tick in axis.at)
+    assert all(map(axis.holds, axis.at))
+
+
+def test_compare_draws_what_it_says(tmp_path: Path) -> None:
+    before = written(made({"tcp": same, "shm": same}, 1), tmp_path / "before.jsonl")
+    after = written(made({"tcp": lambda _: 1.2, "shm": same}, 2), tmp_path / "after.jsonl")
+    result = call("compare", before, after, "--figure", tmp_path / "x.svg", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["against"] == "before"
+    texts = (tmp_path / "x.svg").read_text()
+    assert "<!-- Time: after over before -->" in texts
+    assert "<!-- slower -->" in texts
+    wrong = call("compare", before, after, "--figure", tmp_path / "x.gif")
+    assert isinstance(wrong.exception, Failure)
+    assert "is not .svg, .png or .pdf" in str(wrong.exception)
+    assert not (tmp_path / "x.gif").exists()

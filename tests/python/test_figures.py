@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import repeated
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
 
 from netpipe.cli import plot
+from netpipe.command.drawing import FORMATS
 from netpipe.failure import USAGE, Failure
 from netpipe.reading import Reading
 from netpipe.records import Cell, Header, Plan, Point, Rank, Record, Run, Variant, encode
@@ -336,7 +338,7 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
 
 
 def test_the_command_offers_all_figures_and_formats() -> None:
-    assert drawing.FORMATS == plot.FORMATS
+    assert drawing.FORMATS == FORMATS
     (option,) = [one for one in plot.command.params if one.name == "figure"]
     assert tuple(option.type.choices) == figures.names()  # type: ignore[attr-defined]
 
@@ -357,6 +359,7 @@ MADE = {
     "loggp": "loggp",
     "scaling": "scaled",
     "reuse": "reused",
+    "comparison": "repeated",
 }
 
 
@@ -369,6 +372,7 @@ def runs() -> dict[str, Run]:
         "loggp": of_loggp(),
         "scaled": scaled(),
         "reused": reused(),
+        "repeated": repeated.made({"tcp": repeated.same, "tcp:wait=poll": lambda _: 0.5}, 1),
     }
 
 

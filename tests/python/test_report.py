@@ -213,7 +213,7 @@ def test_text_from_the_run_file_is_text() -> None:
     made.skipped.append(Skipped(variant=HOSTILE, reason=HOSTILE))
     read = Page(page(Reading(made), title=HOSTILE))
     assert read.count("img") == 0
-    assert read.count("script") == 3
+    assert read.count("script") == 4
     assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
     assert "<img src=x onerror=alert(1)>" in read.text
     assert "{{7*7}}" in read.text

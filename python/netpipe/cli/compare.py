@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netpipe.command.comparing import compared
+from netpipe.command.drawing import format_of
 from netpipe.command.options import pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
+from netpipe.run_file import check_target
 
 if TYPE_CHECKING:
     from netpipe.reading.across.compared import Compared
@@ -22,12 +24,20 @@ if TYPE_CHECKING:
 @pattern_option
 @click.option("--sizes", "every_size", is_flag=True, help="Show every size of every curve.")
 @click.option("--json", "as_json", is_flag=True, help="Print all ratios and differences as JSON.")
+@click.option(
+    "--figure",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also draw the ratios into FILE.svg, .png or .pdf.",
+)
 def command(
     runs: tuple[Path, ...],
     variants: tuple[str, ...],
     patterns: tuple[str, ...],
     every_size: bool,
     as_json: bool,
+    target: Path | None,
 ) -> None:
     """Compare RUNs with the first: faster, slower or undecided.
 
@@ -43,7 +53,12 @@ def command(
             USAGE,
             "name at least two runs; the variants of one run are compared by 'netpipe show', pair by pair",
         )
+    if target:
+        check_target(target)
+        format_of(target)
     found = compared(runs, variants, patterns)
+    if target:
+        _draw(found, target)
     if as_json:
         import msgspec
 
@@ -60,6 +75,21 @@ def command(
         print_differences(out, differences, paces)
         out.print()
     print_comparison(out, found.between, every_size)
+
+
+def _draw(found: Compared, target: Path) -> None:
+    """Raises Failure (2) for more curves than a page holds."""
+    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.figures.comparison import of_runs
+    from netpipe.streams import say
+
+    others = " and ".join(label for label, *_ in found.others)
+    try:
+        draw(of_runs(found.between), f"{others} against {found.first}", target, format_of(target))
+    except NothingToDraw as why:
+        raise Failure(USAGE, f"cannot draw the comparison: {why}") from None
+    say(f"the figure is in {target}")
 
 
 def answer(found: Compared) -> dict[str, Any]:

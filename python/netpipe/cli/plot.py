@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
@@ -16,12 +17,6 @@ from netpipe.render import figures
 if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.render.drawing.scope import Scope
-
-FORMATS = (
-    "svg",
-    "png",
-    "pdf",
-)  # those of render.drawing.draw, which is slow to load; a test holds them together
 
 
 @click.command
@@ -59,6 +54,9 @@ FORMATS = (
 @click.option(
     "--measure", "measures", metavar="NAME", multiple=True, help="Only this measure; repeat for more."
 )
+@click.option(
+    "--fit", "fitted", is_flag=True, help="Draw curves as points, with their latency and rate by pieces."
+)
 @click.option("--title", metavar="TEXT", help="Replaces the figure's own title.")
 @click.option(
     "--scale",
@@ -77,6 +75,7 @@ def command(
     patterns: tuple[str, ...],
     sizes: tuple[str, ...],
     measures: tuple[str, ...],
+    fitted: bool,
     title: str | None,
     scale: str,
 ) -> None:
@@ -99,12 +98,12 @@ def command(
         if is_profile(path):
             raise Failure(USAGE, f"{path} is a profile, not a run; netpipe report {path} draws its figures")
     readings = tuple(Reading(Run.read(path, samples=False)) for path in files)
-    scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale)
+    scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale, fitted)
     if listing:
         _list(scope)
         return
-    check(figure, sizes, measures, scale)
-    format_name = file_format or _format_of(output)
+    check(figure, sizes, measures, scale, fitted)
+    format_name = file_format or format_of(output, ", or give --format")
     target = output or Path(f"{figure}.{format_name}")
     check_target(target)
     try:
@@ -122,6 +121,7 @@ def scope_of(
     sizes: tuple[str, ...],
     measures: tuple[str, ...],
     scale: str,
+    fitted: bool = False,
 ) -> Scope:
     """What these options choose. Raises Failure (2) for what the runs do not have."""
     from netpipe.render.drawing.scope import Scope
@@ -134,14 +134,21 @@ def scope_of(
     ):  # these lay settings over each other: a bare name never stands for one alone
         found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
     log = None if scale == "auto" else scale == "log"
-    scope = Scope(readings, variants, found, tuple(map(_bytes, sizes)), measures, log)
+    scope = Scope(readings, variants, found, tuple(map(_bytes, sizes)), measures, log, fitted)
     _check_sizes(scope)
     return scope
 
 
-def check(figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str) -> None:
+def check(
+    figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str, fitted: bool = False
+) -> None:
     """Raises Failure (2) for an option that the figure does not take, and for a size that is none."""
-    for option, given in (("size", sizes), ("measure", measures), ("scale", scale != "auto")):
+    for option, given in (
+        ("size", sizes),
+        ("measure", measures),
+        ("scale", scale != "auto"),
+        ("fit", fitted),
+    ):
         if given and option not in figures.get(figure).options:
             takers = ", ".join(one.name for one in figures.every() if option in one.options)
             raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
@@ -197,14 +204,3 @@ def _list(scope: Scope) -> None:
                 click.echo(f"  {one.name:<{width}}{lines[0]}")
                 for line in lines[1:]:
                     click.echo(f"  {'':<{width}}{line}")
-
-
-def _format_of(output: Path | None) -> str:
-    if output is None or not output.suffix:
-        return "svg"
-    ending = output.suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        raise Failure(
-            USAGE, f"the ending of {output} is not .svg, .png or .pdf; use one of these, or give --format"
-        )
-    return ending

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 @pattern_option
 @click.option("--points", is_flag=True, help="Show the points of every curve.")
 @click.option(
+    "--fit",
+    "fitted",
+    is_flag=True,
+    help="Show latency and rate by pieces, and the sizes at which they change.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
@@ -48,14 +54,15 @@ def command(
     variants: tuple[str, ...],
     patterns: tuple[str, ...],
     points: bool,
+    fitted: bool,
     as_json: bool,
     rank: int | None,
     ranks_per_host: int | None,
 ) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses.
 
-    With --variant or --points, shows every size. Several runs are overlaid: each variant then says where
-    its ranks were, or which file it is from.
+    With --variant or --points, shows every size; with --fit, the latency and rate of each curve by pieces.
+    Several runs are overlaid: each variant then says where its ranks were, or which file it is from.
 
     RUN may also be a profile, of netpipe profile: then shows what the program's messages were, and where
     its time went.
@@ -70,7 +77,7 @@ def command(
                 USAGE, f"{kernels[0]} has results of kernels, which are shown alone; leave the others out"
             )
         words = f"{kernels[0]} has results of kernels, not a run"
-        refuse(("variants", "patterns", "points", "rank", "ranks_per_host"), words)
+        refuse(("variants", "patterns", "points", "fitted", "rank", "ranks_per_host"), words)
         show_kernels(kernels[0], as_json)
         return
     if profiles := [path for path in files if is_profile(path)]:
@@ -78,7 +85,7 @@ def command(
             raise Failure(
                 USAGE, f"{profiles[0]} is a profile, which is shown alone; leave the other files out"
             )
-        refuse(("variants", "patterns", "points"), f"{profiles[0]} is a profile, not a run")
+        refuse(("variants", "patterns", "points", "fitted"), f"{profiles[0]} is a profile, not a run")
         show_profile(profiles[0], rank, ranks_per_host, as_json)
         return
     from netpipe.reading import Reading
@@ -88,13 +95,21 @@ def command(
     refuse(("rank", "ranks_per_host"), f"{files[0]} is a run, not a profile")
     found = choose(reading.curves, variants, patterns)
     if as_json:
-        click.echo(to_json(reading, found, points or bool(variants)))
+        click.echo(to_json(reading, found, points or bool(variants), fitted))
         return
     from netpipe.render.terminal.points import print_points
     from netpipe.render.terminal.summary import console, print_summary
     from netpipe.render.words import measured, when
 
     out = console()
+    if fitted:
+        from netpipe.render.terminal.pieces import print_fits
+
+        fits = [fit for curve in found if (fit := reading.fit_of(curve)) is not None]
+        if not fits:
+            raise Failure(USAGE, f"no chosen curve of {files[0]} has two sizes, so there is nothing to fit")
+        print_fits(out, reading, fits)
+        return
     if variants or points:
         print_points(out, with_others(reading, found))
         return
@@ -181,7 +196,7 @@ def with_others(reading: Reading, found: list[Curve]) -> Iterator[Curve]:
             yield replace(there, variant=f"{curve.variant} {state}")
 
 
-def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
+def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = False) -> str:
     import msgspec
 
     from netpipe.escapes import printable_json
@@ -210,6 +225,8 @@ def to_json(reading: Reading, found: list[Curve], points: bool) -> str:
         "skipped": run.skipped,
         "errors": run.errors,
     }
+    if fitted:
+        answer["fits"] = [fit for curve in found if (fit := reading.fit_of(curve)) is not None]
     if points:
         answer["points"] = [record for curve in found for point in curve.points for record in point.by_launch]
     return printable_json(msgspec.json.encode(answer).decode())

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate, Reals
     from netpipe.reading.explained.decision import InStates, OtherState, Split
     from netpipe.reading.launches import LaunchSpread
-    from netpipe.reading.loggp import LogGP
     from netpipe.reading.losses import Loss
     from netpipe.reading.machine.clock_changes import ClockChange
     from netpipe.reading.machine.crowding import Crowding
     from netpipe.reading.machine.states import States
     from netpipe.reading.measures import Measured
+    from netpipe.reading.models.loggp import LogGP
+    from netpipe.reading.models.pieces import Fit
     from netpipe.reading.modes import Mode, SeveralModes
     from netpipe.reading.openings import Opening
     from netpipe.reading.plausible import TooFast
@@ -50,6 +51,7 @@ class Reading:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._modes: dict[int, tuple[Mode, ...]] = {}
+        self._fits: dict[tuple[str, str], Fit | None] = {}
 
     @cached_property
     def idle(self) -> frozenset[str]:
@@ -249,6 +251,21 @@ class Reading:
         )
 
     @cached_property
+    def fits(self) -> tuple[Fit, ...]:
+        """Latency and rate by pieces, of each curve with two sizes or more. Takes some milliseconds a curve."""
+        return tuple(found for curve in self.curves if (found := self.fit_of(curve)) is not None)
+
+    def fit_of(self, curve: Curve) -> Fit | None:
+        """Of one curve; None where it has fewer than two sizes."""
+        from netpipe.reading.models.pieces import fit
+
+        name = (curve.variant, curve.pattern)
+        if name not in self._fits:
+            own = [step for step in self.steps if (step.variant, step.pattern) == name]
+            self._fits[name] = fit(self.by_name[name], own)
+        return self._fits[name]
+
+    @cached_property
     def copies(self) -> dict[str, str]:
         """Variants that are measured beside the one that they are a copy of."""
         from netpipe.reading.blocks.beside import copies
@@ -323,7 +340,7 @@ class Reading:
     @cached_property
     def loggp(self) -> tuple[LogGP, ...]:
         """Parameters of the LogGP model."""
-        from netpipe.reading.loggp import loggp
+        from netpipe.reading.models.loggp import loggp
 
         return loggp(self.curves)
 

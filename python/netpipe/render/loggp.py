@@ -6,7 +6,7 @@ sizes.
 from __future__ import annotations
 
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.loggp import Line, LogGP, Range, told_from_zero
+from netpipe.reading.models.loggp import Line, LogGP, Range, told_from_zero
 from netpipe.units import percent_text, rate_text, size_text, time_text
 
 NAME = "LogGP"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from netpipe import theory
@@ -51,10 +51,14 @@ def curve_panel(scope: Scope, title: str, x: str, y: str, log: bool | None = Tru
     )
     if not lines:
         raise scope.nothing(f"no chosen curve has a {_LABELS[y if y != 'size' else x]}")
+    if scope.fitted:
+        fits = [line for member in scope.members for line in _fitted(scope, member, x, y)]
+        lines = (*(replace(line, joined=False) for line in lines), *fits)
     tops = [max(line.y) for line in lines]
     wide = max(tops) > LOG_FROM * min(tops)  # a linear axis would press some curves flat
     y_log = (wide if scope.log is None else scope.log) if log is None else log
-    return panel(title, x, y, y_log, lines, levels(scope), theories(scope))
+    made = panel(title, x, y, y_log, lines, levels(scope), theories(scope))
+    return [_said_fitted(one) for one in made] if scope.fitted else made
 
 
 def panel(
@@ -116,6 +120,43 @@ def _line(scope: Scope, member: Member, x: str, y: str, apart: bool) -> Line | N
         curve=(member.name, member.pattern),
         size_bytes=tuple(point.size_bytes for point in points),
     )
+
+
+def _said_fitted(one: Panel) -> Panel:
+    views = tuple(replace(view, band="") if isinstance(view, Picture) else view for view in one.views)
+    return replace(one, title=f"{one.title}, fitted by pieces", views=views)
+
+
+FIT_STEPS = 48  # of a piece: a straight line bends on logarithmic axes
+
+
+def _fitted(scope: Scope, member: Member, x: str, y: str) -> list[Line]:
+    """A line for each piece of the curve."""
+    fit = member.reading.fit_of(member.curve)
+    made = []
+    for piece in fit.pieces if fit else ():
+        first, last = piece.from_bytes, piece.to_bytes
+        sizes = [first * (last / first) ** (step / FIT_STEPS) for step in range(FIT_STEPS + 1)]
+        known = [(size, piece.at(size)) for size in sizes if piece.at(size) > 0]
+        values = {
+            "size": tuple(size for size, _ in known),
+            "time": tuple(time for _, time in known),
+            "rate": tuple(size / time * 1e9 * member.moved for size, time in known),
+        }
+        if len(known) > 1 and (member.moved or "rate" not in (x, y)):
+            made.append(
+                Line(
+                    label="",
+                    color=scope.color(member.variant),
+                    dash=scope.dash_of(member),
+                    x=values[x],
+                    y=values[y],
+                    low=values[y],
+                    high=values[y],
+                    curve=(member.name, member.pattern),
+                )
+            )
+    return made
 
 
 def levels(scope: Scope) -> tuple[Level, ...]:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 WIDTH_IN, HEIGHT_IN = 7.4, 4.6  # a page's text width
 PNG_DPI = 200
-MOST_CELLS = 12  # views on one page
+MOST_CELLS = 30  # views on one page; beyond FEW_CELLS they are lower
+FEW_CELLS = 12
 HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
 LEGEND_LENGTH = 52  # characters of a name that fit into the legend inside the axes
 
@@ -170,7 +171,7 @@ def _grid(figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: b
     maps = [view for _, view in cells if isinstance(view, Map)]
     few = columns > 1 or stacked
     name_in, axis_in = 0.26, (0.12 if stacked else 0.34 if few else 0.42)
-    cell_in = _cell_height(columns, stacked)
+    cell_in = _cell_height(columns, stacked, len(cells))
     below_in = FOOT_IN + (names.height_in + 0.12 if names.names else 0.0)
     below_in += 0.3 if stacked else 0.0
     height_in = HEAD_IN + rows * (name_in + cell_in + axis_in) + below_in
@@ -219,10 +220,10 @@ def _shorten(figure: Figure, name: Text, most_in: float) -> None:
         name.set_text(f"{whole[:length].rstrip(' ,')}…")
 
 
-def _cell_height(columns: int, stacked: bool) -> float:
+def _cell_height(columns: int, stacked: bool, cells: int) -> float:
     if stacked:
         return 1.05
-    return {1: 3.2, 2: 1.95, 3: 1.5}[columns]
+    return 1.1 if cells > FEW_CELLS else {1: 3.2, 2: 1.95, 3: 1.5}[columns]
 
 
 def _x_label(view: View) -> str:

@@ -51,7 +51,8 @@ def fits_at_ends(figure: Figure, picture: Picture) -> tuple[float, float] | None
     for text in probe:
         text.remove()
     widest = max((box.width for box in boxes), default=0.0) / figure.bbox.width
-    if picture.legend_inside or widest > WIDEST_LABEL or len(probe) > MOST_END_LABELS:
+    at_ends = picture.named_at_ends and not picture.legend_inside
+    if not at_ends or widest > WIDEST_LABEL or len(probe) > MOST_END_LABELS:
         return None
     return widest, max((box.height for box in boxes), default=0.0)
 

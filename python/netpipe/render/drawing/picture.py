@@ -81,6 +81,7 @@ class Picture:
     band_on_x: bool = False
     band: str = MEDIAN_BAND  # what `low` and `high` are; empty: nothing
     legend_inside: bool = False  # the curves leave the lower right free
+    named_at_ends: bool = True  # False: the names are of points, not of curves
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,16 @@ class Member:
     def pattern(self) -> str:
         return self.curve.pattern
 
+    @property
+    def moved(self) -> float:
+        """How many times its size an operation moves; 0 where there is no rate."""
+        points = self.curve.points
+        rated = points.moves & (points.size > 0)
+        if not rated.any():
+            return 0.0
+        place = int(rated.argmax())
+        return float(points.rates.value[place] * points.times.value[place] / points.size[place] / 1e9)
+
     def losses(self, loss: Loss) -> list[SizeLoss]:
         """Of the losses of this curve those at its sizes, without 0 bytes."""
         sizes = {point.size_bytes for point in self.points()}
@@ -85,6 +95,7 @@ class Scope:
     sizes: tuple[int, ...] = ()
     measures: tuple[str, ...] = ()
     log: bool | None = None  # the axis of rates; None: by the range of the curves
+    fitted: bool = False  # curves as points, with the lines that were fitted to their pieces
 
     @cached_property
     def chosen(self) -> tuple[Member, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Draw = Callable[[Scope], list[Panel]]
 
-OPTIONS = ("scale", "size", "measure")  # of `netpipe plot`, which a figure takes only if it says so
+OPTIONS = ("scale", "size", "measure", "fit")  # of `netpipe plot`, which a figure takes only if it says so
 
 
 @dataclass(frozen=True, slots=True)

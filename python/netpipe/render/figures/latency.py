@@ -13,6 +13,7 @@ from netpipe.render.figures import figure
     "time of one operation over message size",
     "curves",
     place=2,
+    options=("fit",),
     paper="Liu et al. 2003, Fig. 1",
 )
 def panels(scope: Scope) -> list[Panel]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from netpipe.reading.loggp import LINES, LogGP
+from netpipe.reading.models.loggp import LINES, LogGP
 from netpipe.render.drawing.axes import line, picture, size_axis
 from netpipe.render.drawing.picture import Line, NothingToDraw, Panel
 from netpipe.render.drawing.scope import Group, Member, Scope

@@ -13,7 +13,7 @@ from netpipe.render.figures import figure
     "throughput over time: latency and peak in one graph",
     "curves",
     place=3,
-    options=("scale",),
+    options=("scale", "fit"),
     paper="NetPIPE's signature graph",
 )
 def panels(scope: Scope) -> list[Panel]:

@@ -13,7 +13,7 @@ from netpipe.render.figures import figure
     "throughput over message size",
     "curves",
     place=1,
-    options=("scale",),
+    options=("scale", "fit"),
     paper="NetPIPE's bandwidth graph: Turner et al. 2002 and 2003, all figures; Liu et al. 2003, Fig. 2",
 )
 def panels(scope: Scope) -> list[Panel]:

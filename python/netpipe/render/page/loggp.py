@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netpipe.reading.loggp import LogGP
+from netpipe.reading.models.loggp import LogGP
 from netpipe.render.loggp import COLUMNS, cells, curve_name
 from netpipe.render.page.tables import Column, Table
 

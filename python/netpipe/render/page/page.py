@@ -8,6 +8,8 @@ characters too, and the data for the plots is JSON in which no tag can end the s
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,13 +27,14 @@ from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_losses, loss_sentence
 from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
-from netpipe.render.page import library, loggp, openings
+from netpipe.render.page import library, loggp, openings, pieces
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
+from netpipe.render.pieces import REMARK as PIECES_REMARK
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, other_answers, when, where
 from netpipe.units import counted, listed, span_text
@@ -62,10 +65,23 @@ def page(reading: Reading, title: str | None = None) -> str:
         css=text_of("report.css"),
         script=text_of("report.js"),
         library=library.compressed() if draws else "",
+        points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
         data=safe_json(data),
         drawn=data,
     )
+
+
+MOST_DOWNLOADED = 5000  # point records; netpipe export writes those of larger runs
+
+
+def points_csv(reading: Reading) -> str:
+    """What `netpipe export -o points.csv` writes, compressed and in base64; empty for a large run."""
+    from netpipe.render.export.table import write as table_of
+
+    if len(reading.run.points) > MOST_DOWNLOADED:
+        return ""
+    return base64.b64encode(gzip.compress(table_of(reading.run.points, "csv"), 9, mtime=0)).decode()
 
 
 def safe_json(value: Any) -> str:
@@ -112,6 +128,8 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "openings": openings.table(opened) if opened else None,
         "openings_remark": remark(opened),
         "summary": page_tables.summary_table(reading, several),
+        "pieces": pieces.table(reading, [one.curve for one in scope.members], several),
+        "pieces_remark": PIECES_REMARK,
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(shown_losses),
         "few_kept": page_tables.few_kept(shown_losses),

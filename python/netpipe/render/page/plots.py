@@ -8,13 +8,14 @@ report of any run stays small enough to be mailed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from netpipe.reading.curves import CurvePoint
 from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
 from netpipe.render import figures
+from netpipe.render.drawing.axes import value_axis
 from netpipe.render.drawing.picture import Axis, Distribution, Line, Map, NothingToDraw, Panel, Picture, View
 from netpipe.render.drawing.scope import Member, Scope
 from netpipe.render.drawing.ticks import SCALE, tick_text, ticks
@@ -117,6 +118,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
     return {
         "x": _axis(drawn.x),
         "y": _axis(drawn.y),
+        "turned": _axis(_turned(drawn)),
         "bandOnX": drawn.band_on_x,
         "lines": [
             {
@@ -143,6 +145,14 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             for bound in drawn.bounds
         ],
     }
+
+
+def _turned(drawn: Picture) -> Axis:
+    """The y axis, linear where it is logarithmic and the other way round."""
+    of, values = drawn.y, [value for line in drawn.lines for value in line.y if value > 0]
+    if of.log or not values:
+        return replace(of, log=False, low=0.0)
+    return value_axis(of.quantity, values, of.label, log=True)
 
 
 def _hover(at: CurvePoint, one_state: bool) -> list[str]:

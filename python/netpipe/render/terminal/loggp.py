@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netpipe.reading.loggp import LogGP
+from netpipe.reading.models.loggp import LogGP
 from netpipe.render.loggp import COLUMNS, NAME, cells, curve_name
 from netpipe.render.terminal.rows import Rows
 

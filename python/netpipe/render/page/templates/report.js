@@ -2,14 +2,61 @@
 // Draws the report's plots with plotly from the JSON beside it. Names come from a file that anybody may have written, and plotly
 // reads some tags in text: esc() makes them plain.
 "use strict";
+
+// A click on the name of a column sorts its table: by numbers with their units, else by words; what is not known stands last.
+(() => {
+  const units = {
+    B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, ns: 1, "µs": 1e3, ms: 1e6, s: 1e9,
+    bps: 1, kbps: 1e3, Mbps: 1e6, Gbps: 1e9, Tbps: 1e12,
+  };
+  const unit = /(?:^|[^A-Za-zµ])(B|[KMGT]iB|ns|µs|ms|s|[kMGT]?bps)(?![A-Za-z])/;
+
+  function number(text) {
+    const plain = text.replace(/[\u202f\u2009]/g, "").replace(/^[<>~±]\s*/, "");
+    const found = plain.match(/^-?\d+(\.\d+)?/);
+    if (!found) return NaN;
+    const of = plain.match(unit);
+    const more = plain.match(/^[\d.]+ [KMGT]?i?B([+-]\d+)/);  // 64 KiB+3
+    return Number(found[0]) * (of ? units[of[1]] : 1) + (more ? Number(more[1]) : 0);
+  }
+
+  function sort(table, place) {
+    const head = table.tHead.rows[0].cells[place];
+    const down = head.getAttribute("aria-sort") === "ascending";
+    for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const rows = [...table.tBodies[0].rows].map((row) => {
+      const text = (row.cells[place] || {}).textContent || "";
+      return { row, text, number: number(text), empty: text.trim() === "" || text.trim() === "–" };
+    });
+    const numbers = rows.every((one) => one.empty || !Number.isNaN(one.number));
+    const order = (a, b) => (numbers ? a.number - b.number : a.text.localeCompare(b.text, "en", { numeric: true }));
+    rows.sort((a, b) => a.empty - b.empty || (a.empty ? 0 : down ? order(b, a) : order(a, b)));
+    table.tBodies[0].append(...rows.map((one) => one.row));
+  }
+
+  document.querySelectorAll(".scroll > table:not(.stack)").forEach((table) => {
+    [...table.tHead.rows[0].cells].forEach((head, place) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      button.addEventListener("click", () => sort(table, place));
+      head.append(button);
+    });
+  });
+})();
+
 (async () => {
   if (!("DecompressionStream" in window)) {
     document.querySelectorAll("#too-old").forEach((hint) => { hint.hidden = false; });
     return;
   }
-  const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (letter) => letter.charCodeAt(0));
+  const unpacked = (id) => {
+    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
   const library = document.createElement("script");
-  library.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  library.textContent = await unpacked("library");
   document.head.append(library);
 
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -18,6 +65,8 @@
   const hidden = new Set();
   const chosen = { curve: 0, size: null };
   let printing = false;
+  let baseline = -1;  // the curve that others of its pattern are drawn over; -1: none
+  let turned = false;  // is the axis of values linear where it was logarithmic, and the other way round?
 
   const esc = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -93,8 +142,53 @@
     };
   }
 
+  const ofValues = (name) => name === "throughput" || name === "latency";
+
+  // The lines over the one of the baseline, at the sizes of both. The interval is that of two independent medians, on logarithms
+  // (reading/estimate.py, MOVER): too wide for curves that were measured by turns.
+  function overBaseline(figure) {
+    const base = figure.lines.find((line) => line.curve === baseline && line.joined);
+    const at = new Map(base.size.map((size, i) => [size, i]));
+    const group = data.curves[baseline].group;
+    const lines = figure.lines.filter((line) => data.curves[line.curve].group === group).map((line) => {
+      const both = line.size.map((size, i) => [i, at.get(size)]).filter(([, j]) => j !== undefined);
+      const reach = (i, j, up) => Math.exp(Math.hypot(
+        Math.log(line.y[i] / (up ? line.high : line.low)[i]), Math.log(base.y[j] / (up ? base.low : base.high)[j])));
+      const alone = line.curve === baseline;
+      const y = both.map(([i, j]) => line.y[i] / base.y[j]);
+      return {
+        ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]),
+        low: both.map(([i, j], nth) => (alone ? 1 : y[nth] / reach(i, j, false))),
+        high: both.map(([i, j], nth) => (alone ? 1 : y[nth] * reach(i, j, true))),
+        hollow: both.map(([i], nth) => (line.hollow.includes(i) ? nth : -1)).filter((nth) => nth >= 0),
+      };
+    }).filter((line) => line.y.length > 0);
+    const values = lines.flatMap((line) => line.y).filter((value) => value > 0);
+    const [low, high] = [Math.min(0.8, ...values) / 1.1, Math.max(1.25, ...values) * 1.1];
+    const y = turned ? { log: false, range: [0, high * 1.02] } : { log: true, range: [low, high] };
+    return { ...figure, lines, bounds: [], y: { ...y, ticks: ratioTicks(y.log ? low : 0, y.range[1], y.log) } };
+  }
+
+  function ratioTicks(low, high, log) {
+    const found = [];
+    if (!log) {
+      const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e4].find((one) => high / one <= 8) || high / 5;
+      for (let nth = 0; nth * step <= high; nth++) found.push(nth * step);
+    } else {
+      const factors = high / low > 1000 ? [1] : high / low > 20 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 3, 5, 7];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+        found.push(...factors.map((factor) => factor * 10 ** power).filter((value) => value >= low && value <= high));
+      }
+    }
+    return found.map((value) => [value, Number(value.toPrecision(3)) + "×"]);
+  }
+
   function drawFigure(name) {
-    const figure = data.figures[name];
+    const over = baseline >= 0 && ofValues(name);
+    const whole = data.figures[name];
+    const figure = over ? overBaseline(whole) : turned && ofValues(name) ? { ...whole, y: whole.turned } : whole;
+    const said = document.querySelector("#caption-" + name + " span");
+    said.textContent = over ? "over that of " + data.curves[baseline].label : "";
     const host = document.getElementById("plot-" + name);
     const traces = figure.bounds.map(boundTrace)
       .concat(figure.lines.filter((line) => line.joined).map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
@@ -375,7 +469,33 @@
     redraw.legend = drawLegend;
   }
 
-  if (data.curves.length > 0) beginCurves();
+  function beginTools() {
+    const select = document.getElementById("choose-baseline");
+    const own = data.curves.map((curve, place) => [curve, place]).filter(([curve, place]) => !curve.other
+      && Object.entries(data.figures).every(([name, figure]) => !ofValues(name) || figure.lines.some((line) => line.curve === place && line.joined)));
+    select.replaceChildren(new Option("none", "-1"), ...own.map(([curve, place]) => new Option(curve.label, String(place))));
+    select.addEventListener("change", () => { baseline = Number(select.value); drawAll(); });
+    const axes = document.getElementById("turn-axes");
+    axes.addEventListener("click", () => {
+      turned = !turned;
+      axes.setAttribute("aria-pressed", String(turned));
+      drawAll();
+    });
+    const download = document.getElementById("download");
+    if (download) download.addEventListener("click", async () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([await unpacked("points-csv")], { type: "text/csv" }));
+      link.download = "points.csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+    document.getElementById("tools").hidden = false;
+  }
+
+  if (data.curves.length > 0) {
+    beginCurves();
+    beginTools();
+  }
   drawAll();
   document.querySelectorAll(".panel").forEach((figure) => near.observe(figure));
   Object.keys(data.figures).forEach((name) => {

@@ -8,8 +8,8 @@
 
 Each is a straight line over a range of sizes. Libraries change their protocol with the size, so the ranges are found
 from the data: of all ways to cut the sizes the one with the smallest sum of squared residuals, of all four lines
-together and in units of their uncertainty, plus a price for each further range (Schwarz, "Estimating the dimension of a
-model", 1978), by dynamic programming. A line takes two sizes at least, a range of its own three.
+together and in units of their uncertainty, plus a price for each further range (ranges.py). A line takes two sizes at
+least, a range of its own three.
 
 No parameter of the model can be below 0, so lines are fitted by least squares without negative coefficients (Lawson
 and Hanson, "Solving least squares problems", 1974, chapter 23). Intervals come from fits to what the points might
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.reading.measures import measures_of
+from netpipe.reading.models.ranges import cuts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 PATTERN = "loggp"
 LINES = ("o_s", "o_r", "gap", "transfer")
-FEWEST_SIZES = 3  # of a range of its own
 PRECISION = 0.02  # of its value: nearer than this no real layer keeps to a line
 OUTLIER = 5  # in units of its uncertainty: a point farther off is no reason for a range of its own
 DRAWS = 2_000
@@ -139,9 +139,8 @@ def _ranges(sizes: dict[int, tuple[Estimate, ...]]) -> tuple[Range, ...]:
                 np.array([(e.high - e.value) / 1.96 for e in own]),
             )
         )
-    cuts = _cuts(bytes_, columns)
     made = []
-    for begin, end in pairwise(cuts):
+    for begin, end in pairwise(_cuts(bytes_, columns)):
         lines = [_line(bytes_[begin:end], column.part(begin, end)) for column in columns]
         made.append(Range(int(bytes_[begin]), int(bytes_[end - 1]), end - begin, *lines))
     return tuple(made)
@@ -152,24 +151,16 @@ def _cuts(bytes_: Array, columns: Sequence[_Column]) -> list[int]:
     count = len(bytes_)
     # A range more is two coefficients for each line, and where it begins.
     price = (2 * len(columns) + 1) * math.log(len(columns) * count)
-    best = [0.0] + [math.inf] * count  # of the sizes before this one
-    came_from = [0] * (count + 1)
-    for end in range(1, count + 1):
-        for begin in range(end):
-            whole = begin == 0 and end == count
-            if (end - begin < FEWEST_SIZES and not whole) or best[begin] == math.inf:
-                continue
-            cost = best[begin] + price
-            for column in columns:
-                if cost >= best[end]:
-                    break
-                cost += _sum_of_squares(bytes_[begin:end], column.part(begin, end))
-            if cost < best[end]:
-                best[end], came_from[end] = cost, begin
-    cuts = [count]
-    while cuts[-1] > 0:
-        cuts.append(came_from[cuts[-1]])
-    return cuts[::-1]
+
+    def cost(begin: int, end: int, most: float) -> float:
+        total = 0.0
+        for column in columns:
+            if total >= most:
+                break
+            total += _sum_of_squares(bytes_[begin:end], column.part(begin, end))
+        return total
+
+    return cuts(count, price, cost)
 
 
 def _sum_of_squares(bytes_: Array, column: _Column) -> float:
