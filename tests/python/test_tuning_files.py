@@ -19,11 +19,11 @@ from netpipe.libraries.tunables import Chosen
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.formats import Tuned, files
 from netpipe.tuning.log import Log
-from netpipe.tuning.ratios import verdict
-from netpipe.tuning.search import Failed, Round
+from netpipe.tuning.measuring.ratios import verdict
+from netpipe.tuning.search.halving import Failed, Round
+from netpipe.tuning.search.variants import START, Changes, Start
 from netpipe.tuning.system import applied, table
 from netpipe.tuning.system.trial import Tried, sysctl_file
-from netpipe.tuning.variants import START, Changes, Start
 
 FAMILIES = {one.name: one for one in families()}
 FOLDER = Path("/tuned")

@@ -87,8 +87,8 @@ def command(**given: Any) -> int:
     The folder has the settings in the format of the library, a command line, and tuned.toml for netpipe run --config.
     """
     from netpipe.streams import say
-    from netpipe.tuning.goals import goal
     from netpipe.tuning.job import Job
+    from netpipe.tuning.search.goals import goal
 
     if not given["variants"]:
         raise Failure(

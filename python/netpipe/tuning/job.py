@@ -25,19 +25,20 @@ from netpipe.launch.lists import apart, copies
 from netpipe.session import Request, Session
 from netpipe.tuning import collectives, placement
 from netpipe.tuning.formats import Tuned, files
-from netpipe.tuning.goals import COLLECTIVE, Goal
 from netpipe.tuning.library import Library, library
 from netpipe.tuning.library.parameters import parameters, texts_here
 from netpipe.tuning.log import FAILURES, SEARCH, Log
-from netpipe.tuning.measuring import LEAST_BUDGET_S, Bench, Guard
-from netpipe.tuning.ratios import Verdict
-from netpipe.tuning.space import Space, space
+from netpipe.tuning.measuring.bench import LEAST_BUDGET_S, Bench
+from netpipe.tuning.measuring.guard import Guard
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.measuring.turns import TURNS
+from netpipe.tuning.search.goals import COLLECTIVE, Goal
+from netpipe.tuning.search.space import Space, space
+from netpipe.tuning.search.variants import START, Start, is_variable
 from netpipe.tuning.system.applied import Applied, restore_left
 from netpipe.tuning.system.table import candidates
 from netpipe.tuning.system.trial import gaining, sysctl_file, trial
 from netpipe.tuning.tune import Outcome, Tuner, Watch
-from netpipe.tuning.turns import TURNS
-from netpipe.tuning.variants import START, Start, is_variable
 from netpipe.units import digits
 
 CONFIRM = "confirm.jsonl"

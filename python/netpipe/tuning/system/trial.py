@@ -10,10 +10,10 @@ from pathlib import Path
 
 from netpipe.failure import Failure
 from netpipe.session import Request
-from netpipe.tuning.ratios import Verdict
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.measuring.turns import Series, take_turns
 from netpipe.tuning.system.applied import Applied
 from netpipe.tuning.system.table import Candidate
-from netpipe.tuning.turns import Series, take_turns
 
 NAME = "system"
 
