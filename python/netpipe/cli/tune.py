@@ -58,7 +58,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--apply",
             is_flag=True,
-            help="Also try settings of the kernel, which hold for the whole machine; put back afterwards.",
+            help="Also try settings of the kernel and of network interfaces, which hold for the whole machine; put back "
+            "afterwards.",
         ),
         click.option("--keep", is_flag=True, help="With --apply: leave those that gain as they are then."),
         *(

@@ -36,6 +36,7 @@ SHARES = {
     "combine": 0.7,
 }  # of what is left for the search
 MOST_OPERATION_NS = 0.1e9  # a size at which the start takes longer is left out
+SLOW_NS = 0.01e9  # a size at which it takes less is never left out
 VISIT = 4  # operations of a visit: a round trip that is left out, and one that counts
 CURVES = "curves.jsonl"  # beside the run of the confirmation
 FEELING_S = 0.1
@@ -176,7 +177,11 @@ class Tuner:
                 "with; choose --goal latency, or a start that is not as slow",
             )
         room_s = CONFIRMING * (self.until_s - bench.clock()) / MOST_VARIANTS / BY_LAUNCH / VISITS
-        while len(left) > 1 and sum(cost_s[one] for one in left) > room_s:
+        while (
+            len(left) > 1
+            and cost_s[left[-1]] > VISIT * SLOW_NS / 1e9
+            and sum(cost_s[one] for one in left) > room_s
+        ):
             left.pop()
         found.too_slow = tuple(one for one in bench.goal.counted if one not in left)
         least = {
