@@ -34,13 +34,13 @@ from netpipe.libraries.adding import added
 from netpipe.reading.estimate import Estimate
 from netpipe.session import Request
 from netpipe.tuning import placement
-from netpipe.tuning.goals import OCTAVES, goal
 from netpipe.tuning.library import library
 from netpipe.tuning.library.parameters import parameters, texts_here
-from netpipe.tuning.measuring import Bench
-from netpipe.tuning.space import Knob, Space, space
-from netpipe.tuning.tune import LAUNCHES
-from netpipe.tuning.variants import START, Changes, Start
+from netpipe.tuning.measuring.bench import Bench
+from netpipe.tuning.proof import LAUNCHES
+from netpipe.tuning.search.goals import OCTAVES, goal
+from netpipe.tuning.search.space import Knob, Space, space
+from netpipe.tuning.search.variants import START, Changes, Start
 
 TUNE_S = 60.0
 FALSE_S = 10.0  # of a search that has nothing to find

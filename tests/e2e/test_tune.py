@@ -94,12 +94,19 @@ def test_candidates_that_hang_crash_or_are_refused_are_survived_and_recorded(
     assert set(known) == {"mode=hang", "mode=dies"}
 
 
-def test_the_curves_before_and_after_are_a_run_with_the_start_beside_itself(tuned: Tuned) -> None:
+def test_the_confirmation_is_a_run_of_what_counts_with_the_start_beside_itself(tuned: Tuned) -> None:
     run = Run.read(tuned.folder / "confirm.jsonl", samples=False)
     names = [one.variant for one in run.plans[0].variants]
     assert names[:2] == ["tunable:mode=fast", "tunable:mode=fast#2"]
     assert tuned.outcome["tuned"] in names
-    assert len({point.launch for point in run.points}) == 3
+    assert len({point.launch for point in run.points}) >= 3
+    assert {point.size_bytes for point in run.points} <= {1, 2, 4, 8, 16, 32, 64}
+
+
+def test_the_curves_before_and_after_are_a_run_of_all_sizes(tuned: Tuned) -> None:
+    run = Run.read(tuned.folder / "curves.jsonl", samples=False)
+    assert [one.variant for one in run.plans[0].variants] == ["tunable:mode=fast", tuned.outcome["tuned"]]
+    assert max(point.size_bytes for point in run.points) > 64
 
 
 def test_what_was_set_is_read_back(tuned: Tuned) -> None:

@@ -19,11 +19,11 @@ from netpipe.libraries.tunables import Chosen
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.formats import Tuned, files
 from netpipe.tuning.log import Log
-from netpipe.tuning.ratios import verdict
-from netpipe.tuning.search import Failed, Round
-from netpipe.tuning.system import applied, table
-from netpipe.tuning.system.trial import Tried, sysctl_file
-from netpipe.tuning.variants import START, Changes, Start
+from netpipe.tuning.measuring.ratios import verdict
+from netpipe.tuning.search.halving import Failed, Round
+from netpipe.tuning.search.variants import START, Changes, Start
+from netpipe.tuning.system import applied, nic, table
+from netpipe.tuning.system.trial import Tried, nic_file, sysctl_file
 
 FAMILIES = {one.name: one for one in families()}
 FOLDER = Path("/tuned")
@@ -304,6 +304,55 @@ def test_a_damaged_state_file_is_named(kernel: Path, tmp_path: Path, text: str) 
     state.write_text(text)
     with pytest.raises(Failure, match="damaged"):
         applied.restore_left(lambda _: None, kernel, state)
+
+
+def test_what_ended_with_its_network_namespace_is_not_put_back_in_another(
+    kernel: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "tune.json"
+    before = {"net.core.wmem_max": "100000"}
+    left = {"pid": ended_process(), "started": "1", "before": before}
+    state.write_text(json.dumps({**left, "namespace": 1}))
+    applied.restore_left(lambda _: None, kernel, state)
+    assert table.read("net.core.wmem_max", kernel) == "212992"
+    assert not state.exists()
+
+
+def test_what_is_changed_in_another_network_namespace_is_put_back_there(
+    kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Path("/proc/self/ns/net").stat().st_ino
+    state, own = tmp_path / "tune.json", tmp_path / "own"
+    own.touch()
+    monkeypatch.setattr(applied, "OWN_NAMESPACE", own)
+    left = {"pid": ended_process(), "started": "1", "before": {"net.core.wmem_max": "1"}}
+    state.write_text(json.dumps({**left, "namespace": other}))
+    with pytest.raises(Failure, match="in another network namespace"):
+        applied.restore_left(lambda _: None, kernel, state)
+    assert state.exists()
+
+
+def test_settings_of_interfaces_are_commands_for_a_shell() -> None:
+    beside = Estimate(1.0, 0.99, 1.01)
+    gaining = verdict(Estimate(0.5, 0.45, 0.55), beside)
+    each = [
+        table.Candidate(nic.key_of("eth0.7", name), "1", value, "what it is")
+        for name, value in (("mtu", "9000"), ("tso", "off"), ("rx_usecs", "0"), ("rx_ring", "4096"))
+    ]
+    tried = [Tried(one, gaining) for one in each]
+    assert [line for line in nic_file(tried).splitlines() if not line.startswith("#")] == [
+        "ip link set dev eth0.7 mtu 9000",
+        "ethtool -K eth0.7 tso off",
+        "ethtool -C eth0.7 rx-usecs 0",
+        "ethtool -G eth0.7 rx 4096",
+    ]
+    assert sysctl_file(tried) == ""
+    assert nic_file([]) == ""
+
+
+def test_a_device_named_after_its_address_keeps_that_to_itself() -> None:
+    assert nic.public("nic.enx0123456789ab.mtu") == "nic.enx*.mtu"
+    assert nic.public("nic.eth0.mtu") == "nic.eth0.mtu"
 
 
 def test_of_several_values_that_gain_the_fastest_is_written() -> None:

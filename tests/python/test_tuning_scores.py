@@ -19,9 +19,9 @@ from netpipe.reading.estimate import Estimate, unsure
 from netpipe.records import Run, Visits
 from netpipe.tuning.collectives import choice
 from netpipe.tuning.effects import NO_EFFECT, READ, UNKNOWN, effects
-from netpipe.tuning.goals import Goal, goal
-from netpipe.tuning.ratios import scores, verdict
-from netpipe.tuning.variants import Changes
+from netpipe.tuning.measuring.ratios import Scores, scores, verdict
+from netpipe.tuning.search.goals import Goal, goal
+from netpipe.tuning.search.variants import Changes
 
 SIZES = (1, 8, 64)
 LATENCY = goal("latency")
@@ -63,9 +63,32 @@ def test_a_score_is_the_ratio_within_blocks_whatever_the_machine_does_to_both() 
 def test_a_gain_is_one_when_the_start_beside_itself_shows_less() -> None:
     assert verdict(Estimate(0.8, 0.78, 0.82), Estimate(1.0, 0.97, 1.03)).gains
     assert not verdict(Estimate(0.8, 0.78, 0.82), Estimate(1.3, 0.9, 1.6)).gains
-    sizes = [Estimate(0.99, 0.9, 1.1), Estimate(1.25, 1.0, 1.5)]
-    assert not verdict(Estimate(0.8, 0.78, 0.82), Estimate(1.0, 0.9, 1.1), sizes).gains
+    assert not verdict(Estimate(0.8, 0.78, 0.82), Estimate(1.0, 0.9, 1.1), apart=1.25).gains
     assert not verdict(Estimate(0.8, 0.6, 1.01), Estimate(1.0, 0.99, 1.01)).gains
+
+
+def test_a_start_lies_from_itself_as_far_as_its_sizes_do_in_the_mean() -> None:
+    times = {("pingpong", size): 1e4 for size in (1, 8)}
+    places = {("pingpong", 1): Estimate(0.8, 0.7, 0.9), ("pingpong", 8): Estimate(1.25, 1.0, 1.5)}
+    made = Scores({}, {"tcp#2": places}, times)
+    assert made.apart("tcp#2", LATENCY) == pytest.approx(1.25)
+    assert made.apart("other", LATENCY) == 1.0
+
+
+def test_with_enough_launches_their_own_scores_make_the_interval() -> None:
+    """Sizes that are off by themselves do not add up as if all were off together, and launches that lie apart show."""
+    few, many = (scored(measured({"tcp": 1.0, "tcp:x=1": 0.8}, launches, 0.2)) for launches in (3, 8))
+    assert many["tcp:x=1"].half_width < 0.6 * few["tcp:x=1"].half_width
+    assert many["tcp:x=1"].covers(0.8)
+
+
+@pytest.mark.parametrize("launches", [3, 6, 8])
+def test_the_intervals_of_scores_hold_what_they_promise(launches: int) -> None:
+    missed = 0
+    for seed in range(100):
+        made = scored(measured({"tcp": 1.0, "tcp:x=1": 1.0}, launches, 0.1, seed))["tcp:x=1"]
+        missed += not made.covers(1)
+    assert missed <= 10
 
 
 def test_what_is_not_worth_a_setting_is_no_gain() -> None:

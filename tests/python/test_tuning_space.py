@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from netpipe.failure import Failure
-from netpipe.tuning.space import number_of, space, written
-from netpipe.tuning.variants import START, Changes, Start
+from netpipe.tuning.search.space import number_of, space, written
+from netpipe.tuning.search.variants import START, Changes, Start
 
 
 def option(name: str, kind: str, default: str, **more: Any) -> dict[str, Any]:

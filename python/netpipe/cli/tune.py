@@ -58,7 +58,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--apply",
             is_flag=True,
-            help="Also try settings of the kernel, which hold for the whole machine; put back afterwards.",
+            help="Also try settings of the kernel and of network interfaces, which hold for the whole machine; put back "
+            "afterwards.",
         ),
         click.option("--keep", is_flag=True, help="With --apply: leave those that gain as they are then."),
         *(
@@ -87,8 +88,8 @@ def command(**given: Any) -> int:
     The folder has the settings in the format of the library, a command line, and tuned.toml for netpipe run --config.
     """
     from netpipe.streams import say
-    from netpipe.tuning.goals import goal
     from netpipe.tuning.job import Job
+    from netpipe.tuning.search.goals import goal
 
     if not given["variants"]:
         raise Failure(

@@ -18,14 +18,14 @@ from netpipe.findings.curves.broken_guideline import GUIDELINES, judge, same_siz
 from netpipe.libraries.tunables import Chosen
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
-from netpipe.tuning.goals import COLLECTIVE_SIZES, Goal, Place
 from netpipe.tuning.library import NO_LIBRARY, Library
-from netpipe.tuning.measuring import GRACE_S, LEAST_BUDGET_S
-from netpipe.tuning.ratios import LEAST_GAIN, Scores, scores
-from netpipe.tuning.search import Failed
-from netpipe.tuning.space import Knob, Space
+from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S
+from netpipe.tuning.measuring.ratios import Scores, scores
+from netpipe.tuning.search.goals import COLLECTIVE_SIZES, Goal, Place
+from netpipe.tuning.search.halving import LEAST_GAIN, Failed
+from netpipe.tuning.search.space import Knob, Space
+from netpipe.tuning.search.variants import START, Changes, Start
 from netpipe.tuning.tune import Outcome, Tuner
-from netpipe.tuning.variants import START, Changes, Start
 from netpipe.units import size_text
 
 NOT_ALGORITHMS = frozenset(

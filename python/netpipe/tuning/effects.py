@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from netpipe.tuning.variants import Changes
+from netpipe.tuning.search.variants import Changes
 
 READ, NO_EFFECT, UNKNOWN = "read back", "no effect", "not reported"
 

@@ -21,27 +21,30 @@ from typing import Any
 
 from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.launch import jobs
 from netpipe.launch.lists import apart, copies
 from netpipe.session import Request, Session
 from netpipe.tuning import collectives, placement
 from netpipe.tuning.formats import Tuned, files
-from netpipe.tuning.goals import COLLECTIVE, Goal
 from netpipe.tuning.library import Library, library
 from netpipe.tuning.library.parameters import parameters, texts_here
 from netpipe.tuning.log import FAILURES, SEARCH, Log
-from netpipe.tuning.measuring import LEAST_BUDGET_S, Bench, Guard
-from netpipe.tuning.ratios import Verdict
-from netpipe.tuning.space import Space, space
+from netpipe.tuning.measuring.bench import LEAST_BUDGET_S, Bench
+from netpipe.tuning.measuring.guard import Guard
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.measuring.turns import TURNS
+from netpipe.tuning.search.goals import COLLECTIVE, Goal
+from netpipe.tuning.search.space import Space, space
+from netpipe.tuning.search.variants import START, Start, is_variable
+from netpipe.tuning.system import nic
 from netpipe.tuning.system.applied import Applied, restore_left
 from netpipe.tuning.system.table import candidates
-from netpipe.tuning.system.trial import gaining, sysctl_file, trial
+from netpipe.tuning.system.trial import gaining, nic_file, sysctl_file, trial
 from netpipe.tuning.tune import Outcome, Tuner, Watch
-from netpipe.tuning.turns import TURNS
-from netpipe.tuning.variants import START, Start, is_variable
 from netpipe.units import digits
 
 CONFIRM = "confirm.jsonl"
-SYSCTL = "90-netpipe.conf"
+SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
 SYSTEM = 0.4  # of the time, with `apply`
 PLACING = 0.3  # where placements are tried
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
@@ -58,7 +61,7 @@ class Job:
     only: Sequence[str] = ()
     watch: Watch = lambda _: None
     argv: Sequence[str] = ()
-    apply: bool = False  # settings of the kernel, for the time of their trial,
+    apply: bool = False  # settings of the kernel and of interfaces, for the time of their trial,
     keep: bool = False  # and those that gain for good
     outcomes: list[Outcome] = field(default_factory=list)
     written: dict[str, list[Path]] = field(default_factory=dict)  # by variant
@@ -185,7 +188,9 @@ class Job:
         """Settings of the kernel: named, and with `apply` tried."""
         if not any("congestion" in one for one in outcome.settings.values()):
             return  # it records no connection of TCP
-        outcome.system = tuple(candidates())
+        devices = nic.devices_to(self._hosts)
+        outcome.system = tuple(candidates(devices=devices))
+        outcome.notes += [one for device in devices for one in nic.refusals(device)]
         if not self.apply or outcome.interrupted or not outcome.system:
             return
         left_s = max(until_s - time.monotonic(), 0.0)
@@ -197,12 +202,22 @@ class Job:
             trial(request, outcome.system, folder, lambda: self._guard.count == 0, self.watch, applied)
         )
         outcome.interrupted |= self._guard.count > 0
-        text = sysctl_file(outcome.system_tried)
-        if text:
-            (folder / SYSCTL).write_text(text, encoding="utf-8")
-            self.written.setdefault(outcome.variant, []).append(folder / SYSCTL)
+        for name, text in (
+            (SYSCTL, sysctl_file(outcome.system_tried)),
+            (NIC, nic_file(outcome.system_tried)),
+        ):
+            if text:
+                (folder / name).write_text(text, encoding="utf-8")
+                self.written.setdefault(outcome.variant, []).append(folder / name)
         if self.keep and not outcome.interrupted:
             self._keep(applied, outcome)
+
+    @property
+    def _hosts(self) -> list[str]:
+        """Those that messages go to."""
+        named = jobs.parse_hosts(self.base.hosts, None).names if self.base.hosts else ()
+        served = str(self.base.settings.get("host", ""))
+        return [one for one in (*named, served) if one]
 
     def _keep(self, applied: Applied, outcome: Outcome) -> None:
         """Leaves those that gain changed, all or none of them."""

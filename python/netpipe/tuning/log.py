@@ -12,9 +12,9 @@ from typing import Any
 
 from netpipe.failure import USAGE, Failure
 from netpipe.reading.estimate import Estimate
-from netpipe.tuning.ratios import Scores, Verdict
-from netpipe.tuning.search import Failed, Round
-from netpipe.tuning.variants import Changes, Start
+from netpipe.tuning.measuring.ratios import Scores, Verdict
+from netpipe.tuning.search.halving import Failed, Round
+from netpipe.tuning.search.variants import Changes, Start
 
 SEARCH, FAILURES = "search.jsonl", "failures.json"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from netpipe.failure import Failure
 from netpipe.session import Request, Session
-from netpipe.tuning.ratios import Verdict
-from netpipe.tuning.turns import Series, take_turns
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.measuring.turns import Series, take_turns
 
 NAME = "placement"  # what --only calls it
 WORDS = ("auto", "smt", "cache", "socket", "sockets")  # that --pin takes

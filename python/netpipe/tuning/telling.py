@@ -13,10 +13,10 @@ from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.render.verdicts import verdict_sentence
 from netpipe.tuning.effects import NO_EFFECT, UNKNOWN
-from netpipe.tuning.ratios import Verdict
-from netpipe.tuning.search import Failed
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.search.halving import Failed
+from netpipe.tuning.search.variants import START, Changes
 from netpipe.tuning.tune import Outcome, least_seen
-from netpipe.tuning.variants import START, Changes
 from netpipe.units import counted, digits, listed, percent_text, size_text
 
 MOST_NAMED = 6  # failures; search.jsonl has all
@@ -85,8 +85,8 @@ def details(outcome: Outcome) -> Iterator[str]:
         sizes = [size_text(size) for _, size in outcome.too_slow]
         more = f" and {len(sizes) - 3} more" if len(sizes) > 3 else ""
         yield (
-            f"{outcome.variant} takes more than 0.1 s at {', '.join(sizes[:3])}{more}; these sizes are not in the "
-            "comparison."
+            f"{outcome.variant} takes too long at {', '.join(sizes[:3])}{more} to be measured there often enough; "
+            "these sizes are not in the comparison."
         )
     yield from _searched(outcome)
     for word, what in outcome.placements.items():

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tunes one variant: finds out what can be measured of it, searches, and confirms on fresh launches.
 
-What the search has chosen was chosen because it looked fast, so its own numbers flatter it. The last step therefore
-measures the start, the start beside itself, and the chosen settings anew, over the whole curve, with several launches;
-only this decides. `Watch` is told of every step.
+What the search has chosen was chosen because it looked fast, so only the proof decides (proof.py). `Watch` is told of
+every step.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ from pathlib import Path
 from netpipe.failure import FAILED, Failure
 from netpipe.records import Run
 from netpipe.tuning.effects import Effect, effects
-from netpipe.tuning.goals import Goal, Place
 from netpipe.tuning.log import Log
-from netpipe.tuning.measuring import GRACE_S, LEAST_BUDGET_S, Bench
-from netpipe.tuning.ratios import LEAST_GAIN, Scores, Verdict, scores, verdict
-from netpipe.tuning.search import Failed, Round, Search
-from netpipe.tuning.space import Space
+from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S, Bench
+from netpipe.tuning.measuring.ratios import BY_LAUNCH, Verdict
+from netpipe.tuning.proof import MOST_VARIANTS, VISITS, Proof, finalists
+from netpipe.tuning.search.goals import Goal, Place
+from netpipe.tuning.search.halving import LEAST_GAIN, Failed, Round, Search
+from netpipe.tuning.search.space import Space
+from netpipe.tuning.search.variants import START, Changes
 from netpipe.tuning.system.table import Candidate
 from netpipe.tuning.system.trial import Tried
-from netpipe.tuning.variants import START, Changes
 from netpipe.units import digits
 
-CONFIRMING = 0.3  # of the time
+CONFIRMING = 0.4  # of the time
 SHARES = {
     "screen": 0.4,
     "again": 0.4,
@@ -36,12 +36,12 @@ SHARES = {
     "combine": 0.7,
 }  # of what is left for the search
 MOST_OPERATION_NS = 0.1e9  # a size at which the start takes longer is left out
-FINALISTS = 3
-LAUNCHES = 3  # of the confirmation: with fewer, launches say nothing of each other (reading/blocks/visits.py)
+SLOW_NS = 0.01e9  # a size at which it takes less is never left out
+VISIT = 4  # operations of a visit: a round trip that is left out, and one that counts
+CURVES = "curves.jsonl"  # beside the run of the confirmation
 FEELING_S = 0.1
 TRIES = 2
 LATE_S = 1.0  # beyond its time, for what was begun
-FULL = 0.8  # of the time of the confirmation is for its budgets; the rest is for sizes that take longer
 
 Watch = Callable[[str], None]
 
@@ -59,8 +59,8 @@ class Outcome:
     tried: Changes = START  # what `verdict` is about
     search: Search | None = None
     space: Space | None = None
-    run: Run | None = None  # of the confirmation
-    path: Path | None = None  # of that run
+    run: Run | None = None  # the curves before and after; without them, the confirmation
+    path: Path | None = None  # of the confirmation
     effects: tuple[Effect, ...] = ()
     too_slow: tuple[Place, ...] = ()
     untried: int = 0  # candidates for which there was no time
@@ -86,6 +86,9 @@ class Tuner:
     avoid: frozenset[Changes] = frozenset()
     argv: Sequence[str] = ()
     read_back: Callable[[Changes], Mapping[str, tuple[str, str]]] = lambda _: {}
+    _visit_s: float = 0.0  # what a visit of each size that counts takes the start
+    # By pattern: the largest size at which the start was measured, and its time in ns.
+    _slowest: dict[str, tuple[int, float]] = field(default_factory=dict)
     _late_s: float = 0.5  # what a session takes beyond its budget, for each variant
 
     def tune(self, output: Path | None) -> Outcome:
@@ -101,7 +104,8 @@ class Tuner:
         found.interrupted |= bench.guard.count > 0
         bench.goal = whole.without(limits)
         if chosen and not found.interrupted:
-            self._confirm(found, chosen, output, limits)
+            proof = Proof(bench, self.until_s, limits, self._late_s, self._visit_s, self.watch, self.argv)
+            self._prove(found, proof, chosen, output)
         found.measurements = bench.measurements
         found.settings = dict(bench.settings)
         found.tuned = bench.name(bench.start.variant(found.best))
@@ -117,8 +121,8 @@ class Tuner:
             left_s = until_s - bench.clock()
             if left_s <= GRACE_S:
                 break
-            if asked.reference != START:
-                bench.goal = whole  # it is fast enough
+            if asked.reference != START:  # it is faster, so more sizes are fast enough
+                bench.goal = whole.without(self._too_slow_for(search.known[asked.reference].times.value))
             found.interrupted |= self._round(search, asked, left_s)
             if found.interrupted:
                 break
@@ -126,50 +130,91 @@ class Tuner:
         by_time = sorted(search.known, key=lambda one: search.known[one].times.value)
         return finalists(search.ranked) or by_time[:1]
 
+    def _prove(self, found: Outcome, proof: Proof, chosen: Sequence[Changes], output: Path | None) -> None:
+        bench = self.bench
+        proven = proof.prove(chosen, output)
+        self.log.confirmed(proven.decided, proven.beside, bench.start)
+        found.run, found.path = proven.run, output
+        found.interrupted = proven.interrupted
+        found.best, found.tried, found.verdict = proven.best, proven.tried, proven.verdict
+        if proven.late:
+            found.notes.append("the confirmation was ended by --time: more of it narrows the intervals")
+        if found.best == START:
+            return
+        facts = bench.settings
+        found.effects = effects(
+            found.best,
+            facts.get(bench.name(bench.start.text), {}),
+            facts.get(bench.name(bench.start.variant(found.best)), {}),
+            self.read_back(found.best),
+        )
+        if not found.interrupted:
+            curves = proof.curves(found.best, output.with_name(CURVES) if output else None)
+            found.run = curves or found.run
+
     # ------------------------------------------------------------------------------------------------------- before
 
     def _feel(self, found: Outcome) -> Callable[[Place], bool]:
         """What the start takes, from the smallest size on: with small buffers a size may take seconds."""
         bench = self.bench
         patterns = bench.goal.patterns
-        slowest: dict[str, tuple[int, float]] = {}  # the largest size that was measured, and its time in ns
+        slowest = self._slowest
         for pattern in patterns:
             sizes = sorted(size for where, size in bench.goal.probes if where == pattern)
             for size in sizes or [bench.goal.counted[0][1]]:
                 if pattern in slowest and _scaled(slowest[pattern], size) > MOST_OPERATION_NS:
                     break
                 slowest[pattern] = (size, self._time_of_start(pattern, size))
-        found.too_slow = tuple(
-            place for place in bench.goal.counted if _scaled(slowest[place[0]], place[1]) > MOST_OPERATION_NS
+        cost_s = {place: VISIT * _scaled(slowest[place[0]], place[1]) / 1e9 for place in bench.goal.counted}
+        left = sorted(
+            (one for one in cost_s if cost_s[one] <= VISIT * MOST_OPERATION_NS / 1e9), key=cost_s.__getitem__
         )
-        if len(found.too_slow) == len(bench.goal.counted):
+        if not left:
             smallest, time = min(slowest.values(), key=lambda one: one[1])
             raise Failure(
                 FAILED,
                 f"{bench.start.text} takes {time / 1e9:.2g} s for a message of {smallest} bytes, too long to search "
                 "with; choose --goal latency, or a start that is not as slow",
             )
+        room_s = CONFIRMING * (self.until_s - bench.clock()) / MOST_VARIANTS / BY_LAUNCH / VISITS
+        while (
+            len(left) > 1
+            and cost_s[left[-1]] > VISIT * SLOW_NS / 1e9
+            and sum(cost_s[one] for one in left) > room_s
+        ):
+            left.pop()
+        found.too_slow = tuple(one for one in bench.goal.counted if one not in left)
+        least = {
+            pattern: min((size for of, size in found.too_slow if of == pattern), default=math.inf)
+            for pattern in patterns
+        }
+        self._visit_s = sum(cost_s[one] for one in left)
+        return lambda place: place[1] >= least[place[0]]
 
-        def too_slow(place: Place) -> bool:
-            return place in found.too_slow or (
-                place[0] in slowest and _scaled(slowest[place[0]], place[1]) > MOST_OPERATION_NS
-            )
-
-        return too_slow
+    def _too_slow_for(self, times: float) -> Callable[[Place], bool]:
+        """For what takes so many times as long as the start."""
+        return lambda place: _scaled(self._slowest[place[0]], place[1]) * times > MOST_OPERATION_NS
 
     def _time_of_start(self, pattern: str, size: int) -> float:
-        """In ns. On a busy machine a library may not begin in time, so it has two tries."""
+        """In ns. On a busy machine a library may not begin in time, and one sample may be hit by other work, so it has
+        two tries, and the shorter one counts.
+        """
         bench = self.bench
         why = "it did not end in time"
+        least = math.inf
         for _ in range(TRIES):
             limit_s = max(GRACE_S, self.until_s - bench.clock())
             measured = bench.session([bench.start.text], [(pattern, size)], FEELING_S, limit_s)
             if measured.interrupted:
                 raise KeyboardInterrupt
             if times := [one.median_ns for one in measured.run.points]:
-                return max(times)
+                least = min(least, max(times))
+                if least <= MOST_OPERATION_NS:
+                    return least
             said = [one.message for one in measured.run.errors] + [one.reason for one in measured.run.skipped]
             why = said[0] if said else why
+        if least < math.inf:
+            return least
         raise Failure(FAILED, f"{bench.start.text} itself cannot be measured at {size} bytes: {why}")
 
     # ------------------------------------------------------------------------------------------------------- search
@@ -199,95 +244,6 @@ class Tuner:
             if isinstance(one, Failed) and one.kind == "failed":
                 self.watch(f"{changes} failed and is avoided: {one.why}")
         return stopped
-
-    # ------------------------------------------------------------------------------------------------------- after
-
-    def _confirm(
-        self,
-        found: Outcome,
-        chosen: Sequence[Changes],
-        output: Path | None,
-        too_slow: Callable[[Place], bool],
-    ) -> None:
-        """The curves before and after on fresh launches, with the start beside itself."""
-        bench = self.bench
-        start = bench.start.text
-        names = {bench.start.variant(one): one for one in chosen}
-        places = [
-            place
-            for pattern in bench.goal.patterns
-            for size in sorted({*bench.goal.curve, *(size for _, size in bench.goal.counted)})
-            if not too_slow(place := (pattern, size))
-        ]
-        left_s = max(self.until_s - bench.clock(), GRACE_S)
-        count = len(names) + 2
-        late_s = LAUNCHES * (0.3 if bench.launched else 0.05) * count
-        budget_s = FULL * (left_s - late_s) / count / len(bench.goal.patterns)
-        self.watch(f"confirming on {LAUNCHES} fresh launches: {' and '.join(map(str, chosen))}")
-        measured = bench.session(
-            [start, f"{start}#2", *names],
-            places,
-            budget_s,
-            left_s + LATE_S,
-            launches=LAUNCHES,
-            output=output,
-            argv=self.argv,
-        )
-        found.run, found.path = measured.run, output
-        found.interrupted = measured.interrupted
-        self._decide(found, measured.run, names)
-        if found.best != START:
-            facts = bench.settings
-            found.effects = effects(
-                found.best,
-                facts.get(bench.name(start), {}),
-                facts.get(bench.name(bench.start.variant(found.best)), {}),
-                self.read_back(found.best),
-            )
-        if measured.late:
-            found.notes.append("the confirmation was ended by --time: more of it narrows the intervals")
-
-    def _decide(self, found: Outcome, run: Run, names: Mapping[str, Changes]) -> None:
-        """The simplest settings that gain, unless others are certainly faster than those: a setting that does nothing
-        is no part of an answer.
-        """
-        bench, start = self.bench, self.bench.start.text
-
-        def against(reference: str) -> Scores:
-            goal = bench.goal
-            return scores(run, bench.name(reference), goal.patterns, goal, goal.counted, len(names))
-
-        made, copy = against(start), bench.name(f"{start}#2")
-        beside, shown = made.of.get(copy), made.places.get(copy, {}).values()
-        decided = {
-            changes: verdict(made.of[bench.name(variant)], beside, shown)
-            for variant, changes in names.items()
-            if bench.name(variant) in made.of
-        }
-        self.log.confirmed(decided, beside, bench.start)
-        if not decided:
-            return
-        found.tried = max(decided, key=lambda one: decided[one].times_as_fast.value)
-        for changes in sorted(decided, key=lambda one: len(one.items)):
-            if not decided[changes].gains:
-                continue
-            if found.best != START:
-                more = against(bench.start.variant(found.best)).of.get(
-                    bench.name(bench.start.variant(changes))
-                )
-                if more is None or not more.known or more.high * LEAST_GAIN >= 1:
-                    continue
-            found.best = found.tried = changes
-        found.verdict = decided[found.tried]
-
-
-def finalists(ranked: Sequence[Changes]) -> list[Changes]:
-    """The fastest, and the fastest of those that are parts of it or have fewer settings."""
-    found: list[Changes] = []
-    for one in ranked:
-        if len(found) < FINALISTS and all(len(one.items) < len(other.items) for other in found):
-            found.append(one)
-    return found
 
 
 def _scaled(known: tuple[int, float], size: int) -> float:

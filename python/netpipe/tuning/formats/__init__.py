@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from netpipe.libraries.tunables import Tunables
-from netpipe.tuning.variants import Changes
+from netpipe.tuning.search.variants import Changes
 
 
 @dataclass(frozen=True)

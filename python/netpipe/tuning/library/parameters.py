@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from netpipe.tuning.library import Library
-from netpipe.tuning.space import COARSE, Knob
+from netpipe.tuning.search.space import COARSE, Knob
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 

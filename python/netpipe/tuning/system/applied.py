@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes settings of the kernel, and puts them back: at the end, after a failure, and, where the process was killed,
-when netpipe tune starts the next time. What was there before is in a file on disk before anything is changed.
+"""Changes settings of the kernel and of network interfaces, and puts them back: at the end, after a failure, and, where
+the process was killed, when netpipe tune starts the next time. What was there before is in a file on disk before
+anything is changed, with the network namespace that it belongs to.
 """
 
 from __future__ import annotations
@@ -11,12 +12,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
-from netpipe.tuning.system.table import ROOT, path_of, read
+from netpipe.tuning.system import nic, table
+from netpipe.tuning.system.table import ROOT, path_of
+
+OWN_NAMESPACE = Path("/proc/self/ns/net")
+NAMED_NAMESPACES = Path("/run/netns")  # of ip netns
 
 
 def state_file() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "netpipe" / "tune-system.json"
+
+
+def read(key: str, root: Path = ROOT) -> str | None:
+    """None: there is no such setting here."""
+    return nic.read(key) if nic.is_nic(key) else table.read(key, root)
 
 
 class Applied:
@@ -35,14 +45,15 @@ class Applied:
         """Changes one setting, and reads it back."""
         before = read(key, self._root)
         if before is None:
-            raise Failure(UNAVAILABLE, f"this kernel has no setting {key}")
+            whose = "this interface, or its driver," if nic.is_nic(key) else "this kernel"
+            raise Failure(UNAVAILABLE, f"{whose} has no setting {key}")
         if key not in self._before:
             self._before[key] = before
             self._save()
         self._write(key, value)
         now = read(key, self._root)
         if now != " ".join(value.split()):
-            raise Failure(FAILED, f"{key} is {now} although {value} was written: the kernel did not take it")
+            raise Failure(FAILED, f"{key} is {now} although {value} was written: it was not taken")
 
     def revert(self, keep: tuple[str, ...] = ()) -> None:
         """Puts everything back but `keep`."""
@@ -53,6 +64,9 @@ class Applied:
         self._state.unlink(missing_ok=True)
 
     def _write(self, key: str, value: str) -> None:
+        if nic.is_nic(key):
+            nic.write(key, value)
+            return
         try:
             path_of(key, self._root).write_text(value + "\n", encoding="ascii")
         except PermissionError:
@@ -67,7 +81,12 @@ class Applied:
         self._state.parent.mkdir(parents=True, exist_ok=True)
         part = self._state.with_suffix(".part")
         with part.open("w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "started": _started(os.getpid()), "before": self._before}, file)
+            whose = {
+                "pid": os.getpid(),
+                "started": _started(os.getpid()),
+                "namespace": _namespace(OWN_NAMESPACE),
+            }
+            json.dump({**whose, "before": self._before}, file)
             file.flush()
             os.fsync(file.fileno())
         part.replace(self._state)
@@ -93,11 +112,35 @@ def restore_left(say: Callable[[str], None], root: Path = ROOT, state: Path | No
         raise Failure(
             USAGE, f"netpipe tune --apply is running as process {pid} and changes system settings; wait"
         )
+    where = there.get("namespace")
+    if where not in (None, _namespace(OWN_NAMESPACE)):
+        if _exists(where):
+            raise Failure(
+                USAGE,
+                "an interrupted netpipe tune has left settings changed in another network namespace; run netpipe tune "
+                f"there, which puts them back, or remove {path}",
+            )
+        path.unlink(missing_ok=True)  # they ended with their namespace
+        return
     left = Applied(root, path, before)
     changed = [f"{key} = {value}" for key, value in before.items() if read(key, root) != value]
     left.revert()
     if changed:
         say(f"put back what an interrupted netpipe tune had left changed: {', '.join(changed)}")
+
+
+def _namespace(path: Path) -> int | None:
+    """The number of a network namespace."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _exists(number: int) -> bool:
+    """Whether a process is in this network namespace, or it has a name."""
+    named = NAMED_NAMESPACES.iterdir() if NAMED_NAMESPACES.is_dir() else iter(())
+    return any(_namespace(one) == number for one in (*Path("/proc").glob("[0-9]*/ns/net"), *named))
 
 
 def _started(pid: int) -> str | None:

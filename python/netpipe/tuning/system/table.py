@@ -7,8 +7,11 @@ Source: Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sys
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from netpipe.tuning.system import nic
 
 ROOT = Path("/proc/sys")
 LARGER = 4  # times the present limit
@@ -17,7 +20,7 @@ MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Candidate:
-    key: str  # net.core.wmem_max
+    key: str  # net.core.wmem_max, or nic.eth0.mtu
     now: str
     value: str  # to try
     meaning: str
@@ -86,11 +89,16 @@ def _writable(key: str, root: Path) -> bool:
     return bool(path_of(key, root).stat().st_mode & 0o200)
 
 
-def candidates(root: Path = ROOT) -> list[Candidate]:
-    """What can be tried on this machine."""
-    found = []
+def candidates(root: Path = ROOT, devices: Sequence[str] = ()) -> list[Candidate]:
+    """What can be tried on this machine, and of these network interfaces."""
+    found: list[Candidate] = []
     for key, meaning, values in TABLE:
         now = read(key, root)
         if now is not None and _writable(key, root):
             found += [Candidate(key, now, value, meaning) for value in values(now, root)]
+    for device in devices:
+        for name in nic.NAMES:
+            with suppress(OSError):  # its driver does not have it (nic.refusals)
+                now, others, meaning = nic.values(device, name)
+                found += [Candidate(nic.key_of(device, name), now, value, meaning) for value in others]
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What settings of the kernel gain: launches with and without take turns (turns.py)."""
+"""What settings of the kernel and of network interfaces gain: launches with and without take turns (turns.py)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 from netpipe.failure import Failure
 from netpipe.session import Request
-from netpipe.tuning.ratios import Verdict
+from netpipe.tuning.measuring.ratios import Verdict
+from netpipe.tuning.measuring.turns import Series, take_turns
+from netpipe.tuning.system import nic
 from netpipe.tuning.system.applied import Applied
 from netpipe.tuning.system.table import Candidate
-from netpipe.tuning.turns import Series, take_turns
 
 NAME = "system"
 
@@ -57,14 +58,14 @@ def _can_set(one: Candidate, applied: Applied, say: Callable[[str], None]) -> bo
 
 
 def _name(one: Candidate) -> str:
-    return f"{one.key}={one.value}"
+    return f"{nic.public(one.key)}={one.value}"
 
 
 def _log(folder: Path, found: Sequence[Tried]) -> None:
     lines = [
         {
             "type": "system_setting",
-            "key": one.candidate.key,
+            "key": nic.public(one.candidate.key),
             "before": one.candidate.now,
             "value": one.candidate.value,
             "times_as_fast": one.verdict.times_as_fast.value,
@@ -90,15 +91,32 @@ def gaining(found: Sequence[Tried]) -> list[Tried]:
 
 
 def sysctl_file(found: Sequence[Tried]) -> str:
-    """A file for /etc/sysctl.d of those that gain; "" where none does."""
-    best = gaining(found)
+    """A file for /etc/sysctl.d of those of the kernel that gain; "" where none does."""
+    best = [one for one in gaining(found) if not nic.is_nic(one.candidate.key)]
     if not best:
         return ""
     lines = ["# netpipe tune: copy it to /etc/sysctl.d/90-netpipe.conf, then: sysctl --system\n"]
     for one in best:
-        times = one.verdict.times_as_fast
-        lines.append(
-            f"# {one.candidate.meaning}; {times.value:.2f} ({times.low:.2f} to {times.high:.2f}) times as fast\n"
-        )
-        lines.append(f"{one.candidate.key} = {one.candidate.value}\n")
+        lines += [_comment(one), f"{one.candidate.key} = {one.candidate.value}\n"]
     return "".join(lines)
+
+
+def nic_file(found: Sequence[Tried]) -> str:
+    """Commands that set those of network interfaces that gain; "" where none does."""
+    best = [one for one in gaining(found) if nic.is_nic(one.candidate.key)]
+    if not best:
+        return ""
+    lines = [
+        "#!/bin/sh\n",
+        "# netpipe tune: until the machine is started again; on the other host it may matter as well.\n",
+    ]
+    for one in best:
+        lines += [_comment(one), f"{nic.command(one.candidate.key, one.candidate.value)}\n"]
+    return "".join(lines)
+
+
+def _comment(one: Tried) -> str:
+    times = one.verdict.times_as_fast
+    return (
+        f"# {one.candidate.meaning}; {times.value:.2f} ({times.low:.2f} to {times.high:.2f}) times as fast\n"
+    )

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search: told how fast settings are, it says what to measure next. It starts nothing and looks at no clock.
 
-    screen    every value of every setting, one at a time, against the start
+    screen    every value of every setting, one at a time, and sizes together, against the start
     halve     the better half of what may be faster, measured longer, until a few are left
     refine    values around the numbers that gained
     combine   the best value of each setting that gained, together and in part: settings interact
+    build     where something gained much, what the other settings do on top of it: one may be held back by another
 
 What was refused, crashed or did not end is told as Failed and is never part of a combination. Where something is much
 faster than the start, later rounds compare with that, so that a slow start does not take all the time.
@@ -18,14 +19,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from netpipe.reading.estimate import Estimate
-from netpipe.tuning.ratios import LEAST_GAIN, chained
-from netpipe.tuning.space import Space
-from netpipe.tuning.variants import START, Changes
+from netpipe.reading.estimate import Estimate, ratio
+from netpipe.tuning.search.space import Space
+from netpipe.tuning.search.variants import START, Changes
 
+LEAST_GAIN = 1.02  # times as fast: what is less is not worth a setting
 PROMISING = 1 / LEAST_GAIN  # a time ratio above this, as measured, is no gain
 FEW = 4  # candidates that need no further halving
 MUCH_FASTER = 3.0  # than the reference: it becomes the reference
+WORTH = 1.2  # times as fast as what it was compared with: the other settings are tried on top of it
+MOST_BUILDS = 2
 ALIKE = 1.02  # times: a simpler setting within this of the best is chosen
 MOST_COMBINED = 5  # settings
 MOST_HALVINGS = 3
@@ -67,6 +70,7 @@ class Search:
     _stage: str = "screen"
     _screens: int = 0
     _halvings: int = 0
+    _builds: int = 0
     _alive: list[Changes] = field(default_factory=list)  # single settings, on top of the base
 
     def next(self) -> Round | None:
@@ -115,7 +119,7 @@ class Search:
 
     def _screen(self) -> Round:
         """Those for which there was no time, as when one crashed and took the others with it, once more."""
-        self._alive = list(self.space.candidates)
+        self._alive = list(self.space.screened)
         self._screens += 1
         if self._screens == MOST_SCREENS:
             self._stage = "halve"
@@ -130,13 +134,16 @@ class Search:
     def _again(self) -> Round:
         """Something was much faster than the start: what does each setting do on top of it?"""
         self._stage = "halve"
-        self._alive = list(self.space.candidates)
+        self._alive = list(self.space.screened)
         return self._round("again", self._alive, 1.0)
 
-    def _halve(self) -> Round:
+    def _halve(self) -> Round | None:
         there = [one for one in self._alive if self._promises(one)]
         there.sort(key=self._time)
         self._alive = there[: max(FEW, (len(there) + 1) // 2)]
+        if len(there) <= FEW and self._halvings:  # measured longer already
+            self._stage = "refine"
+            return None
         self._halvings += 1
         if self._halvings >= MOST_HALVINGS or len(there) <= FEW:
             self._stage = "refine"
@@ -161,8 +168,24 @@ class Search:
         ]
         return self._round("refine", made, 2.0)
 
-    def _combine(self) -> Round | None:
+    def _build(self) -> Round | None:
+        """A receive buffer does nothing while the send buffer holds messages back. Only settings that the base has not
+        got: those that it has were refined.
+        """
         self._stage = "done"
+        best = self.best
+        if best == self.base or self._builds == MOST_BUILDS:
+            return None
+        of_base = self.known[self.base].times.value if self.base in self.known else 1.0
+        if self.known[best].times.value * WORTH > of_base:
+            return None
+        self._builds += 1
+        self.base, self._stage, self._halvings = best, "halve", 0
+        self._alive = [one for one in self.space.candidates if not set(one.names) & set(best.names)]
+        return self._round("again", self._alive, 1.0)
+
+    def _combine(self) -> Round | None:
+        self._stage = "build"
         winners = self._winners()[:MOST_COMBINED]
         if len(winners) < 2:
             return None
@@ -206,6 +229,11 @@ class Search:
         times = self.known[self.base.merged(one)].times
         limit = PROMISING * (self.known[self.base].times.value if self.base in self.known else 1.0)
         return not times.known or times.low < limit
+
+
+def chained(upper: Estimate, lower: Estimate) -> Estimate:
+    """The ratio of A to C from those of A to B and of B to C, taken in different runs."""
+    return ratio(upper, lower.inverse())
 
 
 def _together(some: Sequence[Changes]) -> Changes:

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from netpipe.failure import USAGE, Failure
-from netpipe.tuning.variants import Changes, Start
+from netpipe.tuning.search.variants import Changes, Start
 
 TRANSPORT = "auto"  # of a library that was left to choose
 UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -89,6 +89,28 @@ class Space:
             for knob in self.knobs
             if place < len(knob.values)
         )
+
+    @property
+    def screened(self) -> tuple[Changes, ...]:
+        """Those, with sizes that are alike together, once the first value of each was tried: over TCP with two small
+        buffers a larger one alone may be no faster, or a hundred times as slow.
+        """
+        singles = self.candidates
+        first = sum(bool(knob.values) for knob in self.knobs)
+        return (*singles[:first], *self._sizes_together(), *singles[first:])
+
+    def _sizes_together(self) -> list[Changes]:
+        """The first and the last of the values that several sizes may have."""
+        sizes = [knob for knob in self.knobs if knob.kind == "size"]
+        having = {
+            value: [knob.name for knob in sizes if value in knob.values]
+            for knob in sizes
+            for value in knob.values
+        }
+        shared = sorted((value for value in having if len(having[value]) > 1), key=number_of)
+        return [
+            Changes.of(dict.fromkeys(having[one], one)) for one in dict.fromkeys([*shared[:1], *shared[-1:]])
+        ]
 
     def applies(self, changes: Changes) -> bool:
         """Does the transport that these changes leave obey all of them?"""

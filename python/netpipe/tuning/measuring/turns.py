@@ -6,15 +6,17 @@ interval for what two runs may differ by themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from netpipe.reading import Reading
 from netpipe.reading.across.between import Between
 from netpipe.reading.across.merge import read as merged
 from netpipe.session import Request, Session
-from netpipe.tuning.ratios import Verdict, verdict
+from netpipe.tuning.measuring.ratios import Verdict, verdict
 
 TURNS = 4  # launches of each series: fewer say nothing of how far launches lie apart
 BEFORE, AGAIN = "before", "before-again"
@@ -57,9 +59,11 @@ def take_turns(
             finally:
                 one.undo()
     beside = _against_the_first(folder, AGAIN)
-    copy, shown = (beside.overall, [at.times for at in beside.sizes]) if beside else (None, [])
+    copy = beside.overall if beside else None
+    shown = [at.times.value for at in beside.sizes] if beside else []
+    apart = math.exp(fmean(abs(math.log(one)) for one in shown)) if shown else 1.0
     found = {one.name: _against_the_first(folder, one.name) for one in others}
-    return {name: verdict(one.overall, copy, shown) for name, one in found.items() if one is not None}
+    return {name: verdict(one.overall, copy, apart) for name, one in found.items() if one is not None}
 
 
 def _file(folder: Path, name: str) -> Path:
