@@ -30,6 +30,7 @@ struct Card {
   char host[kHostBytes]{};  // the boot of the kernel: the same for processes that can share memory
   Proof proof{};
   uint64_t barrier_base = 0, barrier_key = 0;  // of ep=msg
+  fd_io::SentCounts::Desk desk;                // of ep=dgram
 };
 
 // What a connection says first.
@@ -51,6 +52,7 @@ Card own_card(const np_endpoint& endpoint) {
   std::snprintf(card.provider, sizeof card.provider, "%s", endpoint.name.c_str());
   read_boot_id(card.host);
   card.proof = endpoint.peers[static_cast<size_t>(endpoint.context->rank)].proof;
+  if (endpoint.type == kDgram) card.desk = endpoint.left.desk();
   if (endpoint.barrier_memory) {
     const bool by_address = (endpoint.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
     card.barrier_base = by_address ? reinterpret_cast<uint64_t>(endpoint.barrier_word) : 0;
@@ -102,6 +104,7 @@ np_status read_card(np_endpoint& endpoint, int rank, const void* data, size_t by
   peer.barrier_send_tag = tag_of(endpoint, context->rank, card.proof, true);
   peer.recv_tag = tag_of(endpoint, rank, own.proof, false);
   peer.barrier_recv_tag = tag_of(endpoint, rank, own.proof, true);
+  if (endpoint.type == kDgram && rank != context->rank) return endpoint.left.meet(rank, card.desk);
   return NP_OK;
 }
 
@@ -246,8 +249,8 @@ np_status connect(np_endpoint* endpoint, const void* const* addresses, const siz
     if (const np_status s = read_card(*endpoint, rank, addresses[at], bytes[at], own); s != NP_OK) return s;
   }
   if (endpoint->type == kMsg) return connect_all(*endpoint);
-  if (const np_status s = insert_addresses(*endpoint); s != NP_OK || endpoint->type == kDgram) return s;
-  return greet_all(*endpoint);
+  if (const np_status s = insert_addresses(*endpoint); s != NP_OK) return s;
+  return endpoint->type == kDgram ? endpoint->left.start() : greet_all(*endpoint);
 }
 
 }  // namespace netpipe::fabric

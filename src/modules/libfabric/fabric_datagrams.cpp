@@ -3,8 +3,10 @@
 // of the message and the rank that sends it. They arrive in memory of this file, always as many receives posted as
 // there is room for, and are copied to where their receive wants them.
 //
-// A message is lost when one with a higher number has arrived, or when it has not come within the patience of its
-// receive. If it comes after that it is late, and dropped.
+// A message is lost when one with a higher number has arrived. A receive that waits in vain asks the sender, beside the
+// library (kit/sent_counts.h), how many messages have left, after a third of its patience and again after two. What had
+// left by the second third and is not there at the end of the third is lost, all at once. A message that has not left
+// is waited for. What comes after it was counted as lost is late, and dropped.
 #include "fabric_datagrams.h"
 
 #include <sys/uio.h>
@@ -24,7 +26,7 @@ constexpr size_t kHeader = 16;
 constexpr uint32_t kMostReceives = 512;
 constexpr uint32_t kAhead = 4096;  // numbers that a peer may be ahead; a power of two
 // The words of a receive that was started, beside those of fabric_endpoint.h.
-enum ReceiveWord { kInto = 0, kBytes = 1, kNext = 2, kGiveUpAt = 3 };
+enum ReceiveWord { kInto = 0, kBytes = 1, kNext = 2, kAskAt = 3 };
 
 np_status repost(np_endpoint& endpoint, Datagram& datagram) {
   datagram.request.word[kState] = kPending;
@@ -56,7 +58,10 @@ bool decided(Peer& peer) {
 np_status finish_next(np_endpoint& endpoint, Peer& peer, void* data, size_t bytes) {
   Datagram*& place = held(peer, peer.expected++);
   Datagram* const datagram = place;
-  if (datagram == nullptr) return NP_LOST;
+  if (datagram == nullptr) {
+    ++endpoint.counts.lost;
+    return NP_LOST;
+  }
   place = nullptr;
   if (datagram->bytes != kHeader + bytes) {
     return fail(endpoint.context, NP_FAILED, "libfabric: a message of %zu bytes arrived where one of %zu was expected",
@@ -66,13 +71,34 @@ np_status finish_next(np_endpoint& endpoint, Peer& peer, void* data, size_t byte
   return repost(endpoint, *datagram);
 }
 
-np_status receive_next(np_endpoint& endpoint, Peer& peer, void* data, size_t bytes) {
-  if (!decided(peer)) {
-    const int64_t give_up_ns = now_ns() + endpoint.patience_ns;
-    const np_status status = await(endpoint, [&] { return decided(peer); }, give_up_ns);
-    if (status != NP_OK && status != NP_LOST) return status;
+int64_t part_of_patience_ns(const np_endpoint& endpoint) { return endpoint.patience_ns / 3; }
+
+// After a part of the patience in vain. What was known to have left before it has had its time.
+void lose_patience(np_endpoint& endpoint, Peer& peer) {
+  const auto rank = static_cast<int>(&peer - endpoint.peers.data());
+  endpoint.left.serve();
+  if (static_cast<int32_t>(peer.settled - peer.seen) > 0) peer.seen = peer.settled;
+  peer.settled = endpoint.left.told(rank);
+  if (!decided(peer)) endpoint.left.ask(rank);
+}
+
+// Until it is known whether the next message of this peer came.
+np_status await_decision(np_endpoint& endpoint, Peer& peer) {
+  const auto done = [&] { return decided(peer); };
+  while (!done()) {
+    const np_status status = await(endpoint, done, now_ns() + part_of_patience_ns(endpoint));
+    if (status == NP_LOST) {
+      lose_patience(endpoint, peer);
+    } else if (status != NP_OK) {
+      return status;
+    }
   }
-  return finish_next(endpoint, peer, data, bytes);
+  return NP_OK;
+}
+
+np_status receive_next(np_endpoint& endpoint, Peer& peer, void* data, size_t bytes) {
+  const np_status status = await_decision(endpoint, peer);
+  return status == NP_OK ? finish_next(endpoint, peer, data, bytes) : status;
 }
 
 // The first receive that was started, of which is known whether its message came.
@@ -87,12 +113,8 @@ np_status finish_first(np_endpoint& endpoint, Peer& peer) {
 }
 
 np_status receive_first(np_endpoint& endpoint, Peer& peer) {
-  if (!decided(peer)) {
-    const int64_t give_up_ns = now_ns() + endpoint.patience_ns;
-    const np_status status = await(endpoint, [&] { return decided(peer); }, give_up_ns);
-    if (status != NP_OK && status != NP_LOST) return status;
-  }
-  return finish_first(endpoint, peer);
+  const np_status status = await_decision(endpoint, peer);
+  return status == NP_OK ? finish_first(endpoint, peer) : status;
 }
 
 np_status too_long(const np_endpoint& endpoint, size_t bytes) {
@@ -122,6 +144,7 @@ np_status open_datagrams(np_endpoint& endpoint) {
                                         endpoint.datagram_memory);
     if (s != NP_OK) return s;
   }
+  if (const np_status s = endpoint.left.open(endpoint.context, "libfabric"); s != NP_OK) return s;
   for (Peer& peer : endpoint.peers) peer.held.assign(kAhead, nullptr);
   endpoint.datagrams.resize(count);
   for (size_t i = 0; i < count; ++i) {
@@ -182,7 +205,7 @@ np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_
   const np_status status =
       post(endpoint, "fi_sendmsg", [&] { return fi_sendmsg(endpoint.endpoint.get(), &message, flags); });
   if (status != NP_OK) return status;
-  ++peer.sent;
+  endpoint.left.left(rank, ++peer.sent);
   if (inject || request != nullptr) return NP_OK;
   return await(endpoint, [own] { return own->word[kState] == kDone; });
 }
@@ -201,7 +224,7 @@ np_status irecv_datagram(np_endpoint& endpoint, int rank, void* data, size_t byt
   request->word[kInto] = reinterpret_cast<uint64_t>(data);
   request->word[kBytes] = bytes;
   request->word[kNext] = 0;
-  request->word[kGiveUpAt] = static_cast<uint64_t>(now_ns() + endpoint.patience_ns);
+  request->word[kAskAt] = static_cast<uint64_t>(now_ns() + part_of_patience_ns(endpoint));  // for test()
   request->word[kState] = kPending;
   request->word[kKind] = kReceive;
   request->word[kPlace] = reinterpret_cast<uint64_t>(&peer);
@@ -225,8 +248,13 @@ np_status test_datagram(np_endpoint& endpoint, np_request* request) {
     if (endpoint.status != NP_OK) return endpoint.status;
     if (*endpoint.context->abort != 0) return aborted(endpoint);
     if (!decided(peer) && drain(endpoint) < 0) return endpoint.status;
-    const bool impatient = now_ns() > static_cast<int64_t>(peer.first->word[kGiveUpAt]);
-    if (!decided(peer) && !impatient) return NP_PENDING;
+    uint64_t& ask_at_ns = peer.first->word[kAskAt];
+    if (!decided(peer)) {
+      if (now_ns() <= static_cast<int64_t>(ask_at_ns)) return NP_PENDING;
+      lose_patience(endpoint, peer);
+      ask_at_ns = static_cast<uint64_t>(now_ns() + part_of_patience_ns(endpoint));
+      if (!decided(peer)) return NP_PENDING;
+    }
     if (const np_status s = finish_first(endpoint, peer); s != NP_OK) return s;
   }
   return request->word[kState] == kDone ? NP_OK : NP_LOST;

@@ -17,6 +17,7 @@
 
 #include "fabric_options.h"
 #include "kit/fd_connect.h"
+#include "kit/sent_counts.h"
 
 namespace netpipe::fabric {
 
@@ -88,6 +89,7 @@ struct Peer {
   uint64_t token = 0;                            // what this peer wants to see at the beginning of each
   uint32_t sent = 0, expected = 0;               // numbers of the next ones
   uint32_t seen = 0;                             // one more than the highest that arrived
+  uint32_t settled = 0;                          // so many had left when a part of the patience began
   std::vector<Datagram*> held;                   // those from `expected` on, a ring by number
   np_request *first = nullptr, *last = nullptr;  // receives that were started, in order
   std::string name;                              // its address, for people
@@ -97,7 +99,7 @@ struct Peer {
 };
 
 struct Counts {
-  uint64_t empty_polls = 0, sleeps = 0, retries = 0, late = 0, strangers = 0;
+  uint64_t empty_polls = 0, sleeps = 0, retries = 0, lost = 0, late = 0, strangers = 0;
 };
 
 }  // namespace netpipe::fabric
@@ -131,6 +133,7 @@ struct np_endpoint {
   std::unique_ptr<char[]> datagram_room;
   std::vector<netpipe::fabric::Datagram> datagrams;
   size_t datagram_most = 0;  // bytes of a message in one
+  netpipe::fd_io::SentCounts left;
   int64_t patience_ns = 0;
   std::vector<uint8_t> place;  // the own address
   uint64_t next_key = 0;       // of memory that is exposed

@@ -47,7 +47,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"register", NP_CHOICE, "needed", 0, 0, "needed|always", "",
      "register the memory of messages: only with providers that need it (FI_MR_LOCAL), or always", 0, NP_USES_MESSAGES},
     {"patience_us", NP_INT, "100000", 100, 10'000'000, nullptr, "us",
-     "ep=dgram: how long a receive waits before it counts the message as lost", 0, NP_USES_MESSAGES,
+     "ep=dgram: how long a receive waits before it counts what has left its sender as lost", 0, NP_USES_MESSAGES,
      "with ep=rdm|msg: only messages of ep=dgram may be lost"},
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps on the descriptor of the completion queue or counter, poll reads it again and again, hybrid polls "

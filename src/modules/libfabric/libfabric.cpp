@@ -26,13 +26,15 @@ constexpr np_counter kCounters[] = {
     {"empty_polls", "1", "looks that found nothing", NP_COUNTS_UP},
     {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain", NP_COUNTS_UP},
     {"no_room", "1", "calls that the provider had no room for (FI_EAGAIN) and that were repeated", NP_COUNTS_UP},
+    {"messages_lost", "1", "messages of ep=dgram that this rank waited for and that did not come", NP_COUNTS_UP},
     {"late_datagrams", "1", "datagrams that came after their message was counted as lost", NP_COUNTS_UP},
     {"strangers", "1", "datagrams that belong to no rank of this measurement", NP_COUNTS_UP},
 };
 
 void read_counters(np_endpoint* endpoint, int64_t* values) {
   const Counts& counts = endpoint->counts;
-  const uint64_t all[] = {counts.empty_polls, counts.sleeps, counts.retries, counts.late, counts.strangers};
+  const uint64_t all[] = {counts.empty_polls, counts.sleeps, counts.retries,
+                          counts.lost,        counts.late,   counts.strangers + endpoint->left.strangers()};
   std::transform(std::begin(all), std::end(all), values, [](uint64_t one) { return static_cast<int64_t>(one); });
 }
 

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "udp_clerk.h"
 
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
+#include "kit/own_descriptors.h"
 #include "udp_datagram.h"
 
 namespace netpipe::udp {
@@ -49,30 +47,16 @@ void Clerk::stop() {
   thread_.join();
 }
 
-// A process whose threads share descriptors pays for that in every system call (Linux counts each use of one). So the
-// clerk has a table of its own, and closes in it what is not for it: else the other end of a pipe that the rank closes
-// would wait for the clerk. A kernel without this call leaves them shared.
-void Clerk::keep_own_descriptors() const {
-#ifdef __NR_close_range
+void Clerk::keep_descriptors() const {
   std::vector<unsigned> keep = {static_cast<unsigned>(socket_), static_cast<unsigned>(stop_.get())};
   for (const Asker& asker : askers_) {
     if (asker.fd >= 0) keep.push_back(static_cast<unsigned>(asker.fd));
   }
-  std::sort(keep.begin(), keep.end());
-  unsigned from = 0, flags = CLOSE_RANGE_UNSHARE;
-  for (size_t i = 0; i <= keep.size(); ++i) {
-    const unsigned to = i < keep.size() ? keep[i] : UINT_MAX;
-    if (to > from) {
-      if (::syscall(__NR_close_range, from, i < keep.size() ? to - 1 : to, flags) != 0) return;
-      flags = 0;
-    }
-    from = to + 1;
-  }
-#endif
+  keep_own_descriptors(std::move(keep));
 }
 
 void Clerk::live() {
-  keep_own_descriptors();
+  keep_descriptors();
   for (;;) {
     pollfd wanted[2] = {{socket_, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     if (::poll(wanted, 2, -1) < 0 && errno != EINTR) return;

@@ -52,7 +52,7 @@ class Clerk {
 
  private:
   void live();
-  void keep_own_descriptors() const;
+  void keep_descriptors() const;
 
   int socket_ = -1;
   uint64_t token_ = 0;
