@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZeroMQ beside a ping-pong over it that is written by hand: the same sockets, calls and processors. netpipe's sockets
-prove themselves when they connect, which no message pays for.
+"""ZeroMQ and gRPC beside ping-pongs over them that are written by hand: the same sockets, calls and processors.
+netpipe's sockets prove themselves when they connect, which no message pays for; of gRPC's single calls each does.
 """
 
 from __future__ import annotations
@@ -39,17 +39,33 @@ def zmq_by_hand(rounds: int) -> list[Result]:
     return results
 
 
+def grpc_by_hand(rounds: int) -> list[Result]:
+    """A message of each kind, on a stream and in calls of their own, beside gRPC for C++."""
+    needs("grpc")
+    results = []
+    for api in ("stream", "unary"):
+        for wait in ("block", "poll"):
+            for size, text in ((SMALL, "8 B"), (LARGE, "1 MiB")):
+                variant = f"grpc:api={api},wait={wait}"
+                words = ("--bytes", str(size), "--wait", wait, "--api", api)
+                found = beside(rounds, netpipe(variant, size), by_hand("grpc_pingpong", *words))
+                what = f"{text} over gRPC, {api}, {wait}: netpipe / hand-written C++"
+                results.append(result("grpc-by-hand", what, found, "<= 1.02", 0, 1.02, 0))
+    return results
+
+
 def sockets_below(_: int) -> list[Result]:
     """What the queues and threads add to the sockets under them: said, and held against nothing."""
     needs("zmq")
     needs("nng")
-    variants = ("tcp", "zmq", "nng", "unix", "zmq:transport=ipc", "nng:transport=ipc")
+    needs("grpc")
+    variants = ("tcp", "zmq", "nng", "grpc", "unix", "zmq:transport=ipc", "nng:transport=ipc", "grpc:transport=unix")
     records = worker(
         *(f"variant {variant}" for variant in variants), "schedule list", "sizes 8,65536,1048576", "budget 6"
     )
     times = {(r["variant"], r["size_bytes"]): r["median_ns"] for r in records if r["type"] == "point"}
     results = []
-    for below, above in (("tcp", variants[1:3]), ("unix", variants[4:])):
+    for below, above in (("tcp", variants[1:4]), ("unix", variants[5:])):
         for variant in above:
             for size in (8, 65536, 1 << 20):
                 ours, under = times.get((variant, size), math.nan), times.get((below, size), math.nan)
@@ -67,4 +83,4 @@ def sockets_below(_: int) -> list[Result]:
     return results
 
 
-COMPARISONS = {"zmq-by-hand": zmq_by_hand, "sockets-below": sockets_below}
+COMPARISONS = {"zmq-by-hand": zmq_by_hand, "grpc-by-hand": grpc_by_hand, "sockets-below": sockets_below}

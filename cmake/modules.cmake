@@ -7,6 +7,8 @@
 #     [needs]                     of a layer over a library; without it a layer is always built
 #     header = "ucp/api/ucp.h"    what must compile
 #     libraries = "ucp ucs"       what it is linked with
+#     load = "opened"             or not linked: the layer loads it when it is opened, by the name that the macro
+#                                 NP_LIBRARY_FILE_LIBRARY says ("libgrpc.so.29")
 #     get = "apt install libucx-dev"
 #
 # A layer whose library is missing is not built. It leaves NAME.absent beside the modules instead, so that `netpipe list`
@@ -98,7 +100,15 @@ foreach(toml IN LISTS layers)
   netpipe_add_module(${name} "${NETPIPE_MODULE_FOLDER}" ${sources})
   foreach(library IN LISTS libraries)
     string(MAKE_C_IDENTIFIER "NETPIPE_LIBRARY_${library}" found)
-    target_link_libraries(module_${name} PRIVATE "${${found}}")
+    netpipe_module_value("${toml}" needs load load)
+    if(load STREQUAL "opened")
+      get_filename_component(real "${${found}}" REALPATH)
+      get_filename_component(real "${real}" NAME)
+      string(REGEX MATCH "^.*\\.so\\.[0-9]+" file "${real}")
+      target_compile_definitions(module_${name} PRIVATE "NP_LIBRARY_FILE_${library}=\"${file}\"")
+    else()
+      target_link_libraries(module_${name} PRIVATE "${${found}}")
+    endif()
   endforeach()
   install(TARGETS module_${name} LIBRARY DESTINATION lib/netpipe/modules)
 endforeach()

@@ -142,6 +142,7 @@ test_tools=(
   pvm=pvm
   /usr/include/zmq.h=libzmq3-dev
   /usr/include/nng/nng.h=libnng-dev
+  /usr/include/grpc/grpc.h=libgrpc-dev
   /usr/include/infiniband/verbs.h=libibverbs-dev
   /usr/include/openssl/ssl.h=libssl-dev
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the layers that services use (zmq, nng) have in common."""
+"""What the tests of the layers that services use (zmq, nng, grpc) have in common."""
 
 from __future__ import annotations
 

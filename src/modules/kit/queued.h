@@ -68,6 +68,7 @@ struct Queue {
 };
 
 // A Socket has
+//   kAlternates: the setting with which messages alternate
 //   np_status send(const void*, size_t, bool sleep), recv(void*, size_t, bool sleep): NP_PENDING: not now (sleep: not
 //     within kSliceMs); any other failure has left its sentence in the context
 //   np_status take(void*, size_t room, size_t& bytes): a message of any size, without sleeping; what exceeds the room
@@ -298,15 +299,15 @@ class Channel {
     if (*context_->abort != 0) return aborted();
     if (turn_ == Turn::any) return NP_OK;
     return fail(context_, NP_UNSUPPORTED,
-                "%s: with pattern=reqrep a request waits for its reply, so that no two messages are on their way",
-                layer_);
+                "%s: with %s a request waits for its reply, so that no two messages are on their way", layer_,
+                Socket::kAlternates);
   }
 
   np_status out_of_turn(const char* what) {
     if (status_ != NP_OK) return status_;
     return fail(context_, NP_UNSUPPORTED,
-                "%s: with pattern=reqrep each request is followed by its reply, and here rank %d would %s out of turn",
-                layer_, context_->rank, what);
+                "%s: with %s each request is followed by its reply, and here rank %d would %s out of turn", layer_,
+                Socket::kAlternates, context_->rank, what);
   }
 
   // Requests belong to callers who may free them from here on.

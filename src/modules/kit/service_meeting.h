@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two ranks find each other's sockets of a library for services, and prove who they are: what zmq and nng share.
+// How two ranks find each other's sockets of a library for services, and prove who they are: what zmq, nng and grpc
+// share.
 //
 // A rank listens at a place of its own for each peer that connects to it, so a place says who is expected there. The
 // address that a rank tells the others has the ports of these places (transport=tcp) and a random name from which
@@ -154,17 +155,17 @@ inline np_status queues_fit(const np_context* context, const char* layer, const 
               layer, option, static_cast<long long>(messages), static_cast<unsigned long long>(context->max_bytes));
 }
 
-// All ranks have told who they are: whether this transport can join them.
-inline np_status same_realm(const np_context* context, const char* layer, Transport transport,
+// All ranks have told who they are: whether this transport can join them. setting: what chose it.
+inline np_status same_realm(const np_context* context, const char* layer, const char* setting, Transport transport,
                             const std::vector<Place>& places) {
   if (transport != Transport::ipc) return NP_OK;
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const std::string& realm = places[rank].realm;
     if (!realm.empty() && realm[0] != ' ' && realm == places[static_cast<size_t>(context->rank)].realm) continue;
-    return fail(context, NP_USAGE,
-                "%s: transport=ipc joins processes of one host and network namespace, and rank %zu is elsewhere; use "
-                "transport=tcp",
-                layer, rank);
+    return fail(
+        context, NP_USAGE,
+        "%s: %s joins processes of one host and network namespace, and rank %zu is elsewhere; use transport=tcp", layer,
+        setting, rank);
   }
   return NP_OK;
 }

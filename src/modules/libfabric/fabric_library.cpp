@@ -5,13 +5,11 @@
 #include "fabric_library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <rdma/fabric.h>
-#include <unistd.h>
 
-#include <cstddef>
 #include <string>
-#include <vector>
+
+#include "kit/on_demand.h"
 
 namespace netpipe::fabric {
 namespace {
@@ -31,31 +29,10 @@ Function find(const char* name) {
 
 }  // namespace
 
-bool is_installed() {
-  Dl_serinfo size{};
-  void* const self = dlopen(nullptr, RTLD_LAZY);
-  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) return library() != nullptr;
-  std::vector<std::max_align_t> room(size.dls_size / sizeof(std::max_align_t) + 1);
-  auto* const all = reinterpret_cast<Dl_serinfo*>(room.data());
-  if (dlinfo(self, RTLD_DI_SERINFOSIZE, all) != 0 || dlinfo(self, RTLD_DI_SERINFO, all) != 0) {
-    return library() != nullptr;
-  }
-  for (unsigned i = 0; i < all->dls_cnt; ++i) {
-    if (access((std::string(all->dls_serpath[i].dls_name) + "/" + kFile).c_str(), R_OK) == 0) return true;
-  }
-  return library() != nullptr;  // it may be in a folder that only the loader's cache knows
-}
+bool is_installed() { return on_demand::is_in_search_path(kFile) || library() != nullptr; }
 
 std::string why_not_usable() {
-  if (library() == nullptr) {
-    const char* const told = dlerror();
-    const std::string said =
-        std::string("libfabric cannot be loaded: ") + (told == nullptr ? "it was not found" : told);
-    if (said.find("Operation not permitted") != std::string::npos) {
-      return said + "; netpipe serve lets a module open no files, so measure with --hosts";
-    }
-    return said + "; install it (Debian, Ubuntu: apt install libfabric1)";
-  }
+  if (library() == nullptr) return on_demand::why_not_loaded("libfabric", "apt install libfabric1");
   const uint32_t found = fi_version();
   // Structures grow from one version to the next, and what a name stands for grows with them.
   if (FI_MAJOR(found) == FI_MAJOR_VERSION && FI_MINOR(found) == FI_MINOR_VERSION) return {};

@@ -105,6 +105,7 @@ struct Link {
 
 class Socket {
  public:
+  static constexpr char kAlternates[] = "pattern=reqrep";
   static constexpr bool kHolds = false;
 
   struct Sleeper {

@@ -169,7 +169,7 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t* by
     if (const np_status s = read_place(e->context, peer, addresses[p], bytes[p], e->places[p]); s != NP_OK) return s;
   }
   const Transport transport = e->over_tcp() ? Transport::tcp : Transport::ipc;
-  if (const np_status s = same_realm(e->context, "zmq", transport, e->places); s != NP_OK) return s;
+  if (const np_status s = same_realm(e->context, "zmq", "transport=ipc", transport, e->places); s != NP_OK) return s;
   if (const np_status s = join(*e); s != NP_OK) return s;
   use_class(*e, 0);
   return NP_OK;

@@ -100,6 +100,7 @@ struct Link {
 
 class Socket {
  public:
+  static constexpr char kAlternates[] = "pattern=reqrep";
   static constexpr bool kHolds = true;
 
   struct Sleeper {
