@@ -78,6 +78,28 @@ def test_an_empty_message_is_nothing_in_a_stream_and_something_otherwise(measure
     assert {p["size_bytes"] for p in done.of("point", variant="ucx:api=am")} == {0, 8}
 
 
+@pytest.mark.parametrize(("way", "code"), [("copy", 0), ("leave", 3)])
+def test_what_is_left_where_it_came_is_not_verified(measure: Runner, way: str, code: int) -> None:
+    """Messages that come before their receive, too, and larger ones, which come by rendezvous."""
+    variant = f"ucx:api=am,deliver={way},tls=posix"
+    done = measure(
+        f"variant {variant}",
+        "pattern pingpong",
+        "pattern burst",
+        "schedule list",
+        "sizes 0,4096,300001",
+        "budget 0.05",
+        "verify yes",
+    )
+    assert done.code == code, done.said
+    assert ("not verified: its bytes arrive nowhere" in done.said) == (way == "leave")
+    points = done.of("point")
+    assert len(points) == 6
+    verified = [point["verified_bytes"] > 0 for point in points if point["size_bytes"] > 0]
+    assert all(verified) if way == "copy" else not any(verified)
+    assert settings(done, variant)["deliver"] == way
+
+
 def test_it_sleeps_or_polls_as_it_is_told(measure: Runner) -> None:
     sleeping, polling, both = (f"ucx:tls=tcp,wait={way}" for way in ("block", "poll", "hybrid"))
     done = measure(*(f"variant {one}" for one in (sleeping, polling, both)), *QUICK, "sizes 8")
@@ -112,6 +134,8 @@ REFUSED = [
     ("set=RNDV_THRESH", 2, ["write NAME=VALUE"]),
     ("rndv=64k,api=stream", 2, ["rndv=64k", "a stream has no rendezvous"]),
     ("spin_us=10", 2, ["spin_us=10"]),
+    ("deliver=leave", 2, ["deliver=leave with api=tag", "UCX itself copies"]),
+    ("deliver=leave,api=stream", 2, ["deliver=leave with api=stream", "UCX itself copies"]),
 ]
 
 

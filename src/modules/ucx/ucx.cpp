@@ -85,6 +85,7 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   const auto ranks = static_cast<size_t>(context->nranks);
   e->context = context;
   e->api = static_cast<Api>(e->option(kApi));
+  e->leaves = static_cast<Deliver>(e->option(kDeliver)) == Deliver::leave;
   e->mode = static_cast<Wait>(e->option(kWait));
   e->spin_ns = e->option(kSpin) * 1000;
   e->only_looks = e->mode == Wait::poll && context->oversubscribed == 0 && e->option(kErrors) == 0;
@@ -182,6 +183,7 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t*) {
 
 np_status limits(np_endpoint* e, np_limits* limits) {
   limits->any_memory = 1;
+  limits->delivers = e->leaves ? 0 : 1;
   limits->empty = e->api != Api::stream ? 1 : 0;  // nothing of a stream is nothing
   return NP_OK;
 }

@@ -62,10 +62,10 @@ struct Allocation {
 
 // An active message that came before its receive, or in the pool.
 struct Arrival {
-  enum Kind { copied, kept_by_ucx, rendezvous };
+  enum Kind { copied, kept_by_ucx, rendezvous, left };
   Arrival* next = nullptr;
   Kind kind = copied;
-  void* data = nullptr;  // what was copied, or UCX's
+  void* data = nullptr;  // what was copied, or UCX's; nullptr of what was left
   size_t bytes = 0;
   std::vector<char> room;
 };
@@ -91,6 +91,7 @@ struct np_endpoint {
   ucp_worker_h worker = nullptr;
   std::vector<ucp_ep_h> to;  // by rank; its own is nullptr
   netpipe::ucx::Api api = netpipe::ucx::Api::tag;
+  bool leaves = false;  // eager active messages stay where they came
   uint64_t own_tag = 0;
   size_t stream_bytes = 0;  // where UCX says how much came, which is what was asked for
 

@@ -210,6 +210,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   const np_value* options = e->context->options;
   describe_waiting(options[kWait], options[kSpin], e->context->oversubscribed != 0, emit, to);
   np_emit_text(emit, to, "api", options[kApi].text);
+  if (e->api == Api::am) np_emit_text(emit, to, "deliver", options[kDeliver].text);
   np_emit_text(emit, to, "memory", options[kMemory].text);
   np_emit_text(emit, to, "errors", options[kErrors].text);
   std::string told, below;

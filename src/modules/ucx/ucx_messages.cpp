@@ -43,6 +43,15 @@ Arrival* take_first(Arrival*& first) {
   return one;
 }
 
+// Notes its size alone.
+Arrival* mark_of(np_endpoint* e, size_t bytes) {
+  Arrival* const one = new_arrival(e);
+  one->kind = Arrival::left;
+  one->data = nullptr;
+  one->bytes = bytes;
+  return one;
+}
+
 // Keeps a copy: UCX needs its own room again.
 Arrival* copy_of(np_endpoint* e, const void* data, size_t bytes) {
   Arrival* const one = new_arrival(e);
@@ -70,14 +79,14 @@ ucs_status_t on_message(void* box, const void*, size_t, void* data, size_t bytes
       request->word[kFailed] = static_cast<uint64_t>(kTruncated);
     } else if (rendezvous) {
       start_rendezvous(inbox.endpoint, *request, data);
-    } else {
+    } else if (!inbox.endpoint->leaves) {
       std::memcpy(reinterpret_cast<void*>(request->word[kData]), data, bytes);
     }
     return UCS_OK;
   }
   np_endpoint* const e = inbox.endpoint;
   ++e->unexpected;
-  const bool keeps = rendezvous || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
+  const bool keeps = rendezvous || (!e->leaves && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
   Arrival* one = nullptr;
   if (keeps) {
     one = new_arrival(e);
@@ -85,7 +94,7 @@ ucs_status_t on_message(void* box, const void*, size_t, void* data, size_t bytes
     one->data = data;
     one->bytes = bytes;
   } else {
-    one = copy_of(e, data, bytes);
+    one = e->leaves ? mark_of(e, bytes) : copy_of(e, data, bytes);
   }
   append(inbox.arrived, inbox.arrived_last, one);
   return keeps ? UCS_INPROGRESS : UCS_OK;
@@ -106,10 +115,12 @@ void receive_arrival(np_endpoint* e, Inbox& inbox, np_request& request) {
   Arrival* const one = take_first(inbox.arrived);
   if (one->bytes != request.word[kBytes]) {
     request.word[kFailed] = static_cast<uint64_t>(kTruncated);
-    if (one->kind != Arrival::copied) ucp_am_data_release(e->worker, one->data);
+    if (one->kind == Arrival::kept_by_ucx || one->kind == Arrival::rendezvous) {
+      ucp_am_data_release(e->worker, one->data);
+    }
   } else if (one->kind == Arrival::rendezvous) {
     start_rendezvous(e, request, one->data);
-  } else {
+  } else if (one->kind != Arrival::left) {
     std::memcpy(reinterpret_cast<void*>(request.word[kData]), one->data, one->bytes);
     if (one->kind == Arrival::kept_by_ucx) ucp_am_data_release(e->worker, one->data);
   }

@@ -11,6 +11,7 @@ namespace netpipe::ucx {
 
 enum Option {
   kApi,
+  kDeliver,
   kTls,
   kDevices,
   kRndv,
@@ -28,12 +29,17 @@ enum Option {
 
 enum class Api { tag, stream, am };
 enum class Memory { layer, pages };
+enum class Deliver { copy, leave };
 
 inline constexpr np_option kTable[kOptions] = {
     {"api", NP_CHOICE, "tag", 0, 0, "tag|stream|am", "",
      "tag: matched messages (ucp_tag_send_nbx); stream: a byte stream (ucp_stream_send_nbx); am: active messages "
      "(ucp_am_send_nbx)",
      0, NP_USES_MESSAGES},
+    {"deliver", NP_CHOICE, "copy", 0, 0, "copy|leave", "",
+     "api=am: what the receiver does with a message that came eagerly; copy: copies it to where its receive wants it; "
+     "leave: leaves it where UCX has it, as ucx_perftest does, so that nothing arrives and nothing can be verified",
+     0, NP_USES_MESSAGES, "with api=tag|stream: UCX itself copies those messages to their receives"},
     {"tls", NP_TEXT, "", 0, 0, nullptr, "",
      "transports that UCX may use, joined by +, such as tcp or posix+cma (UCX_TLS); empty leaves UCX's choice", 0},
     {"devices", NP_TEXT, "", 0, 0, nullptr, "",
