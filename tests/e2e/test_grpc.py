@@ -188,12 +188,10 @@ def test_sockets_of_one_host_are_refused_between_two(site: Site) -> None:
 
 
 @pytest.mark.deep
-def test_a_served_rank_is_measured_or_refused_in_a_sentence(
+def test_a_served_rank_is_refused_in_a_sentence(
     serve: Callable[..., Any], two_namespaces: tuple[str, str], tmp_path: Path
 ) -> None:
     code, said, records = services.over_serve(serve, two_namespaces, tmp_path, "grpc")
-    if code == 0:
-        assert len([one for one in records if one["type"] == "point" and one["verified_bytes"]]) == 2
-    else:
-        assert code == 3
-        assert "netpipe serve" in said
+    assert code == 3, said
+    assert "netpipe serve lets a module open no files, so measure with --hosts" in said
+    assert not [one for one in records if one["type"] == "sample"]
