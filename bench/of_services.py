@@ -59,7 +59,16 @@ def sockets_below(_: int) -> list[Result]:
     needs("zmq")
     needs("nng")
     needs("grpc")
-    variants = ("tcp", "zmq", "nng", "grpc", "unix", "zmq:transport=ipc", "nng:transport=ipc", "grpc:transport=unix")
+    variants = (
+        "tcp",
+        "zmq",
+        "nng",
+        "grpc",
+        "unix",
+        "zmq:transport=ipc",
+        "nng:transport=ipc",
+        "grpc:transport=unix",
+    )
     records = worker(
         *(f"variant {variant}" for variant in variants), "schedule list", "sizes 8,65536,1048576", "budget 6"
     )

@@ -140,18 +140,15 @@ def test_nothing_is_printed(measure: Runner) -> None:
     assert done.said == ""
 
 
-def test_the_library_is_not_loaded_by_who_lists_the_layers() -> None:
+def test_the_library_is_not_loaded_by_who_lists_the_layers(tmp_path: Path) -> None:
     """It brings fifty others along, which whoever asks for help would wait for."""
-    done = subprocess.run(
-        [WORKER, "list"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env={**os.environ, "LD_DEBUG": "files"},
+    loader = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "process")}
+    subprocess.run(
+        [WORKER, "list"], capture_output=True, timeout=60, check=True, env={**os.environ, **loader}
     )
-    assert "grpc.so" in done.stderr  # of the module
-    assert "libgrpc.so" not in done.stderr
+    said = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert "/grpc.so" in said  # the module
+    assert "libgrpc.so" not in said
 
 
 @pytest.mark.parametrize(
@@ -191,12 +188,10 @@ def test_sockets_of_one_host_are_refused_between_two(site: Site) -> None:
 
 
 @pytest.mark.deep
-def test_a_served_rank_is_measured_or_refused_in_a_sentence(
+def test_a_served_rank_is_refused_in_a_sentence(
     serve: Callable[..., Any], two_namespaces: tuple[str, str], tmp_path: Path
 ) -> None:
     code, said, records = services.over_serve(serve, two_namespaces, tmp_path, "grpc")
-    if code == 0:
-        assert len([one for one in records if one["type"] == "point" and one["verified_bytes"]]) == 2
-    else:
-        assert code == 3
-        assert "netpipe serve" in said
+    assert code == 3, said
+    assert "netpipe serve lets a module open no files, so measure with --hosts" in said
+    assert not [one for one in records if one["type"] == "sample"]

@@ -51,6 +51,39 @@ def loss_of(point: dict[str, Any]) -> float:
 # ------------------------------------------------------------------------------------------------------ one host
 
 
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    "more", ["wait=poll", pytest.param("payload=1472,gso=yes,ttl=3", marks=pytest.mark.deep)]
+)
+def test_what_goes_to_a_group_arrives_whole(measure: Runner, more: str) -> None:
+    done = listed(
+        measure,
+        f"multicast=239.1.2.3,connected=no,{more}",
+        "0,1,70001",
+        PINGPONG,
+        STREAM,
+        "verify yes",
+        "budget 0.1",
+    )
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 6
+    assert all(point["verified_bytes"] > 0 for point in done.of("point") if point["size_bytes"] > 0)
+    found = settings(done)
+    assert (found["multicast_group"], found["interface"]) == ("239.1.2.3", "lo")
+    assert found["multicast_ttl"] == ("3" if "ttl=3" in more else "1")
+    assert found["local"].startswith("239.1.2.3 port ")
+
+
+@pytest.mark.deep
+def test_pairs_of_ranks_share_a_group(measure: Runner) -> None:
+    """Each of them has ports of its own there, so that nobody hears what is for another."""
+    done = listed(
+        measure, "multicast=239.1.2.3,connected=no", "8", PINGPONG, "ranks 4", "verify yes", "budget 0.1"
+    )
+    assert done.code == 0, done.said
+    assert all(point["counters"].get("strangers", 0) == 0 for point in done.of("point"))
+
+
 def test_what_is_in_force_is_recorded(measure: Runner) -> None:
     done = listed(measure, "", "8", "budget 0.1")
     assert done.code == 0, done.said
@@ -94,6 +127,12 @@ def test_a_setting_is_in_force_and_every_byte_arrives(
         ("gso=yes,batch=1", "gso=yes has nothing to cut: with payload=1472 and batch=1 a call takes one"),
         ("gso=yes,payload=40000", "gso=yes has nothing to cut: with payload=40000 and batch=0"),
         ("port=65534", "port=65534 leaves no room for the 2 x 2 ports of this run; give a lower one"),
+        ("multicast=10.0.0.1,connected=no", "multicast=10.0.0.1 is no IPv4 group for programs"),
+        ("multicast=224.0.0.1,connected=no", "multicast=224.0.0.1 is no IPv4 group for programs"),
+        ("multicast=ff15::1,connected=no", "multicast=ff15::1 is no IPv4 group for programs"),
+        ("multicast=239.1.2.3,connected=no,ip=6", "the ranks reach each other over IPv6"),
+        ("multicast=239.1.2.3", "connected to a group takes nothing from its members; give connected=no too"),
+        ("ttl=2", "ttl=2 is of datagrams to a group; give multicast=GROUP too"),
     ],
 )
 def test_what_cannot_be_in_force_is_refused(measure: Runner, options: str, sentence: str) -> None:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// zmq and nng, which listen where strangers can see it: whoever comes before the peer and does not prove itself is not
-// let in, nor is anybody once the ranks are joined. The strangers are sockets of the same library, in the process of
-// the rank that connects.
+// zmq, nng and grpc, which listen where strangers can see it: whoever comes before the peer and does not prove itself
+// is not let in, nor is anybody once the ranks are joined. The strangers are sockets of the same library, or what
+// speaks its protocol, in the process of the rank that connects.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -42,6 +44,8 @@ class Stranger {
   virtual ~Stranger() = default;
   virtual void knock(const std::string& where) = 0;
   virtual bool got_in() = 0;  // tries to speak and to hear
+  // Whether it was told so, where the protocol says it.
+  [[nodiscard]] virtual bool turned_out() const { return true; }
 };
 
 // With a password that is not the proof.
@@ -96,6 +100,71 @@ class OverNng final : public Stranger {
   Socket socket_;
 };
 
+// With a call whose token is not the proof: HTTP/2 (RFC 9113) and its headers (RFC 7541) by hand.
+class OverGrpc final : public Stranger {
+ public:
+  explicit OverGrpc(const char* method) : method_(method) {}
+  ~OverGrpc() override { close(fd_); }
+  void knock(const std::string& where) override {
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(std::stoi(where.substr(where.rfind(':') + 1))));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+    nap(50);
+    const auto text = [](const std::string& what) { return static_cast<char>(what.size()) + what; };
+    std::string headers = "\x83\x86\x04" + text(method_);             // POST, http, :path
+    headers += "\x01" + text("netpipe");                              // :authority
+    headers += std::string("\x0f\x10") + text("application/grpc");    // content-type
+    headers += std::string(1, '\0') + text("te") + text("trailers");  // a new name, as those that follow
+    headers += std::string(1, '\0') + text("netpipe-rank") + text("0");
+    headers += std::string(1, '\0') + text("netpipe-token") + text(std::string(64, '0'));
+    const std::string all = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "") +
+                            frame(kHeaders, kEndHeaders, 1, headers) +
+                            frame(kData, 0, 1, std::string("\0\0\0\0\6spoilt", 11));
+    EXPECT_EQ(::send(fd_, all.data(), all.size(), MSG_NOSIGNAL), static_cast<ssize_t>(all.size()));
+  }
+  bool got_in() override {
+    char room[4096];
+    for (ssize_t got = 0; (got = ::recv(fd_, room, sizeof room, MSG_DONTWAIT)) > 0;)
+      heard_.append(room, static_cast<size_t>(got));
+    bool in = false;
+    while (heard_.size() >= kFrameHeader) {
+      const auto at = [&](size_t i) { return static_cast<unsigned char>(heard_[i]); };
+      const size_t bytes = size_t{at(0)} << 16U | size_t{at(1)} << 8U | at(2);
+      if (heard_.size() < kFrameHeader + bytes) break;
+      // Who is let in is told so, before the call ends.
+      in = in || at(3) == kData || (at(3) == kHeaders && (at(4) & kEndStream) == 0);
+      refused_ = refused_ || (at(3) == kHeaders && (at(4) & kEndStream) != 0) || at(3) == kReset;
+      heard_.erase(0, kFrameHeader + bytes);
+    }
+    return in;
+  }
+  [[nodiscard]] bool turned_out() const override { return refused_; }
+
+ private:
+  static constexpr size_t kFrameHeader = 9;
+  static constexpr unsigned kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kEndStream = 1, kEndHeaders = 4;
+  static std::string frame(unsigned type, unsigned flags, unsigned stream, const std::string& payload) {
+    const auto byte = [](size_t value) { return static_cast<char>(value & 255U); };
+    const std::string head = {byte(payload.size() >> 16U),
+                              byte(payload.size() >> 8U),
+                              byte(payload.size()),
+                              byte(type),
+                              byte(flags),
+                              0,
+                              0,
+                              0,
+                              byte(stream)};
+    return head + payload;
+  }
+  const char* method_;
+  int fd_ = -1;
+  bool refused_ = false;
+  std::string heard_;
+};
+
 std::string bounce_some(Rank& rank) { return bounce(rank, {6, 32, 6, 100000, 6}); }
 
 // The stranger is there before rank 0 is, and tries again when the ranks are joined.
@@ -129,6 +198,7 @@ std::string join_beside(Rank& rank, Stranger& stranger) {
   rank.meet();
   if (std::string wrong = bounce_some(rank); !wrong.empty()) return "after more knocks: " + wrong;
   rank.meet();  // who closes its sockets drops what it has not sent yet
+  if (first && !stranger.turned_out()) return "a stranger was not turned out";
   return in ? "a stranger got in" : "";
 }
 
@@ -162,8 +232,22 @@ INSTANTIATE_TEST_SUITE_P(ServiceModules, NngTurnsStrangersOut,
                                          std::pair{"pushpull", "nng_push0_open"}),
                          [](const auto& one) { return std::string(one.param.first); });
 
+class GrpcLetsNoStrangerIn : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(GrpcLetsNoStrangerIn, WithEitherMethod) {
+  if (!built("grpc")) GTEST_SKIP() << "module grpc was not built";
+  const auto [api, method] = GetParam();
+  const auto make = [method = method] { return std::make_unique<OverGrpc>(method); };
+  EXPECT_EQ(both_beside(std::string("grpc:api=") + api, make), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(ServiceModules, GrpcLetsNoStrangerIn,
+                         testing::Values(std::pair{"stream", "/netpipe.Messages/Stream"},
+                                         std::pair{"unary", "/netpipe.Messages/Exchange"}),
+                         [](const auto& one) { return std::string(one.param.first); });
+
 TEST(ServiceModules, APeerThatNeverComesIsGivenUpInASentence) {
-  for (const std::string name : {"zmq", "nng"}) {
+  for (const std::string name : {"zmq", "nng", "grpc"}) {
     if (!built(name)) continue;
     const Outcome outcome = run_ranks([&](int number, int control) -> std::string {
       Rank rank(name, number, control);

@@ -57,7 +57,7 @@ struct np_endpoint {
   std::vector<std::unique_ptr<netpipe::grpc::Link>> links;  // by rank
   std::vector<std::optional<Channel>> channels;             // "
   std::vector<netpipe::queued::Place> places;               // "
-  std::vector<std::string> tokens;                          // " : what this rank says there
+  std::vector<std::string> tokens;                          // " : what who calls it says
   std::string own_rank;
   std::vector<grpc_channel*> connections;
   netpipe::grpc::Server server;

@@ -24,9 +24,8 @@ class Loop {
         past_(library.gpr_inf_past(GPR_CLOCK_MONOTONIC)) {}
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
-  // What is still outstanding comes back first: whoever started it has cancelled it by now.
+  // Whoever started something has waited for its end().
   ~Loop() {
-    end();
     lib.grpc_completion_queue_shutdown(queue);
     const int64_t deadline_ns = fd_io::now_ns() + kPatienceNs;
     grpc_event event{};
@@ -41,6 +40,8 @@ class Loop {
     const int64_t deadline_ns = fd_io::now_ns() + kPatienceNs;
     while (outstanding_ > 0 && fd_io::now_ns() < deadline_ns) sleep(fd_io::kAbortSliceMs);
   }
+
+  [[nodiscard]] bool idle() const { return outstanding_ == 0; }
 
   // What is there now: at most one of them.
   bool look() { return take(past_); }

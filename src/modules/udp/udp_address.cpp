@@ -83,6 +83,37 @@ np_status own_address(const np_context* context, Place& place) {
   return NP_OK;
 }
 
+np_status group_address(const np_context* context, const Place& own, Place& group) {
+  const np_value* options = context->options;
+  const char* const text = options[kMulticast].text;
+  if (*text == '\0') {
+    if (options[kTtl].number == 1) return NP_OK;
+    return fail(context, NP_USAGE, "udp: ttl=%s is of datagrams to a group; give multicast=GROUP too",
+                options[kTtl].text);
+  }
+  constexpr uint32_t kLocalControl = 0xe0000000;  // 224.0.0.0/24, RFC 5771
+  const bool parsed = look_up(text, group) && group.is_v4();
+  const uint32_t host = parsed ? ntohl(v4(group.at).sin_addr.s_addr) : 0;
+  if (!parsed || !IN_MULTICAST(host) || host >> 8 == kLocalControl >> 8) {
+    return fail(
+        context, NP_USAGE,
+        "udp: multicast=%s is no IPv4 group for programs: those are 224.0.1.0 to 239.255.255.255, and 239.x.x.x "
+        "stay within a site",
+        text);
+  }
+  if (!own.is_v4()) {
+    return fail(context, NP_USAGE, "udp: multicast=%s is an IPv4 group, and the ranks reach each other over IPv6",
+                text);
+  }
+  if (options[kConnected].number != 0) {
+    return fail(context, NP_USAGE,
+                "udp: multicast=%s: a socket that is connected to a group takes nothing from its members; give "
+                "connected=no too",
+                text);
+  }
+  return NP_OK;
+}
+
 Blob blob_of(const Place& place) {
   Blob blob;
   blob.version = place.is_v4() ? 4 : 6;

@@ -31,6 +31,9 @@ std::string text_of(const Place& place);
 // The address that this rank was given, in the IP version that the option asks for, without a port.
 np_status own_address(const np_context* context, Place& place);
 
+// The group of the option multicast, if one was given, without a port; checked, for sockets of the own address.
+np_status group_address(const np_context* context, const Place& own, Place& group);
+
 // An address on its way to another rank.
 struct Blob {
   uint8_t version = 0;  // 4 or 6

@@ -70,8 +70,9 @@ np_status check_settings(const np_context* context, const Place& own, uint32_t p
 
 np_status no_answer(const np_endpoint& endpoint, int peer, np_status status, const char* how_long) {
   return fail(endpoint.context, status,
-              "udp: no answer from rank %d at %s %s; is it alive, or does a firewall drop UDP in between?", peer,
-              text_of(endpoint.desks[static_cast<size_t>(peer)].at).c_str(), how_long);
+              "udp: no answer from rank %d at %s %s; is it alive, or does a firewall drop UDP%s in between?", peer,
+              text_of(endpoint.desks[static_cast<size_t>(peer)].at).c_str(), how_long,
+              endpoint.group.bytes != 0 ? ", or a switch what goes to the group," : "");
 }
 
 // Waits for the answer of one rank to this question. payload: of the datagrams that it sends. Late: NP_PENDING.
@@ -89,7 +90,7 @@ np_status await_answer(np_endpoint& endpoint, int peer, int64_t until_ns, int64_
     socklen_t name_bytes = sizeof name;
     const ssize_t got = ::recvfrom(link.fd.get(), room.data(), room.size(), MSG_DONTWAIT,
                                    reinterpret_cast<sockaddr*>(&name), &name_bytes);
-    if (got < static_cast<ssize_t>(sizeof(Header)) || !link.way.to.same(name)) continue;
+    if (got < static_cast<ssize_t>(sizeof(Header)) || !link.way.from.same(name)) continue;
     room.resize(static_cast<size_t>(got));
     Answer answer;
     std::memcpy(&answer, room.data(), std::min(room.size(), sizeof answer));
@@ -157,8 +158,11 @@ np_status read_addresses(np_endpoint& endpoint, const void* const* addresses, co
     desk.at.set_port(port_of(p));
     std::memcpy(&desk.token, told.token, sizeof desk.token);
     if (p == rank) continue;
-    endpoint.links[p].way.to = place;
-    endpoint.links[p].way.to.set_port(port_of(rank));
+    Way& way = endpoint.links[p].way;
+    way.to = way.from = place;
+    if (endpoint.group.bytes != 0) way.to = endpoint.group;
+    way.to.set_port(port_of(rank));
+    way.from.set_port(port_of(rank));
   }
   return NP_OK;
 }
@@ -181,7 +185,7 @@ np_status make_way(np_endpoint& endpoint, int peer) {
     return fail(context, NP_FAILED, "udp: connecting to rank %d at %s: %s", peer, text_of(way.to).c_str(),
                 std::strerror(errno));
   }
-  link.mtu = path_mtu(endpoint.own, way.to);
+  link.mtu = path_mtu(endpoint.own, way.from);
   const uint32_t payload = payload_for(context, endpoint.own, link.mtu);
   if (const np_status s = check_settings(context, endpoint.own, payload, link.mtu); s != NP_OK) return s;
   way.batch = batch_for(context, payload);
@@ -210,6 +214,7 @@ std::vector<Asker> askers_of(const np_endpoint& endpoint) {
 np_status open_sockets(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   if (const np_status s = own_address(context, endpoint.own); s != NP_OK) return s;
+  if (const np_status s = group_address(context, endpoint.own, endpoint.group); s != NP_OK) return s;
   const int64_t asked = context->options[kPayload].number;
   const int64_t most = kMostPayload;
   if (asked != 0 && asked < kLeastPayload) {
@@ -230,8 +235,11 @@ np_status open_sockets(np_endpoint& endpoint) {
     const bool own = peer == context->rank;
     np_endpoint::Link& link = endpoint.links[static_cast<size_t>(peer)];
     Place& at = own ? endpoint.desk_at : link.own;
-    at = endpoint.own;
+    const bool in_group = !own && endpoint.group.bytes != 0;
+    at = in_group ? endpoint.group : endpoint.own;
     if (const np_status s = make_socket(context, at, index, own, own ? endpoint.desk : link.fd); s != NP_OK) return s;
+    if (!in_group) continue;
+    if (const np_status s = join_group(context, link.fd, endpoint.group, endpoint.own); s != NP_OK) return s;
   }
   return NP_OK;
 }

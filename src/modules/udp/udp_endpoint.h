@@ -28,8 +28,9 @@ struct np_endpoint {
   explicit np_endpoint(const np_context* given) : context(given), links(static_cast<size_t>(given->nranks)) {}
 
   const np_context* context;
-  std::vector<Link> links;  // by rank; that of the rank itself is empty
-  netpipe::udp::Place own;  // without a port
+  std::vector<Link> links;    // by rank; that of the rank itself is empty
+  netpipe::udp::Place own;    // without a port
+  netpipe::udp::Place group;  // multicast=, likewise; of no bytes where there is none
   netpipe::udp::Place desk_at;
   netpipe::fd_io::Fd desk;  // the clerk's socket
   uint64_t token = 0;

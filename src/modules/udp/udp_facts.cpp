@@ -85,9 +85,13 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   const int fd = link.fd.get();
   np_emit_text(emit, to, "ip", endpoint->own.is_v4() ? "4" : "6");
   np_emit_text(emit, to, "local", text_of(link.own).c_str());
-  np_emit_text(emit, to, "peer", text_of(link.way.to).c_str());
+  np_emit_text(emit, to, "peer", text_of(link.way.from).c_str());
   np_emit_text(emit, to, "interface", interface_of(endpoint->own).c_str());
   np_emit_bool(emit, to, "connected", link.way.connected);
+  if (endpoint->group.bytes != 0) {
+    np_emit_text(emit, to, "multicast_group", options[kMulticast].text);
+    np_emit_integer(emit, to, "multicast_ttl", socket_number(fd, IPPROTO_IP, IP_MULTICAST_TTL), "");
+  }
   describe_datagrams(*endpoint, link, emit, to);
   np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_SNDBUF), "bytes");
   np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_RCVBUF), "bytes");

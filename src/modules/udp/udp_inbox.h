@@ -123,7 +123,7 @@ class Inbox {
   void ask(int64_t now);
   np_status broken(int error);
   np_status aborted();
-  [[nodiscard]] bool from_peer(const sockaddr_storage& name) const { return way_.connected || way_.to.same(name); }
+  [[nodiscard]] bool from_peer(const sockaddr_storage& name) const { return way_.connected || way_.from.same(name); }
   [[nodiscard]] size_t bytes_of(uint64_t index) const {
     const uint64_t at = index * room_;
     return at < bytes_ ? static_cast<size_t>(std::min<uint64_t>(room_, bytes_ - at)) : 0;

@@ -21,6 +21,8 @@ enum Option {
   kRcvbuf,
   kReorder,
   kBusyPoll,
+  kMulticast,
+  kTtl,
   kWait,
   kSpin,
   kOptions
@@ -61,6 +63,11 @@ inline constexpr np_option kTable[kOptions] = {
      "so many datagrams of later messages may overtake a message before it counts as lost", 0},
     {"busy_poll", NP_INT, "0", 0, 1'000'000, nullptr, "us",
      "SO_BUSY_POLL: how long a receive asks the device itself before it sleeps; needs CAP_NET_ADMIN", 1},
+    {"multicast", NP_TEXT, "", 0, 0, nullptr, "",
+     "IPv4 group that all datagrams are sent to (239.1.2.3), with a port of its own for each receiver; needs "
+     "connected=no",
+     0},
+    {"ttl", NP_INT, "1", 1, 255, nullptr, "", "IP_MULTICAST_TTL: networks that a datagram to a group may cross", 0},
     fd_io::kWaitOption,
     netpipe::kSpinOption,
 };

@@ -92,6 +92,23 @@ np_status make_socket(const np_context* context, Place& at, int64_t index, bool 
   return NP_OK;
 }
 
+np_status join_group(const np_context* context, const Fd& fd, const Place& group, const Place& own) {
+  ip_mreqn membership{};
+  membership.imr_multiaddr = reinterpret_cast<const sockaddr_in&>(group.at).sin_addr;
+  membership.imr_address = reinterpret_cast<const sockaddr_in&>(own.at).sin_addr;
+  const int ttl = static_cast<int>(context->options[kTtl].number), yes = 1, no = 0;
+  const auto set = [&](int name, const auto& value) {
+    return setsockopt(fd.get(), IPPROTO_IP, name, &value, sizeof value) == 0;
+  };
+  // Ranks may be on one host, so what leaves is looped back. Of other members of the host nothing is taken.
+  if (set(IP_ADD_MEMBERSHIP, membership) && set(IP_MULTICAST_IF, membership) && set(IP_MULTICAST_TTL, ttl) &&
+      set(IP_MULTICAST_LOOP, yes) && set(IP_MULTICAST_ALL, no)) {
+    return NP_OK;
+  }
+  return fail(context, NP_UNAVAILABLE, "udp: multicast=%s: the interface of %s cannot join the group: %s",
+              context->options[kMulticast].text, context->local_address, std::strerror(errno));
+}
+
 int64_t path_mtu(const Place& own, const Place& peer) {
   const Fd fd(::socket(peer.at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
   Place from = own;

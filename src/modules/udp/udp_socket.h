@@ -12,6 +12,9 @@ namespace netpipe::udp {
 // plain: without the settings for messages, as the clerk's is.
 np_status make_socket(const np_context* context, Place& at, int64_t index, bool plain, fd_io::Fd& made);
 
+// Takes what is sent to the group, on the interface of the own address, and sends to it there.
+np_status join_group(const np_context* context, const fd_io::Fd& fd, const Place& group, const Place& own);
+
 // A number that the kernel tells of a socket, or -1.
 int64_t socket_number(int fd, int level, int name);
 

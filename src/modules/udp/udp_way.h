@@ -15,7 +15,8 @@ struct Way {
   int peer = 0;
   int fd = -1;
   bool connected = true;
-  Place to;  // the peer's socket
+  Place to;    // where datagrams go: the peer's socket, or a group and that socket's port
+  Place from;  // where the peer's come from
   fd_io::Wait wait = fd_io::Wait::block;
   int64_t spin_ns = 0;
   uint32_t batch = 1;  // datagrams of one call at most
