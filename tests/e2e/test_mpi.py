@@ -101,9 +101,9 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
             variant = f"{name}:transport={transport}"
             assert len(done.of("point", variant=variant)) == 2
             (opened,) = done.of("variant", variant=variant)
-            assert opened["below"] == below
-            assert opened["version"]
             settings = opened["ranks"][0]["settings"]
+            assert settings.get("below_stands_on", opened["below"]) == below
+            assert opened["version"]
             assert settings["wait"] in ("poll", "block", "hybrid", "yield"), settings
             assert f"\n{variant} " in done.said
     assert re.search(r"pingpong +8 B +adds ", done.said)

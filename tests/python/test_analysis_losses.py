@@ -16,7 +16,7 @@ from netpipe.reading import Reading
 from netpipe.reading.layers import STACK
 from netpipe.reading.losses import Loss
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
-from netpipe.render.losses import largest_losses, loss_sentence
+from netpipe.render.losses import largest_losses, loss_sentence, unmeasured_sentences
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
 
@@ -161,6 +161,46 @@ def test_a_library_waits_as_its_module_found_out_and_none_is_no_way_of_waiting()
         made.variants[-1].ranks[0].settings["wait"] = found
         got = only(losses(made))
         assert (got.below, got.waits) == (below, waits), found
+
+
+def through_a_library(*measured: tuple[str, str], on: str | None = "tcp") -> Run:
+    """An MPI over UCX, which moves its messages by `on`, beside others as (name, module below)."""
+    names = [*measured, ("mpi@x", "ucx")]
+    made = run([(name, below, None) for name, below in names], [point(name, 8, 100) for name, _ in names])
+    for opened in made.variants:
+        opened.ranks = [Rank(rank=rank, host="a") for rank in (0, 1)]
+    if on:
+        made.variants[-1].ranks[0].settings["below_stands_on"] = on
+    return made
+
+
+def test_an_mpi_over_a_library_is_held_against_it_where_it_stands_on_the_same() -> None:
+    both = through_a_library(("ucx", "shm"), ("ucx:tls=tcp", "tcp"), ("tcp", "unix"), ("shm", "memcpy"))
+    (got,) = (loss for loss in losses(both) if loss.variant == "mpi@x")
+    assert (got.below, got.absent, got.through) == ("ucx:tls=tcp", (), None)
+    assert unmeasured_sentences([got]) == ()
+    (stack,) = Reading(both).stacks
+    of_tcp = [(step.variant, step.depth) for step in stack.steps if step.variant in ("ucx:tls=tcp", "mpi@x")]
+    assert of_tcp == [("ucx:tls=tcp", 2), ("mpi@x", 3)]
+
+
+def test_an_mpi_over_a_library_that_was_not_measured_is_held_against_what_carries_its_messages() -> None:
+    # The table of ucx says that it stands on shm, and the ucx of this run does: neither is what this MPI uses.
+    for measured in ([], [("ucx", "shm")]):
+        made = through_a_library(*measured, ("shm", "memcpy"), ("tcp", "unix"))
+        (plan,) = made.plans
+        plan.stack = {"ucx": "shm", "tcp": "unix", "shm": "memcpy"}
+        (got,) = (loss for loss in losses(made) if loss.variant == "mpi@x")
+        assert (got.below, got.absent, got.through) == ("tcp", ("ucx",), ("ucx", "tcp")), measured
+        (sentence,) = unmeasured_sentences([got, got])
+        assert sentence.startswith("mpi@x goes through ucx over tcp, which was not measured:"), sentence
+
+
+def test_a_library_that_does_not_tell_what_it_stands_on_is_compared_as_any_other() -> None:
+    (got,) = (
+        loss for loss in losses(through_a_library(("ucx", "verbs"), on=None)) if loss.variant == "mpi@x"
+    )
+    assert (got.below, got.through) == ("ucx", None)
 
 
 def test_times_that_are_not_above_0_have_no_ratio() -> None:

@@ -46,3 +46,22 @@ def stack(run: Run) -> dict[str, str | None]:
         recorded |= getattr(plan, "stack", None) or {}
     below = recorded or dict(STACK)
     return below | {opened.module: opened.below for opened in run.variants}
+
+
+def stands_on(opened: Variant) -> str | None:
+    """What the layer below this variant stands on in turn, where its module found that out: an MPI whose messages go
+    through UCX, which moves them by TCP. None: not told.
+    """
+    return opened.ranks[0].settings.get("below_stands_on") if opened.ranks else None
+
+
+def down(opened: Variant, under: Mapping[str, str | None]) -> list[str]:
+    """The modules below this variant, the nearest first; `under` is `stack` of its run. What the variant itself says
+    comes before what others of the same modules stand on. A stack with a cycle ends at the first repetition.
+    """
+    found: list[str] = []
+    module = opened.below
+    while module is not None and module not in found:
+        found.append(module)
+        module = (stands_on(opened) if len(found) == 1 else None) or under.get(module)
+    return found

@@ -15,7 +15,9 @@ two points are in different states is left out and counted, and intervals are th
 
 Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that was
 measured with the same waiting (option `wait`). If there is none, it is the nearest layer, and `waits` says how the two
-wait. Of several variants of that layer it is the plain one (named as its module), else the first.
+wait. Of several variants of that layer it is the plain one (named as its module), else the first. An MPI whose messages
+go through a library, as UCX, is compared only with variants of that layer that stand on the same one (shared memory or
+TCP); without any, with that one itself.
 
 A layer between two hosts is never compared with one inside a host: that would be a loss of the link.
 """
@@ -37,7 +39,7 @@ from netpipe.reading.columns.by_curve import SETTLED
 from netpipe.reading.columns.rows import Rows, together
 from netpipe.reading.curves import WIDE, place_in_plan
 from netpipe.reading.estimate import Bools, Estimate, Estimates, Ints, across, differences, ratios
-from netpipe.reading.layers import stack
+from netpipe.reading.layers import down, stack, stands_on
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ class Loss:
     below: str  # the variant it is compared with
     adds: str | None  # what the layer adds, in its module's words
     absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
+    through: (
+        tuple[str, str] | None
+    )  # the library that its messages go through and what carries them there, where this run did not measure that
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
     wait: str | None  # how this layer waits
     sizes: LossSizes
@@ -110,6 +115,8 @@ class _Layer:
     variant: str
     module: str
     below: str | None
+    stands_on: str | None  # what the layer below must stand on itself; None: on any
+    down: tuple[str, ...]  # the modules below, the nearest first
     adds: str | None
     wait: str | None
     hosts: frozenset[str | None]
@@ -123,6 +130,7 @@ class _Compared(NamedTuple):
     below: _Layer
     pattern: str
     absent: tuple[str, ...]
+    through: tuple[str, str] | None
     in_states: bool  # either of them
     apart: Collection[int]  # sizes at which either was not visited in the state of its curve
 
@@ -143,7 +151,6 @@ def losses(
     open, so that a layer whose neighbour is absent is compared with the next one down.
     """
     layers = _layers(run)
-    under = stack(run)
     launches = {name: frozenset(curve.launch.tolist()) for name, curve in curves.items()}
     by_module: dict[tuple[str, str], list[_Layer]] = {}  # (pattern, module) -> what was measured of it
     beside = copies(run)
@@ -155,18 +162,21 @@ def losses(
     def at(
         module: str,
         pattern: str,
+        on: str | None,
         wait: str | None,
         hosts: frozenset[str | None],
         ranks: int,
         own: frozenset[int],
     ) -> tuple[bool, _Layer] | None:
-        """What was measured of this module together with such a layer, if possible with as many ranks, and whether it
-        waits as that does.
+        """What was measured of this module, standing on `on`, together with such a layer, if possible with as many
+        ranks, and whether it waits as that does.
         """
         there = [
             other
             for other in by_module.get((pattern, module), [])
-            if other.hosts == hosts and not own.isdisjoint(launches[other.variant, pattern])
+            if on in (None, other.below)
+            and other.hosts == hosts
+            and not own.isdisjoint(launches[other.variant, pattern])
         ]
         there = [other for other in there if other.ranks == ranks] or there
         alike = [other for other in there if wait in (None, other.wait)]
@@ -177,10 +187,18 @@ def losses(
         layer = layers.get(variant)
         if layer is None:
             continue
-        down = _down(layer, under)
+        own = launches[variant, pattern]
         below = [
-            at(module, pattern, layer.wait, layer.hosts, layer.ranks, launches[variant, pattern])
-            for module in down
+            at(
+                module,
+                pattern,
+                None if place else layer.stands_on,
+                layer.wait,
+                layer.hosts,
+                layer.ranks,
+                own,
+            )
+            for place, module in enumerate(layer.down)
         ]
         some = [(place, *of) for place, of in enumerate(below) if of is not None]
         if some:
@@ -189,7 +207,9 @@ def losses(
             names = (variant, pattern), (other.variant, pattern)
             split = [in_states[name] for name in names if name in in_states]
             apart = {size for one in split for size in one.missing}
-            compared.append(_Compared(layer, other, pattern, tuple(down[:place]), bool(split), apart))
+            through = (layer.down[0], layer.stands_on) if layer.stands_on and below[0] is None else None
+            absent = layer.down[:place]
+            compared.append(_Compared(layer, other, pattern, absent, through, bool(split), apart))
     both = (paired(*map(visits.__getitem__, one.names)) for one in compared)
     found = [
         _loss(one, curves, by_visits[one.names[1]], by_blocks)
@@ -227,11 +247,14 @@ def _from_latency(size: int) -> float:
 
 def _layers(run: Run) -> dict[str, _Layer]:
     options = {variant.variant: variant.options for plan in run.plans for variant in plan.variants}
+    under = stack(run)
     return {
         opened.variant: _Layer(
             opened.variant,
             opened.module,
             opened.below,
+            stands_on(opened),
+            tuple(down(opened, under)),
             opened.adds,
             options.get(opened.variant, {}).get("wait") or _found_wait(opened),
             frozenset(rank.host for rank in opened.ranks),
@@ -247,16 +270,6 @@ def _found_wait(opened: Variant) -> str | None:
     """
     wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
     return {"none": None, "yield": "poll"}.get(wait, wait) if wait is not None else None
-
-
-def _down(layer: _Layer, under: Mapping[str, str | None]) -> list[str]:
-    """The modules below, the nearest first. A stack with a cycle ends at the first repetition."""
-    down: list[str] = []
-    module = layer.below
-    while module is not None and module not in down:
-        down.append(module)
-        module = under.get(module)
-    return down
 
 
 def _differ(layer: _Layer, other: _Layer) -> bool:
@@ -291,6 +304,7 @@ def _loss(
         below=below.variant,
         adds=layer.adds,
         absent=of.absent,
+        through=of.through,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         wait=layer.wait,
         sizes=together(parts),

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netpipe.reading.layers import COPY_MODULE, stack
+from netpipe.reading.layers import COPY_MODULE, down, stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from netpipe.reading.curves import Curve
     from netpipe.reading.estimate import Estimate, Reals
-    from netpipe.records import Run
+    from netpipe.records import Run, Variant
 
 # Times the rate of one copy, for each process.
 OF_MEMCPY = 20
@@ -106,7 +106,7 @@ class _Limits:
         points = curve.points
         opened = self._opened.get(curve.variant)
         processes = max(1, len(opened.ranks)) if opened else 2
-        if opened is None or len({rank.host for rank in opened.ranks}) > 1 or not self._copies(opened.module):
+        if opened is None or len({rank.host for rank in opened.ranks}) > 1 or not self._copies(opened):
             return np.full(len(points), OF_ANY * processes), ["memory"] * len(points)
         otherwise, source = (
             (OF_YARDSTICK * self._yardstick, "yardstick") if self._yardstick else (OF_ANY, "memory")
@@ -119,13 +119,6 @@ class _Limits:
         most = np.minimum(np.where(rates > 0, OF_MEMCPY * rates, otherwise), OF_ANY) * processes
         return most, ["copy" if rate else source for rate in copied]
 
-    def _copies(self, module: str) -> bool:
+    def _copies(self, opened: Variant) -> bool:
         """Whether it stands on memcpy, however far above."""
-        seen = set()
-        below: str | None = module
-        while below is not None and below not in seen:
-            seen.add(below)
-            below = self._under.get(below)
-            if below == COPY_MODULE:
-                return True
-        return False
+        return COPY_MODULE in down(opened, self._under)

@@ -11,6 +11,7 @@ from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.units import (
     UNKNOWN,
     limits_text,
+    listed,
     percent_text,
     share_text,
     size_text,
@@ -65,6 +66,19 @@ def kept_text(large: SizeLoss | None) -> str:
     if large is None:
         return UNKNOWN
     return compared_text(large.kept, percent_text(large.kept.value))
+
+
+def unmeasured_sentences(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Which libraries below a layer the run would need, to tell what the layer alone adds."""
+    variants: dict[tuple[str, str], list[str]] = {}
+    for loss in losses:
+        if loss.through and loss.variant not in variants.setdefault(loss.through, []):
+            variants[loss.through].append(loss.variant)
+    return tuple(
+        f"{listed(names)} {'goes' if len(names) == 1 else 'go'} through {module} over {carrier}, which was not "
+        f"measured: the loss includes that of {module}. Add {module} to the run ('netpipe list {module}')."
+        for (module, carrier), names in variants.items()
+    )
 
 
 def compared_text(ratio: Estimate, text: str) -> str:

@@ -180,6 +180,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK) status = find_settings(&e->settings);
   if (status == NP_OK) status = export_settings(s);
   if (status == NP_OK) status = initialise(e);
+  const int tools = status == NP_OK && begin_tools();
   if (status == NP_OK) allow_threads(e);
   if (status == NP_OK) status = check_settings(s);
   if (status == NP_OK) status = prepare(e);
@@ -189,6 +190,8 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
     status = open_one_sided(e);
     if (status == NP_OK) status = check_found(e);
   }
+  if (status == NP_OK) e->found.through = look_beneath(e, e->found.transport, e->one_sided);
+  end_tools(tools);
   if (status == NP_OK) status = check_buffers(e);
   if (status == NP_OK && e->one_sided && passive(e)) status = begin_epoch(e, &e->flags);
   if (status != NP_OK) {

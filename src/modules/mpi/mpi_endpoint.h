@@ -52,6 +52,7 @@ struct request_store {
 /* What was observed of the library, from outside (mpi_found.h). */
 struct found {
   int transport;      /* FOUND_... */
+  int through;        /* THROUGH_...: of messages, or of transfers with op=put, get and accumulate */
   int connections;    /* TCP: that carried messages */
   int sndbuf, rcvbuf; /* of one of them, in bytes, as the kernel has them */
   int nodelay;

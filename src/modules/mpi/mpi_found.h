@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "library/mpi_beneath.h"
 #include "mpi_endpoint.h"
 #include "netpipe/waiting.h"
 
@@ -240,12 +241,37 @@ static np_waiting waiting_of(const np_endpoint* e, double awake) {
   return told ? NP_WAIT_YIELD : NP_WAIT_POLL;
 }
 
+/* The library below that what `transport` carries goes through. */
+static int look_beneath(const np_endpoint* e, int transport, int windows) {
+  const struct family* const family = e->library.family;
+  const int any = family != NULL && family->through != NULL && transport != FOUND_NOTHING;
+  return any ? family->through(&e->library, transport, windows) : THROUGH_ITS_OWN;
+}
+
+/* The module that it stands on, and, where that is a library, which one and what that one stands on here. */
+static void describe_below(np_endpoint* e, np_emit emit, void* to) {
+  static const char* const carriers[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
+  static const char* const libraries[] = {NULL, "ucx", "libfabric"};
+  const char* const carrier = carriers[e->found.transport];
+  int through = e->found.through;
+  char version[80] = "";
+  /* A variant has one layer below, for its messages and for the windows of patterns that put or get. */
+  if (e->windows_found != FOUND_NOTHING && look_beneath(e, e->windows_found, 1) != through) through = THROUGH_ITS_OWN;
+  if (through == THROUGH_ITS_OWN) {
+    if (carrier != NULL) np_emit_text(emit, to, "below", carrier);
+    return;
+  }
+  np_emit_text(emit, to, "below", libraries[through]);
+  if (carrier != NULL) np_emit_text(emit, to, "below_stands_on", carrier);
+  tell_version_beneath(through, version, sizeof version);
+  if (*version != '\0') np_emit_text(emit, to, "below_version", version);
+}
+
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
-  static const char* const below[] = {NULL, "shm", "tcp", "unix", NULL, NULL};
   const struct found* const found = &e->found;
   char text[320];
   np_emit_text(emit, to, "transport_found", found_words[found->transport]);
-  if (below[found->transport] != NULL) np_emit_text(emit, to, "below", below[found->transport]);
+  describe_below(e, emit, to);
   if (found->transport == FOUND_TCP) {
     np_emit_integer(emit, to, "connections", found->connections, "");
     np_emit_integer(emit, to, "sndbuf_kernel_bytes", found->sndbuf, "bytes");

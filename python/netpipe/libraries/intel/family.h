@@ -2,7 +2,7 @@
  *
  * Intel MPI 2021: I_MPI_ variables, over its own shared memory and libfabric.
  */
-#include "library/mpi_settings.h"
+#include "library/mpi_beneath.h"
 
 static int intel_identify(struct library* l, const char* text) {
   return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");
@@ -36,10 +36,20 @@ static np_status intel_set(struct settings* s) {
   return NP_OK;
 }
 
+/* Since 2019 all that it has besides its own shared memory is libfabric. Where memory is shared, that is libfabric's
+ * only if I_MPI_FABRICS was obeyed, which it does not tell. */
+static int intel_through(const struct library* l, int transport, int windows) {
+  (void)windows;
+  const int leaves = transport == FOUND_TCP || transport == FOUND_NETWORK;
+  return leaves && l->major >= 2019 && loaded_symbol("libfabric.so.1", "fi_version") != NULL ? THROUGH_LIBFABRIC
+                                                                                             : THROUGH_ITS_OWN;
+}
+
 static const struct family intel_family = {
     .identify = intel_identify,
     .options = intel_options,
     .refusals = intel_refusals,
     .set = intel_set,
+    .through = intel_through,
     .quirks = STALE_PERSISTENT_COLLECTIVES, /* found by verification in 2021.19, which is built on MPICH 4.0 */
 };

@@ -16,7 +16,7 @@ from netpipe.findings import judge
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
-from netpipe.render.losses import ROUGHLY, compared_text, largest_losses
+from netpipe.render.losses import ROUGHLY, compared_text, largest_losses, unmeasured_sentences
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, spark
 from netpipe.render.terminal.stack import print_stack
@@ -202,11 +202,13 @@ def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings
 
 
 def print_words(out: Console, losses: Sequence[Loss]) -> None:
-    """What each layer adds, in words."""
+    """What each layer adds, in words, and which layers between would tell more."""
     modules = {name_of(loss.variant).partition(":")[0]: loss.adds for loss in losses if loss.adds}
     if modules:
         text = "; ".join(f"{module}: {adds}" for module, adds in modules.items())
         print_paragraph(out, "·", "dim", f"Each layer adds: {text}.", faint=True)
+    for sentence in unmeasured_sentences(losses):
+        print_paragraph(out, "·", "dim", sentence, faint=True)
 
 
 def loss_table(

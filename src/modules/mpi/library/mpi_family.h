@@ -48,6 +48,8 @@ struct refusal {
 
 /* What carries the messages, as observed. */
 enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
+/* The library below that hands them over; its own: also where it is not known for certain. */
+enum { THROUGH_ITS_OWN, THROUGH_UCX, THROUGH_LIBFABRIC };
 
 struct settings;
 struct family {
@@ -63,6 +65,9 @@ struct family {
   const char* (*asked_for)(const struct settings* s);
   /* What carries messages between ranks of one host when no socket does, from the names of the shared mappings: */
   int (*carrier)(const char* mappings);
+  /* THROUGH_..., after MPI_Init and from what is in force (mpi_beneath.h), for messages that `transport` was seen to
+   * carry, or for transfers into windows. NULL: there is no library below it. */
+  int (*through)(const struct library* l, int transport, int windows);
   /* With EAGER_BOUNDS_PSCW, in bytes: */
   uint64_t (*eager_bytes)(const struct settings* s, int transport);
 };

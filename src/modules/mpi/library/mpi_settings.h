@@ -216,11 +216,19 @@ static inline int read_variable(const char* name, char* text, size_t bytes) {
   return found;
 }
 
+/* Sessions of MPI_T may lie in each other. When the outermost has ended, MPICH 4.0 knows no variable in another. */
+static inline int begin_tools(void) {
+  int level = 0;
+  return MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS;
+}
+static inline void end_tools(int begun) {
+  if (begun) MPI_T_finalize();
+}
+
 /* After MPI_Init. A library silently ignores a variable that it does not know, and the measurement would bear a setting
  * that was not in force. */
 static inline np_status check_settings(const struct settings* s) {
-  int level = 0;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return NP_OK; /* nothing can be asked */
+  if (!begin_tools()) return NP_OK; /* nothing can be asked */
   np_status status = NP_OK;
   for (int i = 0; i < s->count && status == NP_OK; ++i) {
     const struct setting* const one = &s->all[i];
@@ -234,10 +242,12 @@ static inline np_status check_settings(const struct settings* s) {
                     one->variable, one->value);
     }
   }
-  MPI_T_finalize();
+  end_tools(1);
   return status;
 }
 #else
+static inline int begin_tools(void) { return 0; }
+static inline void end_tools(int begun) { (void)begun; }
 static inline np_status check_settings(const struct settings* s) {
   (void)s;
   return NP_OK;
