@@ -6,6 +6,7 @@
 #
 #     [needs]                     of a layer over a library; without it a layer is always built
 #     header = "ucp/api/ucp.h"    what must compile
+#     folders = "a/b /c/d"        where it may lie besides: folders, and folders of Python packages (those of NVIDIA)
 #     libraries = "ucp ucs"       what it is linked with
 #     load = "opened"             or not linked: the layer loads it when it is opened, by the name that the macro
 #                                 NP_LIBRARY_FILE_LIBRARY says ("libgrpc.so.29")
@@ -29,6 +30,27 @@ function(netpipe_module_value file section key result)
       return()
     endif()
   endforeach()
+endfunction()
+
+# Where packages of the Python environment that builds are.
+file(GLOB NETPIPE_PYTHON_PACKAGES "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages"
+     "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages")
+
+# Those of these folders that are there.
+function(netpipe_existing_folders result)
+  set(existing "")
+  foreach(folder IN LISTS ARGN)
+    foreach(base IN LISTS NETPIPE_PYTHON_PACKAGES)
+      if(NOT IS_ABSOLUTE "${folder}" AND IS_DIRECTORY "${base}/${folder}")
+        list(APPEND existing "${base}/${folder}")
+      endif()
+    endforeach()
+    if(IS_ABSOLUTE "${folder}" AND IS_DIRECTORY "${folder}")
+      list(APPEND existing "${folder}")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES existing)
+  set(${result} "${existing}" PARENT_SCOPE)
 endfunction()
 
 # What modules in C++ include, compiled once for all of them: a third of the time that they take.
@@ -67,14 +89,19 @@ foreach(toml IN LISTS layers)
   netpipe_module_value("${toml}" needs header header)
   netpipe_module_value("${toml}" needs libraries libraries)
   netpipe_module_value("${toml}" needs get get)
+  netpipe_module_value("${toml}" needs folders folders)
   separate_arguments(libraries)
+  separate_arguments(folders)
+  netpipe_existing_folders(folders ${folders})
   set(missing "")
   if(header)
     string(MAKE_C_IDENTIFIER "NETPIPE_HAVE_${header}" have)
     if(NOT ${have})
       unset(${have} CACHE)  # it may have been installed since: look again
     endif()
+    set(CMAKE_REQUIRED_INCLUDES ${folders})
     check_include_file_cxx("${header}" ${have})
+    unset(CMAKE_REQUIRED_INCLUDES)
     if(NOT ${have})
       set(missing "its header ${header}")
     endif()
@@ -98,6 +125,13 @@ foreach(toml IN LISTS layers)
   file(REMOVE "${absent}")
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c" "${folder}/*.cpp")
   netpipe_add_module(${name} "${NETPIPE_MODULE_FOLDER}" ${sources})
+  if(folders)
+    # A library that the layer loads when it is opened may lie beside such a header, where no loader looks.
+    list(TRANSFORM folders REPLACE "/include$" "/lib" OUTPUT_VARIABLE library_folders)
+    list(JOIN library_folders ":" library_folders)
+    target_include_directories(module_${name} SYSTEM PRIVATE ${folders})
+    target_compile_definitions(module_${name} PRIVATE "NETPIPE_LIBRARY_FOLDERS=\"${library_folders}\"")
+  endif()
   foreach(library IN LISTS libraries)
     string(MAKE_C_IDENTIFIER "NETPIPE_LIBRARY_${library}" found)
     netpipe_module_value("${toml}" needs load load)

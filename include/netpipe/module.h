@@ -185,6 +185,8 @@ typedef struct np_limits {
   uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
   uint32_t any_memory;        /* of a module with memory of its own: 1: messages may lie in any other memory as well */
   uint32_t reserved;
+  uint32_t outgoing_memory; /* of such a module: which of np_module.memories messages start from, counted from 0, */
+  uint32_t incoming_memory; /* and which they land in */
 } np_limits;
 
 /* An operation in flight; the module uses the words as it likes. Owned by the pattern. */
@@ -402,8 +404,8 @@ typedef enum np_memory_kind {
   NP_MEMORY_NUMA = 4    /* on one NUMA node */
 } np_memory_kind;
 
-/* One kind of memory that a module provides, in place of the ordinary pages that netpipe allocates otherwise. Nothing
- * here is timed. */
+/* One kind of memory that a module provides, in place of the ordinary pages that netpipe allocates otherwise: the first
+ * of its kinds, unless its limits name another. Nothing here is timed. */
 typedef struct np_memory {
   uint32_t size;        /* sizeof(np_memory) */
   uint32_t kind;        /* an np_memory_kind */
@@ -446,8 +448,8 @@ typedef struct np_module {
   const np_messages* messages;       /* NULL: the layer has none of this group */
   const np_one_sided* one_sided;     /* " */
   const np_collectives* collectives; /* " */
-  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used.
-                                        NULL: netpipe's own */
+  const np_memory* const* memories;  /* the kinds of message memory that it provides, ended by NULL; the first is used
+                                        where the limits name no other. NULL: netpipe's own */
 
   /* Can it be used here? NP_OK, or NP_UNAVAILABLE with a sentence that says what is missing and how to get it. */
   np_status (*probe)(char* message, size_t message_bytes);

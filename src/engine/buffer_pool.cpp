@@ -29,14 +29,14 @@ BufferPool::BufferPool(int ranks_here)
     : fresh_(std::min(fresh_addresses, addresses_of_a_process / static_cast<std::uint64_t>(ranks_here))) {}
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
-                                                     int ranks_here) {
+                                                     int ranks_here, const np_limits& limits) {
   std::unique_ptr<BufferPool> pool(new BufferPool(ranks_here));
   pool->endpoint_ = endpoint;
   pool->half_bytes_ = netpipe::half_bytes(need);
   pool->alignment_ = need.alignment;
   pool->margin_bytes_ = margin_bytes(need);
-  pool->table_ = module.own_memory();
-  pool->memory_ = Memory(pool->table_, endpoint);
+  pool->outgoing_.table = module.memory_at(limits.outgoing_memory);
+  pool->incoming_.table = module.memory_at(limits.incoming_memory);
   const std::string much =
       "two buffers of " + size_text(pool->half_bytes_) + " bytes for messages up to " + size_text(need.place_bytes);
   const std::uint64_t available = available_memory_bytes();
@@ -45,21 +45,23 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
                   " bytes available for " + std::to_string(ranks_here) + " rank" + (ranks_here > 1 ? "s" : "") +
                   "; choose a smaller end of the schedule");
   }
-  for (char** half : {&pool->outgoing_, &pool->incoming_}) {
+  for (MemoryHalf* half : {&pool->outgoing_, &pool->incoming_}) {
     void* memory = nullptr;
-    if (pool->table_ == nullptr) {
+    if (half->table == nullptr) {
       memory = mmap(nullptr, pool->half_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (memory == MAP_FAILED) {
         return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
       }
-    } else if (pool->table_->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
+    } else if (half->table->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
       return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
     }
-    *half = static_cast<char*>(memory);
+    half->base = static_cast<char*>(memory);
+    half->bytes = pool->half_bytes_;
     if (reinterpret_cast<std::uintptr_t>(memory) % need.alignment != 0) {
       return failed(std::string("module ") + module.name + " wants messages at multiples of " +
                     size_text(need.alignment) + " bytes, and the memory for them does not begin at one");
     }
+    pool->memory_ = Memory(pool->outgoing_, pool->incoming_, endpoint);
     pool->memory_.set(memory, 1, pool->half_bytes_);  // touched before anything is timed (docs/method.md)
     if (pool->memory_.take_status() != NP_OK) {
       return failed(std::string("module ") + module.name + " cannot write to its own message memory");
@@ -69,12 +71,12 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
 }
 
 BufferPool::~BufferPool() {
-  for (char* half : {outgoing_, incoming_}) {
-    if (half == nullptr) continue;
-    if (table_ == nullptr) {
-      munmap(half, half_bytes_);
+  for (const MemoryHalf& half : {outgoing_, incoming_}) {
+    if (half.base == nullptr) continue;
+    if (half.table == nullptr) {
+      munmap(half.base, half.bytes);
     } else {
-      table_->free(endpoint_, half, half_bytes_);
+      half.table->free(endpoint_, half.base, half.bytes);
     }
   }
 }
@@ -93,18 +95,18 @@ Slots BufferPool::slots(char* half, std::uint64_t offset, const BufferPolicy& po
 }
 
 Slots BufferPool::outgoing(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
-  return slots(outgoing_, policy.send_offset_bytes, policy, place_bytes, many);
+  return slots(outgoing_.base, policy.send_offset_bytes, policy, place_bytes, many);
 }
 
 Slots BufferPool::incoming(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint32_t many) {
-  return slots(incoming_, policy.recv_offset_bytes, policy, place_bytes, many);
+  return slots(incoming_.base, policy.recv_offset_bytes, policy, place_bytes, many);
 }
 
-char* BufferPool::token_out() const { return outgoing_ + half_bytes_ - token_room(alignment_); }
-char* BufferPool::token_in() const { return incoming_ + half_bytes_ - token_room(alignment_); }
+char* BufferPool::token_out() const { return outgoing_.base + half_bytes_ - token_room(alignment_); }
+char* BufferPool::token_in() const { return incoming_.base + half_bytes_ - token_room(alignment_); }
 
 Slots BufferPool::returning(const BufferPolicy& policy, std::uint64_t place_bytes) {
-  return slots(incoming_, policy.send_offset_bytes, policy, place_bytes, 1);
+  return slots(incoming_.base, policy.send_offset_bytes, policy, place_bytes, 1);
 }
 
 Result<Slots> BufferPool::fresh(const BufferPolicy& policy, std::uint64_t offset, std::uint64_t place_bytes,
@@ -121,7 +123,7 @@ Result<Slots> BufferPool::fresh(const BufferPolicy& policy, std::uint64_t offset
 }
 
 void BufferPool::evict(const Slots& slots, std::uint64_t size_bytes, std::uint64_t messages) const {
-  if (!memory_.of_host()) return;  // the pool is larger than the caches, that has to do
+  if (!memory_.of_host(slots.base())) return;  // the pool is larger than the caches, that has to do
 #if defined(__x86_64__)
   const std::uint64_t count = std::min<std::uint64_t>(messages, slots.count());
   for (std::uint64_t i = 0; i < count; ++i) {

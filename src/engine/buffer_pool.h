@@ -18,8 +18,9 @@ namespace netpipe {
 class BufferPool {
  public:
   // ranks_here: how many ranks of this host make the same pool, so that all of them fit into its memory together.
+  // limits: of the endpoint; they name the kind of memory of each half.
   static Result<std::unique_ptr<BufferPool>> make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
-                                                  int ranks_here);
+                                                  int ranks_here, const np_limits& limits = {});
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -44,8 +45,8 @@ class BufferPool {
   // token_bytes in each half that no message uses.
   [[nodiscard]] char* token_out() const;
   [[nodiscard]] char* token_in() const;
-  [[nodiscard]] char* outgoing_base() const { return outgoing_; }
-  [[nodiscard]] char* incoming_base() const { return incoming_; }
+  [[nodiscard]] char* outgoing_base() const { return outgoing_.base; }
+  [[nodiscard]] char* incoming_base() const { return incoming_.base; }
   [[nodiscard]] std::uint64_t bytes() const { return 2 * half_bytes_; }
 
  private:
@@ -53,13 +54,11 @@ class BufferPool {
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
-  const np_memory* table_ = nullptr;  // of the layer; nullptr: ordinary pages
   np_endpoint* endpoint_ = nullptr;
   Memory memory_;
   FreshMemory fresh_;
   std::uint64_t half_bytes_ = 0, alignment_ = 1, margin_bytes_ = 0;
-  char* outgoing_ = nullptr;
-  char* incoming_ = nullptr;
+  MemoryHalf outgoing_, incoming_;
   std::uint32_t turn_ = 0;
 };
 

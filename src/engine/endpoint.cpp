@@ -148,6 +148,11 @@ Outcome Endpoint::ask_limits() {
     return failed(std::string("module ") + module_.name + " wants messages at multiples of " +
                   std::to_string(limits_.alignment) + " bytes, which is no power of two up to 2 MiB");
   }
+  if (!module_.has_memory_at(limits_.outgoing_memory) || !module_.has_memory_at(limits_.incoming_memory)) {
+    return failed(std::string("module ") + module_.name + " wants its messages in memory " +
+                  std::to_string(std::max(limits_.outgoing_memory, limits_.incoming_memory)) +
+                  " of its list, which has " + std::to_string(module_.memory_kinds.size()));
+  }
   return ok();
 }
 
@@ -158,7 +163,7 @@ Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::sha
     pool_ = common;
     return ok();
   }
-  auto pool = BufferPool::make(module_, handle_, need, ranks_sharing);
+  auto pool = BufferPool::make(module_, handle_, need, ranks_sharing, limits_);
   if (!pool) {
     Failure failure = pool.failure();
     if (message_[0] != '\0') failure.sentence += std::string(" (") + message_.data() + ")";

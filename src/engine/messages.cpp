@@ -28,10 +28,10 @@ class HostCopy {
   template <typename Make>
   void write(char* place, const Make& make) {
     make(at(place));
-    if (!memory_.of_host()) memory_.write(place, copy_.data(), bytes_);
+    if (!memory_.of_host(place)) memory_.write(place, copy_.data(), bytes_);
   }
   const char* read(const char* place) {
-    if (memory_.of_host()) return place;
+    if (memory_.of_host(place)) return place;
     memory_.read(copy_.data(), place, bytes_);
     return copy_.data();
   }
@@ -43,14 +43,14 @@ class HostCopy {
   }
   // Of the message with this seed: the first byte that differs from what was sent.
   std::optional<std::size_t> first_difference(const char* place, std::uint64_t seed) {
-    if (memory_.of_host()) return netpipe::first_difference(place, bytes_, seed);
+    if (memory_.of_host(place)) return netpipe::first_difference(place, bytes_, seed);
     fill(copy_.data(), bytes_, seed);
     const std::size_t right = memory_.equal(place, copy_.data(), bytes_);
     return right < bytes_ ? std::optional(right) : std::nullopt;
   }
 
  private:
-  char* at(char* place) { return memory_.of_host() ? place : copy_.data(); }
+  char* at(char* place) { return memory_.of_host(place) ? place : copy_.data(); }
 
   Memory& memory_;
   std::uint64_t bytes_;

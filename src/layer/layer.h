@@ -4,6 +4,7 @@
 // longer one has beyond module.h is left out.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,13 @@ struct Layer : np_module, np_messages, np_one_sided, np_collectives {
   [[nodiscard]] const np_memory* memory_of(np_memory_kind kind) const;
   // What message memory comes from unless the user says otherwise; NULL: netpipe's own.
   [[nodiscard]] const np_memory* own_memory() const { return memory_kinds.empty() ? nullptr : memory_kinds.data(); }
+  // The kind that limits name by its place in the list; NULL: netpipe's own, of a layer that has none.
+  [[nodiscard]] const np_memory* memory_at(std::uint32_t place) const {
+    return memory_kinds.empty() ? nullptr : &memory_kinds[place];
+  }
+  [[nodiscard]] bool has_memory_at(std::uint32_t place) const {
+    return memory_kinds.empty() ? place == 0 : place < memory_kinds.size();
+  }
 
   std::vector<np_memory> memory_kinds;
 

@@ -6,6 +6,7 @@
 // More ranks are pairs, the first with the last and so on inwards, all at the same time (Pattern::in_pairs).
 // In one process (memcpy, null) an operation is one put into another place of the own memory, or one send and the
 // receive of it.
+#include "patterns/kit/one_sided.h"
 #include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns {
@@ -16,7 +17,26 @@ const char* missing(const Layer& m, int nranks) {
   return m.send == nullptr ? "send and recv" : nullptr;
 }
 
+// Of a layer that completes a put later (an accelerator copies by itself) an operation is a put and its flush.
+np_status alone_each(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  const auto put_each = s.module.put_each;
+  *stamps++ = now_ns();
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    for (std::uint64_t left = 2 * rounds; left > 0;) {
+      const auto [near, far] = one_sided::take_both(s.outgoing, s.incoming, left);
+      const np_status status =
+          put_each(s.endpoint, 0, near.base, near.stride, s.far_in, static_cast<std::size_t>(far.base - s.near_in),
+                   far.stride, s.size_bytes, near.count);
+      if (status != NP_OK) return status;
+      left -= near.count;
+    }
+    *stamps++ = now_ns();
+  }
+  return NP_OK;
+}
+
 np_status alone(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
+  if (s.module.put_each != nullptr) return alone_each(s, samples, rounds, stamps);
   const auto put = s.module.put;
   const std::size_t bytes = s.size_bytes;
   *stamps++ = now_ns();

@@ -269,7 +269,7 @@ LARGE_FOLDERS = {
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
     "src/profiler": "one file per kind of call",
-    "src/modules/kit": "what modules share, three ideas: byte streams, services, messages out of puts",
+    "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 260 lines",
     "src/modules/verbs": "one library with three kinds of queue pairs; no file above 370 lines",
     "src/modules/mpi": "one library with messages, one-sided transfers and collectives, a file each",

@@ -72,6 +72,47 @@ void expect_places(const Slots& slots, std::uint64_t size_bytes, std::uint64_t o
   }
 }
 
+int filled_by_table = 0;
+
+np_memory kind_of(bool host_access) {
+  np_memory memory{};
+  memory.size = sizeof memory;
+  memory.kind = host_access ? NP_MEMORY_LAYER : NP_MEMORY_DEVICE;
+  memory.host_access = host_access ? 1 : 0;
+  memory.alloc = [](np_endpoint*, std::size_t bytes, void** memory_of_it) {
+    *memory_of_it = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    return *memory_of_it == nullptr ? NP_NO_MEMORY : NP_OK;
+  };
+  memory.free = [](np_endpoint*, void* memory_of_it, std::size_t) { std::free(memory_of_it); };
+  memory.fill = [](np_endpoint*, void*, int, std::size_t) {
+    ++filled_by_table;
+    return NP_OK;
+  };
+  return memory;
+}
+
+TEST(Buffers, EachHalfIsOfTheKindThatTheLimitsName) {
+  Layer module;
+  module.name = "mixed";
+  module.memory_kinds = {kind_of(false), kind_of(true)};
+  for (const std::uint32_t outgoing : {0U, 1U}) {
+    np_limits limits{};
+    limits.outgoing_memory = outgoing;
+    limits.incoming_memory = 1 - outgoing;
+    filled_by_table = 0;
+    auto pool = BufferPool::make(module, nullptr, need_of({}, 1000), 1, limits);
+    ASSERT_TRUE(pool);
+    EXPECT_EQ(filled_by_table, 1);  // of the device, that the processor does not write to
+    Memory& memory = (*pool)->memory();
+    EXPECT_FALSE(memory.of_host());
+    EXPECT_EQ(memory.of_host((*pool)->outgoing_base()), outgoing == 1);
+    EXPECT_EQ(memory.of_host((*pool)->incoming_base()), outgoing == 0);
+    EXPECT_EQ(memory.of_host((*pool)->token_in()), outgoing == 0);
+  }
+  EXPECT_FALSE(module.has_memory_at(2));
+  EXPECT_TRUE(module.has_memory_at(1));
+}
+
 TEST(Buffers, HavePlacesThatNeverOverlapAndKeepTheirOffset) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 60; ++i) {

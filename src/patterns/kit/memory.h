@@ -5,39 +5,54 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "netpipe/module.h"
 
 namespace netpipe {
 
+// Where the bytes of one half lie, and the table of their kind.
+struct MemoryHalf {
+  const np_memory* table = nullptr;  // nullptr: ordinary pages
+  char* base = nullptr;
+  std::size_t bytes = 0;
+};
+
 class Memory {
  public:
   Memory() = default;  // ordinary pages
-  // table: of the kind that the layer provides; nullptr: ordinary pages. Both outlive this.
-  Memory(const np_memory* table, np_endpoint* endpoint)
-      : table_(table != nullptr && table->host_access == 0 ? table : nullptr), endpoint_(endpoint) {}
+  // The halves may be of different kinds: a copy to an accelerator starts in memory of the host. All outlives this.
+  // Places in neither half are ordinary pages.
+  Memory(const MemoryHalf& outgoing, const MemoryHalf& incoming, np_endpoint* endpoint)
+      : outgoing_(outgoing), incoming_(incoming), endpoint_(endpoint) {}
 
   // Can the processor read and write it by pointer?
-  [[nodiscard]] bool of_host() const { return table_ == nullptr; }
+  [[nodiscard]] bool of_host(const void* place) const { return table_of(place) == nullptr; }
+  // All of it?
+  [[nodiscard]] bool of_host() const { return of_host(outgoing_.base) && of_host(incoming_.base); }
 
   void write(void* place, const void* host, std::size_t bytes) {
-    of_host() ? void(std::memcpy(place, host, bytes)) : note(table_->copy_in(endpoint_, place, host, bytes));
+    const np_memory* const table = table_of(place);
+    table == nullptr ? void(std::memcpy(place, host, bytes)) : note(table->copy_in(endpoint_, place, host, bytes));
   }
   void read(void* host, const void* place, std::size_t bytes) {
-    of_host() ? void(std::memcpy(host, place, bytes)) : note(table_->copy_out(endpoint_, host, place, bytes));
+    const np_memory* const table = table_of(place);
+    table == nullptr ? void(std::memcpy(host, place, bytes)) : note(table->copy_out(endpoint_, host, place, bytes));
   }
   void set(void* place, int byte, std::size_t bytes) {
-    of_host() ? void(std::memset(place, byte, bytes)) : note(table_->fill(endpoint_, place, byte, bytes));
+    const np_memory* const table = table_of(place);
+    table == nullptr ? void(std::memset(place, byte, bytes)) : note(table->fill(endpoint_, place, byte, bytes));
   }
   // How many bytes are as in host, up to the first that is not.
   std::size_t equal(const void* place, const void* host, std::size_t bytes) {
     std::size_t right = 0;
-    if (of_host()) {
+    const np_memory* const table = table_of(place);
+    if (table == nullptr) {
       const auto* const seen = static_cast<const char*>(place);
       return static_cast<std::size_t>(std::mismatch(seen, seen + bytes, static_cast<const char*>(host)).first - seen);
     }
-    note(table_->compare(endpoint_, place, host, bytes, &right));
+    note(table->compare(endpoint_, place, host, bytes, &right));
     return right;
   }
 
@@ -65,7 +80,16 @@ class Memory {
     if (status_ == NP_OK) status_ = status;
   }
 
-  const np_memory* table_ = nullptr;
+  // Through which this place is reached; nullptr: by pointer.
+  [[nodiscard]] const np_memory* table_of(const void* place) const {
+    for (const MemoryHalf* half : {&outgoing_, &incoming_}) {
+      const auto offset = reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(half->base);
+      if (half->table != nullptr && half->table->host_access == 0 && offset < half->bytes) return half->table;
+    }
+    return nullptr;
+  }
+
+  MemoryHalf outgoing_, incoming_;
   np_endpoint* endpoint_ = nullptr;
   np_status status_ = NP_OK;
 };
