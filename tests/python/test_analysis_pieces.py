@@ -159,7 +159,7 @@ def test_show_the_page_and_the_figure_have_it(tmp_path: Path) -> None:
     fits = json.loads(said("--json", "--fit"))["fits"]
     assert [len(one["breaks"]) for one in fits] == [1, 0]
     assert "fits" not in json.loads(said("--json"))
-    assert "Latency and rate by pieces" in page(Reading(whole))
+    assert "Latency and rate of every curve by pieces" in page(Reading(whole))
     (panel,) = get("throughput").panels(Scope((Reading(whole),), ("tcp",), fitted=True))
     (view,) = panel.views
     assert isinstance(view, Picture)

@@ -24,9 +24,11 @@ from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 
 from netpipe.cli import report
 from netpipe.reading import Reading
+from netpipe.reading.measures import typical_sizes
 from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
-from netpipe.render.page import library
+from netpipe.render.page import library, plots
+from netpipe.render.page import page as page_module
 from netpipe.render.page.page import page, safe_json
 from netpipe.render.page.profile import page as profile_page
 from netpipe.render.page.tables import MOST_POINTS, flattened, point_table, summary_table
@@ -229,6 +231,34 @@ def test_json_in_the_page_ends_no_script_and_reads_back(text: str) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- size
+
+
+def test_where_there_is_no_room_for_all_distributions_those_of_typical_sizes_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = run(sizes=SIZES)
+    whole = of(made).data()["histograms"][-1]
+    monkeypatch.setattr(plots, "HISTOGRAM_BYTES", 1)
+    few = of(made).data()["histograms"][-1]
+    assert list(whole) == [str(size) for size in SIZES]
+    assert list(few) == [str(size) for size in typical_sizes(SIZES)]
+    assert len(few) < len(whole)
+
+
+def test_the_points_of_a_run_that_is_not_large_are_in_the_page(
+    whole: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(sizes=SIZES, moved=True, launches=2)
+    scripts = {
+        a["id"]: place
+        for place, (_, a) in enumerate(e for e in Page(whole).elements if e[0] == "script")
+        if "id" in a
+    }
+    text = gzip.decompress(base64.b64decode(Page(whole).scripts[scripts["points-csv"]])).decode()
+    assert text.count("\n") == len(made.points) + 1
+    monkeypatch.setattr(page_module, "MOST_DOWNLOADED", len(made.points) - 1)
+    assert 'id="points-csv"' not in page(Reading(made))
+    assert 'id="download"' not in page(Reading(made))
 
 
 @pytest.mark.deep

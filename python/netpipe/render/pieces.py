@@ -21,8 +21,8 @@ COLUMNS = ("sizes", "a", "rate", "misfit", "begins", "jump")
 REMARK = (
     "Within a piece the time of n bytes is a + n / rate; in brackets: 95 % intervals. a is the latency only in the "
     "piece of the smallest messages; below 0 the line is steeper than the one before. No rate: the time does not grow "
-    "measurably. Misfit: how far the worst size is from the line. A piece begins at a step between two sizes, or between "
-    "these two with 95 % certainty. Jump: its line over that of the piece before, there."
+    "measurably. Misfit: how far the worst size is from the line. A piece begins at a step between two sizes, or "
+    "between these two with 95 % certainty. Jump: its line over that of the piece before, there."
 )
 
 

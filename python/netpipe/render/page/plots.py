@@ -266,7 +266,9 @@ def rounded(value: float) -> float:
 
 
 def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
-    """By curve and size, in as many buckets as the page has room for. At the typical sizes with their modes."""
+    """By curve and size, in as many buckets as the page has room for; where there is none for all, of the typical sizes
+    alone. At these with their modes.
+    """
     # The worker's distributions hold all states of the machine: they stand with the curve.
     number = sum(
         at.by_launch[0].histogram is not None
@@ -275,7 +277,8 @@ def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]
         for at in member.points()
     )
     most = HISTOGRAM_BYTES // BYTES_A_BUCKET // max(1, number)
-    buckets = min(MOST_BUCKETS, max(FEWEST_BUCKETS, most))
+    few = most < FEWEST_BUCKETS
+    buckets = MOST_BUCKETS // 2 if few else min(MOST_BUCKETS, most)
     found: list[dict[str, Any]] = []
     for member in members:
         if member.state:
@@ -286,6 +289,7 @@ def _histograms(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]
         drawn = {
             str(at.size_bytes): of_point(reading, at, "", color, at.size_bytes in typical, buckets)
             for at in member.points()
+            if not few or at.size_bytes in typical
         }
         found.append({size: _distribution(one) for size, one in drawn.items() if one is not None})
     return found
