@@ -20,6 +20,7 @@ from netpipe.libraries.starting import description
 
 UNITS = {8: "8 B", 1 << 20: "1 MiB"}
 ALL_UNITS = {**UNITS, 65536: "64 KiB"}
+PROCESSORS_OF_THREADS = 4  # two ranks, each with two threads
 CLASSIC = {"Open MPI 4.1": "NPopenmpi", "MPICH 4.0": "NPmpich2"}  # what Debian's packages are built for
 
 
@@ -49,7 +50,14 @@ class Library:
         built = self.folder / name
         if not built.exists():
             subprocess.run(
-                [str(self.added.compiler), "-O3", "-o", str(built), str(ROOT / f"bench/mpi/{name}.c")],
+                [
+                    str(self.added.compiler),
+                    "-O3",
+                    "-pthread",
+                    "-o",
+                    str(built),
+                    str(ROOT / f"bench/mpi/{name}.c"),
+                ],
                 env={**os.environ, **self.description.environment},
                 check=True,
                 timeout=LIMIT_S,
@@ -232,6 +240,31 @@ def mpi_put(rounds: int) -> list[Result]:
     ]
 
 
+def mpi_threads(rounds: int) -> list[Result]:
+    """Two threads of each rank that send at once, in the way of osu_latency_mt and osu_mbw_mr, over every Open MPI and
+    MPICH in shared memory. Threads that take turns on a processor would measure the turns.
+    """
+    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
+    processors = len(os.sched_getaffinity(0))
+    if not chosen:
+        raise MissingError("no MPI was added: netpipe modules add")
+    if processors < PROCESSORS_OF_THREADS:
+        raise MissingError(f"two threads of two ranks need four processors, and there are {processors}")
+    shapes = [
+        *(("threads", ("pingpong", "2"), size, "ping-pong of 2 threads") for size in UNITS),
+        *(
+            ("threads:traffic=window", ("window", "2", "16"), size, "16 in flight of 2 threads")
+            for size in UNITS
+        ),
+    ]
+    results = []
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            library = Library(name, "transport=shm,thread=multiple", Path(folder))
+            results += rows(rounds, "mpi-threads", library, "threads", shapes)
+    return results
+
+
 def mpi_all(_: int) -> list[Result]:
     """The whole command over every MPI that was added, shared memory and TCP, with the sizes of a default run."""
     begin = time.monotonic()
@@ -299,6 +332,7 @@ COMPARISONS = {
     "mpi-peers": mpi_peers,
     "mpi-collectives": mpi_collectives,
     "mpi-put": mpi_put,
+    "mpi-threads": mpi_threads,
     "mpi-all": mpi_all,
     "mpi-many": mpi_many,
 }

@@ -20,6 +20,9 @@
 #define SAMPLES_IN_A_LINE 50
 #endif
 enum { kBatch = SAMPLES_IN_A_LINE };
+#ifndef SAMPLES_THREAD_LEVEL
+#define SAMPLES_THREAD_LEVEL MPI_THREAD_SINGLE
+#endif
 static const double kSampleNs = 20000; /* a sample of short operations is as many as last this long */
 
 static int rank, bytes;
@@ -34,7 +37,9 @@ static int64_t now_ns(void) {
 }
 
 static void begin(char** argv) {
-  MPI_Init(NULL, NULL);
+  int given = MPI_THREAD_SINGLE;
+  MPI_Init_thread(NULL, NULL, SAMPLES_THREAD_LEVEL, &given);
+  if (given < SAMPLES_THREAD_LEVEL) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -478,9 +478,9 @@ typedef struct np_module {
    * while it is called gets where it belongs. */
   np_status (*barrier)(np_endpoint* endpoint);
 
-  /* The settings as they really are: buffer sizes that the kernel granted, algorithms chosen, how it waits. Two names
-   * are known to netpipe: "wait" (block, poll, hybrid, yield), and "below", the module that these settings really stand
-   * on, where that is not the table's. */
+  /* The settings as they really are: buffer sizes that the kernel granted, algorithms chosen, how it waits. Three
+   * names are known to netpipe: "wait" (block, poll, hybrid, yield), "below", the module that these settings really
+   * stand on, where that is not the table's, and "below_stands_on", what that one stands on here in turn. */
   void (*describe)(np_endpoint* endpoint, np_emit emit, void* to);
   /* The counters of the table, in its order; those that cannot be read now are INT64_MIN. Before and after each visit,
    * outside the timed region; it takes microseconds at most. */

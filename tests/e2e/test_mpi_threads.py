@@ -9,6 +9,8 @@ import pytest
 from conftest import Netpipe
 from mpi import Mpis
 
+from netpipe.launch.variants import refusal
+
 pytestmark = pytest.mark.module("mpi")
 
 LIBRARIES = (
@@ -84,6 +86,10 @@ def test_a_library_without_such_threads_is_refused(netpipe: Netpipe, with_mpis: 
     done = netpipe("mpi@lam", *patterns("pingpong", "threads"), "--sizes", "8", "--budget", "0.05")
     (skipped,) = done.of("skipped")
     assert "has no calls by several threads at once" in skipped["reason"]
+    # The level is refused before anything is launched.
+    why = refusal("mpi@lam:thread=multiple")
+    assert "cannot take thread=multiple: one thread at a time may be in it: choose thread=serialized" in why
+    assert refusal("mpi@lam:thread=serialized") == ""
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

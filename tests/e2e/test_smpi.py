@@ -23,6 +23,7 @@ from conftest import Netpipe
 from mpi import Mpis
 
 from netpipe import native
+from netpipe.launch.variants import refusal
 from netpipe.libraries.adding.add import Request, add
 from netpipe.libraries.smpi import PLATFORM
 from netpipe.libraries.starting.processes import all_with
@@ -107,6 +108,15 @@ def test_it_measures_what_the_platform_says_and_the_same_again(
     assert [rank["host"] for rank in opened["ranks"]] == ["node-0", "node-1"]
     assert opened["ranks"][0]["settings"]["transport_found"] == "a simulated network"
     assert opened["below"] is None
+
+
+@pytest.mark.parametrize("level", ["funneled", "serialized", "multiple"])
+@pytest.mark.usefixtures("netpipe")
+def test_a_thread_level_that_it_does_not_have_is_refused_before_it_starts(level: str) -> None:
+    assert f"cannot take thread={level}: it simulates one thread of each rank" in refusal(
+        f"{NAME}:thread={level}"
+    )
+    assert refusal(f"{NAME}:thread=single") == ""
 
 
 def test_another_machine_is_a_file(netpipe: Netpipe, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ static const np_option lam_options[] = {
 
 #define ONLY_TCP_HAS_SOCKETS "only rpi tcp has sockets"
 static const struct refusal lam_refusals[] = {
+    {"thread", "multiple", NULL, NULL, NULL, "one thread at a time may be in it: choose thread=serialized"},
     {"transport", "shm|tcp", "rpi", "tcp|usysv|sysv|lamd", NULL, "both say the same, so give only one of them"},
     {"eager", NULL, "rpi", "lamd", NULL, "the daemons take every message in parts"},
     {"sndbuf", NULL, "rpi", "usysv|sysv|lamd", NULL, ONLY_TCP_HAS_SOCKETS},
