@@ -47,7 +47,8 @@ const char* version() {
 
 np_status probe(char* message, size_t message_bytes) {
   if (is_installed()) return NP_OK;
-  std::snprintf(message, message_bytes, "%s is missing; install it (Debian, Ubuntu: apt install libgrpc29)", file());
+  std::snprintf(message, message_bytes, "%s is missing; install it (Debian, Ubuntu: apt install %s)", file(),
+                package().c_str());
   return NP_UNAVAILABLE;
 }
 

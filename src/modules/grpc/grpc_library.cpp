@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <type_traits>
+
 #include "kit/on_demand.h"
 
 namespace netpipe::grpc {
@@ -21,12 +23,17 @@ void drop(gpr_log_func_args*) {}
 
 const char* file() { return NP_LIBRARY_FILE_grpc; }
 
+std::string package() {
+  const std::string name = file();
+  return "libgrpc" + name.substr(name.rfind('.') + 1);
+}
+
 bool is_installed() { return on_demand::is_in_search_path(file()) || handle() != nullptr; }
 
 const Library* library(std::string& why) {
   static Library found;
   static std::string missing = [] {
-    if (handle() == nullptr) return on_demand::why_not_loaded("gRPC", "apt install libgrpc29");
+    if (handle() == nullptr) return on_demand::why_not_loaded("gRPC", "apt install " + package());
     std::string absent;
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle(), name));

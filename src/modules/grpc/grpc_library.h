@@ -75,6 +75,9 @@ struct Library {
 // The file of the library that this module was built with, "libgrpc.so.29": its version is that of its structures.
 const char* file();
 
+// The package of Debian and Ubuntu that has it, "libgrpc29".
+std::string package();
+
 // Without loading it.
 bool is_installed();
 
