@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pvm: messages between tasks of PVM 3, packed by bytes: pvm_initsend, pvm_pkbyte, pvm_send; pvm_trecv or pvm_nrecv,
+// pvm: messages between tasks of PVM 3, packed by bytes: pvm_initsend, pvm_pkbyte, pvm_send; pvm_recv or pvm_nrecv,
 // pvm_upkbyte. netpipe starts a private daemon before the ranks (python/netpipe/libraries/daemons/pvm.py).
-//
-// A blocking receive is pvm_trecv with a slice of time, again and again: pvm_recv takes no notice of signals.
 #include <pvm3.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -47,7 +45,7 @@ constexpr np_option kTable[kOptions] = {
      "size of the fragments into which default and raw cut a message (PvmFragSize), at least 1 KiB; 0 leaves libpvm's",
      1, 0, "with encoding=inplace: what lies in place is sent as one fragment"},
     {"wait", NP_CHOICE, "block", 0, 0, NP_WAIT_CHOICES, "",
-     "block sleeps in select (pvm_trecv), poll asks again and again (pvm_nrecv), hybrid polls for spin_us and then "
+     "block sleeps in select (pvm_recv), poll asks again and again (pvm_nrecv), hybrid polls for spin_us and then "
      "sleeps",
      1},
     netpipe::kSpinOption,
@@ -122,13 +120,13 @@ np_status broken(np_endpoint* e, const char* call, int peer, int code) {
 
 np_status send(np_endpoint* e, int peer, const void* data, size_t bytes) {
   const auto rank = static_cast<size_t>(peer);
-  e->task.sends(true);
+  e->task.waits(true);
   int done = pvm_initsend(e->encoding);
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): only read
   if (done >= 0 && bytes > 0)
     done = pvm_pkbyte(static_cast<char*>(const_cast<void*>(data)), static_cast<int>(bytes), 1);
   if (done >= 0) done = pvm_send(e->tids[rank], e->tags[rank]);
-  e->task.sends(false);
+  e->task.waits(false);
   if (done < 0) [[unlikely]]
     return broken(e, "pvm_send", peer, done);
   if (*e->context->abort != 0) [[unlikely]]  // then it may have gone another way, or nowhere
@@ -147,15 +145,10 @@ np_status look(np_endpoint* e, int peer) {
 }
 
 np_status sleep_for(np_endpoint* e, int peer) {
-  const int tid = e->tids[static_cast<size_t>(peer)];
-  for (;;) {
-    timeval slice{0, kAbortSliceMs * 1000};
-    const int got = pvm_trecv(tid, e->tag, &slice);
-    if (got > 0) [[likely]]
-      return NP_OK;
-    if (got < 0) return broken(e, "pvm_trecv", peer, got);
-    if (*e->context->abort != 0) return aborted(e);
-  }
+  e->task.waits(true);
+  const int got = pvm_recv(e->tids[static_cast<size_t>(peer)], e->tag);
+  e->task.waits(false);
+  return got > 0 ? NP_OK : broken(e, "pvm_recv", peer, got);
 }
 
 np_status look_for(np_endpoint* e, int peer) {

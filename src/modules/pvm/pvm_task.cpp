@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "kit/fd_io.h"
+#include "kit/own_descriptors.h"
 
 // libpvm writes what goes wrong to stderr by these functions, and there is no setting against it. Found here first,
 // they keep the words for the sentence of the error.
@@ -119,7 +120,10 @@ Task& Task::of_process() {
 
 np_status Task::enrol(const np_context* context) {
   if (broken_) {
-    return fail(context, NP_FAILED, "the PVM daemon of this run has gone; measure again to start another");
+    return fail(
+        context, NP_FAILED,
+        "the PVM daemon of this run has gone, or a transfer was given up and the connection to it with that; measure "
+        "again to start another");
   }
   if (endpoints_ == 0) {
     std::string address;
@@ -133,11 +137,9 @@ np_status Task::enrol(const np_context* context) {
                   library_words());
     }
     tid_ = tid;
-    try {
-      keep_watch(context->abort);
-    } catch (const std::system_error& error) {
+    if (const np_status status = watch_again(context); status != NP_OK) {
       pvm_exit();
-      return fail(context, NP_FAILED, "cannot start a thread: %s", error.what());
+      return status;
     }
   }
   ++endpoints_;
@@ -150,10 +152,11 @@ void Task::keep_watch(const volatile int* abort) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the thread that measures
-  const auto look = [this, abort] {
+  const auto look = [this, abort, own = std::vector<unsigned>(watched_.begin(), watched_.end())] {
+    fd_io::keep_own_descriptors(own);
     std::unique_lock<std::mutex> lock(mutex_);
     while (!change_.wait_for(lock, std::chrono::milliseconds(kAbortSliceMs), [this] { return !watching_; })) {
-      if (*abort == 0 || !sending_.load(std::memory_order_relaxed)) continue;
+      if (*abort == 0 || !waiting_.load(std::memory_order_relaxed)) continue;
       for (const int fd : watched_) ::shutdown(fd, SHUT_RDWR);
     }
   };
@@ -164,6 +167,17 @@ void Task::keep_watch(const volatile int* abort) {
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// The thread has descriptors of its own: another one for other sockets.
+np_status Task::watch_again(const np_context* context) {
+  end_watch();
+  try {
+    keep_watch(context->abort);
+    return NP_OK;
+  } catch (const std::system_error& error) {
+    return fail(context, NP_FAILED, "cannot start a thread: %s", error.what());
+  }
 }
 
 void Task::end_watch() {
@@ -201,9 +215,9 @@ int Task::socket_to(int tid) {
 
 np_status Task::greet(const np_context* context, const Peer& peer) {
   int done = pvm_initsend(PvmDataRaw);
-  sends(true);
+  waits(true);
   if (done >= 0) done = pvm_send(peer.tid, peer.tag);
-  sends(false);
+  waits(false);
   if (done >= 0) return NP_OK;
   if (*context->abort != 0)
     return fail(context, NP_ABORTED, "making a direct route to rank %d was given up", peer.rank);
@@ -255,9 +269,7 @@ np_status Task::route_directly(const np_context* context, const std::vector<Peer
   }
   size_t next = 1;
   for (auto& [tid, fd] : direct_) fd = all[next++];  // both are in the order of tids
-  const std::lock_guard<std::mutex> lock(mutex_);
-  watched_ = all;
-  return NP_OK;
+  return watch_again(context);
 }
 
 np_status Task::route_by_daemon(const np_context* context, const std::vector<Peer>& peers) {
@@ -270,6 +282,7 @@ np_status Task::route_by_daemon(const np_context* context, const std::vector<Pee
     direct_.erase(found);
     ++dropped;
   }
+  const size_t had = dropped;
   // libpvm reads the end of each, and forgets it.
   for (const int64_t deadline_ns = now_ns() + context->timeout_ns; dropped > 0;) {
     if (const int got = pvm_nrecv(-1, kNobodysTag); got < 0) {
@@ -279,9 +292,7 @@ np_status Task::route_by_daemon(const np_context* context, const std::vector<Pee
     if (*context->abort != 0) return fail(context, NP_ABORTED, "leaving a direct route was given up");
     if (now_ns() > deadline_ns) return fail(context, NP_FAILED, "libpvm does not leave its direct routes");
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  watched_ = sockets();
-  return NP_OK;
+  return had == 0 ? NP_OK : watch_again(context);
 }
 
 }  // namespace netpipe::pvm

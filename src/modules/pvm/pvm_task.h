@@ -39,9 +39,10 @@ class Task {
   int new_tag() { return next_tag_++; }
   void lost_daemon() { broken_ = true; }
 
-  // While a message is being sent. A full socket makes libpvm wait in select for room, which no signal ends, so another
-  // thread looks now and then whether that has to be given up, and then shuts the sockets.
-  void sends(bool now) { sending_.store(now, std::memory_order_relaxed); }
+  // While libpvm may wait in select, which no signal ends: for room when it sends, for a message when it receives. A
+  // time limit would end that too, but the kernel arms a timer for it each time. So another thread looks now and then
+  // whether the call has to be given up, and then shuts the sockets.
+  void waits(bool now) { waiting_.store(now, std::memory_order_relaxed); }
 
   // Direct routes to exactly these tasks as well as others, or to none of these. Collective among them; of two tasks
   // the lower rank asks. tags: what the other one listens to, mine: what this one does.
@@ -58,6 +59,7 @@ class Task {
   Task() = default;
   [[nodiscard]] std::vector<int> sockets();  // to the daemon, and to each directly connected task in the order of tids
   void keep_watch(const volatile int* abort);
+  np_status watch_again(const np_context* context);
   void end_watch();
   np_status meet(const np_context* context, const Peer& peer, int mine);
   np_status greet(const np_context* context, const Peer& peer);
@@ -68,7 +70,7 @@ class Task {
   bool broken_ = false;
   std::map<int, int> direct_;  // by tid: the socket
 
-  std::atomic<bool> sending_{false};
+  std::atomic<bool> waiting_{false};
   std::thread watch_;
   std::mutex mutex_;  // of what follows
   std::condition_variable change_;
