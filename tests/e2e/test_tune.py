@@ -68,7 +68,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tuned(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     folder = tmp_path_factory.mktemp("tune") / "out"
     words = ("tunable:mode=fast", "--only", "buffer,useless", "--module", str(layer), "--goal", "latency")
-    return tune(folder, *words, "--time", "12")
+    return tune(folder, *words, "--time", "20")
 
 
 def test_the_best_setting_is_found_and_proven_and_one_that_does_nothing_is_no_part_of_it(
