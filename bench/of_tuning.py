@@ -118,7 +118,7 @@ def space_of(case: Case) -> Space:
     start = Start.of(case.variant)
     listed = {one["name"]: one for one in native.list_()["modules"]}
     module = listed[start.module]
-    only = [name for name in case.only.split(",") if name != placement.NAME]
+    only = [name for name in case.only.split(",") if name not in ("", placement.NAME)]
     return space(module["options"], start, texts_here(), parameters(library(module)), only)
 
 

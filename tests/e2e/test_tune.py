@@ -334,7 +334,7 @@ def test_intel_mpi_says_which_rules_it_takes_and_they_reach_it(with_mpis: Mpis) 
     variant = Start.of(added.name).variant(Changes.of(made.variables))
     settings = {"sizes": "8", "budget": "0.1"}
     result = Session(Request([variant], ["collective:what=allreduce"], settings)).measure()
-    assert result.run.points
+    assert result.run.points, result.run.errors
     (opened,) = result.run.variants
     assert f"{variable}={made.variables[variable]}" in opened.ranks[0].settings["environment"].split()
 
