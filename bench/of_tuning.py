@@ -118,7 +118,7 @@ def space_of(case: Case) -> Space:
     start = Start.of(case.variant)
     listed = {one["name"]: one for one in native.list_()["modules"]}
     module = listed[start.module]
-    only = [name for name in case.only.split(",") if name != placement.NAME]
+    only = [name for name in case.only.split(",") if name not in ("", placement.NAME)]
     return space(module["options"], start, texts_here(), parameters(library(module)), only)
 
 
@@ -183,7 +183,11 @@ def row(case: Case, rounds: int, where: Sequence[str] = ()) -> list[Result]:
     whole = looked.whole * len(OCTAVES) * LAUNCHES * (1 + len(outcome["placements"]))
     share = outcome["measurements"] / whole
     gained = [outcome["times_as_fast"]] if outcome["gains"] else []
-    gained += [one["times_as_fast"] for word, one in outcome["placements"].items() if word == placed]
+    gained += [
+        {"value": one["times_as_fast"], "low": None}  # the answer has no more of a placement
+        for word, one in outcome["placements"].items()
+        if word == placed
+    ]
     times = math.prod(one["value"] for one in gained)
     lows = [one["low"] for one in gained]
     gain = f"{times:.3g} times as fast" + (f" (at least {math.prod(lows):.3g})" if all(lows) else "")

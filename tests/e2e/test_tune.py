@@ -68,7 +68,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tuned(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     folder = tmp_path_factory.mktemp("tune") / "out"
     words = ("tunable:mode=fast", "--only", "buffer,useless", "--module", str(layer), "--goal", "latency")
-    return tune(folder, *words, "--time", "12")
+    return tune(folder, *words, "--time", "20")
 
 
 def test_the_best_setting_is_found_and_proven_and_one_that_does_nothing_is_no_part_of_it(
@@ -309,3 +309,47 @@ def test_both_ranks_on_one_processor_are_placed_apart(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert done.outcome["placements"]["auto"]["gains"], done.outcome
     assert 'pin = "' in (done.folder / "tuned.toml").read_text()
+
+
+@pytest.mark.deep
+def test_intel_mpi_says_which_rules_it_takes_and_they_reach_it(with_mpis: Mpis) -> None:
+    from netpipe import native
+    from netpipe.libraries.tunables import Chosen
+    from netpipe.session import Request, Session
+    from netpipe.tuning.library import library as asked
+    from netpipe.tuning.search.variants import Changes, Start
+
+    (added,) = with_mpis.need("impi")
+    libs = asked(next(one for one in native.list_()["modules"] if one["name"] == added.name))
+    variable = libs.tunables.algorithm("allreduce")
+    presets = libs.ask([variable])[variable]["choices"]
+    assert len(presets) > 8
+    assert libs.read_back({variable: "2"})[variable] == ("not set", "2")
+    assert libs.read_back({variable: str(len(presets) + 7)})[variable] == ("ignored by the library",) * 2
+    made = libs.tunables.rules(  # type: ignore[misc]
+        Chosen("allreduce", 2, {8: "1", 1024: "2"}, {}, libs.version), Path("/none")
+    )
+    assert made is not None
+    assert libs.read_back(made.variables)[variable] == ("not set", made.variables[variable])
+    variant = Start.of(added.name).variant(Changes.of(made.variables))
+    settings = {"sizes": "8", "budget": "0.1"}
+    result = Session(Request([variant], ["collective:what=allreduce"], settings)).measure()
+    assert result.run.points, result.run.errors
+    (opened,) = result.run.variants
+    assert f"{variable}={made.variables[variable]}" in opened.ranks[0].settings["environment"].split()
+
+
+@pytest.mark.deep
+def test_lam_ends_a_job_whose_collective_module_it_cannot_use(with_mpis: Mpis) -> None:
+    from netpipe import native
+    from netpipe.session import Request, Session
+    from netpipe.tuning.library import library as asked
+
+    (added,) = with_mpis.need("lam")
+    libs = asked(next(one for one in native.list_()["modules"] if one["name"] == added.name))
+    variable = libs.tunables.algorithm("bcast")
+    assert "lam_basic" in libs.ask([variable])[variable]["choices"]
+    variants = [f"{added.name}:env={variable}={module}" for module in ("lam_basic", "nosuch")]
+    settings = {"sizes": "8", "budget": "0.1"}
+    result = Session(Request(variants, ["collective:what=bcast"], settings)).measure()
+    assert {one.variant for one in result.run.points} == {variants[0]}

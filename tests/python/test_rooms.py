@@ -119,6 +119,32 @@ def test_python_modules_import_each_other_in_no_circle() -> None:
     assert_debts((" ".join(circle) for circle in imports.circles(python_edges())), PYTHON_CIRCLES)
 
 
+# The rooms inside tuning; its own files may know all of them.
+TUNING_ROOMS: dict[str, set[str]] = {
+    "search": set(),  # pure
+    "measuring": {"search"},
+    "library": {"search"},
+    "formats": {"search"},
+    "system": {"search", "measuring"},
+}
+
+
+def test_rooms_of_tuning_know_only_what_they_may() -> None:
+    forbidden = []
+    for source, target in arrows(python_edges()):
+        here, there = source.split("."), target.split(".")
+        if here[1:2] != ["tuning"] or here[2:3] == [] or here[2] not in TUNING_ROOMS:
+            continue
+        if there[1:2] == ["tuning"] and there[2:3] not in (
+            [],
+            [here[2]],
+            *([one] for one in TUNING_ROOMS[here[2]]),
+        ):
+            forbidden.append(f"{source} -> {target}")
+    assert forbidden == []
+    assert any(edge[0].startswith("netpipe.tuning.measuring") for edge in arrows(python_edges()))
+
+
 @pytest.mark.parametrize("room", ["records", "reading", "findings", "render"])
 def test_rooms_that_look_start_no_process(room: str) -> None:
     for path in [PYTHON / "netpipe" / f"{room}.py", *(PYTHON / "netpipe" / room).rglob("*.py")]:

@@ -82,6 +82,7 @@ def test_with_enough_launches_their_own_scores_make_the_interval() -> None:
     assert many["tcp:x=1"].covers(0.8)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("launches", [3, 6, 8])
 def test_the_intervals_of_scores_hold_what_they_promise(launches: int) -> None:
     missed = 0

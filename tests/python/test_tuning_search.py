@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from netpipe.reading.estimate import Estimate
+from netpipe.reading.estimate import Estimate, unsure
 from netpipe.tuning.search.halving import Failed, Search
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START, Changes
@@ -142,6 +142,21 @@ def test_much_faster_settings_become_what_others_are_compared_with() -> None:
     assert references[0] == START
     assert references[1] == Changes.of({"sndbuf": "256k"})
     assert truth(dict(search.best.items)) == pytest.approx(0.0006)
+
+
+def test_a_round_that_other_work_hit_does_not_replace_what_is_known() -> None:
+    """Seen over PVM at a load of 12: the start beside itself was 7 times as slow in the second round."""
+    route, raw = Changes.of({"route": "direct"}), Changes.of({"nodelay": "no"})
+    search = Search(SPACE)
+    asked = search.next()
+    assert asked is not None
+    search.tell(asked, {route: Estimate(0.6, 0.5, 0.7), raw: Estimate(0.9, 0.8, 1.0)})
+    search.tell(asked, {route: unsure(2.9), raw: Failed("slow", "not one measurement ended")})
+    search.tell(asked, {route: Estimate(1.4, 0.4, 5.0)})
+    assert search.known[route].times.value == 0.6
+    assert raw in search.known
+    search.tell(asked, {route: Estimate(0.55, 0.5, 0.6)})
+    assert search.known[route].times.value == 0.55
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -58,7 +58,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--apply",
             is_flag=True,
-            help="Also try settings of the kernel and of network interfaces, which hold for the whole machine; put back "
+            help="Also try settings of the kernel and of network interfaces, which the whole machine has; put back "
             "afterwards.",
         ),
         click.option("--keep", is_flag=True, help="With --apply: leave those that gain as they are then."),

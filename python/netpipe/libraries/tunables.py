@@ -59,7 +59,10 @@ def steps_of(by_size: Mapping[int, str]) -> list[tuple[int, str]]:
 
 # Of a library that says what it has by a program of its own: from the folder of its programs, the names of variables
 # and the environment to what Library.ask of netpipe.tuning answers.
-Ask = Callable[[Path, Sequence[str], Mapping[str, str]], Mapping[str, Mapping[str, Any]]]
+Ask = Callable[[Path, Sequence[str], Mapping[str, str]], dict[str, dict[str, Any]]]
+# Whether such a library takes variables: from that folder, libmpi, the variables and the environment to each with what
+# holds without it and with it, twice the same where it is ignored. Empty: the library could not be asked.
+ReadBack = Callable[[Path, Path | None, Mapping[str, str], Mapping[str, str]], dict[str, tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Tunables:
     bare: bool = False  # which MPI_T leaves out
     known: str = ""  # a variable that every version has: one that does not know it cannot be asked
     ask: Ask | None = None
+    read_back: ReadBack | None = None
     parameters: tuple[Parameter, ...] = ()
     algorithm: Callable[[str], str] = lambda operation: ""  # noqa: ARG005  the variable of a collective; "": none
     # Rules by size, whose files will be in the folder; None for an operation that the library has no rules for.

@@ -105,7 +105,7 @@ class PerSize(Tuner):
 
     def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
         of = self.library.tunables
-        if of.rules is None or self.folder is None:
+        if of.rules is None or self.folder is None or not self._has_rules(whole):
             return super().choose(found, whole, until_s)
         told = self._measured(self.space.candidates, SCREENING, until_s, found)
         promising = [one for one, places in told.items() if any(map(_faster, places.values()))]
@@ -126,6 +126,16 @@ class PerSize(Tuner):
         found.rules = tuple(made.files)
         found.notes.append(f"rules for {operation}: {_in_words(by_size, self._words())}")
         return [Changes.of(made.variables)]
+
+    def _has_rules(self, whole: Goal) -> bool:
+        """Whether the library takes rules for this operation."""
+        operation, of, folder = whole.name.partition("=")[2], self.library, self.folder
+        values = self.space.knobs[0].values
+        if of.tunables.rules is None or folder is None or not values:
+            return False
+        one = dict.fromkeys(whole.sizes(whole.counted)[:1], values[0])
+        asked = Chosen(operation, self.ranks, one, self._words(), of.version, of.file)
+        return of.tunables.rules(asked, folder.absolute()) is not None
 
     @property
     def _variable(self) -> str:

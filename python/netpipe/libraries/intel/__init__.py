@@ -9,7 +9,9 @@ from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.libraries import Family, Header, family, launcher
+from netpipe.libraries.intel import presets
 from netpipe.libraries.mpich import Hydra
+from netpipe.libraries.tunables import Tunables
 
 NO_PINNING = {"I_MPI_PIN": "0"}  # the worker pins itself
 PMI2_FOLDERS = (
@@ -70,5 +72,13 @@ family(
         marker="bin/impi_info",  # installed by pip, its mpicc does not know where it is
         slurm=under_slurm,
         has_abi=True,
+        tunables=Tunables(
+            prefix="I_MPI_",
+            known=f"{presets.ADJUST}BCAST",
+            ask=presets.ask,
+            read_back=presets.read_back,
+            algorithm=lambda operation: f"{presets.ADJUST}{operation.upper()}",
+            rules=presets.rules,
+        ),
     )
 )

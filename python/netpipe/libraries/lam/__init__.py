@@ -14,9 +14,11 @@ from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries.lam import modules
 from netpipe.libraries.starting.condense import condense
 from netpipe.libraries.starting.description import Description
 from netpipe.libraries.starting.processes import end_all_with
+from netpipe.libraries.tunables import Tunables
 
 USER = "NETPIPE_LAM_USER"
 BOOT_S = 30.0
@@ -152,5 +154,12 @@ family(
         title="LAM/MPI",
         headers=(Header("LAM_MPI", ("LAM_MAJOR_VERSION", "LAM_MINOR_VERSION", "LAM_RELEASE_VERSION")),),
         launcher=Lam,
+        tunables=Tunables(
+            prefix="LAM_MPI_SSI_",
+            known=modules.COLLECTIVES,
+            ask=modules.ask,
+            read_back=modules.read_back,
+            algorithm=lambda _: modules.COLLECTIVES,
+        ),
     )
 )

@@ -30,6 +30,8 @@ class Library:
     tunables: Tunables = field(default_factory=Tunables)
     version: tuple[int, ...] = ()  # 5, 0, 11
     file: Path | None = None  # libmpi; None: not found
+    programs: Path | None = None  # the folder of its programs
+    environment: Mapping[str, str] = field(default_factory=dict)  # that it needs
 
     def ask(
         self, variables: Sequence[str], set_: Mapping[str, str] | None = None
@@ -37,6 +39,8 @@ class Library:
         """By environment variable, those that the library knows: `value`, `choices` and `help`. `set_`: the environment
         that it is asked in, beside ours.
         """
+        if self.tunables.ask is not None and self.programs is not None:
+            return self.tunables.ask(self.programs, variables, {**self.environment, **(set_ or {})})
         if self.file is None or not variables:
             return {}
         names = {self.parameter(one): one for one in variables}
@@ -62,6 +66,8 @@ class Library:
         """Each of those that the library knows: its value without them, and with them. One that it does not know has
         "unknown" twice; a library that cannot be asked has none.
         """
+        if self.tunables.read_back is not None and self.programs is not None:
+            return self.tunables.read_back(self.programs, self.file, variables, self.environment)
         without = self.ask(list(variables))
         with_ = self.ask(list(variables), variables)
         if not without and not with_ and not self.ask([self.tunables.known]):
@@ -91,7 +97,14 @@ def library(module: Mapping[str, Any]) -> Library:
     version = tuple(map(int, re.findall(r"\d+", description.version)[:3]))
     if family is None:
         return NO_LIBRARY
-    return Library(family.name, family.tunables or Tunables(), version, _file(Path(module["path"])))
+    return Library(
+        family.name,
+        family.tunables or Tunables(),
+        version,
+        _file(Path(module["path"])),
+        description.launcher.parent,
+        description.environment,
+    )
 
 
 def _file(module: Path) -> Path | None:

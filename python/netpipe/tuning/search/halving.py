@@ -15,6 +15,7 @@ The search only chooses. What it has chosen is a gain when a fresh measurement s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -53,7 +54,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Known:
-    """How a candidate compares with the start, by the last round that it was in."""
+    """How a candidate compares with the start, by the last round that says enough of it."""
 
     times: Estimate  # its time over that of the start
     round: str
@@ -88,11 +89,15 @@ class Search:
         against = self.known[asked.reference].times if asked.reference in self.known else None
         for changes, one in told.items():
             if isinstance(one, Failed):
+                if one.kind == "slow" and changes in self.known and self.known[changes].times.known:
+                    continue  # it was measured to its end before, so other work took the time
                 self.failed[changes] = one
                 self.known.pop(changes, None)
                 continue
             times = one if against is None else chained(one, against)
             before = self.known.get(changes)
+            if before is not None and _says_more(before.times, times):
+                continue
             self.known[changes] = Known(times, asked.name, 1 + (before.rounds if before else 0))
         best = self.best
         if best != START and self.base == START and self.known[best].times.high * MUCH_FASTER < 1:
@@ -234,6 +239,13 @@ class Search:
 def chained(upper: Estimate, lower: Estimate) -> Estimate:
     """The ratio of A to C from those of A to B and of B to C, taken in different runs."""
     return ratio(upper, lower.inverse())
+
+
+def _says_more(before: Estimate, now: Estimate) -> bool:
+    """A round that other work hit may say less than an earlier one, although it was to be longer."""
+    if not before.known or not now.known:
+        return before.known
+    return before.high / before.low < math.sqrt(now.high / now.low)
 
 
 def _together(some: Sequence[Changes]) -> Changes:

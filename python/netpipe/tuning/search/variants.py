@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VARIABLES = "env"  # the option of a module that takes NAME=VALUE;NAME=VALUE, with | for a comma
+VARIABLES = (
+    "env"  # the option of a module that takes NAME=VALUE;NAME=VALUE, with | for a comma and ! for a semicolon
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ class Start:
         settings = {**self.settings, **options}
         if variables:
             there = dict(one.partition("=")[::2] for one in settings.get(VARIABLES, "").split(";") if one)
-            both = {**there, **{name: value.replace(",", "|") for name, value in variables.items()}}
+            both = {
+                **there,
+                **{name: value.replace(",", "|").replace(";", "!") for name, value in variables.items()},
+            }
             settings[VARIABLES] = ";".join(f"{name}={value}" for name, value in both.items())
         return f"{self.module}:{','.join(f'{name}={value}' for name, value in settings.items())}"

@@ -147,7 +147,8 @@ static const np_option last_options[] = {
      .type = NP_TEXT,
      .default_value = "",
      .unit = "",
-     .help = "more environment for the library: NAME=VALUE;NAME=VALUE, with | for a comma in a value"},
+     .help = "more environment for the library: NAME=VALUE;NAME=VALUE, with | for a comma and ! for a semicolon in a "
+             "value"},
 };
 
 /* ---------------------------------------------------------------------------------------------- shared by families */

@@ -121,7 +121,8 @@ static inline void set_ucx_shm(struct settings* s) {
 /* ---------------------------------------------------------------------------------------------- from options to
  * variables */
 
-/* env: NAME=VALUE;NAME=VALUE, where | stands for a comma, which no option's text can hold. It is last, so it wins. */
+/* env: NAME=VALUE;NAME=VALUE, where | stands for a comma, which no option's text can hold, and ! for a semicolon, as
+ * between rules of Intel MPI. It is last, so it wins. */
 static inline np_status set_env(struct settings* s) {
   for (const char* at = text_of(s, "env"); *at != '\0';) {
     const size_t length = strcspn(at, ";");
@@ -142,6 +143,7 @@ static inline np_status set_env(struct settings* s) {
     one->value[length - name - 1] = '\0';
     for (char* c = one->value; *c != '\0'; ++c) {
       if (*c == '|') *c = ',';
+      if (*c == '!') *c = ';';
     }
     one->variable = NULL;
     ++s->count;

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Presets of Intel MPI's collectives: which there are, rules by size, and whether the library takes them.
+
+    I_MPI_ADJUST_ALLREDUCE="2:0-1024@4-4;5:1025-1048576@4-4"     preset, bytes and ranks, from and to
+
+impi_info says how many presets an operation has, and no more. MPI_T (seen in 2021.19) knows these variables and has no
+value for them, and a preset that does not exist is ignored in silence. With I_MPI_DEBUG the library names, in MPI_Init,
+what it ignores, so one process of its own asks it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from netpipe.libraries.tunables import Chosen, Rules, steps_of
+
+ADJUST = "I_MPI_ADJUST_"
+ANSWER_S = 20.0
+MOST_PRESETS = 64
+# Whose sizes are counted as netpipe counts them: one buffer of each rank.
+RULED = frozenset({"allreduce", "bcast", "reduce"})
+_RANGE = re.compile(r"range:\s*(\d+)-(\d+)")
+_IGNORED = re.compile(r"Incorrect .*: (\w+)=(.*), will be ignored")
+_TAKEN = re.compile(r"(I_MPI_\w+)=(.*)")
+SAYS_WHAT_IT_TAKES = {"I_MPI_DEBUG": "6", "I_MPI_FABRICS": "shm"}
+
+
+def ask(programs: Path, names: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The presets of each operation."""
+    found = {}
+    for name in names:
+        said = _said([str(programs / "impi_info"), "-v", name], environment)
+        span = _RANGE.search(said)
+        if name in said and span:
+            first, last = map(int, span.groups())
+            presets = range(first, min(last, first + MOST_PRESETS) + 1)
+            found[name] = {
+                "value": "",
+                "help": "collective presets",
+                "choices": {f"preset {n}": n for n in presets},
+            }
+    return found
+
+
+def rules(chosen: Chosen, folder: Path) -> Rules | None:  # noqa: ARG001  the variable says it all
+    """For the sizes and the number of ranks that were measured; elsewhere the library chooses."""
+    if chosen.operation not in RULED:
+        return None
+    steps = [*steps_of(chosen.by_size), (0, "")]
+    parts = [
+        f"{value}:{start}-{end - 1}@{chosen.ranks}-{chosen.ranks}"
+        for (start, value), (end, _) in pairwise(steps)
+        if value
+    ]
+    return Rules({f"{ADJUST}{chosen.operation.upper()}": ";".join(parts)})
+
+
+def read_back(
+    programs: Path,  # noqa: ARG001
+    library: Path | None,
+    variables: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> dict[str, tuple[str, str]]:
+    """What the library says of each while it starts."""
+    if library is None:
+        return {}
+    words = [sys.executable, "-m", "netpipe.libraries.intel.starting", str(library)]
+    said = _said(words, {**environment, **variables, **SAYS_WHAT_IT_TAKES})
+    ignored = {f"{ADJUST}{name}" for name, _ in _IGNORED.findall(said)}
+    taken = dict(_TAKEN.findall(said))
+    found = {}
+    for name, value in variables.items():
+        if name in ignored:
+            found[name] = ("ignored by the library",) * 2
+        elif taken.get(name, "").strip() == value:
+            found[name] = ("not set", value)
+    return found
+
+
+def _said(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """By a program of the library; "" where it cannot be started or does not end."""
+    try:
+        done = subprocess.run(
+            words,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_S,
+            check=False,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
