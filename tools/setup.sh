@@ -204,9 +204,19 @@ setup_tools() {
   done
 }
 
+# cuda_wheels WHEEL...: headers of NVIDIA, for layers that are built where these are.
+cuda_wheels() {
+  local wheel pinned=()
+  for wheel in "$@"; do
+    pinned+=("$(grep "^$wheel==" requirements/cuda.txt)")
+  done
+  pip --retries 1 install --no-deps "${pinned[@]}" || say "$* could not be installed; the layers over CUDA are not built"
+}
+
 setup_test() {
   say "installing requirements/test.txt"
   pip install --requirement requirements/test.txt
+  cuda_wheels nvidia-cuda-runtime-cu12
   setup_tools "${test_tools[@]}"
 }
 
