@@ -225,6 +225,7 @@ setup_deep() {
   pip install --requirement requirements/deep.txt
   # The test of `pip install .` installs from here: the same packages every time, also without a network.
   pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  cuda_wheels nvidia-nccl-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12
   say "installing the wheels of Intel MPI into .venv/mpi/impi"
   mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"
   setup_tools "${deep_tools[@]}"
