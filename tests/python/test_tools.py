@@ -169,7 +169,7 @@ def test_what_fails_under_ctest_is_run_again_too(
 def test_a_module_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_tests.main(["module", "tpc"]) == 2
     assert (
-        "there is no module 'tpc' in src/modules; there are armci, cma, libfabric, memcpy, mpi, nng, null"
+        "there is no module 'tpc' in src/modules; there are armci, cma, cuda, libfabric, memcpy, mpi, nccl"
         in capsys.readouterr().err
     )
 
