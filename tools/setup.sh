@@ -206,9 +206,19 @@ setup_tools() {
   done
 }
 
+# cuda_wheels WHEEL...: headers of NVIDIA, for layers that are built where these are.
+cuda_wheels() {
+  local wheel pinned=()
+  for wheel in "$@"; do
+    pinned+=("$(grep "^$wheel==" requirements/cuda.txt)")
+  done
+  pip --retries 1 install --no-deps "${pinned[@]}" || say "$* could not be installed; the layers over CUDA are not built"
+}
+
 setup_test() {
   say "installing requirements/test.txt"
   pip install --requirement requirements/test.txt
+  cuda_wheels nvidia-cuda-runtime-cu12
   setup_tools "${test_tools[@]}"
 }
 
@@ -217,6 +227,7 @@ setup_deep() {
   pip install --requirement requirements/deep.txt
   # The test of `pip install .` installs from here: the same packages every time, also without a network.
   pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  cuda_wheels nvidia-nccl-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12
   say "installing the wheels of Intel MPI into .venv/mpi/impi"
   mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"
   setup_tools "${deep_tools[@]}"

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE = Path(os.environ.get("NETPIPE_NATIVE", ROOT / "build"))
 WORKER = NATIVE / "bin" / "netpipe-worker"
 TEST_MODULES = NATIVE / "test-modules"
+STAND_INS = TEST_MODULES / "stand-ins"  # for libraries that this machine lacks
 LIMIT_S = 90.0
 
 
@@ -127,6 +128,15 @@ def started(worker: Path, tmp_path: Path) -> Iterator[Starter]:
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The stand-ins, with two devices, in place of the driver and of NCCL."""
+    assert (STAND_INS / "libcuda.so.1").exists(), "the stand-in is not built: cmake --build build"
+    before = os.environ.get("LD_LIBRARY_PATH")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{STAND_INS}:{before}" if before else str(STAND_INS))
+    return monkeypatch
 
 
 Netpipe = Callable[..., Outcome]

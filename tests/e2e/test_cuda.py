@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Outcome, Runner, Starter, wait_for_samples
-from stand_ins import built, fake, usable  # noqa: F401  (a fixture)
+from stand_ins import built, usable
 
 BUILT = built("cuda")
 REAL = usable("cuda")

@@ -9,6 +9,8 @@
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
+struct CUstream_st; /* a CUstream points to one */
+
 /* Where the bytes of this memory of a device are; NULL: it is no memory of a device. */
 FAKE_EXPORT char* fake_cuda_real(const void* memory, size_t bytes);
 /* The device of this thread's context; -1: it has none. */
