@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from profiled import ANY, CALLS, NUMBERS, profile_of
 
+from netpipe.cli.predict import _launches, add_first
+from netpipe.failure import Failure
 from netpipe.prediction.costs import Costs, Factors, Sized, costs
 from netpipe.prediction.predict import predict, wanted
 from netpipe.prediction.replay import Replayed, Stuck, replay
 from netpipe.profiles import NotAProfile, Profile, Trace
 from netpipe.profiles.calls import calls
 from netpipe.profiles.contact import first_ns
-from netpipe.profiles.lines import Communicator
+from netpipe.profiles.lines import Communicator, write
 from netpipe.reading import Reading
-from netpipe.records import Point, Run, Variant
+from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank
 
 LATENCY, EXCHANGE, SEND, RECV = 1000.0, 1500.0, 100.0, 200.0  # ns, of every size
@@ -395,3 +398,28 @@ def test_the_first_call_that_exchanges_is_the_first_contact() -> None:
         [("Bcast", 0, 700, 8, 0, 0), ("Recv", 700, 300, 8, 0, 0)],
     )
     assert first_ns(program) == 700
+
+
+def test_first_messages_are_added_to_a_run_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with path.open("wb") as file:
+        for record in (Header(schema=SCHEMA, run="0" * 32), point("pingpong", 8, 1000), End(exit=0, reason="done")):
+            file.write(encode(record) + b"\n" * (not encode(record).endswith(b"\n")))
+    add_first(path, {"mpi@x": [7000, 9000, 8000], "mpi@y": []})
+    found = costs(Reading(Run.read(path)))
+    assert found["mpi@x"].first == 8000
+    assert costs(Reading(Run.read(path)), "high")["mpi@x"].first == 9000
+
+
+def test_profiles_of_two_commands_are_refused(tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+        program.header.command = [name]
+        paths.append(tmp_path / f"{name}.jsonl")
+        write(program, paths[-1])
+    launches, runs = _launches(paths[0], (paths[0], tmp_path / "run.jsonl"))
+    assert len(launches) == 2
+    assert runs == (tmp_path / "run.jsonl",)
+    with pytest.raises(Failure, match="another command"):
+        _launches(paths[0], (paths[1],))
