@@ -403,7 +403,11 @@ def test_the_first_call_that_exchanges_is_the_first_contact() -> None:
 def test_first_messages_are_added_to_a_run_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with path.open("wb") as file:
-        for record in (Header(schema=SCHEMA, run="0" * 32), point("pingpong", 8, 1000), End(exit=0, reason="done")):
+        for record in (
+            Header(schema=SCHEMA, run="0" * 32),
+            point("pingpong", 8, 1000),
+            End(exit=0, reason="done"),
+        ):
             file.write(encode(record) + b"\n" * (not encode(record).endswith(b"\n")))
     add_first(path, {"mpi@x": [7000, 9000, 8000], "mpi@y": []})
     found = costs(Reading(Run.read(path)))
