@@ -2,7 +2,9 @@
 """Applications: what the profiler costs them, and how near a prediction comes to what they then take.
 
 The peer of a kernel under the profiler is the same kernel without it, in turn. The peer of a prediction is the kernel
-over the library that it was made for; the profile is from another one.
+over the library that it was made for; the profiles are from another one, and none of the launches that it is held
+against. Each rank has a processor of its own, as those that measure the curves have: ranks that the system moves about
+share one for some of the time, and then the time in MPI differs by several times from launch to launch.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from statistics import median
 
 from measured import MissingError, Result, in_turn, shown
 
+from netpipe.applications.contact import first_contacts
 from netpipe.applications.plan import Request, Task, plan
 from netpipe.applications.running import Runner
+from netpipe.cli.predict import add_first
 from netpipe.kernels import Result as Ran
 from netpipe.libraries.adding import added, programs
 from netpipe.prediction import predict
@@ -41,6 +45,7 @@ SWEEP_CLASS = "50"
 EVENTS = 1_000_000
 TIMEOUT_S = 300.0
 BUDGET_S = "1"
+PROFILES = 5  # launches whose profiles are the source of a prediction
 DIFFER = 1.1  # pairs of variants that differ by more are to be ranked
 
 
@@ -63,6 +68,20 @@ def kernels(variants: list[str]) -> list[Task]:
     made = plan(Request(KERNELS, variants, (CLASS,), (RANKS,)))
     sweep = plan(Request([SWEEP], variants, (SWEEP_CLASS,), (RANKS,)))
     return [*made.tasks, *sweep.tasks]
+
+
+BOUND = """#!/bin/sh
+exec taskset -c "${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$PMI_RANK}}" "$NETPIPE_BENCH_PROGRAM" "$@"
+"""
+
+
+def bound(task: Task, folder: Path) -> Task:
+    """The same program, each rank on a processor of its own."""
+    script = folder / "bound.sh"
+    script.write_text(BOUND)
+    script.chmod(0o755)
+    more = {**task.environment, "NETPIPE_BENCH_PROGRAM": str(task.program)}
+    return replace(task, program=script, environment=more)
 
 
 @contextmanager
@@ -144,6 +163,7 @@ class Compared:
     predicted: float
     low: float
     high: float
+    itself: float  # how far a launch is from the median of the others, in the middle
 
     @property
     def error(self) -> float:
@@ -172,7 +192,13 @@ def curves(profile: Profile, variants: list[str], folder: Path) -> Reading:
     )
     path = folder / "run.jsonl"
     session.measure(path)
+    add_first(path, first_contacts(variants))
     return Reading(Run.read(path, samples=False))
+
+
+def itself(times: list[float]) -> float:
+    """How well a launch predicts the others: its distance from their median, in the middle."""
+    return median(abs(one / median(times[:at] + times[at + 1 :]) - 1) for at, one in enumerate(times))
 
 
 def predicted(rounds: int) -> list[Result]:
@@ -183,11 +209,11 @@ def predicted(rounds: int) -> list[Result]:
     results = []
     with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
         for kernel in dict.fromkeys(task.cell.kernel for task in tasks):
-            some = {task.cell.variant: task for task in tasks if task.cell.kernel == kernel}
-            # One profile is what a user has; of three the one in the middle, as the first run may find cold files.
-            three = [profiled(runner, some[variants[0]])[0] for _ in range(3)]
-            source = sorted(three, key=in_mpi)[1]
-            reading = curves(source, variants, Path(folder))
+            some = {
+                task.cell.variant: bound(task, Path(folder)) for task in tasks if task.cell.kernel == kernel
+            }
+            source = [profiled(runner, some[variants[0]])[0] for _ in range(PROFILES)]
+            reading = curves(source[0], variants, Path(folder))
             said: Predicted = predict(source, reading, variants[0])
             by_variant = {one.variant: one for one in said.variants}
             taken: dict[str, list[float]] = {variant: [] for variant in variants}
@@ -196,7 +222,17 @@ def predicted(rounds: int) -> list[Result]:
                     taken[variant].append(in_mpi(profiled(runner, some[variant])[0]))
             for variant in variants:
                 one = by_variant[variant]
-                rows.append(Compared(kernel, variant, median(taken[variant]), one.seconds, one.low, one.high))
+                rows.append(
+                    Compared(
+                        kernel,
+                        variant,
+                        median(taken[variant]),
+                        one.seconds,
+                        one.low,
+                        one.high,
+                        itself(taken[variant]),
+                    )
+                )
                 row = rows[-1]
                 results.append(
                     Result(
@@ -222,8 +258,18 @@ def summary(rows: list[Compared]) -> list[Result]:
         if one.kernel == other.kernel and one.measured * DIFFER < other.measured
     ]
     right = [one.predicted < other.predicted for one, other in pairs]
+    others = [row.itself for row in rows]
     share = sum(right) / len(right) if right else math.nan
     return [
+        Result(
+            "predict",
+            "the machine itself: how far a launch is from the median of the others",
+            f"median {median(others):.0%}, most {max(others):.0%} (medians of each cell)",
+            "",
+            f"{median(others):.0%}",
+            "none",
+            True,
+        ),
         Result(
             "predict",
             f"error of {len(rows)} predictions",

@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from profiled import ANY, CALLS, NUMBERS, profile_of
 
+from netpipe.cli.predict import _launches, add_first
+from netpipe.failure import Failure
 from netpipe.prediction.costs import Costs, Factors, Sized, costs
 from netpipe.prediction.predict import predict, wanted
 from netpipe.prediction.replay import Replayed, Stuck, replay
 from netpipe.profiles import NotAProfile, Profile, Trace
 from netpipe.profiles.calls import calls
-from netpipe.profiles.lines import Communicator
+from netpipe.profiles.contact import first_ns
+from netpipe.profiles.lines import Communicator, write
 from netpipe.reading import Reading
-from netpipe.records import Point, Run, Variant
+from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank
 
 LATENCY, EXCHANGE, SEND, RECV = 1000.0, 1500.0, 100.0, 200.0  # ns, of every size
@@ -281,7 +285,9 @@ def test_sizes_beyond_any_curve_are_said() -> None:
 def test_a_program_of_collectives_alone() -> None:
     program = traced(*[[("Alltoall", 0, 9, 2048, -2, 0)]] * 2)
     assert wanted(calls(program))["pingpong"] == {8}
-    assert wanted(calls(program))["collective:what=alltoall"] == {2048}
+    assert wanted(calls(program))["collective:what=alltoall"] == {
+        1024
+    }  # those to one rank, as the curve counts
 
 
 def test_what_has_to_be_measured() -> None:
@@ -294,5 +300,130 @@ def test_what_has_to_be_measured() -> None:
         "bidirectional": {8},
         "overhead:side=send": {8},
         "overhead:side=recv": {8},
+        "overhead:side=send,call=blocking": {8},
         "collective:what=allreduce": {16},
     }
+
+
+def test_reductions_are_measured_in_whole_doubles() -> None:
+    program = traced(*[[("Allreduce", 0, 9, 4116, -2, 0)]] * 2)
+    assert wanted(calls(program))["collective:what=allreduce"] == {4120}
+
+
+# ------------------------------------------------------------------------------------------- terms of the model
+
+
+def test_a_message_of_a_rank_to_itself_takes_what_it_took() -> None:
+    found = replayed(
+        [("Irecv", 0, 3, 1 << 20, 0, 1), ("Send", 3, 40, 1 << 20, 0, 0), ("Wait", 43, 7, 1 << 20, 0, 1)]
+    )
+    assert found.by_rank[0] == 3 + 40 + 7
+
+
+def test_the_first_message_between_two_ranks_connects_them() -> None:
+    known = plain()
+    known.first = 10_000.0
+    send, receive = ("Send", 0, 5, 8, 1, 0), ("Recv", 0, 50, 8, 0, 0)
+    once = replay(calls(traced([send], [receive])), known)
+    assert once.by_rank == {0: 10_000 + SEND, 1: 10_000 + LATENCY}
+    twice = replay(
+        calls(traced([send, ("Send", 5, 5, 8, 1, 0)], [receive, ("Recv", 50, 50, 8, 0, 0)])), known
+    )
+    assert twice.wall < 2 * 10_000
+
+
+def test_the_first_collective_connects_and_the_second_does_not() -> None:
+    known = plain()
+    known.first = 10_000.0
+    known.collectives["Allreduce", 2] = flat(300.0)
+    done = replay(calls(traced(*[[("Allreduce", 0, 9, 8, -2, 0), ("Allreduce", 9, 9, 8, -2, 0)]] * 2)), known)
+    assert done.by_rank == {0: 10_600, 1: 10_600}
+
+
+def test_a_blocking_send_takes_what_blocking_sends_take() -> None:
+    known = plain()
+    known.blocking = flat(700.0)
+    assert (
+        replay(calls(traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])), known).by_rank[0] == 700
+    )
+
+
+def test_an_exchange_takes_no_less_than_a_message() -> None:
+    found = costs(run_of(point("pingpong", 8, 1000), point("bidirectional", 8, 400)))["mpi@x"]
+    assert found.exchange(8) == 1000
+
+
+def test_the_first_message_is_read_off_the_run() -> None:
+    found = costs(run_of(point("pingpong", 8, 1000), point("first", 4, 5e6)))["mpi@x"]
+    assert found.first == 5e6
+
+
+def test_what_the_model_does_not_explain_is_carried_over() -> None:
+    program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    for rank in program.ranks:
+        rank.mpi_s = 3e-6
+    reading = run_of(point("pingpong", 8, 1000, "mpi@a"), point("pingpong", 8, 9000, "mpi@b"))
+    found = {one.variant: one for one in predict(program, reading, own="mpi@a").variants}
+    assert found["mpi@a"].seconds == pytest.approx(3e-6)
+    assert found["mpi@b"].seconds == pytest.approx(3e-6 + 0.75 * 8e-6)
+
+
+def test_a_model_that_says_too_much_is_corrected_by_half_at_most() -> None:
+    program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+    for rank in program.ranks:
+        rank.mpi_s = 0.1e-6
+    reading = run_of(point("pingpong", 8, 1000, "mpi@a"))
+    assert predict(program, reading, own="mpi@a").variants[0].seconds == pytest.approx(0.375e-6)
+
+
+def test_of_several_launches_the_median_counts() -> None:
+    launches = []
+    for late in (0, 2000, 9000):
+        program = traced([("Send", late, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+        for rank in program.ranks:
+            rank.mpi_s = (1000 + late) * 1e-9
+        launches.append(program)
+    found = predict(launches, run_of(point("pingpong", 8, 1000)))
+    assert found.launches == 3
+    assert found.measured == pytest.approx(3e-6)
+    assert (
+        found.variants[0].seconds
+        == predict(launches[1], run_of(point("pingpong", 8, 1000))).variants[0].seconds
+    )
+
+
+def test_the_first_call_that_exchanges_is_the_first_contact() -> None:
+    program = traced(
+        [("Bcast", 0, 900, 8, 0, 0), ("Send", 950, 5, 8, 1, 0)],
+        [("Bcast", 0, 700, 8, 0, 0), ("Recv", 700, 300, 8, 0, 0)],
+    )
+    assert first_ns(program) == 700
+
+
+def test_first_messages_are_added_to_a_run_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with path.open("wb") as file:
+        for record in (
+            Header(schema=SCHEMA, run="0" * 32),
+            point("pingpong", 8, 1000),
+            End(exit=0, reason="done"),
+        ):
+            file.write(encode(record) + b"\n" * (not encode(record).endswith(b"\n")))
+    add_first(path, {"mpi@x": [7000, 9000, 8000], "mpi@y": []})
+    found = costs(Reading(Run.read(path)))
+    assert found["mpi@x"].first == 8000
+    assert costs(Reading(Run.read(path)), "high")["mpi@x"].first == 9000
+
+
+def test_profiles_of_two_commands_are_refused(tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+        program.header.command = [name]
+        paths.append(tmp_path / f"{name}.jsonl")
+        write(program, paths[-1])
+    launches, runs = _launches(paths[0], (paths[0], tmp_path / "run.jsonl"))
+    assert len(launches) == 2
+    assert runs == (tmp_path / "run.jsonl",)
+    with pytest.raises(Failure, match="another command"):
+        _launches(paths[0], (paths[1],))

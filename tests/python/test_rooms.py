@@ -50,7 +50,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "libraries": {"native", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
-    "applications": {"kernels", "launch", "libraries", "native", "units", "failure"},  # runs the kernels
+    "applications": {"kernels", "profiles", "launch", "libraries", "native", "units", "failure"},  # runs the kernels
     "lab": {"native", "units", "failure"},  # virtual clusters on this machine
     "render": {"findings", "prediction", "profiles", "kernels", "history", "theory", "reading", "records",
                "columns", "frames", "events", "units", "escapes", "contents", "failure"},

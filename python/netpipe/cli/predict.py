@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from netpipe.profiles import Profile
     from netpipe.records import Run
 
+SMALLEST = 4  # bytes of the first message that is timed
 WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 
 
 @click.command()
 @click.argument("profile", type=click.Path(path_type=Path, dir_okay=False))
-@click.argument("runs", nargs=-1, metavar="[RUN]...", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument(
+    "runs", nargs=-1, metavar="[PROFILE]... [RUN]...", type=click.Path(path_type=Path, dir_okay=False)
+)
 @click.option(
     "--measure",
     "variants",
@@ -65,22 +70,23 @@ def command(
 
     PROFILE is what netpipe profile wrote, and the RUNs have the curves of the libraries, or --measure gets them. The
     calls of the profile are replayed with the times of each variant: waiting for other ranks is part of it and shown
-    apart.
+    apart. Profiles of several launches of the same program tell more than one: the median of their predictions counts.
     """
     from netpipe.prediction import Factors, predict
     from netpipe.prediction.replay import Stuck
-    from netpipe.profiles import NotAProfile, read
+    from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
 
     factors = _factors(whats)
     try:
-        whole = read(profile)
+        launches, runs = _launches(profile, runs)
+        whole = launches[0]
         together = _runs(whole, runs, variants, output, budget)
         reading = Reading(together)
         if own is not None and all(curve.variant != own for curve in reading.curves):
             there = ", ".join(dict.fromkeys(curve.variant for curve in reading.curves))
             raise Failure(USAGE, f"--own {own} is no variant of the runs; they have {there or 'none'}")
-        found = predict(whole, reading, own or _own(whole, together), factors, _processors(together))
+        found = predict(launches, reading, own or _own(whole, together), factors, _processors(together))
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
     if not found.variants:
@@ -99,6 +105,22 @@ def command(
         say(f"what if: {', '.join(whats)}")
     print_prediction(console(), found)
     return 0
+
+
+def _launches(first: Path, paths: tuple[Path, ...]) -> tuple[list[Profile], tuple[Path, ...]]:
+    """The profiles, and those paths that are runs. Raises Failure (2) if they are not of one program."""
+    from netpipe.profiles import read
+    from netpipe.profiles.lines import is_profile
+
+    more = [path for path in paths if is_profile(path)]
+    launches = [read(path) for path in (first, *more)]
+    for path, one in zip(more, launches[1:], strict=True):
+        if (one.header.command, one.header.ranks) != (launches[0].header.command, launches[0].header.ranks):
+            raise Failure(
+                USAGE,
+                f"{path} is of another command than {first}, and several profiles have to be launches of the same one",
+            )
+    return launches, tuple(path for path in paths if path not in more)
 
 
 def _factors(whats: tuple[str, ...]) -> Factors:
@@ -146,6 +168,7 @@ def _runs(
 
 def _measure(whole: Profile, variants: tuple[str, ...], output: Path, budget: str) -> Path:
     """Just the curves that the prediction needs. Raises Failure."""
+    from netpipe.applications.contact import first_contacts
     from netpipe.launch.lists import expand
     from netpipe.prediction.predict import wanted
     from netpipe.profiles.calls import calls
@@ -172,7 +195,39 @@ def _measure(whole: Profile, variants: tuple[str, ...], output: Path, budget: st
     result = session.measure(output)
     if result.exit_code:
         raise Failure(result.exit_code, f"the measurement did not end well; what it has is in {output}")
+    say("measuring what the first message takes")
+    add_first(output, first_contacts(list(expand(variants))))
     return output
+
+
+def add_first(path: Path, contacts: Mapping[str, Sequence[int]]) -> None:
+    """Adds to a run what the first message between two ranks took in each launch, in nanoseconds, by variant. Raises
+    OSError.
+    """
+    from netpipe.prediction.costs import FIRST
+    from netpipe.records import Point
+    from netpipe.run_file import append
+
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        for variant, times in contacts.items():
+            if times:
+                middle = median(times)
+                point = Point(
+                    variant=variant,
+                    pattern=FIRST,
+                    size_bytes=SMALLEST,
+                    samples=len(times),
+                    ops=1,
+                    single=True,
+                    median_ns=middle,
+                    low_ns=min(times),
+                    high_ns=max(times),
+                    half_width=(max(times) - min(times)) / 2 / middle,
+                )
+                append(file, point)
+    finally:
+        os.close(file)
 
 
 def _fewer(sizes: list[int], most: int = 24) -> list[int]:
@@ -204,6 +259,7 @@ def _as_json(found: Any, factors: Factors) -> dict[str, Any]:
     return {
         "what": asdict(factors),
         "measured_s": found.measured,
+        "launches": found.launches,
         "variants": [
             {
                 "variant": one.variant,

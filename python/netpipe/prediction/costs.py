@@ -5,8 +5,14 @@ if").
     latency     pingpong              from the call of the sender until the receiver has the message
     exchange    bidirectional         the same with one each way at once
     send_ns     overhead:side=send    processor time of the sender, of a message that is sent at once
+    blocking    the same, blocking    and where the call is MPI_Send
     recv_ns     overhead:side=recv    processor time of the receiver, of a message that is there
     collective  collective:what=...   until the last rank leaves, all having begun at once
+    first       first                 what the first message between two ranks takes besides
+
+A ping-pong sends from where the last message landed, so the data is new at every turn. `bidirectional` sends the same
+bytes again and again, which over shared memory may be in the receiver's cache already: an application's are not. So an
+exchange takes no less than a message.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ BOUNDS: tuple[Bound, ...] = ("value", "low", "high")
 # A send of which more than this is left when the rank comes to wait for it moved nothing by itself: the receiver is
 # asked first.
 LEFT = 0.3
+FIRST = "first"  # not a pattern of the worker: netpipe predict --measure adds it to the run
 GUESSED_EAGER = 4096  # bytes; where no run has measured the overheads
 PLAIN = {
     "Bcast": "bcast",
@@ -119,6 +126,11 @@ class Sized:
         return Sized({size: time * factor for size, time in zip(self.sizes, self.times, strict=True)})
 
 
+def larger(one: Sized, other: Sized) -> Sized:
+    """At each size of `one`."""
+    return Sized({size: max(time, other(size)) for size, time in zip(one.sizes, one.times, strict=True)})
+
+
 @dataclass(slots=True)
 class Costs:
     """Of one variant, with one end of the intervals."""
@@ -129,9 +141,15 @@ class Costs:
     send: Sized
     recv: Sized
     eager: Callable[[int], bool]
+    blocking: Sized | None = None  # as `send`, for MPI_Send
+    first: float = 0.0
     collectives: dict[tuple[str, int], Sized] = field(default_factory=dict)  # by operation of MPI, ranks
     largest: int = 0  # bytes: beyond it nothing was measured
     guessed: list[str] = field(default_factory=list)  # what was not measured
+
+    def blocks(self, size: int) -> float:
+        """Processor time of MPI_Send, of a message that is sent at once."""
+        return (self.send if self.blocking is None else self.blocking)(size)
 
     def collective(self, name: str, ranks: int, size: int) -> float | None:
         """Nanoseconds; None where no curve tells."""
@@ -166,12 +184,14 @@ def _of(
     both = _named(by_name, "bidirectional")
     if both is None:
         guessed.append("bidirectional")
-    exchange = _times(both, bound) if both is not None else latency
+    exchange = larger(_times(both, bound), latency) if both is not None else latency
     send_curve = _named(by_name, "overhead", "side=send")
     recv_curve = _named(by_name, "overhead", "side=recv")
     if send_curve is None or recv_curve is None:
         guessed.append("overhead")
     send, left = _send(send_curve, latency, bound)
+    blocking = _named(by_name, "overhead", "call=blocking")  # the default side is that of the sender
+    first = _named(by_name, FIRST)
     recv = _times(recv_curve, bound) if recv_curve is not None else latency.scaled(0.5)
 
     def eager(size: int) -> bool:
@@ -196,6 +216,8 @@ def _of(
         send=send.scaled(factors.overhead),
         recv=recv.scaled(factors.overhead),
         eager=eager,
+        blocking=_times(blocking, bound).scaled(factors.overhead) if blocking is not None else None,
+        first=0.0 if first is None else _times(first, bound).times[0],
         collectives=collectives,
         largest=max(point.size_bytes for point in pingpong.points),
         guessed=guessed,

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The communication time of an application over each variant of a run, with an interval, split by call and size.
 
-The interval has two parts: what the curves leave open (the replay with the lower and with the upper ends of their
-intervals), and what the model leaves open: how far the replay over the profile's own library is from what the profile
-has measured there, where the run has that library. It is never less than
-what the bench has found for programs whose time was then measured (LEAST_ERROR), because one profile that fits says
-little about the next library.
+What the replay over the profile's own library leaves unexplained (colder buffers than a benchmark has, calls that get
+in each other's way) is carried over: the prediction for another variant is what the profile measured, and the
+difference between the two replays. Of several launches of the same program the median counts: who waits for whom
+differs from launch to launch.
+
+The interval has what the curves leave open (the replay with the lower and with the upper ends of their intervals), how
+far the launches of the profile are apart, and for another variant half of what was carried over, as nobody knows
+how much of it is the library's. It is never less than what the bench has found for programs whose time was then
+measured (LEAST_ERROR).
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import OPERATIONS, Factors, costs
+from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, costs
 from netpipe.prediction.replay import Replayed, replay
 from netpipe.profiles.calls import calls
 
@@ -25,9 +30,21 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
 
 PROFILER_NS = 50.0  # what the profiler adds to a call, of which half falls between calls
+DOUBLE = 8  # bytes; of which the reductions of the pattern `collective` are whole numbers
 SMALL = 8  # bytes: of a program that has only collectives, whose roots send
-# ln of the factor that 85 of 100 predictions were within (docs/bench.md, applications): 1.8 times.
-LEAST_ERROR = 0.6
+REDUCTIONS = {"Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"}
+POINT_TO_POINT = (
+    "pingpong",
+    "bidirectional",
+    "overhead:side=send",
+    "overhead:side=recv",
+    "overhead:side=send,call=blocking",
+)
+# ln of a factor, 1.28: with it 23 of 24 intervals of the bench held (docs/bench.md, applications); without it 15 did.
+LEAST_ERROR = 0.25
+
+
+Key = tuple[str, int]  # name of a call, bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,7 @@ class Prediction:
     high: float
     waiting: float  # of `seconds`, for other ranks to come
     wall: float  # of the whole program, if the computation takes what it took
-    by_call: dict[tuple[str, int], float]  # name, bytes: mean over the ranks
+    by_call: dict[Key, float]  # mean over the ranks
     guessed: tuple[str, ...]  # patterns that the run lacks
     missing: dict[tuple[str, int], int]  # collectives without a curve: calls, by name and ranks
     beyond: int  # bytes of the largest message, where no curve reaches it; else 0
@@ -71,7 +88,8 @@ class Predicted:
 
     variants: list[Prediction] = field(default_factory=list)
     residual: Residual | None = None
-    measured: float = 0.0  # by the profile
+    measured: float = 0.0  # by the profile, or the median of its launches
+    launches: int = 1
     notes: list[str] = field(default_factory=list)
     wanted: dict[str, set[int]] = field(default_factory=dict)  # patterns with sizes that would tell more
 
@@ -85,49 +103,85 @@ class Predicted:
 
 
 def predict(
-    profile: Profile,
+    profile: Profile | Sequence[Profile],
     reading: Reading,
     own: str | None = None,
     factors: Factors | None = None,
     processors: int | None = None,
 ) -> Predicted:
-    """`own` is the variant that the profile was taken over, if the run has it. `processors`: of the host, to say when
-    ranks shared them. Raises NotAProfile without a trace, Stuck where the trace is not whole.
+    """Of one profile, or of those of several launches of the same program. `own` is the variant that they were taken
+    over, if the run has it. `processors`: of the host, to say when ranks shared them. Raises NotAProfile without a
+    trace, Stuck where the trace is not whole.
     """
-    made = calls(profile, PROFILER_NS / 2)
-    found = Predicted(measured=_measured(profile))
+    launches = [profile] if not isinstance(profile, Sequence) else list(profile)
+    made = [calls(one, PROFILER_NS / 2) for one in launches]
+    measured = [_measured(one) for one in launches]
+    found = Predicted(measured=median(measured), launches=len(launches))
+    plain = costs(reading)
+    # What each launch spent beyond what the model says of its own library, and of which calls.
+    beyond = [0.0 for _ in launches]
+    by_call: list[dict[Key, float]] = [{} for _ in launches]
+    if own is not None and own in plain:
+        again = [replay(one, plain[own]) for one in made]
+        beyond = [took - _mean(one) for took, one in zip(measured, again, strict=True)]
+        by_call = [_beyond(calls_, one) for calls_, one in zip(made, again, strict=True)]
+        middle = _middle(measured)
+        found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
-    if own is not None and own in costs(reading):
-        plain = costs(reading)[own]
-        found.residual = _residual(profile, made, own, replay(made, plain))
-    spread = max(LEAST_ERROR, found.residual.error) if found.residual is not None else LEAST_ERROR
-    largest = max((message.bytes for message in made.messages), default=0)
-    for variant in bounds["value"]:
-        runs = {bound: replay(made, bounds[bound][variant]) for bound in bounds}
-        value = _mean(runs["value"])
-        ends = sorted(_mean(runs[bound]) for bound in ("low", "high"))
-        low = min(ends[0], value) * math.exp(-spread)
-        high = max(ends[1], value) * math.exp(spread)
-        one = bounds["value"][variant]
-        ranks = max(len(made.ranks), 1)
+    largest = max((message.bytes for one in made for message in one.messages), default=0)
+    for variant, one in bounds["value"].items():
+        runs = {bound: [replay(some, bounds[bound][variant]) for some in made] for bound in bounds}
+        times = {
+            bound: [_carried(_mean(run), more) for run, more in zip(some, beyond, strict=True)]
+            for bound, some in runs.items()
+        }
+        value = median(times["value"])
+        ends = sorted(median(times[bound]) for bound in ("low", "high"))
+        unsure = 0.0 if variant == own else abs(median(beyond)) / 2
+        spread = math.exp(max(LEAST_ERROR, _spread(times["value"])))
+        middle = _middle(times["value"])
+        run = runs["value"][middle]
+        ranks = max(len(made[middle].ranks), 1)
         found.variants.append(
             Prediction(
                 variant=variant,
                 seconds=value,
-                low=low,
-                high=high,
-                waiting=sum(runs["value"].waiting.values()) / ranks * 1e-9,
-                wall=runs["value"].wall * 1e-9,
-                by_call={key: time / ranks * 1e-9 for key, time in runs["value"].by_call.items()},
+                low=max(min(ends[0], value) - unsure, 0.0) / spread,
+                high=(max(ends[1], value) + unsure) * spread,
+                waiting=sum(run.waiting.values()) / ranks * 1e-9,
+                wall=run.wall * 1e-9 + max(beyond[middle], 0.0),
+                by_call={
+                    key: max(time / ranks * 1e-9 + by_call[middle].get(key, 0.0), 0.0)
+                    for key, time in run.by_call.items()
+                },
                 guessed=tuple(one.guessed),
-                missing=dict(runs["value"].without_curve),
+                missing=dict(run.without_curve),
                 beyond=largest if largest > one.largest else 0,
             )
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
-    found.notes = _notes(profile, made, found, processors)
-    found.wanted = wanted(made)
+    found.notes = _notes(launches[0], made[0], found, processors)
+    found.wanted = wanted(made[0])
     return found
+
+
+def _carried(replayed: float, beyond: float) -> float:
+    """A model that says too much by more than half of it is not corrected further."""
+    return max(replayed + beyond, replayed / 2)
+
+
+def _middle(values: Sequence[float]) -> int:
+    """The place of the one nearest to the median."""
+    middle = median(values)
+    return min(range(len(values)), key=lambda place: abs(values[place] - middle))
+
+
+def _spread(values: Sequence[float]) -> float:
+    """|ln| of the ratio to their median that half of the launches exceed; 0 for one."""
+    middle = median(values)
+    if len(values) < 2 or middle <= 0:
+        return 0.0
+    return median(abs(math.log(one / middle)) if one > 0 else 0.0 for one in values)
 
 
 def wanted(made: Calls) -> dict[str, set[int]]:
@@ -135,12 +189,17 @@ def wanted(made: Calls) -> dict[str, set[int]]:
     sizes = {message.bytes for message in made.messages if message.bytes} or {SMALL}
     found: dict[str, set[int]] = {}
     if made.messages or made.groups:
-        for pattern in ("pingpong", "bidirectional", "overhead:side=send", "overhead:side=recv"):
+        for pattern in POINT_TO_POINT:
             found[pattern] = set(sizes)
     for group in made.groups:
         ours = OPERATIONS.get(group.name)
         if ours is not None and group.ranks > 1:
-            found.setdefault(f"collective:what={ours}", set()).add(group.bytes)
+            size = group.bytes
+            if group.name in TO_EACH:
+                size //= group.ranks
+            if group.name in REDUCTIONS:
+                size = -(-size // DOUBLE) * DOUBLE
+            found.setdefault(f"collective:what={ours}", set()).add(size)
     return found
 
 
@@ -153,19 +212,32 @@ def _measured(profile: Profile) -> float:
     return sum(there) / max(len(there), 1)
 
 
-def _residual(profile: Profile, made: Calls, variant: str, again: Replayed) -> Residual:
+def _took(made: Calls) -> dict[Key, float]:
+    """Seconds by call, mean over the ranks."""
     ranks = max(len(made.ranks), 1)
-    measured: dict[tuple[str, int], float] = {}
+    found: dict[Key, float] = {}
     for some in made.ranks.values():
         for call in some:
             key = (call.name, call.bytes)
-            measured[key] = measured.get(key, 0.0) + call.took_ns / ranks * 1e-9
+            found[key] = found.get(key, 0.0) + call.took_ns / ranks * 1e-9
+    return found
+
+
+def _beyond(made: Calls, again: Replayed) -> dict[Key, float]:
+    """By call, how much more the profile has than the replay."""
+    ranks = max(len(made.ranks), 1)
+    return {key: took - again.by_call.get(key, 0.0) / ranks * 1e-9 for key, took in _took(made).items()}
+
+
+def _residual(seconds: float, made: Calls, variant: str, again: Replayed) -> Residual:
+    ranks = max(len(made.ranks), 1)
+    measured = _took(made)
     rows = [
         (name, size, measured.get((name, size), 0.0), again.by_call.get((name, size), 0.0) / ranks * 1e-9)
         for name, size in measured.keys() | again.by_call.keys()
     ]
     rows.sort(key=lambda row: -abs(row[2] - row[3]))
-    return Residual(variant, _measured(profile), _mean(again), tuple(rows[:8]))
+    return Residual(variant, seconds, _mean(again), tuple(rows[:8]))
 
 
 def _notes(profile: Profile, made: Calls, found: Predicted, processors: int | None) -> list[str]:

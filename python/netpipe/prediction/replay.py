@@ -7,6 +7,8 @@ takes what the costs say, and waits for what it needs from other ranks.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
   latency of its size; for that of an exchange if
   one went the other way at the same time. A rank receives one after the other.
+* A message of a rank to itself crosses nothing: its calls take what they took.
+* The first message between two ranks, and the first collective, takes what a library needs to connect.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
   for the others of a reduction too.
 """
@@ -45,6 +47,7 @@ class _Moving:
     posted: float | None = None  # the sender's call began
     expected: float | None = None  # and the receiver's
     arrives: float | None = None  # eager: when it is there
+    connects: float = 0.0  # the time that it takes because it is the first one between its ranks
     done: float | None = None
 
 
@@ -59,6 +62,8 @@ class _Replay:
         self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
         # Rank -> messages that it has started, and that may not have moved yet.
         self.open: dict[int, set[int]] = defaultdict(set)
+        self.met: set[tuple[int, int]] = set()  # ranks that have exchanged a message
+        self.gathered: set[int] = set()  # ranks that have been in a collective
         self.groups: list[dict[int, float]] = [{} for _ in calls.groups]
         self.ends: list[dict[int, float] | None] = [None for _ in calls.groups]
         self.found = Replayed(
@@ -119,10 +124,21 @@ class _Replay:
     def _post(self, number: int, begin: float) -> None:
         message, moving = self.calls.messages[number], self.moving[number]
         moving.posted = begin
-        if self.costs.eager(message.bytes) or message.source == message.target:
+        if message.within:
+            moving.arrives = begin
+            return
+        moving.connects = self._connects(message.source, message.target)
+        if self.costs.eager(message.bytes):
             cost = self.costs.exchange if message.returned else self.costs.latency
-            moving.arrives = begin + cost(message.bytes)
+            moving.arrives = begin + moving.connects + cost(message.bytes)
             self._wake(message.target)
+
+    def _connects(self, *ranks: int) -> float:
+        pair = min(ranks), max(ranks)
+        if pair in self.met:
+            return 0.0
+        self.met.add(pair)
+        return self.costs.first
 
     def _try(self, number: int) -> None:
         """A message that asks first moves when both sides know of it and are in a call."""
@@ -138,7 +154,7 @@ class _Replay:
             if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
                 return
             start = max(both_in, self.busy[message.target])
-            moving.done = self.busy[message.target] = start + cost(message.bytes)
+            moving.done = self.busy[message.target] = start + moving.connects + cost(message.bytes)
             self._wake(message.source)
             self._wake(message.target)
         self.open[message.source].discard(number)
@@ -160,11 +176,13 @@ class _Replay:
             key = (group.name, group.ranks)
             self.found.without_curve[key] = self.found.without_curve.get(key, 0) + 1
             took = self._guess(group.name, group.ranks, group.bytes)
+        connects = self._gathers(set(came))
+        took += connects
         last = max(came.values())
         ends = dict.fromkeys(came, last + took)
         if group.root in came:
             root = came[group.root]
-            sent = self.costs.send(group.bytes) if self.costs.eager(group.bytes) else took
+            sent = connects + self.costs.blocks(group.bytes) if self.costs.eager(group.bytes) else took
             if group.name in FROM_ROOT:
                 ends = {rank: max(begin, root) + took for rank, begin in came.items()}
                 ends[group.root] = root + sent
@@ -174,6 +192,14 @@ class _Replay:
         self.ends[number] = ends
         for rank in came:
             self._wake(rank)
+
+    def _gathers(self, ranks: set[int]) -> float:
+        """What connecting takes. In a collective of two ranks they meet; of more nobody knows which ones do."""
+        known = ranks <= self.gathered
+        self.gathered |= ranks
+        if len(ranks) == 2:
+            return self._connects(*ranks)
+        return 0.0 if known or len(ranks) < 2 else self.costs.first
 
     def _guess(self, name: str, ranks: int, size: int) -> float:
         """By messages in a tree, or to each rank in turn."""
@@ -194,11 +220,16 @@ class _Replay:
             return ends[rank]
         if call.kind is Kind.START:
             return begin + self._started(call)
+        if self._within(call):
+            return begin + call.took_ns
         end = begin
         waited = 0.0
         for number in sorted(call.receives, key=self._arrival):
             moving, message = self.moving[number], self.calls.messages[number]
-            if moving.arrives is not None:
+            if message.within:
+                if moving.arrives is None:
+                    return None
+            elif moving.arrives is not None:
                 # What is there costs its copy; what comes while the rank waits has it in its latency.
                 end = max(end + self.costs.recv(message.bytes), moving.arrives)
             elif moving.done is not None:
@@ -210,8 +241,8 @@ class _Replay:
         for number in call.sends:
             moving, message = self.moving[number], self.calls.messages[number]
             if moving.arrives is not None:
-                if call.kind in (Kind.SEND, Kind.BOTH):
-                    end = max(end, begin + self.costs.send(message.bytes))
+                if call.kind in (Kind.SEND, Kind.BOTH) and not message.within:
+                    end = max(end, begin + moving.connects + self.costs.blocks(message.bytes))
             elif moving.done is not None:
                 end = max(end, moving.done)
                 if moving.expected is not None:
@@ -221,12 +252,22 @@ class _Replay:
         self.found.waiting[rank] += min(waited, end - begin)
         return end
 
+    def _within(self, call: Call) -> bool:
+        """Whether it has messages of the rank to itself alone, all of which were sent."""
+        numbers = [*call.sends, *call.receives]
+        return bool(numbers) and all(
+            self.calls.messages[number].within and self.moving[number].arrives is not None
+            for number in numbers
+        )
+
     def _arrival(self, number: int) -> float:
         moving = self.moving[number]
         return moving.arrives if moving.arrives is not None else moving.done or 0.0
 
     def _started(self, call: Call) -> float:
         """A send that is eager does its work now; others only ask."""
+        if self._within(call):
+            return call.took_ns
         if call.sends:
             message = self.calls.messages[call.sends[0]]
             return self.costs.send(message.bytes if self.costs.eager(message.bytes) else 1)

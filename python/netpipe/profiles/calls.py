@@ -48,6 +48,11 @@ class Message:
     received_ns: int = 0  # when the call ended that completed its receive
     posted_ns: int = 0  # when its receive began
 
+    @property
+    def within(self) -> bool:
+        """Of a rank to itself."""
+        return self.source == self.target
+
 
 @dataclass(slots=True)
 class Group:
