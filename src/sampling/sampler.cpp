@@ -477,13 +477,16 @@ void Sampler::refine(Curve& curve) {
     if (!point.wanted || (point.stop != Stop::none && point.blocks.empty())) continue;
     const bool enough = point.blocks.size() >= visits_to_bend;
     const auto says = [&](const Spreads& launch) { return launch[p].median > 0 && launch[p].visits >= visits_to_bend; };
-    if (!enough && std::none_of(earlier.begin(), earlier.end(), says)) return;  // one of them is still new
+    if (!enough && std::none_of(earlier.begin(), earlier.end(), says)) continue;  // still new
     known.push_back({p, static_cast<double>(point.size_bytes), point.asked});
     if (enough) now[p] = spread_of_visits(point.blocks);
   }
   std::vector<Spreads> launches = earlier;
   launches.push_back(std::move(now));
   for (const Gap& gap : gaps_to_cut(known, std::move(launches))) {
+    const auto wanted = [&](const Point& point) { return point.wanted; };
+    const auto from = curve.points.begin() + static_cast<std::ptrdiff_t>(gap.before) + 1;
+    if (std::any_of(from, curve.points.begin() + static_cast<std::ptrdiff_t>(gap.after), wanted)) continue;  // new ones
     const std::size_t middle = want(curve, gap.before, gap.after);
     if (!gap.in_four) continue;
     want(curve, gap.before, middle);

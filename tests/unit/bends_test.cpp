@@ -147,7 +147,7 @@ TEST(Sampler, LocatesInAllLaunchesTogetherAStepThatVisitsHide) {
 TEST(Sampler, LeavesACurveWithoutAStepAtItsOctavesInAllLaunches) {
   std::size_t added = 0;
   for (unsigned seed = 1; seed <= 10; ++seed) added += sizes_after(4, 1, seed).size() - 21;
-  EXPECT_LE(added, 2 * 10) << "in four launches of ten runs";
+  EXPECT_LE(added, 3 * 10) << "in four launches of ten runs";
 }
 
 }  // namespace
