@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from netpipe import native
 from netpipe.events import AnyEvent, Progress
@@ -23,7 +25,7 @@ from netpipe.run_file import Recording
 SILENCE_S = (
     30.0  # longer than three of the worker's own deadlines, after which it would have reported something
 )
-
+FEWEST_VISITS = 3  # of a size that is evidence of a step, as in src/sampling/sampler.cpp
 
 Watch = Callable[[Progress], None]
 
@@ -134,17 +136,16 @@ class Measurement:
         return FAILED
 
     def _wanted(self) -> tuple[str, ...]:
-        """Where the launches so far looked closer at a curve. The next one begins there: were each to search anew, few
-        pairs of close sizes would have been measured by all of them.
+        """What each launch so far measured of each curve. The next one begins with the same sizes: were each to search
+        anew, few pairs of close sizes would have been measured by all of them. And it looks for steps in all of them.
         """
         if self.resolved.schedule is None or self.resolved.schedule.kind != "adaptive":
             return ()
-        sizes: dict[tuple[str, str], set[int]] = {}
+        curves: dict[tuple[str, str, int], list[str]] = {}
         for point in self.run.points:
-            if point.size_bytes.bit_count() > 1:
-                sizes.setdefault((point.variant, point.pattern), set()).add(point.size_bytes)
+            curves.setdefault((point.variant, point.pattern, point.launch), []).append(_size_seen(point))
         return tuple(
-            f"{' '.join(curve)} {','.join(map(str, sorted(there)))}" for curve, there in sizes.items()
+            f"{variant} {pattern} {','.join(seen)}" for (variant, pattern, _), seen in curves.items()
         )
 
     def _after_loss(self, worker: Worker, launch: int, variants: Sequence[str]) -> list[list[str]]:
@@ -197,6 +198,20 @@ class Measurement:
             for pattern in self.resolved.patterns
             for size in self.resolved.sizes
         )
+
+
+def _size_seen(point: Point) -> str:
+    """A size for the plan's key `wanted`, with the median of its visits and the standard error of that, as
+    spread_of_visits (src/sampling/statistics.h) makes them.
+    """
+    times = point.visit_times()
+    if times is None or len(times.median_ns) < FEWEST_VISITS or min(times.median_ns) <= 0:
+        return f"{point.size_bytes}"
+    middle = median(times.median_ns)
+    off = median(abs(one - middle) for one in times.median_ns)
+    visits = len(times.median_ns)
+    error = 1.2533 * off / 0.6745 * visits / (visits - 0.8) / math.sqrt(visits)
+    return f"{point.size_bytes}={middle:.6g}/{error:.3g}/{visits}"
 
 
 def _what_follows(again: Sequence[Sequence[str]]) -> str:

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -335,8 +336,10 @@ Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
 // The name of a variant may contain blanks.
 Result<Wanted> parse_wanted(const std::string& text) {
   const auto malformed = [&] {
-    return usage("wanted: '" + text +
-                 "' is not a variant, a pattern and sizes with commas, such as tcp pingpong 1000,1040");
+    return usage(
+        "wanted: '" + text +
+        "' is not a variant, a pattern and sizes with commas, each with the median, its standard error in ns and the "
+        "number of visits where they are known, such as tcp pingpong 1000=5120.5/31.2/24,1040");
   };
   const std::size_t before_sizes = text.rfind(' ');
   const std::size_t before_pattern = before_sizes == 0 ? std::string::npos : text.rfind(' ', before_sizes - 1);
@@ -345,9 +348,20 @@ Result<Wanted> parse_wanted(const std::string& text) {
                 .pattern = text.substr(before_pattern + 1, before_sizes - before_pattern - 1),
                 .sizes = {}};
   for (const std::string& one : split(text.substr(before_sizes + 1), ',')) {
-    const Result<std::uint64_t> size = parse_size(one);
+    const std::size_t equals = one.find('=');
+    const Result<std::uint64_t> size = parse_size(one.substr(0, equals));
     if (!size) return malformed();
-    wanted.sizes.push_back(*size);
+    Spread spread{1, std::numeric_limits<double>::infinity()};  // weighs nothing
+    if (equals != std::string::npos) {
+      const std::vector<std::string> numbers = split(one.substr(equals + 1), '/');
+      if (numbers.size() != 3) return malformed();
+      const Result<double> median = parse_real(numbers[0]);
+      const Result<double> error = parse_real(numbers[1]);
+      const Result<std::int64_t> visits = parse_integer(numbers[2]);
+      if (!median || !error || !visits || !(*median > 0) || !(*error >= 0) || *visits < 1) return malformed();
+      spread = {*median, *error, static_cast<std::size_t>(*visits)};
+    }
+    wanted.sizes[*size] = spread;
   }
   return wanted;
 }

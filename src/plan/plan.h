@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "patterns/kit/pattern.h"
 #include "plan/pool_need.h"
 #include "sampling/schedule.h"
+#include "sampling/statistics.h"
 
 namespace netpipe {
 
@@ -52,11 +54,11 @@ struct Plan {
   int port = default_port;
 };
 
-// Sizes of a curve at which earlier launches of the run looked closer. This one begins with them beside the octaves, so
-// that all of its launches say something about a step.
+// What an earlier launch of the run measured of a curve. This one begins with the same sizes beside the octaves, so
+// that all of its launches say something about a step, and looks for steps in all of them together.
 struct Wanted {
   std::string variant, pattern;
-  std::vector<std::uint64_t> sizes;
+  std::map<std::uint64_t, Spread> sizes;  // without visits: nothing is known but that it was measured
 };
 
 // A plan with its modules, patterns and sizes. Points into the registry.

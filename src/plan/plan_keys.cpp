@@ -78,8 +78,9 @@ const std::vector<PlanKey>& table() {
        .field = [](Plan& p) -> Field { return &p.schedule.list; }},
       {.name = "wanted",
        .metavar = "VARIANT PATTERN SIZES",
-       .help = "Sizes at which schedule adaptive looks closer in any case, because an earlier launch of the run did; a "
-               "curve that this plan does not have is ignored",
+       .help = "What an earlier launch of the run measured of a curve, as SIZE or SIZE=MEDIAN/ERROR/VISITS in ns: "
+               "schedule adaptive begins with these sizes and looks for steps in all launches; a curve that this plan "
+               "does not have is ignored",
        .field = [](Plan& p) -> Field { return &p.wanted; }},
       {.name = "start",
        .option = "start",

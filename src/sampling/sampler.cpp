@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -32,7 +31,7 @@ constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 // When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
 constexpr std::size_t visits_to_bend = 3;
-constexpr double budget_to_bend = 0.75;
+constexpr double budget_to_bend = 0.8;
 // From then on nothing is found out of sizes that only earlier launches looked at.
 constexpr double budget_to_learn = 0.25;
 constexpr std::size_t most_added = 48;
@@ -44,9 +43,6 @@ constexpr double slowest_part = 0.5;
 constexpr double always_slow_s = 0.005;
 constexpr double always_bearable_s = 0.25;
 constexpr double hopeless_s = 2;
-constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
-constexpr double bend_errors = 4;
-constexpr double known_bend_errors = 3;  // between sizes that were halved: that there is a bend is known by then
 
 std::uint64_t limit_of(const std::vector<std::uint64_t>& limits, const Curve& curve, const Point& point) {
   return limits.empty() ? 0 : limits[static_cast<std::size_t>(&point - curve.points.data())];
@@ -99,7 +95,8 @@ Sampler::Sampler(SamplerSetting setting, std::vector<CurveSetting> curves)
       Point point;
       point.size_bytes = size;
       point.asked = one.coarse.empty() || one.coarse[curve.points.size()];
-      const bool again = !point.asked && !one.looked_closer.empty() && one.looked_closer[curve.points.size()];
+      const auto measured = [&](const Spreads& launch) { return launch[curve.points.size()].median > 0; };
+      const bool again = !point.asked && std::any_of(one.earlier.begin(), one.earlier.end(), measured);
       point.wanted = point.asked || again;
       curve.added += again ? 1 : 0;
       curve.points.push_back(std::move(point));
@@ -328,6 +325,7 @@ std::optional<Visit> Sampler::next() {
     if (auto visit = calibrate()) return visit;
     calibrated_ = true;
     pass_ = 0;
+    for (Curve& curve : curves_) refine(curve);  // by what earlier launches said
     choose_visit_lengths(passes_);
     begin_pass();
   }
@@ -446,53 +444,54 @@ void Sampler::finish(std::size_t curve, std::size_t point, Stop why) {
   newly_done_.emplace_back(curve, point);
 }
 
-// A size between two others, of which nothing more is to be learnt where their line predicts it.
-void Sampler::want(Curve& curve, std::size_t before, std::size_t after) {
+// A size between two others, of which nothing more is to be learnt where their line predicts it. Returns it, or one of
+// both where nothing is between them.
+std::size_t Sampler::want(Curve& curve, std::size_t before, std::size_t after) {
   const Point& low = curve.points[before];
   const Point& high = curve.points[after];
   const double middle = std::sqrt(static_cast<double>(low.size_bytes) * static_cast<double>(high.size_bytes));
-  Point* nearest = nullptr;
+  std::size_t nearest = before;
+  const auto off = [&](std::size_t p) {
+    return std::abs(std::log(static_cast<double>(curve.points[p].size_bytes) / middle));
+  };
   for (std::size_t p = before + 1; p < after; ++p) {
-    Point& point = curve.points[p];
-    const auto off = [&](const Point& one) { return std::abs(std::log(static_cast<double>(one.size_bytes) / middle)); };
-    if (nearest == nullptr || off(point) < off(*nearest)) nearest = &point;
+    if (nearest == before || off(p) < off(nearest)) nearest = p;
   }
-  if (nearest == nullptr || curve.added >= most_added) return;
+  if (nearest == before || curve.added >= most_added) return before;
+  Point& point = curve.points[nearest];
   ++curve.added;
-  nearest->wanted = true;
-  nearest->note_speed(std::max(low.round_ns, high.round_ns), std::max(low.whole_ns, high.whole_ns));
-  nearest->rounds = rounds_for(curve, *nearest);
+  point.wanted = true;
+  point.note_speed(std::max(low.round_ns, high.round_ns), std::max(low.whole_ns, high.whole_ns));
+  point.rounds = rounds_for(curve, point);
+  return nearest;
 }
 
-// Where the line between its neighbours does not predict a size, more is to be learnt on both sides of
-// it. Latency and rate make a line over the bytes, so a curve that has nothing else is left at its octaves.
+// Bends are looked for in all launches together. A launch has a level of its own, so sizes are compared within each.
 void Sampler::refine(Curve& curve) {
   if (curve.over || curve.setting.coarse.empty() || curve.used_s > budget_to_bend * setting_.budget_s) return;
-  struct Known {
-    std::size_t point;
-    double bytes, ns, error;  // error: of ns
-    bool asked;
-  };
-  std::vector<Known> known;
+  std::vector<Measured> known;
+  Spreads now(curve.points.size());
+  const std::vector<Spreads>& earlier = curve.setting.earlier;
   for (std::size_t p = 0; p < curve.points.size(); ++p) {
     const Point& point = curve.points[p];
     if (!point.wanted || (point.stop != Stop::none && point.blocks.empty())) continue;
-    if (point.blocks.size() < visits_to_bend) return;  // one of them is still new
-    const Spread spread = spread_of_visits(point.blocks);
-    known.push_back({p, static_cast<double>(point.size_bytes), spread.median, spread.error, point.asked});
+    const bool enough = point.blocks.size() >= visits_to_bend;
+    const auto says = [&](const Spreads& launch) { return launch[p].median > 0 && launch[p].visits >= visits_to_bend; };
+    if (!enough && std::none_of(earlier.begin(), earlier.end(), says)) continue;  // still new
+    known.push_back({p, static_cast<double>(point.size_bytes), point.asked});
+    if (enough) now[p] = spread_of_visits(point.blocks);
   }
-  std::set<std::pair<std::size_t, std::size_t>> gaps;
-  for (std::size_t i = 1; i + 1 < known.size(); ++i) {
-    const Known &a = known[i - 1], &m = known[i], &b = known[i + 1];
-    const double part = (m.bytes - a.bytes) / (b.bytes - a.bytes);
-    const double line = a.ns + part * (b.ns - a.ns);
-    const double error = std::hypot(m.error, std::hypot((1 - part) * a.error, part * b.error));
-    const double errors = a.asked && m.asked && b.asked ? bend_errors : known_bend_errors;
-    if (std::abs(m.ns - line) <= std::max(bend * std::min(m.ns, line), errors * error)) continue;
-    gaps.insert({a.point, m.point});
-    gaps.insert({m.point, b.point});
+  std::vector<Spreads> launches = earlier;
+  launches.push_back(std::move(now));
+  for (const Gap& gap : gaps_to_cut(known, std::move(launches))) {
+    const auto wanted = [&](const Point& point) { return point.wanted; };
+    const auto from = curve.points.begin() + static_cast<std::ptrdiff_t>(gap.before) + 1;
+    if (std::any_of(from, curve.points.begin() + static_cast<std::ptrdiff_t>(gap.after), wanted)) continue;  // new ones
+    const std::size_t middle = want(curve, gap.before, gap.after);
+    if (!gap.in_four) continue;
+    want(curve, gap.before, middle);
+    want(curve, middle, gap.after);
   }
-  for (const auto& [before, after] : gaps) want(curve, before, after);
 }
 
 void Sampler::end_pass() {

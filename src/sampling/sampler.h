@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sampling/bends.h"
 #include "sampling/histogram.h"
 #include "sampling/statistics.h"
 
@@ -44,7 +45,9 @@ struct CurveSetting {
   std::vector<std::uint64_t> fewest_rounds;          // of one sample; an empty list: 1
   // Per size: visited in any case? The others are visited where the curve bends or steps. An empty list: all are.
   std::vector<bool> coarse;
-  std::vector<bool> looked_closer;  // also per size, of a list of coarse ones: an earlier launch looked closer there
+  // Of each earlier launch, per size, what its visits said; a median of 0: it was not measured there. This launch
+  // begins with the same sizes beside the coarse ones, and those visits are evidence of bends as its own are.
+  std::vector<Spreads> earlier;
 };
 
 // Visits come in blocks: all curves at one size, back to back in random order, so that what the machine does to one of
@@ -151,7 +154,7 @@ class Sampler {
   void choose_visit_lengths(double passes);
   [[nodiscard]] double best_visit_ns(const Curve& curve) const;
   void refine(Curve& curve);
-  void want(Curve& curve, std::size_t before, std::size_t after);
+  std::size_t want(Curve& curve, std::size_t before, std::size_t after);
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   [[nodiscard]] bool slow(const Point& point) const;
   [[nodiscard]] double bearable_ns() const;

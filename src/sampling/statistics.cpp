@@ -153,10 +153,14 @@ Spread spread_of_visits(std::span<const Block> blocks) {
   }
   std::sort(medians.begin(), medians.end());
   const auto n = static_cast<double>(medians.size());
-  // The quartiles of a normal distribution are 1.349 standard deviations apart, and the error of a median is 1.2533
-  // times that of a mean. One visit that was disturbed does not count.
-  const double deviation = (quantile(medians, 0.75) - quantile(medians, 0.25)) / 1.349;
-  return {quantile(medians, 0.5), 1.2533 * deviation / std::sqrt(n)};
+  // Half of a normal distribution lies within 0.6745 standard deviations of its median, of a few values within less
+  // (C. Croux and P. J. Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale", 1992), and
+  // the error of a median is 1.2533 times that of a mean. Up to half of the visits may have been disturbed.
+  const double median = quantile(medians, 0.5);
+  for (float& one : medians) one = static_cast<float>(std::abs(one - median));
+  std::sort(medians.begin(), medians.end());
+  const double deviation = quantile(medians, 0.5) / 0.6745 * n / (n - 0.8);
+  return {median, 1.2533 * deviation / std::sqrt(n), medians.size()};
 }
 
 namespace {

@@ -68,6 +68,7 @@ std::optional<double> supported_quantile(std::span<const float> sorted, double p
 // The median of the visits' medians, and its standard error from how far they lie apart; of two visits at least.
 struct Spread {
   double median = 0, error = 0;
+  std::size_t visits = 0;
 };
 Spread spread_of_visits(std::span<const Block> blocks);
 

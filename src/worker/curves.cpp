@@ -2,7 +2,6 @@
 #include "worker/curves.h"
 
 #include <algorithm>
-#include <set>
 
 namespace netpipe {
 namespace {
@@ -20,7 +19,7 @@ class OneCurve {
         pool_(pool_need(plan, resolved, opening.limits.alignment, measured_with(plan, resolved, variant))) {
     for (const Wanted& one : resolved.wanted) {
       if (one.variant != resolved.variants[variant].name || one.pattern != mode.name) continue;
-      wanted_.insert(one.sizes.begin(), one.sizes.end());
+      earlier_.push_back(&one);
     }
   }
 
@@ -71,7 +70,11 @@ class OneCurve {
     if (!adaptive()) return;
     const bool octave = is_octave(plan_.schedule, size);
     curve.coarse.push_back(octave);
-    curve.looked_closer.push_back(wanted_.contains(size));
+    curve.earlier.resize(earlier_.size());
+    for (std::size_t launch = 0; launch < earlier_.size(); ++launch) {
+      const auto there = earlier_[launch]->sizes.find(size);
+      curve.earlier[launch].push_back(there != earlier_[launch]->sizes.end() ? there->second : Spread{});
+    }
   }
 
   [[nodiscard]] bool adaptive() const { return plan_.schedule.kind == Schedule::Kind::adaptive; }
@@ -90,7 +93,7 @@ class OneCurve {
   int nranks_;
   const Mode& mode_;
   PoolNeed pool_;
-  std::set<std::uint64_t> wanted_;  // beside the octaves
+  std::vector<const Wanted*> earlier_;  // launches
 };
 
 }  // namespace

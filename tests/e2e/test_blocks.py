@@ -140,12 +140,16 @@ def test_a_launch_begins_where_those_before_it_looked_closer(tmp_path: Path) -> 
 
 def test_a_plan_may_name_sizes_to_look_at(measure: Runner) -> None:
     lines = ("variant null", "schedule adaptive", "end-size 2048", "budget 0.1")
-    wanted = ("wanted null pingpong 1069,1448,1000", "wanted tcp:wait=poll pingpong 1114")
+    wanted = ("wanted null pingpong 1069=5.1/0.2/9,1448,1000", "wanted tcp:wait=poll pingpong 1114")
     done = measure(*lines, *wanted)
     assert done.code == 0, done.said
     sizes = {point["size_bytes"] for point in done.of("point")}
     assert sizes >= {2**power for power in range(12)} | {1069, 1448}
     assert 1000 not in sizes, "it is no size of the schedule"
-    refused = measure(*lines, "wanted null 1069")
-    assert refused.code == 2
-    assert "wanted: 'null 1069' is not a variant, a pattern and sizes" in refused.said
+    for text in (
+        "null 1069",
+        *(f"null pingpong 1069={bad}" for bad in ("5.1", "5.1/0.2", "0/0.2/9", "5/-1/9", "5/1/0")),
+    ):
+        refused = measure(*lines, f"wanted {text}")
+        assert refused.code == 2
+        assert f"wanted: '{text}' is not a variant, a pattern and sizes" in refused.said

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -71,22 +72,6 @@ TEST(Sampler, RepeatsItsOrderWithTheSameSeedOnly) {
   EXPECT_NE(order(1), order(2));
 }
 
-// An adaptive schedule up to 1 MiB: sixteen sizes to an octave, of which the powers of two are visited in any case.
-CurveSetting adaptive_curve() {
-  const Schedule schedule{.kind = Schedule::Kind::adaptive, .end_bytes = 1U << 20U};
-  CurveSetting setting = curve(*sizes_of(schedule));
-  for (const std::uint64_t size : setting.sizes) setting.coarse.push_back(is_octave(schedule, size));
-  return setting;
-}
-
-std::vector<std::uint64_t> measured_sizes(const Sampler& sampler) {
-  std::vector<std::uint64_t> sizes;
-  for (const Point& point : sampler.curves()[0].points) {
-    if (!point.blocks.empty()) sizes.push_back(point.size_bytes);
-  }
-  return sizes;
-}
-
 // docs/decisions/0016-blocks.md.
 TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
   for (const double threshold : {1'000.0, 5'793.0, 12'289.0, 65'537.0, 400'000.0}) {
@@ -113,34 +98,6 @@ TEST(Sampler, LocatesAStepToASixteenthOfAnOctave) {
   }
 }
 
-// Once an octave has been halved, that it bends is known: the sizes between are halved on by less evidence. A library
-// that is twice as slow above its eager limit, on a machine whose visits differ by 30 %.
-TEST(Sampler, LocatesAStepAmongVisitsThatDiffer) {
-  constexpr unsigned tries = 40;
-  unsigned located = 0;
-  std::size_t most = 0;
-  for (unsigned seed = 1; seed <= tries; ++seed) {
-    SamplerSetting setting;
-    setting.target = 1e-5;
-    setting.seed = seed;
-    setting.budget_s = 0.3;
-    Sampler sampler(setting, {adaptive_curve()});
-    Machine machine{
-        [](std::size_t c, std::uint64_t size) { return latency_and_rate(c, size) * (size > 65'480 ? 2.0 : 1.0); }};
-    machine.noise = 0.05;
-    machine.visit_noise = 0.3;
-    machine.seed = seed;
-    Simulation simulation(sampler, machine);
-    simulation.run();
-    const std::vector<std::uint64_t> sizes = measured_sizes(sampler);
-    const auto above = std::upper_bound(sizes.begin(), sizes.end(), 65'480U);
-    located += static_cast<double>(*above) / static_cast<double>(*(above - 1)) <= std::exp2(1.01 / 16) ? 1 : 0;
-    most = std::max(most, sizes.size());
-  }
-  EXPECT_GE(located, tries * 7 / 10);  // half of them with as much evidence as the first halving needs
-  EXPECT_LE(most, 21U + 30U);
-}
-
 TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
     SamplerSetting setting;
@@ -160,7 +117,11 @@ TEST(Sampler, LeavesACurveOfLatencyAndRateAtItsOctaves) {
 
 CurveSetting curve_looked_at(std::uint64_t from, std::uint64_t to) {
   CurveSetting setting = adaptive_curve();
-  for (const std::uint64_t size : setting.sizes) setting.looked_closer.push_back(size > from && size < to);
+  setting.earlier.emplace_back();
+  for (const std::uint64_t size : setting.sizes) {
+    const bool there = size > from && size < to;
+    setting.earlier[0].push_back(there ? Spread{1, std::numeric_limits<double>::infinity()} : Spread{});
+  }
   return setting;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sampling/sampler.h"
+#include "sampling/schedule.h"
 
 namespace netpipe {
 
@@ -110,6 +111,22 @@ inline CurveSetting stream_curve(std::vector<std::uint64_t> sizes) {
 inline std::vector<std::uint64_t> powers(int count) {
   std::vector<std::uint64_t> sizes;
   for (int i = 0; i < count; ++i) sizes.push_back(1ULL << i);
+  return sizes;
+}
+
+// An adaptive schedule up to 1 MiB: sixteen sizes to an octave, of which the powers of two are visited in any case.
+inline CurveSetting adaptive_curve() {
+  const Schedule schedule{.kind = Schedule::Kind::adaptive, .end_bytes = 1U << 20U};
+  CurveSetting setting = curve(*sizes_of(schedule));
+  for (const std::uint64_t size : setting.sizes) setting.coarse.push_back(is_octave(schedule, size));
+  return setting;
+}
+
+inline std::vector<std::uint64_t> measured_sizes(const Sampler& sampler) {
+  std::vector<std::uint64_t> sizes;
+  for (const Point& point : sampler.curves()[0].points) {
+    if (!point.blocks.empty()) sizes.push_back(point.size_bytes);
+  }
   return sizes;
 }
 

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, groups
-from netpipe.reading.estimate import Bools, Reals
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES, TRUTH, Seen, estimates, groups
+from netpipe.reading.estimate import Bools, Estimate, Reals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from netpipe.reading.curves import Curve
-    from netpipe.reading.estimate import Estimate
 
 CLOSE = 2 ** (1.1 / 16)  # sizes within this factor are close: a sixteenth of an octave, rounded to bytes
 SMALLEST_BYTES = 64  # below, the next size is more than that away
 LEAST = 0.05  # a smaller step is not worth a word
+FEWEST_VISITS = 4  # of a launch that counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,11 @@ def steps(curve: Curve, visits: Seen) -> tuple[Step, ...]:
         longer = time[close + 1] / time[close]
     if not _may_step(longer, size[close + 1] / size[close]).any():
         return ()
-    there = set(visits.size.tolist())
-    of = _in_turn(visits, [pair for pair in pairs if there.issuperset(pair)])
-    made = estimates(of, TRUTH, tests=max(1, len(pairs)))
+    # All neighbours, close or not: they wander alike, and a pair says little of how far launches lie apart.
+    there = np.unique(visits.size).tolist()
+    of = _in_turn(visits, list(pairwise(there)))
+    tests = max(1, len(pairs))
+    made = {**estimates(of, TRUTH, tests), **_of_few_launches(of, tests)}
     return tuple(
         Step(curve.variant, curve.pattern, a, b, times)
         for a, b in pairs
@@ -82,7 +85,42 @@ def _in_turn(of: Seen, pairs: Sequence[tuple[int, int]]) -> Seen:
     partner = (below[size[upper]] * len(launches) + launch[upper]) * most + turn[upper]
     _, lower, which = np.intersect1d(group * most + turn, partner, assume_unique=True, return_indices=True)
     upper = upper[which]
+    of_pair = groups(of.size[upper], of.launch[upper])
+    upper, lower = (one[of_pair.entries[of_pair.number] >= FEWEST_VISITS] for one in (upper, lower))
     return Seen(of.size[upper], of.launch[upper], of.block[upper], of.log[upper] - of.log[lower])
+
+
+def _of_few_launches(of: Seen, tests: int) -> dict[int, Estimate]:
+    """Of pairs that fewer than three launches have measured. Two say nothing of how far launches lie apart, and
+    stretches of a few visits are torn apart by one that was disturbed; so the interval is that of the median of the
+    visits, by order statistics (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
+    """
+    found: dict[int, Estimate] = {}
+    for size in np.unique(of.size).tolist():
+        here = of.size == size
+        if len(np.unique(of.launch[here])) >= FEWEST_LAUNCHES:
+            continue
+        logs = np.sort(of.log[here])
+        outside = _outside(len(logs), 0.025 / tests)
+        limits = (0, -1) if outside is None else (outside, -1 - outside)
+        low, value, high = np.exp((logs[limits[0]], np.median(logs), logs[limits[1]])).tolist()
+        found[size] = (
+            Estimate(value, low, high) if outside is not None else Estimate(value, value, value, False)
+        )
+    return found
+
+
+def _outside(count: int, chance: float) -> int | None:
+    """How many of so many values may lie outside on each side, for an interval that the median is below, or above, with
+    at most this chance; None: there are too few values.
+    """
+    below = 0.0
+    for number in range(count // 2 + 1):
+        combinations = math.lgamma(count + 1) - math.lgamma(number + 1) - math.lgamma(count - number + 1)
+        below += math.exp(combinations - count * math.log(2))
+        if below > chance:
+            return number - 1 if number else None
+    return None
 
 
 def nearest_power(step: Step) -> int | None:

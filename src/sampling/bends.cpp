@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sampling/bends.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace netpipe {
+namespace {
+
+constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
+constexpr double bend_errors = 3.5;
+constexpr double known_bend_errors = 2.5;  // between sizes that were halved: that there is a bend is known by then
+constexpr double large_step = 0.25;        // as a logarithm
+constexpr double usual_visits = 6;         // so much does the usual spread count beside that of a size
+constexpr double least_error = 1e-4;       // also where visits are alike to the last digit, as those of a simulator are
+
+// The mean over launches, each with the weight of what it knows.
+struct Pooled {
+  double sum = 0, weight = 0;
+
+  void add(double value, double error) {
+    const double variance = std::max(error * error, least_error * least_error);
+    sum += value / variance;
+    weight += 1 / variance;
+  }
+  [[nodiscard]] double value() const { return weight > 0 ? sum / weight : 0; }
+  [[nodiscard]] double error() const { return 1 / std::sqrt(weight); }
+};
+
+// How far the middle one is off the line between the others, relative to the lesser of both.
+Pooled off_line(const Measured& a, const Measured& m, const Measured& b, std::span<const Spreads> launches) {
+  const double part = (m.bytes - a.bytes) / (b.bytes - a.bytes);
+  Pooled off;
+  for (const Spreads& launch : launches) {
+    const Spread &low = launch[a.point], &middle = launch[m.point], &high = launch[b.point];
+    if (low.median <= 0 || middle.median <= 0 || high.median <= 0) continue;
+    const double line = low.median + part * (high.median - low.median);
+    const double error = std::hypot(middle.error, std::hypot((1 - part) * low.error, part * high.error));
+    const double least = std::min(middle.median, line);
+    off.add((middle.median - line) / least, error / least);
+  }
+  return off;
+}
+
+bool bends(const Measured& a, const Measured& m, const Measured& b, std::span<const Spreads> launches) {
+  const Pooled off = off_line(a, m, b, launches);
+  const double errors = a.asked && m.asked && b.asked ? bend_errors : known_bend_errors;
+  return off.weight > 0 && std::abs(off.value()) > std::max(bend, errors * off.error());
+}
+
+// By how much the time rises from a to b, as a logarithm.
+double rise(const Measured& a, const Measured& b, std::span<const Spreads> launches) {
+  Pooled rise;
+  for (const Spreads& launch : launches) {
+    const Spread &low = launch[a.point], &high = launch[b.point];
+    if (low.median <= 0 || high.median <= 0) continue;
+    rise.add(std::log(high.median / low.median), std::hypot(low.error / low.median, high.error / high.median));
+  }
+  return rise.value();
+}
+
+double octaves(const Measured& a, const Measured& b) { return std::log2(b.bytes / std::max(a.bytes, 1.0)); }
+
+// Of the gaps between these neighbours that can be cut the one in which the time changes most beyond the way that it
+// changes over all of them.
+std::optional<Gap> steepest(std::span<const Measured> sizes, std::span<const Spreads> launches) {
+  std::vector<double> rises;
+  double all = 0;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    rises.push_back(rise(sizes[i], sizes[i + 1], launches));
+    all += rises.back();
+  }
+  const double slope = all / octaves(sizes.front(), sizes.back());
+  std::optional<Gap> found;
+  double most = 0;
+  for (std::size_t i = 0; i < rises.size(); ++i) {
+    if (sizes[i + 1].point == sizes[i].point + 1) continue;
+    const double beyond = std::abs(rises[i] - slope * octaves(sizes[i], sizes[i + 1]));
+    if (found && beyond <= most) continue;
+    found = {sizes[i].point, sizes[i + 1].point, beyond > large_step};
+    most = beyond;
+  }
+  return found;
+}
+
+// With the usual variance of a launch beside that of each size.
+void moderate(Spreads& launch) {
+  std::vector<double> relative;  // variances of one visit
+  for (const Spread& one : launch) {
+    if (one.visits > 0) relative.push_back(std::pow(one.error / one.median, 2) * static_cast<double>(one.visits));
+  }
+  if (relative.empty()) return;
+  const auto middle = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() / 2);
+  std::nth_element(relative.begin(), middle, relative.end());
+  for (Spread& one : launch) {
+    if (one.visits == 0) continue;
+    const auto visits = static_cast<double>(one.visits);
+    const double own = std::pow(one.error / one.median, 2) * visits;
+    one.error = one.median * std::sqrt((usual_visits * *middle + visits * own) / (usual_visits + visits) / visits);
+  }
+}
+
+}  // namespace
+
+std::vector<Gap> gaps_to_cut(std::span<const Measured> sizes, std::vector<Spreads> launches) {
+  for (Spreads& launch : launches) moderate(launch);
+  std::vector<Gap> gaps;
+  std::size_t first = 0, last = 0;  // of the neighbours that bend, with those beside them
+  const auto cut = [&] {
+    if (last <= first) return;
+    if (const auto found = steepest(sizes.subspan(first, last - first + 1), launches)) gaps.push_back(*found);
+  };
+  for (std::size_t i = 1; i + 1 < sizes.size(); ++i) {
+    if (!bends(sizes[i - 1], sizes[i], sizes[i + 1], launches)) continue;
+    if (i - 1 >= last) {
+      cut();
+      first = i - 1;
+    }
+    last = i + 1;
+  }
+  cut();
+  return gaps;
+}
+
+}  // namespace netpipe
