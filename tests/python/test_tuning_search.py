@@ -159,6 +159,18 @@ def test_a_round_that_other_work_hit_does_not_replace_what_is_known() -> None:
     assert search.known[route].times.value == 0.55
 
 
+def test_what_has_no_interval_is_not_what_others_are_compared_with() -> None:
+    """Seen over Open MPI at a load of 9: 3.2 times as fast in the search, 1.15 (0.2 to 6.8) in the proof."""
+    route = Changes.of({"route": "direct"})
+    search = Search(SPACE)
+    asked = search.next()
+    assert asked is not None
+    search.tell(asked, {route: unsure(0.3)})
+    assert (search.best, search.base) == (route, START)
+    search.tell(asked, {route: Estimate(0.3, 0.28, 0.32)})
+    assert (search.best, search.base) == (route, route)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_setting_that_only_helps_beside_another_one_is_found(seed: int) -> None:
     """A receive buffer does nothing while the send buffer holds messages back."""

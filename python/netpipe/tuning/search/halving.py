@@ -100,7 +100,8 @@ class Search:
                 continue
             self.known[changes] = Known(times, asked.name, 1 + (before.rounds if before else 0))
         best = self.best
-        if best != START and self.base == START and self.known[best].times.high * MUCH_FASTER < 1:
+        certain = best != START and self.known[best].times.known  # else both ends are the value
+        if certain and self.base == START and self.known[best].times.high * MUCH_FASTER < 1:
             self.base, self._stage, self._halvings = best, "again", 0
 
     @property
