@@ -108,7 +108,7 @@ TEST(Bends, HalvesWhereTheTimeBendsAndDoesNotStep) {
 // those before it.
 std::vector<std::uint64_t> sizes_after(int launches, double step, unsigned seed) {
   CurveSetting setting = adaptive_curve();
-  std::vector<std::uint64_t> sizes;
+  std::vector<std::uint64_t> measured;
   for (int launch = 0; launch < launches; ++launch) {
     SamplerSetting budget;
     budget.target = 1e-5;
@@ -123,23 +123,23 @@ std::vector<std::uint64_t> sizes_after(int launches, double step, unsigned seed)
     machine.seed = 10 * seed + static_cast<unsigned>(launch);
     Simulation simulation(sampler, machine);
     simulation.run();
-    sizes = measured_sizes(sampler);
+    measured = measured_sizes(sampler);
     setting.earlier.emplace_back();
     for (const Point& point : sampler.curves()[0].points) {
       setting.earlier.back().push_back(point.blocks.size() < 3 ? Spread{} : spread_of_visits(point.blocks));
     }
   }
-  return sizes;
+  return measured;
 }
 
 TEST(Sampler, LocatesInAllLaunchesTogetherAStepThatVisitsHide) {
   constexpr unsigned tries = 20;
   unsigned located = 0;
   for (unsigned seed = 1; seed <= tries; ++seed) {
-    const std::vector<std::uint64_t> sizes = sizes_after(4, 1.6, seed);
-    const auto above = std::upper_bound(sizes.begin(), sizes.end(), 65'480U);
+    const std::vector<std::uint64_t> measured = sizes_after(4, 1.6, seed);
+    const auto above = std::upper_bound(measured.begin(), measured.end(), 65'480U);
     located += static_cast<double>(*above) / static_cast<double>(*(above - 1)) <= std::exp2(1.01 / 16) ? 1 : 0;
-    EXPECT_LE(sizes.size(), 21U + 30U) << "not much more than a step needs";
+    EXPECT_LE(measured.size(), 21U + 30U) << "not much more than a step needs";
   }
   EXPECT_GE(located, tries * 7 / 10);
 }
