@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace netpipe {
 namespace {
@@ -30,19 +31,21 @@ double multiplier(std::string_view suffix) {
   return 0;
 }
 
-std::size_t distance(std::string_view a, std::string_view b) {  // Levenshtein
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+// How many letters are to be changed, added, left out or exchanged with the next one (optimal string alignment).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+      const std::size_t change = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({change, above[j] + 1, row[j - 1] + 1});
+      const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (exchanged) row[j] = std::min(row[j], before[j - 2] + 1);
     }
+    before = std::exchange(above, row);
   }
-  return row.back();
+  return above.back();
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ ELSEWHERE = (
     "this kernel has no SCTP",
     "there is no CUDA device",
     "libnccl.so.2 cannot",
+    "its header nccl.h was not found",
 )
 ALL_MODULES = LISTING["modules"]
 LISTING["modules"] = [

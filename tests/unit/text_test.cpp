@@ -153,7 +153,7 @@ TEST(Split, KeepsEmptyPartsAndTrimsEach) {
 }
 
 TEST(Nearest, IsTheCandidateWithTheFewestSlips) {
-  const std::vector<std::string> names = {"tcp", "shm", "pipe", "unix", "memcpy"};
+  const std::vector<std::string> names = {"grpc", "tcp", "shm", "pipe", "unix", "memcpy"};
   EXPECT_EQ(nearest("tpc", names), "tcp");
   EXPECT_EQ(nearest("pip", names), "pipe");
   EXPECT_EQ(nearest("memcopy", names), "memcpy");
