@@ -24,12 +24,23 @@ from typing import Any
 
 import pytest
 
-# Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, simulated time.
-# They may run beside measurements.
-UNTIMED = {"test_bad_modules.py", "test_modules.py", "test_mpi_launchers.py", "test_smpi.py"}
+# Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
+# results are verified, simulated time, a guest with a clock of its own. They may run beside measurements.
+UNTIMED = {
+    "test_apps.py",
+    "test_bad_modules.py",
+    "test_modules.py",
+    "test_mpi_launchers.py",
+    "test_profile_command.py",
+    "test_profiler_library.py",
+    "test_smpi.py",
+    "test_verbs.py",
+}
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
+    "test_verbs.py",
+    "test_apps.py",
     "test_mpi_launchers.py",
     "test_extensions.py",
     "test_install.py",
