@@ -344,7 +344,7 @@ def test_very_many_words_are_not_listed() -> None:
 SHAPES = {
     "curves": {"curves": 24, "sizes": 40},
     "sizes": {"curves": 8, "sizes": 120},
-    "launches": {"curves": 8, "sizes": 30, "launches": 4},
+    "launches": {"curves": 8, "sizes": 40, "launches": 4},  # more points than a report has in tables
     "patterns": {"curves": 32, "sizes": 30, "patterns": 8},
     "buckets": {"curves": 16, "sizes": 30, "buckets": 20},
     "samples": {"curves": 8, "sizes": 10, "samples": 2000},
