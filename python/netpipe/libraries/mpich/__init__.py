@@ -59,7 +59,7 @@ family(
             ),
             algorithm=lambda operation: f"{CVAR}{operation.upper()}_INTRA_ALGORITHM",
             rules=rules.rules,
-            unruled=rules.WITH_PARAMETERS,
+            unruled=rules.UNRULED,
             # Else shared memory comes before the choice (CH4), which is then ignored within a host.
             with_algorithm=lambda operation: {f"{CVAR}{operation.upper()}_DEVICE_COLLECTIVE": "0"},
         ),

@@ -30,9 +30,12 @@ CH4_FILE = f"{CVAR}CH4_COLL_SELECTION_TUNING_JSON_FILE"
 MPIR_FILE = f"{CVAR}COLL_SELECTION_TUNING_JSON_FILE"
 # Operations whose sizes the patterns count as the library does.
 OPERATIONS = frozenset({"allreduce", "alltoall", "bcast", "reduce"})
-# They take parameters, which the tree must give and for which there are no values that fit everywhere.
-WITH_PARAMETERS = frozenset(
+# What no rule may choose. smp aborts on a communicator that is not split by hosts (an assertion in 5.0.2), and a rule
+# is for all communicators of its size. The others take parameters, which the tree must give and for which there are no
+# values that fit everywhere.
+UNRULED = frozenset(
     {
+        "smp",
         "tree",
         "pipelined_tree",
         "recexch",
