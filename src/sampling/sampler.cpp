@@ -27,6 +27,8 @@ constexpr std::array passes_to_look = {6, 12, 24};
 constexpr std::uint64_t long_visit_samples = 3;
 constexpr double shortest_visit_ns = 50'000;
 constexpr int most_corrections = 2;
+// A point that has reached its target rests for this part of the passes so far.
+constexpr int rest_part = 4;
 constexpr std::uint64_t first_visit_samples = 8;
 constexpr double longest_visit_ns = 100'000'000;
 // When a curve is looked at for bends: after so many visits, and while so much of its budget is left.
@@ -122,12 +124,23 @@ std::size_t Sampler::points() const {
   return count;
 }
 
+std::size_t Sampler::points_done() const {
+  std::size_t resting = 0;
+  for (const Curve& curve : curves_) {
+    resting += static_cast<std::size_t>(
+        std::count_if(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.to_do() && !p.open(); }));
+  }
+  return done_ + resting;
+}
+
+bool Sampler::open(const Curve& curve) const {
+  return !curve.over && std::any_of(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.open(); });
+}
+
 double Sampler::left_s() const {
   double seconds = 0;
   for (const Curve& curve : curves_) {
-    const bool open = !curve.over && std::any_of(curve.points.begin(), curve.points.end(),
-                                                 [](const Point& p) { return p.wanted && p.stop == Stop::none; });
-    if (open) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
+    if (open(curve)) seconds += std::max(0.0, setting_.budget_s - curve.used_s);
   }
   return seconds;
 }
@@ -234,11 +247,16 @@ bool Sampler::slow(const Point& point) const {
 void Sampler::begin_pass() {
   order_.clear();
   next_in_order_ = 0;
+  if (std::none_of(curves_.begin(), curves_.end(), [&](const Curve& curve) { return open(curve); })) {
+    for (std::size_t c = 0; c < curves_.size(); ++c) give_up(c, Stop::precision);  // only those that rest are left
+    return;
+  }
   std::map<std::uint64_t, std::vector<Turn>> by_size;
   for (std::size_t c = 0; c < curves_.size(); ++c) {
     for (std::size_t p = 0; p < curves_[c].points.size(); ++p) {
       const Point& point = curves_[c].points[p];
-      if (!curves_[c].over && point.wanted && point.stop == Stop::none) by_size[point.size_bytes].push_back({c, p, 0});
+      const bool due = point.open() || point.rests_until <= pass_;
+      if (!curves_[c].over && point.to_do() && due) by_size[point.size_bytes].push_back({c, p, 0});
     }
   }
   std::vector<std::vector<Turn>*> blocks;
@@ -260,7 +278,7 @@ void Sampler::choose_visit_lengths(double passes) {
     const double around_ns = curve.visits > 0 ? curve.around_s * 1e9 / curve.visits : 0;
     double slow_s = curve.slow_s;
     for (const Point& p : curve.points) {
-      if (p.wanted && p.stop == Stop::none && slow(p)) {
+      if (p.open() && slow(p)) {
         slow_s += passes * 1e-9 * p.cost_ns(static_cast<double>(p.rounds));
       }
     }
@@ -270,7 +288,7 @@ void Sampler::choose_visit_lengths(double passes) {
     const auto pass_ns = [&](double visit_ns, std::uint64_t fewest) {
       double sum = 0;
       for (const Point& p : curve.points) {
-        if (!p.wanted || p.stop != Stop::none || slow(p)) continue;
+        if (!p.open() || slow(p)) continue;
         sum += around_ns +
                std::max(visit_ns, p.cost_ns(static_cast<double>(fewest * std::max<std::uint64_t>(p.rounds, 1))));
       }
@@ -304,7 +322,7 @@ double Sampler::best_visit_ns(const Curve& curve) const {
   std::vector<double> ratios;
   std::vector<double> samples_ns;
   for (const Point& point : curve.points) {
-    if (!point.wanted || point.stop != Stop::none || slow(point)) continue;
+    if (!point.open() || slow(point)) continue;
     const Sources sources = sources_of_spread(point.blocks);
     if (sources.of_samples <= 0) continue;
     ratios.push_back(sources.of_visits / sources.of_samples);
@@ -352,9 +370,9 @@ std::optional<Visit> Sampler::next() {
     }
     if (order_.empty()) return std::nullopt;
     end_pass();
+    ++pass_;
     begin_pass();
     if (order_.empty()) return std::nullopt;
-    ++pass_;
     choose_visit_lengths(std::max(passes_ - pass_, 1.0));
   }
 }
@@ -431,7 +449,7 @@ bool Sampler::spent(const Curve& curve, const Point& point) const {
   const double for_slow_s = slowest_part * setting_.budget_s;
   bool over = curve.used_s - curve.slow_s >= setting_.budget_s - std::min(curve.slow_s, for_slow_s);
   if (slow(point)) {
-    const auto open_and_fast = [&](const Point& p) { return p.wanted && p.stop == Stop::none && !slow(p); };
+    const auto open_and_fast = [&](const Point& p) { return p.open() && !slow(p); };
     const bool alone = std::none_of(curve.points.begin(), curve.points.end(), open_and_fast);
     over = curve.used_s >= setting_.budget_s || (curve.slow_s >= for_slow_s && !alone);
   }
@@ -499,11 +517,12 @@ void Sampler::end_pass() {
     Curve& curve = curves_[c];
     refine(curve);
     for (std::size_t p = 0; p < curve.points.size(); ++p) {
-      const Point& point = curve.points[p];
-      if (curve.over || !point.wanted || point.stop != Stop::none) continue;
+      Point& point = curve.points[p];
+      if (curve.over || !point.to_do() || point.rests_until > pass_) continue;
       const bool believed = point.blocks.size() >= static_cast<std::size_t>(fewest_passes);
+      point.rests_until = 0;
       if (believed && estimate_point(point.blocks).half_width() <= setting_.target) {
-        finish(c, p, Stop::precision);
+        point.rests_until = pass_ + 2 + pass_ / rest_part;
       } else if (point.samples >= most_samples_per_point) {
         finish(c, p, Stop::limit);
       } else if (spent(curve, point)) {
@@ -517,9 +536,10 @@ void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {
   Curve& curve = curves_[c];
   curve.over = true;
   for (std::size_t p = 0; p < curve.points.size(); ++p) {
-    if (!curve.points[p].wanted || curve.points[p].stop != Stop::none) continue;
-    if (curve.points[p].size_bytes >= from_size_bytes) {
-      finish(c, p, why);
+    const Point& point = curve.points[p];
+    if (!point.to_do()) continue;
+    if (point.size_bytes >= from_size_bytes) {
+      finish(c, p, point.open() || point.blocks.empty() ? why : Stop::precision);
     } else {
       curve.over = false;
     }

@@ -90,7 +90,12 @@ struct Point {
   std::vector<Losses> losses;          // of each visit, of a lossy layer
   int passes = 0;
   int late_tries = 0;  // visits when the budget of the curve was spent
+  // Its target was reached: from this pass on it is visited once more, if others are still open. 0: it is open itself.
+  int rests_until = 0;
   Stop stop = Stop::none;
+
+  [[nodiscard]] bool to_do() const { return wanted && stop == Stop::none; }
+  [[nodiscard]] bool open() const { return to_do() && rests_until == 0; }
 
   // One round took ns in a visit, and its part of a whole sample lasted so long; 0: as long.
   void note_speed(double ns, double lasts_ns);
@@ -117,6 +122,8 @@ class Sampler {
 
   // What to do next: first every point's speed is found out, then passes over all points that are not done, block by
   // block. nullopt: everything is done. A pass boundary is where pass() of the visit rises.
+  // A point that has reached its target rests, and is visited in fewer and fewer passes as long as others are open.
+  // Ended at once, it would stand for the first part of a launch only, and its interval for less than the launch.
   std::optional<Visit> next();
 
   // The raw duration of each sample's operations, in ns, and how long the visit took altogether. No sample: each lost a
@@ -140,7 +147,7 @@ class Sampler {
 
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
   [[nodiscard]] std::size_t points() const;
-  [[nodiscard]] std::size_t points_done() const { return done_; }
+  [[nodiscard]] std::size_t points_done() const;  // those that rest, too
   [[nodiscard]] int pass() const { return pass_; }
   // Seconds that are left at most: what the budgets still allow the points that are not done.
   [[nodiscard]] double left_s() const;
@@ -155,6 +162,7 @@ class Sampler {
   [[nodiscard]] double best_visit_ns(const Curve& curve) const;
   void refine(Curve& curve);
   std::size_t want(Curve& curve, std::size_t before, std::size_t after);
+  [[nodiscard]] bool open(const Curve& curve) const;
   [[nodiscard]] bool spent(const Curve& curve, const Point& point) const;
   [[nodiscard]] bool slow(const Point& point) const;
   [[nodiscard]] double bearable_ns() const;

@@ -361,6 +361,8 @@ class Conductor {
   void one(Random& random) {
     std::optional<Visit> visit = sampler_->next();
     if (!visit || random.one_in(500)) {
+      sampler_->interrupt();
+      write_done();
       begin(planned_);
       visit = sampler_->next();
       if (!visit) return;
@@ -451,6 +453,10 @@ class Conductor {
     const std::string sample = sample_record(name, {.size_bytes = c.size_bytes, .dropped = dropped}, samples);
     require(sample.find('\n') == std::string::npos && rewritten_object(sample) == sample,
             "a sample is not a line of JSON");
+    write_done();
+  }
+
+  void write_done() {
     for (const auto& [of, p] : sampler_->take_done()) {
       const std::span<const Block> blocks = sampler_->blocks_of(of, p);
       if (blocks.empty()) continue;
