@@ -12,6 +12,7 @@ constexpr double bend = 0.05;  // off the line between the neighbours, and more 
 constexpr double bend_errors = 3.5;
 constexpr double known_bend_errors = 2.5;  // between sizes that were halved: that there is a bend is known by then
 constexpr double large_step = 0.25;        // as a logarithm
+constexpr double least_beyond = 0.02;      // nothing to cut for, as a logarithm
 constexpr double usual_visits = 6;         // so much does the usual spread count beside that of a size
 constexpr double least_error = 1e-4;       // also where visits are alike to the last digit, as those of a simulator are
 
@@ -62,24 +63,30 @@ double rise(const Measured& a, const Measured& b, std::span<const Spreads> launc
 
 double octaves(const Measured& a, const Measured& b) { return std::log2(b.bytes / std::max(a.bytes, 1.0)); }
 
+struct Steepest {
+  Gap gap;
+  double beyond = 0;  // how much more the time changes there, as a logarithm
+};
+
 // Of the gaps between these neighbours that can be cut the one in which the time changes most beyond the way that it
-// changes over all of them.
-std::optional<Gap> steepest(std::span<const Measured> sizes, std::span<const Spreads> launches) {
+// changes over all of them. Gaps that cannot be cut are no part of that: beside a step that has been located, a flat
+// gap would look steep. Nothing where a located step is all that bends.
+std::optional<Steepest> steepest(std::span<const Measured> sizes, std::span<const Spreads> launches) {
+  const auto located = [&](std::size_t i) { return sizes[i + 1].point == sizes[i].point + 1; };
   std::vector<double> rises;
-  double all = 0;
+  double all = 0, over = 0;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     rises.push_back(rise(sizes[i], sizes[i + 1], launches));
+    if (located(i)) continue;
     all += rises.back();
+    over += octaves(sizes[i], sizes[i + 1]);
   }
-  const double slope = all / octaves(sizes.front(), sizes.back());
-  std::optional<Gap> found;
-  double most = 0;
+  std::optional<Steepest> found;
   for (std::size_t i = 0; i < rises.size(); ++i) {
-    if (sizes[i + 1].point == sizes[i].point + 1) continue;
-    const double beyond = std::abs(rises[i] - slope * octaves(sizes[i], sizes[i + 1]));
-    if (found && beyond <= most) continue;
-    found = {sizes[i].point, sizes[i + 1].point, beyond > large_step};
-    most = beyond;
+    if (located(i)) continue;
+    const double beyond = std::abs(rises[i] - all / over * octaves(sizes[i], sizes[i + 1]));
+    if (beyond <= (found ? found->beyond : least_beyond)) continue;
+    found = {{sizes[i].point, sizes[i + 1].point, beyond > large_step}, beyond};
   }
   return found;
 }
@@ -105,11 +112,11 @@ void moderate(Spreads& launch) {
 
 std::vector<Gap> gaps_to_cut(std::span<const Measured> sizes, std::vector<Spreads> launches) {
   for (Spreads& launch : launches) moderate(launch);
-  std::vector<Gap> gaps;
+  std::vector<Steepest> found;
   std::size_t first = 0, last = 0;  // of the neighbours that bend, with those beside them
   const auto cut = [&] {
     if (last <= first) return;
-    if (const auto found = steepest(sizes.subspan(first, last - first + 1), launches)) gaps.push_back(*found);
+    if (const auto one = steepest(sizes.subspan(first, last - first + 1), launches)) found.push_back(*one);
   };
   for (std::size_t i = 1; i + 1 < sizes.size(); ++i) {
     if (!bends(sizes[i - 1], sizes[i], sizes[i + 1], launches)) continue;
@@ -120,6 +127,12 @@ std::vector<Gap> gaps_to_cut(std::span<const Measured> sizes, std::vector<Spread
     last = i + 1;
   }
   cut();
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.beyond > b.beyond; });
+  std::vector<Gap> gaps;
+  for (const Steepest& one : found) {
+    if (!gaps.empty() && gaps.front().in_four && !one.gap.in_four) break;
+    gaps.push_back(one.gap);
+  }
   return gaps;
 }
 

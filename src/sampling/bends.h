@@ -29,7 +29,10 @@ struct Gap {
   bool operator==(const Gap&) const = default;
 };
 
-// The gaps between neighbours of `sizes` that are to be cut. A size bends that the line between its neighbours does not
+// The gaps between neighbours of `sizes` that are to be cut, the steepest first. As long as there is a large step, all
+// else waits: each cut takes visits, and a threshold is worth more than the exact shape of what fills a cache.
+//
+// A size bends that the line between its neighbours does not
 // predict; latency and rate make a line over the bytes, so a curve that has nothing else has none. Each launch has a
 // level of its own, so a size is held against the line of the same launch, and what remains is pooled over the
 // launches. Where neighbours bend, the gap between them in which the time changes most is cut.

@@ -83,7 +83,25 @@ TEST(Bends, GoesOnWithTheOtherGapsWhereTheSteepestIsLocated) {
 TEST(Bends, CutsEachOfTwoStepsThatAreFarApart) {
   const std::vector<Measured> wide = octaves({64, 128, 256, 512, 1024, 2048, 4096, 8192});
   const std::vector<double> twice = {100, 200, 203, 206, 212, 222, 500, 540};
-  EXPECT_EQ(gaps_to_cut(wide, Launches{launch(wide, twice, 0.001)}), (Gaps{{0, 16, true}, {80, 96, true}}));
+  EXPECT_EQ(gaps_to_cut(wide, Launches{launch(wide, twice, 0.001)}), (Gaps{{80, 96, true}, {0, 16, true}}))
+      << "the steeper one first";
+}
+
+TEST(Bends, WaitsWithAKneeUntilALargeStepIsLocated) {
+  std::vector<Measured> wide = octaves({64, 128, 256, 512, 1024, 2048, 4096, 8192});
+  const std::vector<double> both = {100, 100, 100, 300, 302, 304, 304, 380};
+  EXPECT_EQ(gaps_to_cut(wide, Launches{launch(wide, both, 0.001)}), (Gaps{{32, 48, true}}));
+  wide[3].point = 33;  // located: nothing is between its neighbours
+  const Gaps gaps = gaps_to_cut(wide, Launches{launch(wide, both, 0.001)});
+  ASSERT_EQ(gaps.size(), 1U);
+  EXPECT_GE(gaps[0].before, 80U) << "around 4096 bytes";
+  EXPECT_FALSE(gaps[0].in_four);
+}
+
+TEST(Bends, LeavesFlatNeighboursOfALocatedStepAlone) {
+  std::vector<Measured> close = octaves({64, 128, 256, 512, 1024});
+  close[2].point = 17;
+  EXPECT_EQ(gaps_to_cut(close, Launches{launch(close, {100, 100, 300, 301, 303}, 0.001)}), Gaps{});
 }
 
 // Three visits may lie together by chance, which is no certainty; the other sizes tell how far visits lie apart.
