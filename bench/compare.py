@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """netpipe beside its peers, in turn and in one call. Machines are shared and change: only ratios of what was measured
 within the same seconds mean something, so every comparison alternates its sides and reports the median of the ratios
-with its 95 % interval. Comparisons are in the files of_*.py beside this one; a new one needs nothing else.
+with its 95 % interval. A row is met if the median meets the target and the interval is no wider than the target,
+missed if the whole interval lies outside, and else undecided. Comparisons are in the files of_*.py beside this one; a
+new one needs nothing else.
 
     python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--json FILE] [--gate]
 
@@ -85,15 +87,16 @@ def main() -> int:
             broken.append(name)
             continue
         for r in found:
-            print(f"{r.verdict or 'said':<6} {r.name}: {r.what}", flush=True)
-            print(f"         ours {r.ours} | peer {r.peer} | {r.figure} (target {r.target})", flush=True)
+            print(f"{r.verdict or 'said':<9} {r.name}: {r.what}", flush=True)
+            print(f"          ours {r.ours} | peer {r.peer} | {r.figure} (target {r.target})", flush=True)
         results += found
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
     if arguments.table:
         arguments.table.write_text("".join(f"{line}\n" for line in table(results)))
     missed = [r for r in results if r.verdict == "missed"]
-    print(f"{sum(r.verdict == 'met' for r in results)} met, {len(missed)} missed")
+    undecided = sum(r.verdict == "undecided" for r in results)
+    print(f"{sum(r.verdict == 'met' for r in results)} met, {len(missed)} missed, {undecided} undecided")
     return 1 if broken or (missed and arguments.gate) else 0
 
 

@@ -37,12 +37,13 @@ class Result:
     figure: str  # the ratio or difference, with its interval
     target: str  # "none": the row is only said
     met: bool
+    undecided: bool = False  # not met, and more starts could show either
 
     @property
     def verdict(self) -> str:
         if self.target == "none":
             return ""
-        return "met" if self.met else "missed"
+        return "met" if self.met else "undecided" if self.undecided else "missed"
 
 
 def peer_program(name: str) -> str:

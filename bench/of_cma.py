@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from measured import MissingError, Result
-from slices import MEASURE_S, Program, Start, beside, from_numbers, netpipe, result
+from slices import MEASURE_S, SAID, Program, Start, at_most, compared, from_numbers, netpipe
 
 # Reads or writes the memory of its child again and again: a line for each few calls, the ns of one.
 BY_HAND = r"""
@@ -97,9 +96,9 @@ def cma_call(rounds: int) -> list[Result]:
         subprocess.run([compiler, "-O2", "-o", program, source], check=True, timeout=60)
         for size, text in ((8, "8 B"), (4096, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")):
             for pattern, way in (("get", "read"), ("put", "write")):
-                found = beside(min(rounds, 6), netpipe("cma", size, pattern), by_hand(program, way, size))
+                ours, peer = netpipe("cma", size, pattern), by_hand(program, way, size)
                 what = f"{text}: cma {pattern} / process_vm_{way}v in a loop"
-                results.append(result("cma-call", what, found, "<= 1.02", 0, 1.02))
+                results.append(compared("cma-call", what, min(rounds, 6), ours, peer, at_most(1.02)))
     return results
 
 
@@ -107,9 +106,9 @@ def cma_copy(rounds: int) -> list[Result]:
     """What the kernel adds to a copy: for each page it looks up whom it belongs to."""
     results = []
     for size, text in ((4096, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")):
-        found = beside(min(rounds, 6), netpipe("cma", size, "get"), netpipe("memcpy", size, "get"))
+        ours, peer = netpipe("cma", size, "get"), netpipe("memcpy", size, "get")
         what = f"{text}: cma get / memcpy within a process"
-        results.append(result("cma-copy", what, found, "none", 0, math.inf))
+        results.append(compared("cma-copy", what, min(rounds, 6), ours, peer, SAID))
     return results
 
 

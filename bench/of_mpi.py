@@ -12,7 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, MissingError, Result, interval, points, shown, through_the_command
-from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, of_the_fast, result, usual
+from slices import (
+    MEASURE_S,
+    Program,
+    Speed,
+    Start,
+    compared,
+    from_numbers,
+    netpipe,
+    of_the_fast,
+    usual,
+    within,
+)
 
 from netpipe.libraries import Command, Job, find_launcher
 from netpipe.libraries.adding import added
@@ -84,14 +95,10 @@ def rows(
     results = []
     for pattern, words, size, shape in shapes:
         speed = of_the_fast if pattern == "bidirectional" and size < 65536 else usual  # bench/mpi/samples.h
-        found = beside(
-            rounds,
-            netpipe(library.variant, size, pattern, speed),
-            library.by_hand(program, size, words, speed),
-        )
+        ours = netpipe(library.variant, size, pattern, speed)
+        peer = library.by_hand(program, size, words, speed)
         what = f"{shape}, {ALL_UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
-        within = f"within {target:.0%}"
-        results.append(result(comparison, what, found, within, 1 - target, 1 + target))
+        results.append(compared(comparison, what, rounds, ours, peer, within(target)))
     return results
 
 

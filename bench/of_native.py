@@ -8,7 +8,20 @@ import statistics
 from pathlib import Path
 
 from measured import NATIVE, PEERS, MissingError, Result, interval, shown, worker
-from slices import MEASURE_S, Program, Speed, Start, beside, from_numbers, netpipe, result, usual
+from slices import (
+    MEASURE_S,
+    SAID,
+    Program,
+    Speed,
+    Start,
+    at_most,
+    beside,
+    compared,
+    from_numbers,
+    netpipe,
+    usual,
+    within,
+)
 
 
 def by_hand(name: str, *words: str, speed: Speed = usual) -> Start:
@@ -28,11 +41,9 @@ def harness_tcp(rounds: int) -> list[Result]:
     """A ping-pong over a socket, sleeping and polling, beside the same calls by hand."""
     results = []
     for wait in ("block", "poll"):
-        found = beside(
-            rounds, netpipe(f"tcp:wait={wait}", 8), by_hand("tcp_pingpong", "--bytes", "8", "--wait", wait)
-        )
+        ours, peer = netpipe(f"tcp:wait={wait}", 8), by_hand("tcp_pingpong", "--bytes", "8", "--wait", wait)
         what = f"8 B over TCP, {wait}: netpipe / hand-written C"
-        results.append(result("harness-tcp", what, found, "<= 1.01", 0, 1.01, 0))
+        results.append(compared("harness-tcp", what, rounds, ours, peer, at_most(1.01), 0))
     return results
 
 
@@ -90,8 +101,9 @@ def of_the_best_way(lines: list[list[float]]) -> float:
 
 def shm_floor(rounds: int) -> list[Result]:
     """A ping-pong through shared memory, beside a flag that is bounced and carries nothing."""
-    found = beside(rounds, netpipe("shm", 8), by_hand("shm_bounce", "--bytes", "8", speed=of_the_best_way))
-    return [result("shm-floor", "8 B over shm / bare flag bounce", found, "<= 1.3", 0, 1.3)]
+    peer = by_hand("shm_bounce", "--bytes", "8", speed=of_the_best_way)
+    what = "8 B over shm / bare flag bounce"
+    return [compared("shm-floor", what, rounds, netpipe("shm", 8), peer, at_most(1.3))]
 
 
 def shm_copy(rounds: int) -> list[Result]:
@@ -176,10 +188,9 @@ def shm_put(rounds: int) -> list[Result]:
     """A put into memory that two processes share is one memcpy and one fence instruction."""
     results = []
     for size, text in ((8, "8 B"), (1 << 20, "1 MiB")):
-        found = beside(rounds, netpipe("shm", size, "put"), netpipe("memcpy", size, "put"))
+        ours, peer = netpipe("shm", size, "put"), netpipe("memcpy", size, "put")
         what = f"put, {text}: shm / memcpy within a process"
-        bounds = ("within 2 %", 0.98, 1.02) if size > 8 else ("none", 0, math.inf)
-        results.append(result("shm-put", what, found, *bounds))
+        results.append(compared("shm-put", what, rounds, ours, peer, within(0.02) if size > 8 else SAID))
     return results
 
 

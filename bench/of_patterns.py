@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from measured import Result
 from of_mpi import over_open_mpi
-from slices import beside, netpipe, result
+from slices import SAID, compared, netpipe
 
 WINDOWS = ("allocate", "create")
 
@@ -44,13 +44,13 @@ def mpi_ring(rounds: int) -> list[Result]:
 def shm_signal(rounds: int) -> list[Result]:
     """What a put with a signal costs more than a message, over netpipe's own shared memory."""
     return [
-        result(
+        compared(
             "shm-signal",
             f"{text}: put with a signal / message",
-            beside(rounds, netpipe("shm", size, "signal"), netpipe("shm", size)),
-            "none",
-            0,
-            float("inf"),
+            rounds,
+            netpipe("shm", size, "signal"),
+            netpipe("shm", size),
+            SAID,
         )
         for size, text in ((8, "8 B"), (65536, "64 KiB"))
     ]

@@ -10,7 +10,7 @@ import subprocess
 
 from measured import NATIVE, MissingError, Result, worker
 from of_native import by_hand
-from slices import beside, netpipe, result
+from slices import at_most, compared, netpipe
 
 SMALL, LARGE = 8, 1 << 20
 
@@ -33,9 +33,9 @@ def zmq_by_hand(rounds: int) -> list[Result]:
             for size, text in ((SMALL, "8 B"), (LARGE, "1 MiB")):
                 variant = f"zmq:transport={transport},wait={wait}"
                 words = ("--bytes", str(size), "--wait", wait, "--transport", transport)
-                found = beside(rounds, netpipe(variant, size), by_hand("zmq_pingpong", *words))
+                ours, peer = netpipe(variant, size), by_hand("zmq_pingpong", *words)
                 what = f"{text} over ZeroMQ, {transport}, {wait}: netpipe / hand-written C"
-                results.append(result("zmq-by-hand", what, found, "<= 1.02", 0, 1.02, 0))
+                results.append(compared("zmq-by-hand", what, rounds, ours, peer, at_most(1.02), 0))
     return results
 
 
@@ -48,9 +48,9 @@ def grpc_by_hand(rounds: int) -> list[Result]:
             for size, text in ((SMALL, "8 B"), (LARGE, "1 MiB")):
                 variant = f"grpc:api={api},wait={wait}"
                 words = ("--bytes", str(size), "--wait", wait, "--api", api)
-                found = beside(rounds, netpipe(variant, size), by_hand("grpc_pingpong", *words))
+                ours, peer = netpipe(variant, size), by_hand("grpc_pingpong", *words)
                 what = f"{text} over gRPC, {api}, {wait}: netpipe / hand-written C++"
-                results.append(result("grpc-by-hand", what, found, "<= 1.02", 0, 1.02, 0))
+                results.append(compared("grpc-by-hand", what, rounds, ours, peer, at_most(1.02), 0))
     return results
 
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, MissingError, Result, through_the_command
-from slices import MEASURE_S, Program, Start, beside, from_numbers, netpipe, result
+from slices import MEASURE_S, Program, Start, at_most, compared, from_numbers, netpipe
 
 from netpipe.libraries import Job, find_launcher
 from netpipe.libraries.adding import added
@@ -63,9 +63,9 @@ def shmem(rounds: int) -> list[Result]:
             for pattern, settings in WAYS:
                 for size, text in SIZES.items():
                     variant = f"{one.name}:{settings}transport=shm"
-                    found = beside(rounds, netpipe(variant, size, pattern), library.by_hand(size, pattern))
+                    ours, peer = netpipe(variant, size, pattern), library.by_hand(size, pattern)
                     what = f"{pattern}, {text} over {one.version}, {settings}shm: netpipe / by hand"
-                    results.append(result("shmem", what, found, "<= 1.02", 0, 1.02))
+                    results.append(compared("shmem", what, rounds, ours, peer, at_most(1.02)))
     return results
 
 

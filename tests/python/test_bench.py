@@ -106,9 +106,43 @@ def test_two_programs_in_slices_come_to_their_ratio() -> None:
     # One sample of a slice is cut by the stop and may be anything: medians do not see it.
     (found,) = slices.beside(1, writer("30 30 900"), writer("20 20 20"))
     assert (found.ours_ns, found.peer_ns, found.ratio) == (30, 20, 1.5)
-    said = slices.result("name", "what", [found], "within 2%", 0.98, 1.02)
-    assert not said.met
-    assert slices.result("name", "what", [found], "<= 1.5", 0, 1.5).met
+    assert slices.result("name", "what", [found], slices.within(0.02)).verdict == "missed"
+    assert slices.result("name", "what", [found], slices.at_most(1.5)).verdict == "met"
+    assert slices.result("name", "what", [found], slices.SAID).verdict == ""
+
+
+def test_launches_go_on_until_they_decide_and_then_copies_of_the_peer_stand_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, peer = writer("1"), writer("2")
+    asked: list[tuple[slices.Start, slices.Start]] = []
+
+    def launches(ratios: list[float]) -> None:
+        left = iter(ratios)
+        asked.clear()
+
+        def one_launch(mine: slices.Start, its: slices.Start, _: object) -> slices.Sliced:
+            asked.append((mine, its))
+            return slices.Sliced(1, 1, next(left))
+
+        monkeypatch.setattr(slices, "one_launch", one_launch)
+
+    def row(*ratios: float, bounds: slices.Bounds | None = None) -> Result:
+        launches([*ratios, *[1.0] * 100])
+        return slices.compared("name", "what", 2, ours, peer, bounds or slices.within(0.01))
+
+    assert row(1.0, 1.005).verdict == "met"
+    assert len(asked) == 2, "what is narrow enough needs no more"
+    assert row(1.2, 1.205).verdict == "missed"
+    assert len(asked) == 2
+    assert row(0.9, 1.2, bounds=slices.SAID).verdict == ""
+    assert len(asked) == 2, "a row without a target decides nothing"
+    assert row(*[0.95, 1.1] * 3).verdict == "undecided"
+    assert asked == [(ours, peer)] * 6 + [(peer, peer)] * 6
+    assert row(*[0.95, 1.1] * 3).figure.endswith("; two copies of the peer 1.000 [1.000 1.000]")
+    assert row(1.0, 0.9, 1.0, 1.0, 1.001).verdict == "undecided"
+    assert row(0.7, 0.9, bounds=slices.at_most(1.01)).verdict == "met"
+    assert len(asked) == 2, "whatever the width, all of it meets the target"
 
 
 @pytest.mark.usefixtures("nothing_left")
