@@ -147,6 +147,7 @@ test_tools=(
   /usr/include/openssl/ssl.h=libssl-dev
 )
 deep_tools=(
+  ccache=ccache # the same sources are built by every way to install
   NPtcp=netpipe-tcp
   iperf3=iperf3
   tmux=tmux

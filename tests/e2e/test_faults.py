@@ -348,7 +348,7 @@ def test_an_interrupt_leaves_a_valid_file_with_the_points_so_far(started: Starte
 
 # The reports of the other ranks that came after rank 0 had given up were taken for what it asked next: one interrupt in
 # five or so ended only when a deadline of 5 s had passed.
-@pytest.mark.parametrize("times", [12, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.deep)])
 def test_an_interrupt_at_any_moment_leaves_nothing_to_wait_for(started: Starter, times: int) -> None:
     moments = random.Random(times)
     took_s = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "-O0"  # and no debug information: everything is built several times here
+BUILT_IN = (
+    "build"  # in the sources, so that all copies are compiled by the same words and ccache knows them again
+)
 
 
 def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0, **environment: str) -> str:
@@ -20,7 +24,7 @@ def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0, **enviro
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("NETPIPE", "PYTHON", "SKBUILD", "CMAKE", "PYTEST"))
+        if not name.startswith(("NETPIPE", "PYTHON", "SKBUILD", "CMAKE", "CCACHE", "PYTEST"))
     }
     done = subprocess.run(
         command,
@@ -29,11 +33,24 @@ def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0, **enviro
         capture_output=True,
         text=True,
         timeout=1500,
-        env={**kept, **environment},
+        env={**kept, **compiler_cache(), **environment},
         check=False,
     )
     assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def compiler_cache() -> dict[str, str]:
+    """Settings under which ccache, where it is installed, takes the copies of the sources for the same sources."""
+    if shutil.which("ccache") is None:
+        return {}
+    return {
+        "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+        "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+        "CCACHE_BASEDIR": tempfile.gettempdir(),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros",
+    }
 
 
 def copy_sources(folder: Path) -> Path:
@@ -43,17 +60,30 @@ def copy_sources(folder: Path) -> Path:
     return folder
 
 
-def build(sources: Path, folder: Path, *options: str) -> None:
-    """Configures and builds the native part in `folder`, quickly."""
+def build(sources: Path, *options: str) -> Path:
+    """Configures and builds the native part, quickly. Returns where."""
+    folder = sources / BUILT_IN
     quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS_DEBUG={QUICK}", f"-DCMAKE_C_FLAGS_DEBUG={QUICK}")
     run("cmake", "-S", sources, "-B", folder, *quick, *options, cwd=sources)
     run("cmake", "--build", folder, "--parallel", str(os.cpu_count()), cwd=sources)
+    return folder
 
 
 def compile_module(source: Path, include: Path, module: Path) -> None:
     """As docs/writing-a-module.md says."""
     options: Sequence[str | Path] = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
     run("cc", *options, "-I", include, "-o", module, source, cwd=module.parent)
+
+
+def quick_wheel() -> list[str]:
+    """Options of pip, so that it builds the native part as `build` does."""
+    settings = (
+        "cmake.build-type=Debug",
+        f"cmake.define.CMAKE_CXX_FLAGS_DEBUG={QUICK}",
+        f"cmake.define.CMAKE_C_FLAGS_DEBUG={QUICK}",
+        f"build-dir={BUILT_IN}",
+    )
+    return [f"--config-settings={setting}" for setting in settings]
 
 
 @pytest.fixture(scope="session")

@@ -139,7 +139,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy.add("src/modules/ring/module.toml", f'summary = "{summary}"\nbuild = "here"\n')
     pingpong = (folder / "src" / "patterns" / "pingpong.cpp").read_text()
     copy.add("src/patterns/relay.cpp", pingpong.replace("pingpong", "relay"))
-    build(folder, copy.native)
+    build(folder)
     return copy
 
 

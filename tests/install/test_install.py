@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import QUICK, ROOT, build, compile_module, run
+from conftest import BUILT_IN, ROOT, build, compile_module, quick_wheel, run
 
 WHEELHOUSE = ROOT / ".venv" / "wheelhouse"
 PLAN = """netpipe-plan 1
@@ -47,11 +47,10 @@ def assert_measured(record: Path, variants: Sequence[str], sizes: Sequence[int])
 @pytest.fixture(scope="module")
 def prefix(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Installed with plain CMake."""
-    folder = tmp_path_factory.mktemp("cmake")
-    prefix = folder / "prefix"
-    build(sources, folder / "build", f"-DCMAKE_INSTALL_PREFIX={prefix}")
-    run("cmake", "--install", folder / "build", cwd=folder)
-    shutil.rmtree(folder / "build")  # what was installed must stand on its own
+    prefix = tmp_path_factory.mktemp("cmake") / "prefix"
+    built = build(sources, f"-DCMAKE_INSTALL_PREFIX={prefix}")
+    run("cmake", "--install", built, cwd=sources)
+    shutil.rmtree(built)  # what was installed must stand on its own
     return prefix
 
 
@@ -84,9 +83,8 @@ def environment(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     # The pip of .venv installs into the other environment, so no second pip has to be fetched.
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "--disable-pip-version-check")
-    settings = ("cmake.build-type=Debug", f"cmake.define.CMAKE_CXX_FLAGS_DEBUG={QUICK}")
-    quick = [f"--config-settings={setting}" for setting in settings]
-    run(*pip, "install", "--no-index", *quick, "--find-links", WHEELHOUSE, sources, cwd=folder)
+    run(*pip, "install", "--no-index", *quick_wheel(), "--find-links", WHEELHOUSE, sources, cwd=folder)
+    shutil.rmtree(sources / BUILT_IN)
     return folder / "venv"
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from conftest import QUICK, ROOT, run
+from conftest import BUILT_IN, ROOT, quick_wheel, run
 
 WHEELHOUSE = ROOT / ".venv" / "wheelhouse"
 SHARED = (
@@ -26,10 +27,9 @@ def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not WHEELHOUSE.is_dir():
         pytest.skip("there is no .venv/wheelhouse; make setup-deep makes it")
     folder = tmp_path_factory.mktemp("wheel")
-    settings = ("cmake.build-type=Debug", f"cmake.define.CMAKE_CXX_FLAGS_DEBUG={QUICK}")
-    quick = [f"--config-settings={setting}" for setting in settings]
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--no-index")
-    run(*pip, *quick, "--find-links", WHEELHOUSE, "--wheel-dir", folder, sources, cwd=folder)
+    run(*pip, *quick_wheel(), "--find-links", WHEELHOUSE, "--wheel-dir", folder, sources, cwd=folder)
+    shutil.rmtree(sources / BUILT_IN)
     (made,) = folder.glob("netpipe-*.whl")
     return made
 
