@@ -54,6 +54,7 @@ os.environ["PATH"] += ":/usr/sbin:/sbin"
 # A shell without job control makes its background jobs ignore SIGINT, and all that these tests start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
 
 # MPI libraries that only `make test-deep` installs: a test with one as a parameter is left to it.
 OTHER_LIBRARIES = {"impi", "openmpi4", "mpich4", "lam"}

@@ -431,7 +431,8 @@ def test_the_memory_of_a_point_does_not_grow_with_their_number(tmp_path: Path, s
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     more, much_more = (b - a for a, b in pairwise(peaks))
-    assert much_more <= 2.4 * max(more, 1 << 16), peaks
+    # Of few points something else takes the most, such as the curves that they belong to.
+    assert much_more <= 2.4 * max(more, peaks[0] // 4), peaks
 
 
 # ------------------------------------------------------------------------------------------------- as large as asked
