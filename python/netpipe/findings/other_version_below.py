@@ -36,8 +36,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause=f"MPI packages bring a {layer} of their own along; netpipe's module {layer} uses the one that it was "
             "built with.",
             remedy=f"compare an MPI that uses the {layer} of this system, as that of the distribution does: apt "
-            "install mpich libmpich-dev, then netpipe modules add mpi --mpicc /usr/bin/mpicc.mpich; or build netpipe where the "
-            f"headers of {uses} are",
+            "install mpich libmpich-dev, then netpipe modules add mpi --mpicc /usr/bin/mpicc.mpich; or build netpipe "
+            f"where the headers of {uses} are",
         )
 
 
