@@ -7,17 +7,7 @@
 #ifndef NETPIPE_MPI_BENEATH_H
 #define NETPIPE_MPI_BENEATH_H
 
-#include <dlfcn.h>
-
 #include "mpi_settings.h"
-
-/* Of a library that this process has loaded already; NULL: it has not, or has no such name. */
-static inline void* loaded_symbol(const char* library, const char* name) {
-  void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
-  void* const symbol = handle == NULL ? NULL : dlsym(handle, name);
-  if (handle != NULL) dlclose(handle); /* it stays: others hold it */
-  return symbol;
-}
 
 /* Of the MPI library, whose names may be hidden from the others. */
 static inline void* mpi_symbol(const char* name) {
@@ -25,8 +15,7 @@ static inline void* mpi_symbol(const char* name) {
     int (*call)(int*, char***);
     void* data;
   } init = {.call = MPI_Init};
-  Dl_info info;
-  return dladdr(init.data, &info) == 0 || info.dli_fname == NULL ? NULL : loaded_symbol(info.dli_fname, name);
+  return symbol_beside(init.data, name);
 }
 
 /* The value of a control variable, asked of MPI_T. */
@@ -60,24 +49,6 @@ static inline int ucp_contexts(void) {
   if (list.data == NULL) return -1;
   const int code = list.call("/ucp/context", count_name, &count);
   return code == OK ? count : code == NO_ELEMENT ? 0 : -1;
-}
-
-/* "UCX 1.20.1" or "libfabric 2.5": the one that is loaded here, which need not be the one of netpipe's own module. */
-static inline void tell_version_beneath(int through, char* text, size_t bytes) {
-  const union {
-    void* data;
-    const char* (*ucx)(void);
-    uint32_t (*libfabric)(void);
-  } version = {.data = through == THROUGH_UCX ? loaded_symbol("libucp.so.0", "ucp_get_version_string")
-                                              : loaded_symbol("libfabric.so.1", "fi_version")};
-  *text = '\0';
-  if (version.data == NULL) return;
-  if (through == THROUGH_UCX) {
-    snprintf(text, bytes, "UCX %s", version.ucx());
-  } else {
-    const uint32_t number = version.libfabric();
-    snprintf(text, bytes, "libfabric %u.%u", number >> 16, number & 0xFFFF);
-  }
 }
 
 #endif

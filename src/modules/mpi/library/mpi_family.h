@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/library_beneath.h"
 #include "mpi_api.h"
 #include "netpipe/module.h"
 
@@ -48,8 +49,6 @@ struct refusal {
 
 /* What carries the messages, as observed. */
 enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
-/* The library below that hands them over; its own: also where it is not known for certain. */
-enum { THROUGH_ITS_OWN, THROUGH_UCX, THROUGH_LIBFABRIC };
 
 struct settings;
 struct family {
