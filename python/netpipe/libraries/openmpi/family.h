@@ -2,13 +2,10 @@
  *
  * Open MPI 4 and 5: MCA parameters in the environment, and UCX and libfabric below it.
  */
-#include "library/mpi_beneath.h"
+#include "beneath.h"
+#include "library/mpi_settings.h"
 
 #define MCA "OMPI_MCA_"
-
-static int openmpi_identify(struct library* l, const char* text) {
-  return strncmp(text, "Open MPI v", 10) == 0 && version_behind(l, text, "Open MPI v", "Open MPI");
-}
 
 static const np_option openmpi_options[] = {
     OPTION_TRANSPORT("auto|shm|tcp|ucx|ucx_shm|ucx_tcp|ofi|ofi_tcp",
@@ -96,18 +93,6 @@ static np_status openmpi_set(struct settings* s) {
   }
   if (yielding(s) >= 0) put_checked(s, MCA, "mpi_yield_when_idle", "%d", yielding(s));
   return NP_OK;
-}
-
-/* From the components that it selected: its own report of them (hook/comm_method) reads the same variables. The control
- * variables only say which ones it was allowed to. */
-static int openmpi_through(const struct library* l, int transport, int windows) {
-  (void)l, (void)transport;
-  if (windows) return variable_is("osc", "ucx") ? THROUGH_UCX : THROUGH_ITS_OWN; /* it may choose for each window */
-  const struct mca_component* const pml = mpi_symbol("mca_pml_base_selected_component");
-  if (is_component(pml, "ompi", "pml", "ucx")) return THROUGH_UCX;
-  if (!is_component(pml, "ompi", "pml", "cm")) return THROUGH_ITS_OWN;
-  const struct mca_component* const* const mtl = mpi_symbol("ompi_mtl_base_selected_component");
-  return mtl != NULL && is_component(*mtl, "ompi", "mtl", "ofi") ? THROUGH_LIBFABRIC : THROUGH_ITS_OWN;
 }
 
 static const struct family openmpi_family = {
