@@ -46,7 +46,8 @@ def test_every_byte_of_messages_and_transfers_arrives(shmem: Layered, tmp_path: 
     assert settings["wait"] in ("poll", "yield")
     assert "UCX_TLS=posix,sysv,self" in settings["environment"]
     (opened,) = done.of("variant", variant=variants[0])
-    assert opened["below"] == "shm"
+    assert (opened["below"], settings["below_stands_on"]) == ("ucx", "shm")
+    assert settings["below_version"].startswith("UCX 1.")
     assert opened["version"].startswith("OpenSHMEM of Open MPI ")
 
 

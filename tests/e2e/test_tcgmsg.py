@@ -10,6 +10,11 @@ import pytest
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import Layered, build, check_interrupt, check_killed_rank, check_two_hosts
 
+from netpipe.libraries.adding.add import Request, add
+from netpipe.reading import Reading
+from netpipe.reading.layers import Below
+from netpipe.records import Run
+
 LIBRARIES = ("openmpi", "mpich")
 
 
@@ -33,8 +38,34 @@ def test_every_byte_arrives(tcgmsg: Layered, tmp_path: Path) -> None:
     for variant in variants:
         assert done.settings(variant)["transport_found"] == "shared memory"
         (opened,) = done.of("variant", variant=variant)
-        assert opened["below"] == "shm"
+        assert opened["below"] == "mpi"
+        said = opened["ranks"][0]["settings"]
+        assert said["below_stands_on"] == "shm"
+        assert said["below_version"].startswith(("Open MPI ", "MPICH "))
         assert opened["version"].startswith("TCGMSG over ")
+
+
+@pytest.mark.deep
+def test_it_stands_on_the_mpi_below_and_that_on_the_library_in_force(
+    tcgmsg: Layered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = need(tcgmsg, "openmpi")
+    mpi = add(Request(Path("/usr/bin/mpicc.openmpi"), "below", folder=tcgmsg.folder)).name
+    for variable, value in {
+        "OMPI_MCA_pml": "ucx",
+        "OMPI_MCA_opal_common_ucx_tls": "any",
+        "OMPI_MCA_opal_common_ucx_devices": "any",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    done = tcgmsg.run(
+        tmp_path / "run.jsonl", "memcpy", "shm", "ucx", mpi, name, "--sizes", "8", "--budget", "0.02"
+    )
+    assert done.code == 0, done.said
+    run = Run.read(tmp_path / "run.jsonl")
+    (opened,) = (one for one in run.variants if one.variant == name)
+    assert Below(run).down(opened) == (mpi, "ucx", "shm", "memcpy")
+    below = {loss.variant: loss.below for loss in Reading(run).losses}
+    assert (below[name], below[mpi], below["ucx"]) == (mpi, "ucx", "shm")
 
 
 @pytest.mark.deep

@@ -34,6 +34,7 @@ MACROS = {
     "MPI_Send": 0,
 }
 MPI_H = "".join(f"#define {name} {value}\n" for name, value in MACROS.items())
+MPI_H += "int MPI_Init(int*, char***);\n"
 SEE = """
 import sys
 from pathlib import Path
@@ -43,14 +44,14 @@ layer = layers.one("mpi")
 library = compiler.identify(layer, Path(sys.argv[1]))
 found = launcher.find(layer, library, None)
 print(library.title, found.kind, found.path.name)
-print(layers.family_table([library.family]))
+print(layers.family_table(layer, [library.family]))
 """
 
 
 @needs_cc
 def test_the_example_of_the_page_is_a_family(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "python", tmp_path / "python", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("src/modules/mpi", "include"):
+    for name in ("src/modules/mpi", "src/modules/kit", "include"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (text,), (header,) = blocks("python"), blocks("c")
     folder = tmp_path / "python/netpipe/libraries/example"
@@ -89,10 +90,12 @@ def test_the_example_of_the_page_is_a_family(tmp_path: Path) -> None:
         'strcmp(families[0]->refusals[0].option, "eager") != 0 || families[1] != NULL; }\n'
     )
     folders = [
-        word for one in (bin_, tmp_path / "src/modules/mpi", tmp_path / "include") for word in ("-I", one)
+        word
+        for one in (bin_, tmp_path / "src/modules/mpi", tmp_path / "src/modules", tmp_path / "include")
+        for word in ("-I", one)
     ]
     built = subprocess.run(
-        ["cc", "-std=gnu17", *folders, "-o", tmp_path / "program", program],
+        ["cc", "-std=gnu17", "-D_GNU_SOURCE", *folders, "-o", tmp_path / "program", program],
         capture_output=True,
         text=True,
         check=False,

@@ -196,6 +196,12 @@ class Family:
         path = self.folder / "family.h"
         return path if path.is_file() else None
 
+    @property
+    def beneath(self) -> Path | None:
+        """The C header that asks it what it stands on, also for layers above it; without one nobody asks."""
+        path = self.folder / "beneath.h"
+        return path if path.is_file() else None
+
 
 _families: dict[str, Family] = {}
 _launchers: dict[str, type[Launcher]] = {}

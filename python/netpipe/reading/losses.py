@@ -15,9 +15,9 @@ two points are in different states is left out and counted, and intervals are th
 
 Which variant below: waiting matters as much as the layer does, so it is the nearest layer down the stack that was
 measured with the same waiting (option `wait`). If there is none, it is the nearest layer, and `waits` says how the two
-wait. Of several variants of that layer it is the plain one (named as its module), else the first. An MPI whose messages
-go through a library, as UCX, is compared only with variants of that layer that stand on the same one (shared memory or
-TCP); without any, with that one itself.
+wait. Of several variants of that layer it is the plain one (named as its module), else the first. A layer that knows
+what the one below stands on in turn, as an MPI whose messages go through UCX, is compared only with variants of it that
+stand on the same (shared memory or TCP); without any, with that one itself.
 
 A layer between two hosts is never compared with one inside a host: that would be a loss of the link.
 """
@@ -39,7 +39,7 @@ from netpipe.reading.columns.by_curve import SETTLED
 from netpipe.reading.columns.rows import Rows, together
 from netpipe.reading.curves import WIDE, place_in_plan
 from netpipe.reading.estimate import Bools, Estimate, Estimates, Ints, across, differences, ratios
-from netpipe.reading.layers import down, stack, stands_on
+from netpipe.reading.layers import Below, may_stand_below
 from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ class Loss:
 class _Layer:
     variant: str
     module: str
-    below: str | None
-    stands_on: str | None  # what the layer below must stand on itself; None: on any
+    told: tuple[str, ...]  # the modules below that its own module found, the nearest first
     down: tuple[str, ...]  # the modules below, the nearest first
     adds: str | None
     wait: str | None
@@ -162,19 +161,19 @@ def losses(
     def at(
         module: str,
         pattern: str,
-        on: str | None,
+        on: tuple[str, ...],
         wait: str | None,
         hosts: frozenset[str | None],
         ranks: int,
         own: frozenset[int],
     ) -> tuple[bool, _Layer] | None:
-        """What was measured of this module, standing on `on`, together with such a layer, if possible with as many
-        ranks, and whether it waits as that does.
+        """What was measured of this module, standing on `on` (empty: on any layer), together with such a layer, if
+        possible with as many ranks, and whether it waits as that does.
         """
         there = [
             other
             for other in by_module.get((pattern, module), [])
-            if on in (None, other.below)
+            if may_stand_below(on, other.told)
             and other.hosts == hosts
             and not own.isdisjoint(launches[other.variant, pattern])
         ]
@@ -192,7 +191,7 @@ def losses(
             at(
                 module,
                 pattern,
-                None if place else layer.stands_on,
+                layer.told[place + 1 :],
                 layer.wait,
                 layer.hosts,
                 layer.ranks,
@@ -207,7 +206,7 @@ def losses(
             names = (variant, pattern), (other.variant, pattern)
             split = [in_states[name] for name in names if name in in_states]
             apart = {size for one in split for size in one.missing}
-            through = (layer.down[0], layer.stands_on) if layer.stands_on and below[0] is None else None
+            through = (layer.told[0], layer.told[1]) if len(layer.told) > 1 and below[0] is None else None
             absent = layer.down[:place]
             compared.append(_Compared(layer, other, pattern, absent, through, bool(split), apart))
     both = (paired(*map(visits.__getitem__, one.names)) for one in compared)
@@ -247,14 +246,13 @@ def _from_latency(size: int) -> float:
 
 def _layers(run: Run) -> dict[str, _Layer]:
     options = {variant.variant: variant.options for plan in run.plans for variant in plan.variants}
-    under = stack(run)
+    below = Below(run)
     return {
         opened.variant: _Layer(
             opened.variant,
             opened.module,
-            opened.below,
-            stands_on(opened),
-            tuple(down(opened, under)),
+            below.told(opened),
+            below.down(opened),
             opened.adds,
             options.get(opened.variant, {}).get("wait") or _found_wait(opened),
             frozenset(rank.host for rank in opened.ranks),

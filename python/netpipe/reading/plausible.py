@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netpipe.reading.layers import COPY_MODULE, down, stack
+from netpipe.reading.layers import COPY_MODULE, Below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def too_fast(run: Run, curves: Sequence[Curve], is_idle: Callable[[str], bool]) 
 class _Limits:
     def __init__(self, run: Run, curves: Sequence[Curve]) -> None:
         self._opened = {one.variant: one for one in run.variants}
-        self._under = stack(run)
+        self._below = Below(run)
         self._copied = {
             (curve.pattern, size, state): rate
             for curve in curves
@@ -121,4 +121,4 @@ class _Limits:
 
     def _copies(self, opened: Variant) -> bool:
         """Whether it stands on memcpy, however far above."""
-        return COPY_MODULE in down(opened, self._under)
+        return COPY_MODULE in self._below.down(opened)

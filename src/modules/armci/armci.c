@@ -18,6 +18,7 @@
 #include <armci.h>
 #include <limits.h>
 
+#include "armci_families.h" /* written by `netpipe modules add`: how the library is asked what it stands on */
 #include "kit/over_mpi.h"
 #include "kit/own_streams.h"
 #include "kit/put_messages.h"
@@ -457,7 +458,7 @@ static np_status armci_limits(np_endpoint* e, np_limits* limits) {
 }
 
 static void armci_describe(np_endpoint* e, np_emit emit, void* to) {
-  om_describe(&e->mpi, emit, to);
+  om_describe(&e->mpi, families, 1, emit, to);
   np_emit_text(emit, to, "wait", np_waiting_word(e->context->oversubscribed ? NP_WAIT_YIELD : NP_WAIT_POLL));
 }
 

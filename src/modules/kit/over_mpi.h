@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/mpi_beneath.h"
 #include "kit/tcp_carried.h"
 #include "netpipe/module.h"
 
@@ -234,17 +235,44 @@ static inline np_status om_look(struct om_mpi* m, int transport, const char* ask
   return status;
 }
 
-static inline void om_describe(const struct om_mpi* m, np_emit emit, void* to) {
+/* The library's words for itself: "Open MPI 4.1.4" as mpi@NAME has it, else the beginning of its text. */
+static inline const struct mpi_beneath* om_identify(struct library* l, const char* text,
+                                                    const struct mpi_beneath* families) {
+  memset(l, 0, sizeof *l);
+  while (families->identify != NULL && !families->identify(l, text)) ++families;
+  if (families->identify == NULL) snprintf(l->version, sizeof l->version, "%.*s", (int)strcspn(text, ",\n"), text);
+  l->major = atoi(l->version + strcspn(l->version, "0123456789"));
+  return families->identify == NULL ? NULL : families;
+}
+
+/* It stands on the MPI library; windows: on its windows, and not on its messages. */
+static inline void om_describe_below(const struct om_mpi* m, const char* text, const struct mpi_beneath* families,
+                                     int windows, np_emit emit, void* to) {
+  static const char* const libraries[] = {"", "ucx ", "libfabric "};
+  static const char* const carriers[] = {"shm", "tcp", ""};
+  static const int transports[] = {FOUND_SHM, FOUND_TCP, FOUND_NETWORK};
+  struct library library;
+  char chain[40];
+  const struct mpi_beneath* const family = om_identify(&library, text, families);
+  const int through = family == NULL ? THROUGH_ITS_OWN : family->through(&library, transports[m->found], windows);
+  snprintf(chain, sizeof chain, "%s%s", libraries[through], carriers[m->found]);
+  np_emit_text(emit, to, "below", "mpi");
+  np_emit_text(emit, to, "below_version", library.version);
+  if (chain[0] != '\0') np_emit_text(emit, to, "below_stands_on", chain);
+}
+
+static inline void om_describe(const struct om_mpi* m, const struct mpi_beneath* families, int windows, np_emit emit,
+                               void* to) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
+  om_describe_below(m, text, families, windows, emit, to);
   text[strcspn(text, "\n,")] = '\0';
   for (char* c = text; *c != '\0'; ++c) {
     if (*c == '\t') *c = ' ';
   }
   np_emit_text(emit, to, "library", text);
   np_emit_text(emit, to, "transport_found", om_words(m->found));
-  if (m->found != OM_FOUND_NETWORK) np_emit_text(emit, to, "below", m->found == OM_FOUND_TCP ? "tcp" : "shm");
   if (m->found == OM_FOUND_TCP) np_emit_integer(emit, to, "connections", m->connections, "");
   if (m->settings[0] != '\0') np_emit_text(emit, to, "environment", m->settings);
 }

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "library/mpi_beneath.h"
 #include "mpi_endpoint.h"
 #include "netpipe/waiting.h"
 

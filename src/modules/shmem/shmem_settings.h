@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "kit/library_beneath.h"
 #include "kit/tcp_carried.h"
 #include "shmem_endpoint.h"
 
@@ -146,14 +147,35 @@ static np_status check_found(const np_endpoint* e) {
   return NP_OK;
 }
 
+/* The OpenSHMEM of Open MPI has a component for puts, gets and atomics (spml), which it tells when it has started. */
+static int puts_through_ucx(void) {
+  const union {
+    void (*call)(void);
+    void* data;
+  } init = {.call = shmem_init};
+  return is_component(symbol_beside(init.data, "mca_spml_base_selected_component"), "oshmem", "spml", "ucx");
+}
+
+/* The module that it stands on, and, where that is a library, which one and what that one stands on here. */
+static void describe_below(const np_endpoint* e, np_emit emit, void* to) {
+  static const char* const carriers[] = {NULL, "shm", "tcp", NULL};
+  const char* const carrier = carriers[e->transport_found];
+  char version[80] = "";
+  if (e->transport_found == FOUND_NOTHING || !puts_through_ucx()) {
+    if (carrier != NULL) np_emit_text(emit, to, "below", carrier);
+    return;
+  }
+  np_emit_text(emit, to, "below", "ucx");
+  if (carrier != NULL) np_emit_text(emit, to, "below_stands_on", carrier);
+  tell_version_beneath(THROUGH_UCX, version, sizeof version);
+  if (*version != '\0') np_emit_text(emit, to, "below_version", version);
+}
+
 static void describe_found(const np_endpoint* e, np_emit emit, void* to) {
   static const char* const words[] = {"nothing: there is only one rank", "shared memory", "TCP", "something else"};
   np_emit_text(emit, to, "transport_found", words[e->transport_found]);
-  if (e->transport_found == FOUND_SHM) np_emit_text(emit, to, "below", "shm");
-  if (e->transport_found == FOUND_TCP) {
-    np_emit_text(emit, to, "below", "tcp");
-    np_emit_integer(emit, to, "connections", e->connections, "");
-  }
+  describe_below(e, emit, to);
+  if (e->transport_found == FOUND_TCP) np_emit_integer(emit, to, "connections", e->connections, "");
   if (e->heap_memory[0] != '\0') np_emit_text(emit, to, "heap_memory", e->heap_memory);
   char all[2048] = "";
   size_t used = 0;

@@ -21,6 +21,7 @@
 #include "kit/over_mpi.h"
 #include "kit/own_streams.h"
 #include "netpipe/waiting.h"
+#include "tcgmsg_families.h" /* written by `netpipe modules add`: how the library is asked what it stands on */
 
 enum { TYPE_MESSAGE = 17, TYPE_LOOK = 18 };
 enum { OPTION_SYNC, OPTION_TRANSPORT };
@@ -135,7 +136,7 @@ static np_status tcgmsg_barrier(np_endpoint* e) {
 }
 
 static void tcgmsg_describe(np_endpoint* e, np_emit emit, void* to) {
-  om_describe(&e->mpi, emit, to);
+  om_describe(&e->mpi, families, 0, emit, to);
   np_emit_text(emit, to, "wait", np_waiting_word(e->context->oversubscribed ? NP_WAIT_YIELD : NP_WAIT_POLL));
 }
 

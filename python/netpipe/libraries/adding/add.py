@@ -263,7 +263,7 @@ def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], fi
     """Raises Failure (3) with the compiler's first error."""
     layer, library = build.layer, build.library
     table = file.parent / f"{layer.name}_families.h"
-    table.write_text(layers.family_table(served))
+    table.write_text(layers.family_table(layer, served))
     folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
     more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
     flags = [*library.family.flags(library.version), *linked(layer, library, file.parent), *layer.flags]

@@ -163,18 +163,24 @@ def sources(layer: Layer, families: Sequence[Family]) -> list[Path]:
     found = [layer.folder / layer.source, *sorted(layer.folder.rglob("*.h")), *kit(layer)]
     found += sorted((includes(layer)[-1] / "netpipe").glob("*.h"))
     for family in families:
-        found += [family.header] if family.header else []
+        found += [family.header] if family.header and not layer.stands_on_another else []
+        found += [family.beneath] if family.beneath else []
         found += [family.folder / name for name in family.sources]
         found += [archive()] if family.simulates else []
     return found
 
 
 def kit(layer: Layer) -> list[Path]:
-    """The headers of the common kit that its sources include."""
+    """The headers of the common kit that its sources include, themselves or through others of the kit."""
     folder = layer.folder.parent
-    texts = [path.read_text(errors="replace") for path in sorted(layer.folder.rglob("*.[ch]"))]
-    names = {name for text in texts for name in KIT.findall(text)}
-    return [folder / name for name in sorted(names) if (folder / name).is_file()]
+    found: set[Path] = set()
+    unread = sorted(layer.folder.rglob("*.[ch]"))
+    while unread:
+        text = unread.pop().read_text(errors="replace")
+        new = {path for name in KIT.findall(text) if (path := folder / name).is_file()} - found
+        found |= new
+        unread += new
+    return sorted(found)
 
 
 def archive() -> Path:
@@ -196,8 +202,17 @@ def digest(files: Sequence[Path]) -> str:
     return whole.hexdigest()[:16]
 
 
-def family_table(families: Sequence[Family]) -> str:
-    """LAYER_families.h: includes the headers of these families, and lists the tables that they define."""
+def family_table(layer: Layer, families: Sequence[Family]) -> str:
+    """LAYER_families.h: includes the headers of these families, and lists the tables that they define. A layer that
+    stands on another only asks its libraries what they stand on.
+    """
+    if layer.stands_on_another:
+        asked = [family for family in families if family.beneath]
+        lines = [f'#include "{family.beneath}"' for family in asked]
+        names = "".join(f"{{{family.name}_identify, {family.name}_through}}, " for family in asked)
+        return "\n".join(
+            [*lines, f"static const struct mpi_beneath families[] = {{{names}{{NULL, NULL}}}};", ""]
+        )
     known = [family for family in families if family.header]
     lines = [f'#include "{family.header}"' for family in known]
     names = "".join(f"&{family.name}_family, " for family in known)

@@ -2,11 +2,8 @@
  *
  * Intel MPI 2021: I_MPI_ variables, over its own shared memory and libfabric.
  */
-#include "library/mpi_beneath.h"
-
-static int intel_identify(struct library* l, const char* text) {
-  return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");
-}
+#include "beneath.h"
+#include "library/mpi_settings.h"
 
 static const np_option intel_options[] = {
     OPTION_TRANSPORT("auto|shm|tcp|ofi",
@@ -34,15 +31,6 @@ static np_status intel_set(struct settings* s) {
   if (!is(s, "single_copy", "auto")) put(s, "I_MPI_SHM_CMA", "%d", is(s, "single_copy", "cma"));
   if (yielding(s) >= 0) put(s, "I_MPI_THREAD_YIELD", "%d", yielding(s) == 1 ? 2 : 0); /* 2: sched_yield */
   return NP_OK;
-}
-
-/* Since 2019 all that it has besides its own shared memory is libfabric. Where memory is shared, that is libfabric's
- * only if I_MPI_FABRICS was obeyed, which it does not tell. */
-static int intel_through(const struct library* l, int transport, int windows) {
-  (void)windows;
-  const int leaves = transport == FOUND_TCP || transport == FOUND_NETWORK;
-  return leaves && l->major >= 2019 && loaded_symbol("libfabric.so.1", "fi_version") != NULL ? THROUGH_LIBFABRIC
-                                                                                             : THROUGH_ITS_OWN;
 }
 
 static const struct family intel_family = {

@@ -2,24 +2,8 @@
  *
  * MPICH 4 and 5: control variables in the environment, over UCX or libfabric, whichever it was built with.
  */
-#include "library/mpi_beneath.h"
-
-#define CVAR "MPIR_CVAR_"
-enum { MPICH_UCX = 1, MPICH_OFI = 2, MPICH_CH4 = 4 }; /* built_with */
-
-static int mpich_identify(struct library* l, const char* text) {
-  if (!version_behind(l, text, "MPICH Version:", "MPICH")) return 0;
-  /* "MPICH Device: ch4:ucx,ofi" */
-  const char* const device = strstr(text, "MPICH Device:");
-  char words[128] = "";
-  if (device != NULL) snprintf(words, sizeof words, "%.*s", (int)strcspn(device, "\n"), device);
-  if (strstr(words, "ch4:") != NULL) l->built_with |= MPICH_CH4;
-  if (strstr(words, "ucx") != NULL) l->built_with |= MPICH_UCX;
-  if (strstr(words, "ofi") != NULL) l->built_with |= MPICH_OFI;
-  /* Found by verification in 4.0.2; 5.0.2 is right. */
-  if (strncmp(l->version, "MPICH 4.0", 9) == 0) l->quirks |= STALE_PERSISTENT_COLLECTIVES;
-  return 1;
-}
+#include "beneath.h"
+#include "library/mpi_settings.h"
 
 static const np_option mpich_options[] = {
     OPTION_TRANSPORT("auto|shm|tcp|ucx|ucx_shm|ucx_tcp|ofi|ofi_tcp",
@@ -33,9 +17,7 @@ static const np_option mpich_options[] = {
     OPTIONS_END,
 };
 
-static int mpich_without_ucx(const struct library* l) { return (l->built_with & MPICH_UCX) == 0; }
 static int mpich_without_ofi(const struct library* l) { return (l->built_with & MPICH_OFI) == 0; }
-static int mpich_with_ofi(const struct library* l) { return (l->built_with & MPICH_OFI) != 0; }
 static int mpich_before_5(const struct library* l) { return l->major < 5; }
 
 #define MPICH_NO_SOCKET "there is no socket"
@@ -88,21 +70,6 @@ static np_status mpich_set(struct settings* s) {
   /* Polls before it yields: by default a thousand. 0 is never. */
   if (yielding(s) >= 0) put_checked(s, "", CVAR "POLLS_BEFORE_YIELD", "%d", yielding(s));
   return NP_OK;
-}
-
-/* Device ch4 has its own shared memory and one network module, for messages and windows alike. */
-static int mpich_through(const struct library* l, int transport, int windows) {
-  const int has_ucx = !mpich_without_ucx(l), has_ofi = mpich_with_ofi(l);
-  (void)windows;
-  if ((l->built_with & MPICH_CH4) == 0 || (!has_ucx && !has_ofi)) return THROUGH_ITS_OWN;
-  /* On one host its own shared memory comes first, unless it was told that ranks share no host. */
-  if (transport == FOUND_SHM && !variable_is(CVAR "NOLOCAL", "1")) return THROUGH_ITS_OWN;
-  if (!has_ofi) return THROUGH_UCX;
-  if (!has_ucx) return THROUGH_LIBFABRIC;
-  /* With both, MPI_T does not tell which is in use. The one for UCX makes a context in MPI_Init. So does libfabric's
-   * provider for UCX, which needs InfiniBand; there it is not certain. */
-  const int contexts = transport == FOUND_SHM || transport == FOUND_TCP ? ucp_contexts() : -1;
-  return contexts < 0 ? THROUGH_ITS_OWN : contexts > 0 ? THROUGH_UCX : THROUGH_LIBFABRIC;
 }
 
 static const struct family mpich_family = {

@@ -2,13 +2,10 @@
  *
  * Open MPI 4 and 5: MCA parameters in the environment, and UCX and libfabric below it.
  */
-#include "library/mpi_beneath.h"
+#include "beneath.h"
+#include "library/mpi_settings.h"
 
 #define MCA "OMPI_MCA_"
-
-static int openmpi_identify(struct library* l, const char* text) {
-  return strncmp(text, "Open MPI v", 10) == 0 && version_behind(l, text, "Open MPI v", "Open MPI");
-}
 
 static const np_option openmpi_options[] = {
     OPTION_TRANSPORT("auto|shm|tcp|ucx|ucx_shm|ucx_tcp|ofi|ofi_tcp",
@@ -96,33 +93,6 @@ static np_status openmpi_set(struct settings* s) {
   }
   if (yielding(s) >= 0) put_checked(s, MCA, "mpi_yield_when_idle", "%d", yielding(s));
   return NP_OK;
-}
-
-/* How every component begins (mca_base_component_t of MCA 2.1, in Open MPI 4 and 5). */
-struct openmpi_component {
-  int mca[3];
-  char project[16];
-  int project_version[3];
-  char type[32];
-  int type_version[3];
-  char name[64];
-};
-
-static int openmpi_is(const struct openmpi_component* one, const char* type, const char* name) {
-  return one != NULL && one->mca[0] == 2 && strncmp(one->project, "ompi", sizeof one->project) == 0 &&
-         strncmp(one->type, type, sizeof one->type) == 0 && strncmp(one->name, name, sizeof one->name) == 0;
-}
-
-/* From the components that it selected: its own report of them (hook/comm_method) reads the same variables. The control
- * variables only say which ones it was allowed to. */
-static int openmpi_through(const struct library* l, int transport, int windows) {
-  (void)l, (void)transport;
-  if (windows) return variable_is("osc", "ucx") ? THROUGH_UCX : THROUGH_ITS_OWN; /* it may choose for each window */
-  const struct openmpi_component* const pml = mpi_symbol("mca_pml_base_selected_component");
-  if (openmpi_is(pml, "pml", "ucx")) return THROUGH_UCX;
-  if (!openmpi_is(pml, "pml", "cm")) return THROUGH_ITS_OWN;
-  const struct openmpi_component* const* const mtl = mpi_symbol("ompi_mtl_base_selected_component");
-  return mtl != NULL && openmpi_is(*mtl, "mtl", "ofi") ? THROUGH_LIBFABRIC : THROUGH_ITS_OWN;
 }
 
 static const struct family openmpi_family = {

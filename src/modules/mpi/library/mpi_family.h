@@ -16,26 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/mpi_beneath.h"
 #include "mpi_api.h"
 #include "netpipe/module.h"
-
-/* Where a library leaves the standard, or the usual. */
-enum quirk {
-  SIMULATES = 1,                    /* all ranks are one process: nothing can be observed from outside */
-  STALE_PERSISTENT_COLLECTIVES = 2, /* a persistent collective moves a rank's own part only when first started */
-  PRIVATE_NAMES = 4,                /* its names must stay hidden: it loads no plugins and defines malloc */
-  FREES_WINDOW_ERROR_HANDLERS = 8,  /* MPI_Win_set_errhandler frees the handler that it replaces, each time */
-  EAGER_BOUNDS_PSCW = 16            /* MPI_Win_complete and MPI_Win_wait deadlock beyond the eager size */
-};
-
-struct family;
-struct library {
-  const struct family* family; /* NULL: of no family known here */
-  int major;
-  unsigned quirks;
-  unsigned built_with; /* bits whose meaning is the family's */
-  char version[128];   /* "Open MPI 4.1.4" */
-};
 
 /* Values that the library cannot take. It is checked before MPI starts, and netpipe knows it when it plans. */
 struct refusal {
@@ -45,11 +28,6 @@ struct refusal {
   int (*applies)(const struct library* l); /* NULL: always */
   const char* why;                         /* the end of a sentence, without "; " */
 };
-
-/* What carries the messages, as observed. */
-enum { FOUND_NOTHING, FOUND_SHM, FOUND_TCP, FOUND_DAEMON, FOUND_NETWORK, FOUND_SIMULATION };
-/* The library below that hands them over; its own: also where it is not known for certain. */
-enum { THROUGH_ITS_OWN, THROUGH_UCX, THROUGH_LIBFABRIC };
 
 struct settings;
 struct family {
@@ -65,8 +43,8 @@ struct family {
   const char* (*asked_for)(const struct settings* s);
   /* What carries messages between ranks of one host when no socket does, from the names of the shared mappings: */
   int (*carrier)(const char* mappings);
-  /* THROUGH_..., after MPI_Init and from what is in force (mpi_beneath.h), for messages that `transport` was seen to
-   * carry, or for transfers into windows. NULL: there is no library below it. */
+  /* THROUGH_..., after MPI_Init and from what is in force (kit/mpi_beneath.h), for messages that `transport` was seen
+   * to carry, or for transfers into windows. NULL: there is no library below it. */
   int (*through)(const struct library* l, int transport, int windows);
   /* With EAGER_BOUNDS_PSCW, in bytes: */
   uint64_t (*eager_bytes)(const struct settings* s, int transport);

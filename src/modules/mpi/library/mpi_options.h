@@ -230,18 +230,6 @@ static inline void identify_library(struct library* l, const struct family* cons
   l->major = atoi(l->version + strcspn(l->version, "0123456789"));
 }
 
-/* For identify: "PREFIX 4.1.4, package ..." becomes "TITLE 4.1.4". 0: prefix does not occur in text. */
-static inline int version_behind(struct library* l, const char* text, const char* prefix, const char* title) {
-  const char* number = strstr(text, prefix);
-  if (number == NULL) return 0;
-  number += strlen(prefix);
-  number += strspn(number, " \t");
-  size_t length = strspn(number, "0123456789.abcdefghijklmnopqrstuvwxyz-");
-  while (length > 0 && number[length - 1] == '.') --length; /* the end of a sentence */
-  snprintf(l->version, sizeof l->version, "%s %.*s", title, (int)length, number);
-  return 1;
-}
-
 /* ---------------------------------------------------------------------------------------------- the table */
 
 #define MOST_OPTIONS 32

@@ -173,60 +173,6 @@ static inline np_status export_settings(const struct settings* s) {
  * understand? */
 
 #if HAVE_TOOLS
-/* The value of a control variable as text. 0: there is no such variable, or its type cannot be shown. */
-static inline int read_variable(const char* name, char* text, size_t bytes) {
-  int index = 0, verbosity, bind, scope, count = 0, found = 0;
-  MPI_Datatype type;
-  MPI_T_enum enumeration = MPI_T_ENUM_NULL;
-  MPI_T_cvar_handle handle;
-  char ignored[8];
-  int ignored_bytes = sizeof ignored, none = 0;
-  if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return 0;
-  if (MPI_T_cvar_get_info(index, ignored, &ignored_bytes, &verbosity, &type, &enumeration, NULL, &none, &bind,
-                          &scope) != MPI_SUCCESS) {
-    return 0;
-  }
-  if (MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS) return 0;
-  union {
-    char text[8192]; /* Open MPI wants 4096 for any text */
-    _Bool truth;
-    int i;
-    unsigned u;
-    unsigned long ul;
-    unsigned long long ull;
-  } value;
-  memset(&value, 0, sizeof value);
-  if ((size_t)count < sizeof value.text && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS) {
-    found = 1;
-    if (type == MPI_CHAR) {
-      snprintf(text, bytes, "%.1000s", value.text);
-    } else if (type == MPI_INT) {
-      snprintf(text, bytes, "%d", value.i);
-    } else if (type == MPI_UNSIGNED) {
-      snprintf(text, bytes, "%u", value.u);
-    } else if (type == MPI_C_BOOL) {
-      snprintf(text, bytes, "%d", value.truth);
-    } else if (type == MPI_UNSIGNED_LONG) {
-      snprintf(text, bytes, "%lu", value.ul);
-    } else if (type == MPI_UNSIGNED_LONG_LONG) {
-      snprintf(text, bytes, "%llu", value.ull);
-    } else {
-      found = 0;
-    }
-  }
-  MPI_T_cvar_handle_free(&handle);
-  return found;
-}
-
-/* Sessions of MPI_T may lie in each other. When the outermost has ended, MPICH 4.0 knows no variable in another. */
-static inline int begin_tools(void) {
-  int level = 0;
-  return MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS;
-}
-static inline void end_tools(int begun) {
-  if (begun) MPI_T_finalize();
-}
-
 /* After MPI_Init. A library silently ignores a variable that it does not know, and the measurement would bear a setting
  * that was not in force. */
 static inline np_status check_settings(const struct settings* s) {
@@ -248,8 +194,6 @@ static inline np_status check_settings(const struct settings* s) {
   return status;
 }
 #else
-static inline int begin_tools(void) { return 0; }
-static inline void end_tools(int begun) { (void)begun; }
 static inline np_status check_settings(const struct settings* s) {
   (void)s;
   return NP_OK;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Intel MPI 2021: which version this is, and whether UCX or libfabric below it carries what it moves.
+ */
+#ifndef NETPIPE_INTEL_BENEATH_H
+#define NETPIPE_INTEL_BENEATH_H
+
+#include "kit/mpi_beneath.h"
+
+static int intel_identify(struct library* l, const char* text) {
+  return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");
+}
+
+/* Since 2019 all that it has besides its own shared memory is libfabric. Where memory is shared, that is libfabric's
+ * only if I_MPI_FABRICS was obeyed, which it does not tell. */
+static int intel_through(const struct library* l, int transport, int windows) {
+  (void)windows;
+  const int leaves = transport == FOUND_TCP || transport == FOUND_NETWORK;
+  return leaves && l->major >= 2019 && loaded_symbol("libfabric.so.1", "fi_version") != NULL ? THROUGH_LIBFABRIC
+                                                                                             : THROUGH_ITS_OWN;
+}
+
+#endif
