@@ -27,6 +27,9 @@ constexpr std::array passes_to_look = {6, 12, 24};
 constexpr std::uint64_t long_visit_samples = 3;
 constexpr double shortest_visit_ns = 50'000;
 constexpr int most_corrections = 2;
+// A point is visited until its interval is narrow, so it ends where the interval happens to be too narrow: where a
+// layer has two speeds, before the slower one was seen often enough. Of an interval of about 99 % that is rarer.
+constexpr double to_stop = 1.4;
 // A point that has reached its target rests for this part of the passes so far.
 constexpr int rest_part = 4;
 constexpr std::uint64_t first_visit_samples = 8;
@@ -521,7 +524,7 @@ void Sampler::end_pass() {
       if (curve.over || !point.to_do() || point.rests_until > pass_) continue;
       const bool believed = point.blocks.size() >= static_cast<std::size_t>(fewest_passes);
       point.rests_until = 0;
-      if (believed && estimate_point(point.blocks).half_width() <= setting_.target) {
+      if (believed && estimate_point(point.blocks, to_stop).half_width() <= setting_.target) {
         point.rests_until = pass_ + 2 + pass_ / rest_part;
       } else if (point.samples >= most_samples_per_point) {
         finish(c, p, Stop::limit);

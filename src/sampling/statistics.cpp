@@ -107,7 +107,7 @@ double Estimate::half_width() const {
   return (high - low) / 2 / median;
 }
 
-Estimate estimate(std::span<const Block> visits) {
+Estimate estimate(std::span<const Block> visits, double widened) {
   Estimate e;
   std::vector<float> pool;
   std::vector<Block> parts;
@@ -134,7 +134,7 @@ Estimate estimate(std::span<const Block> visits) {
   const double lasting = (1 + line.memory) / (1 - line.memory);
   const double variance = (line.residual_variance + jitter * jitter / 12) / k * lasting;
   e.correlation = variance * 4 * n;
-  const double reach = student_t975(blocks.size() - 2) * std::sqrt(variance);
+  const double reach = widened * student_t975(blocks.size() - 2) * std::sqrt(variance);
   // Blocks that are all split alike have no variance; the ranks still enclose the median.
   const double low_rank = std::min(std::floor(n * (0.5 - reach)), std::floor((n - 1) / 2));
   const double high_rank = std::max(std::ceil(n * (0.5 + reach)) - 1, std::floor(n / 2));
@@ -262,17 +262,17 @@ std::vector<float> kept_values(std::span<const Block> blocks, std::size_t leadin
   return values;
 }
 
-PointEstimate estimate_point(std::span<const Block> blocks) {
+PointEstimate estimate_point(std::span<const Block> blocks, double widened) {
   PointEstimate result;
   result.leading = common_warmup(blocks);
   if (result.leading == 0) {
-    static_cast<Estimate&>(result) = estimate(blocks);
+    static_cast<Estimate&>(result) = estimate(blocks, widened);
     return result;
   }
   std::vector<Block> kept;
   for (const Block& b : blocks)
     kept.push_back({b.at_s, {b.values.begin() + static_cast<std::ptrdiff_t>(result.leading), b.values.end()}});
-  static_cast<Estimate&>(result) = estimate(kept);
+  static_cast<Estimate&>(result) = estimate(kept, widened);
   return result;
 }
 

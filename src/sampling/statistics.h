@@ -57,7 +57,8 @@ struct Estimate {
 // resembles the next the variance grows as that of an AR(1) process. A correlation that outlasts several visits is a
 // state of the machine and not noise: the yardsticks are there for that. Tests show the coverage on independent,
 // correlated, drifting and bimodal streams, with the stopping rule.
-Estimate estimate(std::span<const Block> blocks);
+// widened: the reach of the interval in ranks is so many times as far.
+Estimate estimate(std::span<const Block> blocks, double widened = 1);
 
 // The p-quantile of sorted values by linear interpolation (definition 7 of Hyndman and Fan, 1996).
 double quantile(std::span<const float> sorted, double p);
@@ -99,7 +100,7 @@ std::size_t common_warmup(std::span<const Block> blocks);
 struct PointEstimate : Estimate {
   std::size_t leading = 0;  // samples dropped at the head of each block
 };
-PointEstimate estimate_point(std::span<const Block> blocks);
+PointEstimate estimate_point(std::span<const Block> blocks, double widened = 1);
 std::vector<float> kept_values(std::span<const Block> blocks, std::size_t leading);
 
 // The 0.975 quantile of Student's t.
