@@ -206,15 +206,18 @@ def mpi_peers(rounds: int) -> list[Result]:
     if not chosen:
         raise MissingError("no MPI was added: netpipe modules add")
     window = "window:in_flight=64,places=one"
-    shapes = [
-        *(("pingpong:buffers=apart", ("latency",), size, "osu_latency") for size in (8, 65536, 1 << 20)),
+    latencies = [
+        ("pingpong:buffers=apart", ("latency",), size, "osu_latency") for size in (8, 65536, 1 << 20)
+    ]
+    windows = [
         *((window, ("bw", "64"), size, "osu_bw") for size in (8, 65536, 1 << 20)),
         (f"{window},directions=both", ("bibw", "64"), 1 << 20, "osu_bibw"),
     ]
     results = []
     for name in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            results += rows(rounds, "mpi-peers", Library(name, "transport=shm", Path(folder)), "osu", shapes)
+        for setting, shapes in (("transport=shm", latencies), ("transport=shm,waitall=yes", windows)):
+            with tempfile.TemporaryDirectory() as folder:
+                results += rows(rounds, "mpi-peers", Library(name, setting, Path(folder)), "osu", shapes)
     return results
 
 

@@ -71,8 +71,8 @@ typedef enum np_type {
   NP_TEXT = 4    /* any text without ',' ; text is set, number is 0 */
 } np_type;
 
-/* The groups of operations, as bits. */
-enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4 };
+/* The groups of operations, as bits. NP_USES_REQUESTS: messages that are started and waited for by requests. */
+enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4, NP_USES_REQUESTS = 8 };
 
 /* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {

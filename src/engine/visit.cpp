@@ -68,7 +68,7 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
                          stage.size_bytes,
                          stage.outgoing.places(),
                          stage.incoming.places(),
-                         pattern.uses,
+                         groups_of(pattern, stage),
                          0};
     status = module.prepare(endpoint.handle(), &visit);
   }

@@ -229,13 +229,15 @@ std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) 
 std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
   const Pattern& pattern = *chosen.pattern;
   if (std::string reason = skip_reason(pattern, *variant.module, variant.ranks); !reason.empty()) return reason;
+  const Part part = chosen.part(0, variant.ranks, 0);
+  const std::uint32_t groups = groups_of(pattern, part);
   for (std::size_t i = 0; i < variant.options.size(); ++i) {
     const std::uint32_t obeyed_by = variant.options[i].applies_to;
-    if (!variant.changed[i] || obeyed_by == 0 || (obeyed_by & pattern.uses) != 0) continue;
+    if (!variant.changed[i] || obeyed_by == 0 || (obeyed_by & groups) != 0) continue;
     return std::string("pattern ") + pattern.name + " does not obey " + variant.options[i].name + "=" +
            variant.texts[i] + " of module " + variant.module->name + ": measure it without that setting";
   }
-  const std::string lack = pattern.unfit(chosen.part(0, variant.ranks, 0), *variant.module);
+  const std::string lack = pattern.unfit(part, *variant.module);
   return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
 }
 

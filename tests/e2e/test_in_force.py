@@ -178,6 +178,12 @@ def test_every_setting_of_an_mpi_is_in_the_plan_or_refused(with_mpis: Mpis) -> N
         reasons = {curve["pattern"]: curve["reason"] for curve in plan["curves"]}
         assert f"does not obey {setting.partition(',')[0]}" in reasons["collective"]
         assert reasons["pingpong"] is None
+    # A ping-pong sends and receives without requests.
+    plan, sentence = planned("mpi@mpich:waitall=yes", ["pingpong", "window"])
+    assert plan is not None, sentence
+    reasons = {curve["pattern"]: curve["reason"] for curve in plan["curves"]}
+    assert "does not obey waitall=yes" in reasons["pingpong"]
+    assert reasons["window"] is None
     for setting in ("block=8", "stride=512", "partitions=8", "reuse=no", "sync=pscw"):
         plan, sentence = planned(f"mpi@mpich:{setting}", ["pingpong"])
         assert plan is None, f"{setting} would be a label for nothing"

@@ -542,6 +542,8 @@ TEST(SkipReason, NamesASettingThatThePatternDoesNotObey) {
   EXPECT_EQ(reason(1, NP_USES_ONE_SIDED | NP_USES_COLLECTIVES),
             "pattern pingpong does not obey poll=yes of module many_options: measure it without that setting");
   EXPECT_EQ(reason(1, NP_USES_ONE_SIDED | NP_USES_MESSAGES), "");
+  EXPECT_EQ(reason(1, NP_USES_REQUESTS),
+            "pattern pingpong does not obey poll=yes of module many_options: measure it without that setting");
   EXPECT_EQ(reason(1, 0), "") << "0: everything obeys it";
   EXPECT_EQ(reason(0, NP_USES_ONE_SIDED), "") << "the default is in force everywhere";
 }

@@ -111,6 +111,7 @@ static np_status initialise(np_endpoint* e) {
 /* Memory that the timed calls need. */
 static np_status prepare(np_endpoint* e) {
   e->keeps = e->op == OP_PERSISTENT || e->op == OP_PARTITIONED;
+  e->waits_apart = e->keeps || e->waitall;
   for (int i = 0; e->keeps && i < PURPOSES; ++i) {
     e->stores[i] = new_store();
     if (e->stores[i] == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for the persistent requests");
@@ -154,6 +155,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->op = (int)number_of(s, "op");
   e->type = (int)number_of(s, "type");
   e->reuse = number_of(s, "reuse") != 0;
+  e->waitall = number_of(s, "waitall") != 0;
   e->partitions = HAVE_PARTITIONED ? (int)number_of(s, "partitions") : 1;
   e->any_source = number_of(s, "any_source") != 0;
   e->one_sided = e->op == OP_PUT || e->op == OP_GET || e->op == OP_ACCUMULATE;
@@ -206,8 +208,8 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
 
 /* For a program that makes its own calls: how this module makes its own is no setting of the library. */
 static np_status mpi_environment(const np_context* context, np_emit emit, void* to) {
-  static const char* const own[] = {"op",    "reuse",  "partitions", "sync",  "window",  "any_source", "type",
-                                    "block", "stride", "thread",     "flush", "atomics", NULL};
+  static const char* const own[] = {"op",   "reuse", "waitall", "partitions", "sync",  "window",  "any_source",
+                                    "type", "block", "stride",  "thread",     "flush", "atomics", NULL};
   struct settings s = {.context = context, .library = the_library(), .table = the_options()};
   for (const char* const* name = own; *name != NULL; ++name) {
     const int place = place_of_option(s.table, *name);

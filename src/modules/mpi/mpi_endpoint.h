@@ -99,6 +99,8 @@ struct np_endpoint {
   MPI_Comm comm;
   uint64_t plain_bytes; /* up to this size a message is MPI_BYTE */
   int keeps;            /* op=persistent and partitioned: requests are kept and started again */
+  int waitall;
+  int waits_apart; /* either: a wait is more than MPI_Wait for each request */
   int any_source;
   int op, type, reuse, partitions;
 

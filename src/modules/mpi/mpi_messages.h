@@ -453,7 +453,27 @@ static np_status mpi_irecv(np_endpoint* e, int peer, void* data, size_t stride, 
                  "MPI_Irecv");
 }
 
-static APART np_status wait_each(np_endpoint* e, np_request* requests, size_t count) {
+/* MPI takes an array of requests, and ours lie apart, so they are copied. */
+static np_status wait_all(np_endpoint* e, np_request* requests, size_t count) {
+  enum { AT_ONCE = 1024 };
+  MPI_Request all[AT_ONCE];
+  while (count > 0) {
+    const int n = count < AT_ONCE ? (int)count : AT_ONCE;
+    for (int i = 0; i < n; ++i) all[i] = *request_in(e, &requests[i]);
+    MPI_OR_RETURN(e, MPI_Waitall(n, all, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    for (int i = 0; i < n; ++i) {
+      *request_in(e, &requests[i]) = all[i];
+      const np_status status = finish(e, &requests[i]);
+      if (status != NP_OK) return status;
+    }
+    requests += n;
+    count -= (size_t)n;
+  }
+  return NP_OK;
+}
+
+static APART np_status wait_apart(np_endpoint* e, np_request* requests, size_t count) {
+  if (e->waitall) return wait_all(e, requests, count);
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i) {
     MPI_OR_RETURN(e, MPI_Wait(request_in(e, &requests[i]), MPI_STATUS_IGNORE), "MPI_Wait");
@@ -462,10 +482,10 @@ static APART np_status wait_each(np_endpoint* e, np_request* requests, size_t co
   return status;
 }
 
-/* One by one and not by MPI_Waitall: the requests are not contiguous, and it made no difference (1.001) to 64 messages
- * over Open MPI. */
+/* One by one and not by MPI_Waitall, which is how waitall=no is labelled. Over Open MPI 5.0.11 in shared memory,
+ * MPI_Waitall takes 8 % longer for 64 messages of 8 bytes. */
 static APART np_status wait_many(np_endpoint* e, np_request* requests, size_t count) {
-  if (UNLIKELY(e->keeps)) return wait_each(e, requests, count);
+  if (UNLIKELY(e->waits_apart)) return wait_apart(e, requests, count);
   for (const np_request* const end = requests + count; requests != end; ++requests) {
     MPI_OR_RETURN(e, MPI_Wait(own_request(requests), MPI_STATUS_IGNORE), "MPI_Wait");
   }
@@ -474,7 +494,7 @@ static APART np_status wait_many(np_endpoint* e, np_request* requests, size_t co
 /* One and two apart from many, as above. */
 static np_status mpi_wait(np_endpoint* e, np_request* requests, size_t count) {
   if (UNLIKELY(count - 1 > 1)) return wait_many(e, requests, count);
-  if (UNLIKELY(e->keeps)) return wait_each(e, requests, count);
+  if (UNLIKELY(e->waits_apart)) return wait_apart(e, requests, count);
   if (count == 2) {
     MPI_OR_RETURN(e, MPI_Wait(own_request(requests), MPI_STATUS_IGNORE), "MPI_Wait");
     ++requests;

@@ -226,6 +226,12 @@ struct Pattern {
   np_status (*run)(Stage& stage, std::uint64_t samples, std::uint64_t rounds, std::int64_t* notes);
 };
 
+// The groups of operations that a rank's part calls, as bits NP_USES_...
+inline std::uint32_t groups_of(const Pattern& pattern, const Part& part) {
+  const bool requests = (pattern.uses & NP_USES_MESSAGES) != 0 && pattern.requests(part, 1) > 0;
+  return pattern.uses | (requests ? std::uint32_t{NP_USES_REQUESTS} : 0U);
+}
+
 // Pairs that measure at the same time; 1: all ranks are in one measurement.
 inline int pairs_of(const Pattern& pattern, int nranks) { return pattern.in_pairs ? std::max(nranks / 2, 1) : 1; }
 

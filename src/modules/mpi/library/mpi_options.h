@@ -58,6 +58,13 @@ static const np_option first_options[] = {
      .unit = "",
      .help = "op=persistent and partitioned: make one request per buffer and restart it; no makes one per message",
      .applies_to = NP_USES_MESSAGES | NP_USES_COLLECTIVES},
+    {.name = "waitall",
+     .type = NP_BOOL,
+     .default_value = "no",
+     .unit = "",
+     .help =
+         "wait for requests by MPI_Waitall, at most 1024 in a call, as osu_bw does; no waits for one after the other",
+     .applies_to = NP_USES_REQUESTS},
 #if HAVE_PARTITIONED
     {.name = "partitions",
      .type = NP_INT,
