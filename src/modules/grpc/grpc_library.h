@@ -67,7 +67,7 @@ namespace netpipe::grpc {
   X(grpc_version_string)
 
 struct Library {
-#define NP_GRPC_FIELD(name) decltype(&::name) name = nullptr;
+#define NP_GRPC_FIELD(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a symbol
   NP_GRPC_FUNCTIONS(NP_GRPC_FIELD)
 #undef NP_GRPC_FIELD
 };

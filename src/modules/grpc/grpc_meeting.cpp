@@ -190,7 +190,8 @@ void part(np_endpoint& e) {
   if (e.server.server != nullptr) lib.grpc_server_cancel_all_calls(e.server.server);
   e.loop.end();
   for (auto& link : e.links) {
-    if (!e.loop.idle()) (void)link.release();  // the library may still write there
+    if (e.loop.idle()) continue;
+    [[maybe_unused]] const auto* const is_kept = link.release();  // the library may still write there
   }
   e.links.clear();
   if (e.server.closed) lib.grpc_server_destroy(e.server.server);

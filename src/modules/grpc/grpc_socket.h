@@ -22,7 +22,7 @@ class Socket {
   struct Sleeper {
     Loop* loop = nullptr;
     void clear() {}
-    void sleep(int ms) { (void)loop->sleep(ms); }
+    void sleep(int ms) const { (void)loop->sleep(ms); }
   };
 
   // One endpoint has one loop, and a link for each peer.

@@ -36,6 +36,9 @@ enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 10
 
 #define NP_CUDA_LIBRARY "libcuda.so.1"
 
+/* Names are those of the driver's symbols, and parameters are in C: neither can be in parentheses, or otherwise. */
+/* NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses,modernize-redundant-void-arg) */
+
 /* X(symbol, parameters) */
 #define NP_CUDA_CALLS(X)                                                                                \
   X(cuInit, (unsigned int flags))                                                                       \
@@ -83,10 +86,12 @@ struct np_cuda {
 #undef NP_CUDA_POINTER
 };
 
+/* NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses,modernize-redundant-void-arg) */
+
 /* "CUDA_ERROR_OUT_OF_MEMORY: out of memory" */
 static inline const char* np_cuda_error(const struct np_cuda* cuda, CUresult error, char* text, size_t bytes) {
-  const char* name = NULL; /* NOLINT(modernize-use-nullptr): C */
-  const char* words = NULL;
+  const char* name = NULL;  /* NOLINT(modernize-use-nullptr): C */
+  const char* words = NULL; /* NOLINT(modernize-use-nullptr): C */
   if (cuda->cuGetErrorName(error, &name) != CUDA_SUCCESS || !name) name = "an unknown error";
   if (cuda->cuGetErrorString(error, &words) != CUDA_SUCCESS || !words) words = "the driver has no words for it";
   snprintf(text, bytes, "%s: %s", name, words);
@@ -117,11 +122,11 @@ static inline np_status np_cuda_load(struct np_cuda* cuda, char* message, size_t
     return NP_UNAVAILABLE;
   }
   const char* lacking = NULL; /* NOLINT(modernize-use-nullptr): C */
-#define NP_CUDA_FIND(symbol, parameters)                \
-  {                                                     \
-    void* const found = dlsym(cuda->library, #symbol);  \
-    memcpy((void*)&cuda->symbol, &found, sizeof found); \
-    if (!found && !lacking) lacking = #symbol;          \
+#define NP_CUDA_FIND(symbol, parameters)                             \
+  {                                                                  \
+    void* const found = dlsym(cuda->library, #symbol);               \
+    memcpy((void*)&cuda->symbol, (const void*)&found, sizeof found); \
+    if (!found && !lacking) lacking = #symbol;                       \
   }
   NP_CUDA_CALLS(NP_CUDA_FIND)
 #undef NP_CUDA_FIND

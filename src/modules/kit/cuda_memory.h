@@ -52,7 +52,8 @@ static inline np_status np_cuda_open(struct np_cuda_device* d, const struct np_c
     return NP_UNAVAILABLE;
   }
   NP_CUDA_TRY(d, cuDeviceGet(&d->device, number), "cuDeviceGet");
-  CUcontext context; /* the one that the runtime uses, so that libraries on top of it share it */
+  /* The one that the runtime uses, so that libraries on top of it share it. */
+  CUcontext context = NULL; /* NOLINT(modernize-use-nullptr): C */
   NP_CUDA_TRY(d, cuDevicePrimaryCtxRetain(&context, d->device), "cuDevicePrimaryCtxRetain");
   d->context = context;
   NP_CUDA_TRY(d, cuCtxSetCurrent(context), "cuCtxSetCurrent");

@@ -34,6 +34,7 @@ namespace netpipe::nccl {
   X(reduce_scatter, ncclReduceScatter)
 
 struct Library {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a symbol
 #define NP_NCCL_POINTER(field, symbol) decltype(&symbol) field = nullptr;
   NP_NCCL_CALLS(NP_NCCL_POINTER)
 #undef NP_NCCL_POINTER
@@ -68,11 +69,13 @@ inline np_status load(Library& library, char* message, size_t message_bytes) {
     return NP_UNAVAILABLE;
   }
   const char* lacking = nullptr;
+// NOLINTBEGIN(bugprone-macro-parentheses): a symbol
 #define NP_NCCL_FIND(field, symbol)                                            \
   library.field = reinterpret_cast<decltype(&symbol)>(dlsym(handle, #symbol)); \
   if (library.field == nullptr && lacking == nullptr) lacking = #symbol;
   NP_NCCL_CALLS(NP_NCCL_FIND)
 #undef NP_NCCL_FIND
+  // NOLINTEND(bugprone-macro-parentheses)
   if (lacking == nullptr) return NP_OK;
   std::snprintf(message, message_bytes, "libnccl.so.2 has no %s: install NCCL 2.10 or newer", lacking);
   return NP_UNAVAILABLE;

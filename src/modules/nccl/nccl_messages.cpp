@@ -86,8 +86,7 @@ np_status np_endpoint::launch(bool all) {
   ++launched;
   ++groups;
   size_t kept = 0;
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    np_request* const request = waiting[i];
+  for (np_request* const request : waiting) {
     if (request->word[kAsked] == 0) {
       waiting[kept++] = request;
       continue;

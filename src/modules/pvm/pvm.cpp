@@ -26,7 +26,6 @@ using namespace netpipe::pvm;
 using netpipe::describe_waiting;
 using netpipe::Wait;
 using netpipe::fd_io::fail;
-using netpipe::fd_io::kAbortSliceMs;
 using netpipe::fd_io::now_ns;
 
 enum Option { kRoute, kEncoding, kFragment, kWait, kSpin, kOptions };
