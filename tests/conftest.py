@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 # Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
-# results are verified, simulated time, a guest with a clock of its own. They may run beside measurements.
+# results are verified, suites that are made as a whole, simulated time, a guest with a clock of its own. They may run
+# beside measurements.
 UNTIMED = {
     "test_apps.py",
     "test_bad_modules.py",
@@ -34,12 +35,14 @@ UNTIMED = {
     "test_profile_command.py",
     "test_profiler_library.py",
     "test_smpi.py",
+    "test_suite_of_kinds.py",
     "test_verbs.py",
 }
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
     "test_verbs.py",
+    "test_suite_of_kinds.py",
     "test_apps.py",
     "test_mpi_launchers.py",
     "test_extensions.py",

@@ -345,7 +345,7 @@ def test_a_daemon_that_dies_during_the_run_fails_it(runs: Runs, variant: str, nu
 
 @pytest.mark.deep
 def test_after_the_loss_of_its_daemon_other_variants_are_measured(runs: Runs) -> None:
-    process = runs.start("pvm", "tcp", "--sizes", "8", "--budget", "6", "--timeout", "3")
+    process = runs.start("pvm", "tcp", "--sizes", "8", "--budget", "6", "--target", "0.01%", "--timeout", "3")
     wait_for_samples(runs.record, 4)
     os.kill(runs.daemons()[0], signal.SIGKILL)
     done = runs.end(process)
