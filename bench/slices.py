@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from measured import Result, interval, shown
@@ -248,7 +249,7 @@ def compared(
     row = result(name, what, found, bounds, digits)
     if row.verdict != "undecided":
         return row
-    copies = [one.ratio for one in beside(len(found), peer, peer)]
+    copies = [one.ratio for one in beside(len(found), partial(peer), peer)]
     return replace(row, figure=f"{row.figure}; two copies of the peer {shown(copies)}")
 
 
