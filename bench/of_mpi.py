@@ -45,7 +45,11 @@ class Library:
         self.description = description.read(self.added.path)
         self.version = self.description.version
         self.folder = folder
-        (opened,) = [r for r in through_the_command(self.variant, "--sizes", "8") if r["type"] == "variant"]
+        (opened,) = [
+            r
+            for r in through_the_command(self.variant, "--sizes", "8", "--pattern", "window")
+            if r["type"] == "variant"
+        ]
         words = str(opened["ranks"][0]["settings"].get("environment", "")).split()
         self.environment = {
             **self.description.environment,
