@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -48,5 +51,23 @@ class Page(HTMLParser):
 
     def data(self) -> dict[str, Any]:
         place = [attributes.get("id") for name, attributes in self.elements if name == "script"].index("data")
-        found: dict[str, Any] = json.loads(self.scripts[place])
-        return found
+        return whole(self.scripts[place])
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What the scripts of a report draw."""
+    data = re.search(r'<script type="application/gzip" id="data">(.*?)</script>', page)
+    assert data
+    return whole(data[1])
+
+
+def whole(block: str) -> dict[str, Any]:
+    """As report.js puts it together again."""
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(block)))
+    lines = [line for figure in data["figures"].values() for line in figure["lines"]]
+    views = [*data["yardsticks"], *(view for panel in data["panels"] for view in panel["views"])]
+    lines += [line for view in views for line in view.get("series", ())]
+    arrays = data.pop("arrays")
+    for line in lines:
+        line.update({key: arrays[line[key]] for key in ("size", "x", "y", "low", "high") if key in line})
+    return data

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pages import data_of
 from rich.console import Console
 from synthetic import LAYERS, point, run
 
@@ -86,9 +87,7 @@ def test_a_finding_is_on_the_terminal_in_the_report_and_in_the_json(rule: Rule) 
     written = page(made)
     listed = written[written.index('id="findings"') :]
     assert f"<dd>{rule.id}</dd>" in listed
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', written)
-    assert data
-    assert msgspec.to_builtins(finding) in json.loads(data[1])["findings"]
+    assert msgspec.to_builtins(finding) in data_of(written)["findings"]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

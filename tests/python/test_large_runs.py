@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import io
-import json
 import os
 import re
 import resource
@@ -23,6 +22,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pages import data_of
 from rich.console import Console
 from rich.text import Text
 from synthetic import LAYERS, Layer, point, run
@@ -299,7 +299,7 @@ def test_the_report_of_a_large_run_says_what_it_leaves_out() -> None:
     made = many(300)
     text = page(Reading(made))
     assert "the plots show 48 of 300 curves, those that differ most" in text
-    data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    data = data_of(text)
     assert len(data["curves"]) == len(data["hover"]) == len(data["histograms"]) == 48
     assert all(len(figure["lines"]) == 48 for figure in data["figures"].values())
     summary = text.partition('<section id="summary">')[2].partition("</section>")[0]
@@ -478,8 +478,26 @@ def test_a_large_run_takes_seconds(
     if command == ("show", "--points") and what == "points":
         assert (tmp_path / "out").read_bytes().count(b"\n") >= 200_000  # a line each
     if command[0] == "report":
-        most = 15_000_000 if what == "distributions" else 10_000_000  # 6,000 distributions of 16 buckets
-        assert (tmp_path / "report.html").stat().st_size < most
+        assert (tmp_path / "report.html").stat().st_size < LARGEST_BYTES
+
+
+LARGEST_BYTES = 6_000_000  # of any report,
+DEFAULT_BYTES = 2_000_000  # and of that of a default run
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        ({"curves": 166, "sizes": 125, "buckets": 50, "visits": 12}, LARGEST_BYTES),
+        ({"curves": 240, "sizes": 125, "buckets": 50}, LARGEST_BYTES),  # the most that are drawn
+        ({"curves": 12, "sizes": 125, "launches": 2, "buckets": 50, "visits": 12}, DEFAULT_BYTES),
+    ],
+    ids=["full sheet", "as many curves as are drawn", "default run"],
+)
+def test_a_report_is_small_enough_to_be_mailed(tmp_path: Path, shape: dict[str, int], most: int) -> None:
+    large.write(tmp_path / "run.jsonl", **shape)
+    assert len(page(read(tmp_path / "run.jsonl")).encode()) < most
 
 
 @pytest.mark.deep

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import io
-import json
-import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pages import data_of
 from rich.console import Console
 
 from netpipe.cli.plot import command as plot
@@ -169,9 +168,7 @@ def test_the_report_shows_them() -> None:
         f'data-panel="{place}"><figcaption>{panel([RUN], name).title}' in text
         for place, name in enumerate(FIGURES)
     )
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert data
-    memory, startup = json.loads(data[1])["panels"]
+    memory, startup = data_of(text)["panels"]
     assert [one["label"] for one in memory["views"][1]["series"]] == ["mpi@b", "shm"]
     (ours, _) = memory["views"][1]["series"]
     assert (ours["x"], ours["low"][0], ours["high"][0]) == (

@@ -113,8 +113,8 @@ class PerSize(Tuner):
         told |= again
         names = {dict(one.items)[self._variable]: one for one in told}
         by_size = choice({name: told[one] for name, one in names.items()}, whole.sizes(whole.counted))
+        found.compared = frozenset(told)
         if not any(by_size.values()):
-            found.notes.append("no algorithm was faster than the library's own choice at any size")
             return []
         operation, library = whole.name.partition("=")[2], self.library
         chosen = Chosen(operation, self.ranks, by_size, self._words(), library.version, library.file)
@@ -173,6 +173,8 @@ class PerSize(Tuner):
                 if error.variant in names
             }
             told.update(_told(made, names, failed))
+            bench.began.update(chunk)
+            found.failed.update(failed)
             self.log.places(made, names, failed, bench.start)
         return told
 

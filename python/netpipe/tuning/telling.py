@@ -16,6 +16,7 @@ from netpipe.tuning.effects import NO_EFFECT, UNKNOWN
 from netpipe.tuning.measuring.ratios import Verdict
 from netpipe.tuning.search.halving import Failed
 from netpipe.tuning.search.variants import START, Changes
+from netpipe.tuning.stops import Stops, nothing_compared, stops, what_happened, what_to_do
 from netpipe.tuning.tune import Outcome, least_seen
 from netpipe.units import counted, digits, listed, percent_text, size_text
 
@@ -45,7 +46,7 @@ def headline(outcome: Outcome) -> str:
         said = f"faster with --pin {' or '.join(words)}" if words else "no placement is certainly faster"
         return f"{outcome.variant}: {said} ({goal})."
     if what is None:
-        return f"{outcome.variant}: nothing was tried to its end ({goal}); give more --time."
+        return f"{outcome.variant}: {what_happened(outcome)}."
     seen = least_seen(what)
     if seen == math.inf:
         return f"{outcome.variant}: nothing is known to be faster ({goal}); give more --time."
@@ -69,6 +70,8 @@ def _so_far(outcome: Outcome) -> str:
 
 def details(outcome: Outcome) -> Iterator[str]:
     """Everything else, a sentence each."""
+    if nothing_compared(outcome):
+        yield from what_to_do(outcome)
     if outcome.best == START and outcome.verdict is not None and outcome.tried != START:
         beside = f"the start beside itself shows up to {digits(outcome.verdict.floor)}"
         yield (
@@ -121,7 +124,7 @@ def _curve(outcome: Outcome) -> Iterator[str]:
 
 
 def _searched(outcome: Outcome) -> Iterator[str]:
-    space, search = outcome.space, outcome.search
+    space = outcome.space
     if space is not None and space.knobs:
         names = ", ".join(knob.name for knob in space.knobs) or "none"
         values = counted(len(space.candidates), "value")
@@ -131,10 +134,9 @@ def _searched(outcome: Outcome) -> Iterator[str]:
             by_reason.setdefault(why, []).append(name)
         for why, some in by_reason.items():
             yield f"Not searched unless --only names it: {listed(some)} ({why})."
-    if outcome.untried:
+    if outcome.untried and not nothing_compared(outcome):
         yield f"For {counted(outcome.untried, 'candidate')} there was no time; give more --time."
-    if search is not None:
-        yield from _failures(search.failed)
+    yield from _failures(outcome.failed)
 
 
 def _failures(failed: dict[Changes, Failed]) -> Iterator[str]:
@@ -143,9 +145,26 @@ def _failures(failed: dict[Changes, Failed]) -> Iterator[str]:
         yield f"{changes} failed: {why.why}."
     if len(bad) > MOST_NAMED:
         yield f"{len(bad) - MOST_NAMED} more failed; search.jsonl names them."
-    refused = [str(one) for one, why in failed.items() if why.kind == "refused"]
+    refused = {str(one): why.why for one, why in failed.items() if why.kind == "refused"}
     if refused:
-        yield f"Refused by the layer: {', '.join(refused[:MOST_NAMED])}{' …' if len(refused) > MOST_NAMED else ''}."
+        names = f"{', '.join(list(refused)[:MOST_NAMED])}{' …' if len(refused) > MOST_NAMED else ''}"
+        first = "" if len(refused) == 1 else f"{next(iter(refused))}: "
+        yield f"Refused by the layer: {names} ({first}{next(iter(refused.values())).rstrip('.')})."
+
+
+def _counts(of: Stops) -> dict[str, int]:
+    return {
+        "all": of.total,
+        "began": of.began,
+        "compared": of.compared,
+        "refused": len(of.refused),
+        "hung": len(of.hung),
+        "failed": len(of.failed),
+        "too_slow": len(of.slow),
+        "cut_off": len(of.cut),
+        "avoided": len(of.avoided),
+        "not_begun": len(of.waiting),
+    }
 
 
 def as_json(outcome: Outcome, written: Sequence[Path]) -> dict[str, Any]:
@@ -169,9 +188,8 @@ def as_json(outcome: Outcome, written: Sequence[Path]) -> dict[str, Any]:
             {"name": one.name, "value": one.value, "word": one.word, "said": one.said}
             for one in outcome.effects
         ],
-        "failed": {str(one): why.why for one, why in outcome.search.failed.items() if why.kind == "failed"}
-        if outcome.search
-        else {},
+        "failed": {str(one): why.why for one, why in outcome.failed.items() if why.kind == "failed"},
+        "candidates": _counts(stops(outcome)),
         "measurements": outcome.measurements,
         "interrupted": outcome.interrupted,
         "notes": outcome.notes,

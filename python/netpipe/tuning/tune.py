@@ -64,6 +64,10 @@ class Outcome:
     effects: tuple[Effect, ...] = ()
     too_slow: tuple[Place, ...] = ()
     untried: int = 0  # candidates for which there was no time
+    began: frozenset[Changes] = frozenset()  # candidates of which a measurement was begun,
+    compared: frozenset[Changes] = frozenset()  # those of which something is known,
+    failed: dict[Changes, Failed] = field(default_factory=dict)  # those that stopped before their end,
+    avoided: frozenset[Changes] = frozenset()  # and those that failed in an earlier search
     measurements: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
@@ -107,6 +111,8 @@ class Tuner:
             proof = Proof(bench, self.until_s, limits, self._late_s, self._visit_s, self.watch, self.argv)
             self._prove(found, proof, chosen, output)
         found.measurements = bench.measurements
+        found.began = frozenset(bench.began)
+        found.avoided = self.avoid
         found.settings = dict(bench.settings)
         found.tuned = bench.name(bench.start.variant(found.best))
         return found
@@ -127,6 +133,7 @@ class Tuner:
             if found.interrupted:
                 break
         found.untried = search.untried
+        found.compared, found.failed = frozenset(search.known), search.failed
         by_time = sorted(search.known, key=lambda one: search.known[one].times.value)
         return finalists(search.ranked) or by_time[:1]
 

@@ -10,10 +10,10 @@ and a test draws pages with what is left (tests/python/test_report.py).
 
 from __future__ import annotations
 
-import base64
 import functools
-import gzip
 import re
+
+from netpipe.render.page.block import packed
 
 KINDS = frozenset({"heatmap"})  # besides scatter, which is always there
 _MODULE = re.compile(r"var ([\w$]+)=W\((?:\(|[\w$]+=>)")
@@ -24,10 +24,10 @@ _REGISTERED = re.compile(r"register\(\[([^\]]*)\]\)")
 
 @functools.cache
 def compressed() -> str:
-    """What a page needs of the library: gzip in base64, for `DecompressionStream` in the browser."""
+    """What a page needs of the library."""
     from plotly.offline import get_plotlyjs
 
-    return base64.b64encode(gzip.compress(reduced(get_plotlyjs()).encode(), 9, mtime=0)).decode()
+    return packed(reduced(get_plotlyjs()).encode())
 
 
 def reduced(library: str) -> str:

@@ -3,14 +3,11 @@
 
 The file contains its scripts (what it needs of plotly.js among them: library.py), styles and data, and its content
 security policy forbids anything else. Whatever comes from the run file is text: the template escapes it, control
-characters too, and the data for the plots is JSON in which no tag can end the script.
+characters too, and the data for the plots is base64, in which no tag can end the script (block.py).
 """
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
 from netpipe.render.page import library, loggp, openings, pieces
 from netpipe.render.page import tables as page_tables
+from netpipe.render.page.block import block, packed
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.page.stack import stack_rows
@@ -67,7 +65,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         library=library.compressed() if draws else "",
         points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
-        data=safe_json(data),
+        data=block(data) if draws else "",
         drawn=data,
     )
 
@@ -81,15 +79,7 @@ def points_csv(reading: Reading) -> str:
 
     if len(reading.run.points) > MOST_DOWNLOADED:
         return ""
-    return base64.b64encode(gzip.compress(table_of(reading.run.points, "csv"), 9, mtime=0)).decode()
-
-
-def safe_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no character in it that HTML or old JavaScript could take
-    for its own.
-    """
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return packed(table_of(reading.run.points, "csv"))
 
 
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:

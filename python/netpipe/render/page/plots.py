@@ -255,11 +255,15 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _scaled(values: Iterable[float], axis: Axis) -> list[float]:
+    """Sizes in bytes are exact, and so the same list as those of the points."""
+    if axis.quantity == "size":
+        return [int(value) if float(value).is_integer() else rounded(value) for value in values]
     return [rounded(value * SCALE[axis.quantity]) for value in values]
 
 
 def rounded(value: float) -> float:
-    return float(f"{value:.5g}")
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() else short
 
 
 # ------------------------------------------------------------------------------------------ distributions

@@ -49,13 +49,14 @@ def _visible(value: Any) -> Any:
 
 
 def _rows(table: Table) -> Markup:
-    """The body of a table. A template takes ten times as long, and there are tables of a hundred thousand cells."""
+    """The body of a table. A template takes ten times as long, and there are tables of a hundred thousand cells. HTML
+    ends a cell and a row where the next one begins; end tags were more than a quarter of the bytes of a large table.
+    """
     opening = ['<td class="w">' if column.left else "<td>" for column in table.columns]
     lines = []
     for place, row in enumerate(table.rows):
         cells = str(escape(_BETWEEN.join(map(printable, row)))).split(_BETWEEN)
         faint = table.faint and table.faint[place]
-        lines.append('<tr class="faint">' if faint else "<tr>")
-        lines += [f"{tag}{cell}</td>" for tag, cell in zip(opening, cells, strict=True)]
-        lines.append("</tr>\n")
+        lines.append('<tr class="faint">\n' if faint else "<tr>\n")
+        lines += [f"{tag}{cell}" for tag, cell in zip(opening, cells, strict=True)]
     return Markup("".join(lines))  # noqa: S704  (escaped above)

@@ -48,6 +48,7 @@ class Bench:
     guard: Guard = field(default_factory=Guard)
     clock: Callable[[], float] = time.monotonic
     measurements: int = 0  # variants times places
+    began: set[Changes] = field(default_factory=set)  # candidates that were part of a session
     settings: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of rank 0, by variant
     names: dict[str, str] = field(default_factory=dict)  # of variants in records, by what was asked for
 
@@ -162,6 +163,7 @@ class Bench:
         names = {self.start.variant(one): one for one in chunk}
         variants = [base, *([f"{base}#2"] if copy else []), *names]
         places = self.goal.probes
+        self.began.update(chunk)
         planned_s = budget_s * len(variants) * len(self.goal.patterns)
         limit_s = min(3 * planned_s + 3 * GRACE_S, until_s - self.clock())
         measured = self.session(variants, places, budget_s, limit_s)

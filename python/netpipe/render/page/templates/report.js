@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the report's plots with plotly from the JSON beside it. Names come from a file that anybody may have written, and plotly
+// Draws the report's plots with plotly from the data beside it (block.py). Names come from a file that anybody may have written, and plotly
 // reads some tags in text: esc() makes them plain.
 "use strict";
 
@@ -52,14 +52,21 @@
     return;
   }
   const unpacked = (id) => {
-    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
+    const letters = atob(document.getElementById(id).textContent);
+    const packed = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; i++) packed[i] = letters.charCodeAt(i);
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   };
   const library = document.createElement("script");
-  library.textContent = await unpacked("library");
+  const [source, text] = await Promise.all(["library", "data"].map(unpacked));
+  library.textContent = source;
   document.head.append(library);
 
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const data = JSON.parse(text);
+  // Numbers that several lines have stand in the data once: each line has the place of its own.
+  const whole = (of) => ["size", "x", "y", "low", "high"].filter((key) => key in of).forEach((key) => { of[key] = data.arrays[of[key]]; });
+  Object.values(data.figures).forEach((figure) => figure.lines.forEach(whole));
+  [...data.panels, { views: data.yardsticks }].forEach(({ views: some }) => some.forEach((view) => (view.series || []).forEach(whole)));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)");
   const hidden = new Set();
