@@ -61,8 +61,9 @@ LINES = [
         started="2026-11-23T10:00:00+00:00",
         libraries={"mpi@openmpi": "5"},
         seed=7,
+        placement="auto",
     ),
-    result(1.5, launch=2, options={"mk": 3}, size="1400", iterations=15, wall_s=2.25),
+    result(1.5, launch=2, options={"mk": 3}, size="1400", iterations=15, wall_s=2.25, pin=[0, None]),
     result(None, checks=[Check(what="zeta", found=None, expected=8.5)], problem_text="its result is wrong"),
     End(exit_code=4, wall_s=9.0),
 ]
@@ -292,11 +293,35 @@ def test_classes_stand_in_the_order_of_their_size() -> None:
     ]
 
 
-def test_shared_processors_are_told() -> None:
+def test_shared_processors_are_told_of_files_without_placements() -> None:
     some = [result(1.0, ranks=ranks) for ranks in (2, 4)]
-    assert printed(some, processors=2)[-1].startswith("4 ranks share 2 processors: ")
-    assert not any("share" in line for line in printed(some, processors=4))
-    assert not any("share" in line for line in printed(some, processors=None))
+    assert printed(some, processors=2)[-1].startswith("Oversubscribed: 4 ranks on 2 processors. Such times ")
+    assert not any("ubscribed" in line for line in printed(some, processors=4))
+    assert not any("ubscribed" in line for line in printed(some, processors=None))
+
+
+def test_where_ranks_ran_is_told_by_their_number() -> None:
+    free: list[int | None] = [None] * 4
+    some = [result(1.0, pin=[2, 0]), result(1.0, MPICH, pin=[2, 0]), result(None, pin=[1, 3])]
+    some += [result(1.0, ranks=3, pin=[4, 5, 6]), result(1.0, ranks=4, pin=free)]
+    assert printed(some, processors=8)[-2:] == [
+        "Bound: 2 ranks to processors 2 and 0; 3 ranks to processors 4 to 6.",
+        "Not bound: 4 ranks.",
+    ]
+    some = [result(1.0, ranks=4, pin=free, oversubscribed=True), result(None, MPICH, 4, oversubscribed=True)]
+    assert printed(some)[-1] == (
+        "Oversubscribed: 4 ranks on 2 processors, not bound. Such times tell how a library waits more than how it "
+        "communicates."
+    )
+    some = [result(1.0, pin=[1, 1], oversubscribed=True)]
+    assert printed(some, processors=8)[-2] == "Bound: 2 ranks to processors 1 and 1."
+    assert printed(some, processors=8)[-1].startswith("Oversubscribed: 2 ranks on 1 processor. ")
+
+
+def test_launches_on_different_processors_are_all_told() -> None:
+    some = [result(1.0, launch=launch, pin=[launch, 0]) for launch in (1, 2, 1)]
+    assert row_of(some, OPENMPI).pins == ((1, 0), (2, 0))
+    assert printed(some)[-1] == "Bound: 2 ranks to processors 1 and 0; 2 ranks to processors 2 and 0."
 
 
 def test_numbers_are_whole_on_a_narrow_terminal() -> None:
