@@ -70,20 +70,6 @@ def kernels(variants: list[str]) -> list[Task]:
     return [*made.tasks, *sweep.tasks]
 
 
-BOUND = """#!/bin/sh
-exec taskset -c "${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$PMI_RANK}}" "$NETPIPE_BENCH_PROGRAM" "$@"
-"""
-
-
-def bound(task: Task, folder: Path) -> Task:
-    """The same program, each rank on a processor of its own."""
-    script = folder / "bound.sh"
-    script.write_text(BOUND)
-    script.chmod(0o755)
-    more = {**task.environment, "NETPIPE_BENCH_PROGRAM": str(task.program)}
-    return replace(task, program=script, environment=more)
-
-
 @contextmanager
 def under(task: Task) -> Iterator[tuple[dict[str, str], Path]]:
     """The environment in which a run leaves its profile in a folder."""
@@ -209,9 +195,7 @@ def predicted(rounds: int) -> list[Result]:
     results = []
     with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
         for kernel in dict.fromkeys(task.cell.kernel for task in tasks):
-            some = {
-                task.cell.variant: bound(task, Path(folder)) for task in tasks if task.cell.kernel == kernel
-            }
+            some = {task.cell.variant: task for task in tasks if task.cell.kernel == kernel}
             source = [profiled(runner, some[variants[0]])[0] for _ in range(PROFILES)]
             reading = curves(source[0], variants, Path(folder))
             said: Predicted = predict(source, reading, variants[0])

@@ -129,6 +129,12 @@ def plan(text: str) -> dict[str, Any]:
     return answer
 
 
+def place(pin: str, ranks: int) -> dict[str, Any]:
+    """The processors of a program's ranks on this host: `netpipe-worker place`. `pin` as --pin takes it."""
+    answer: dict[str, Any] = ask(["place", pin, str(ranks)])
+    return answer
+
+
 def environment() -> dict[str, Any]:
     """The facts of this host: `netpipe-worker environment`."""
     answer: dict[str, Any] = ask(["environment"])

@@ -5,16 +5,24 @@
  * that it is compiled by one call of a library's mpicc. Nothing here calls MPI between app_begin and app_end, so that a
  * profile shows the application's own calls and no others.
  *
- *   APP --class A [--json] [--NAME NUMBER ...]        under a library's launcher
+ *   APP --class A [--json] [--pin CPU,...] [--NAME NUMBER ...]        under a library's launcher
  *   APP --class A --plan RANKS                        without MPI: whether it can run so, and what it needs
+ *
+ * --pin holds rank 0 on the first of these processors, rank 1 on the second, from the end of MPI_Init on, as netpipe
+ * pins its own ranks. All ranks run on one host then. Without it a rank runs where its launcher lets it.
  *
  * Exit codes: 0 verified, 2 usage, 3 cannot run so here (memory), 4 the result is wrong.
  */
 #ifndef NETPIPE_APPS_APP_H
 #define NETPIPE_APPS_APP_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for sched_setaffinity: this file comes before all others */
+#endif
+#include <errno.h>
 #include <math.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,6 +55,8 @@ struct app_state {
   const struct application* application;
   char problem[16];
   int rank, ranks, json;
+  const char* pin; /* of --pin; NULL: there is none */
+  int* processors; /* on rank 0, of each rank at the end: -1 where it may run on several; NULL: not known */
   struct {
     char name[24];
     long value;
@@ -97,6 +107,31 @@ __attribute__((unused)) static long app_option(const char* name, long standard) 
   return standard;
 }
 
+/* Holds this rank on its processor of --pin. */
+static void app_pin(void) {
+  long own = -1;
+  int count = 0;
+  char* end = NULL;
+  const char* at = app.pin;
+  do {
+    long cpu = strtol(at, &end, 10);
+    if (end == at || cpu < 0 || cpu >= CPU_SETSIZE || (*end != ',' && *end != '\0'))
+      app_refuse(2, "--pin takes the processor of each rank, such as 0,1; not '%s'", app.pin);
+    if (count++ == app.rank) own = cpu;
+    at = end + 1;
+  } while (*end == ',');
+  if (count < app.ranks) app_refuse(2, "--pin %s names %d for %d ranks; name one for each", app.pin, count, app.ranks);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((size_t)own, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) {
+    fprintf(stderr, "%s: rank %d cannot run on processor %ld: %s\n", app.application->name, app.rank, own,
+            strerror(errno));
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    exit(2);
+  }
+}
+
 /* Reads the command line and starts MPI. Does not return if it may not run so. */
 static void app_begin(const struct application* application, int argc, char** argv) {
   app.application = application;
@@ -109,6 +144,9 @@ static void app_begin(const struct application* application, int argc, char** ar
     } else if (strcmp(argv[i], "--class") == 0 && next != NULL) {
       snprintf(app.problem, sizeof app.problem, "%s", next);
       ++i;
+    } else if (strcmp(argv[i], "--pin") == 0 && next != NULL) {
+      app.pin = next;
+      ++i;
     } else if (strcmp(argv[i], "--plan") == 0) {
       plan = app_number(argv[i], next);
       ++i;
@@ -118,7 +156,7 @@ static void app_begin(const struct application* application, int argc, char** ar
       app.options[app.option_count++].value = app_number(argv[i], next);
       ++i;
     } else {
-      app_refuse(2, "'%s' is no option; it takes --class X, --json, --plan RANKS%s%s", argv[i],
+      app_refuse(2, "'%s' is no option; it takes --class X, --json, --pin CPUS, --plan RANKS%s%s", argv[i],
                  *application->options ? " and a number after -- and one of: " : "", application->options);
     }
   }
@@ -142,6 +180,7 @@ static void app_begin(const struct application* application, int argc, char** ar
     exit(0);
   }
   if (!fits) app_refuse(2, "class %s cannot run on %d ranks: %s", app.problem, app.ranks, why);
+  if (app.pin != NULL) app_pin();
 }
 
 /* Memory for a rank's own arrays, on cache lines and zero. Never returns NULL. */
@@ -182,10 +221,26 @@ static void app_print_number(const char* name, double value) {
   }
 }
 
+/* Tells rank 0 where each rank is when all is done, once. By PMPI, so that no profile has it. */
+static void app_tell_processors(void) {
+  static int told = 0;
+  if (told++ > 0) return;
+  int own = -1;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) {
+    own = 0;
+    while (!CPU_ISSET((size_t)own, &set)) ++own;
+  }
+  if (app.rank == 0) app.processors = app_allocate((size_t)app.ranks, sizeof(int));
+  PMPI_Gather(&own, 1, MPI_INT, app.processors, 1, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
 /* Prints the result on rank 0, ends MPI and returns the exit code of main. `seconds` is the time of the slowest rank
  * and counts on rank 0 only; `operations` is the number that Mop/s is made of; `size` is shown as it stands. */
 static int app_end(const char* size, int iterations, double seconds, double operations) {
   int code = 0;
+  if (app.json) app_tell_processors();
   if (app.rank == 0) {
     int shown = app.check_count < APP_CHECKS ? app.check_count : APP_CHECKS;
     int verified = app.check_count > 0 && app.check_count <= APP_CHECKS;
@@ -207,6 +262,15 @@ static int app_end(const char* size, int iterations, double seconds, double oper
         putchar(',');
         app_print_number("tolerance", app.checks[i].tolerance);
         printf(",\"passed\":%s}", app.checks[i].passed ? "true" : "false");
+      }
+      printf("],\"pin\":[");
+      for (int i = 0; i < app.ranks; ++i) {
+        if (i > 0) putchar(',');
+        if (app.processors[i] < 0) {
+          printf("null");
+        } else {
+          printf("%d", app.processors[i]);
+        }
       }
       printf("]}\n");
     } else {

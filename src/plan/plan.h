@@ -80,7 +80,8 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
 // names a host that serves, they are forked here and there.
 bool starts_on_hosts(const Plan& plan);
 
-std::string pin_text(const Pinning& pin);  // as parse_plan reads it
+std::string pin_text(const Pinning& pin);  // as parse_pinning reads it
+Result<Pinning> parse_pinning(std::string_view text);
 
 // For one curve in this launch.
 inline double launch_budget_s(const Plan& plan) { return plan.budget_s / plan.launches; }

@@ -273,6 +273,32 @@ Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text) {
   return sizes;
 }
 
+Result<double> parse_number(const PlanKey& key, std::string_view text, std::uint64_t& whole) {
+  if (key.type == PlanType::real || key.type == PlanType::percent) return parse_real(text);
+  if (key.type == PlanType::size) {
+    const Result<std::uint64_t> size = parse_size(text);
+    if (!size) return size.failure();
+    whole = *size;
+    return static_cast<double>(whole);
+  }
+  const Result<std::int64_t> integer = parse_integer(text);
+  if (!integer) return integer.failure();
+  whole = static_cast<std::uint64_t>(*integer);
+  return static_cast<double>(*integer);
+}
+
+Result<std::size_t> parse_choice(const PlanKey& key, std::string_view text) {
+  const auto at = std::find(key.choices.begin(), key.choices.end(), text);
+  if (at == key.choices.end()) {
+    return usage("'" + std::string(text) + "' is not one of its choices" + did_you_mean(text, key.choices));
+  }
+  return static_cast<std::size_t>(at - key.choices.begin());
+}
+
+}  // namespace
+
+std::span<const PlanKey> plan_keys() { return table(); }
+
 Result<Pinning> parse_pinning(std::string_view text) {
   Pinning pin;
   if (text == "auto") return pin;
@@ -299,32 +325,6 @@ Result<Pinning> parse_pinning(std::string_view text) {
   }
   return pin;
 }
-
-Result<double> parse_number(const PlanKey& key, std::string_view text, std::uint64_t& whole) {
-  if (key.type == PlanType::real || key.type == PlanType::percent) return parse_real(text);
-  if (key.type == PlanType::size) {
-    const Result<std::uint64_t> size = parse_size(text);
-    if (!size) return size.failure();
-    whole = *size;
-    return static_cast<double>(whole);
-  }
-  const Result<std::int64_t> integer = parse_integer(text);
-  if (!integer) return integer.failure();
-  whole = static_cast<std::uint64_t>(*integer);
-  return static_cast<double>(*integer);
-}
-
-Result<std::size_t> parse_choice(const PlanKey& key, std::string_view text) {
-  const auto at = std::find(key.choices.begin(), key.choices.end(), text);
-  if (at == key.choices.end()) {
-    return usage("'" + std::string(text) + "' is not one of its choices" + did_you_mean(text, key.choices));
-  }
-  return static_cast<std::size_t>(at - key.choices.begin());
-}
-
-}  // namespace
-
-std::span<const PlanKey> plan_keys() { return table(); }
 
 std::string_view type_name(PlanType type) { return type_names.at(static_cast<std::size_t>(type)); }
 

@@ -102,6 +102,26 @@ Outcome processes_fit(const Plan& plan, const Resolved& resolved, std::size_t us
   return ok();
 }
 
+Result<std::vector<int>> place_program(const Pinning& pin, int ranks, const std::vector<int>& usable) {
+  Plan plan;
+  plan.pin = pin;
+  Resolved resolved;
+  resolved.nranks = ranks;
+  if (pin.kind == Pinning::Kind::nearness && ranks != 2) {
+    return usage("pin " + pin_text(pin) + " selects two processors, for two ranks and not for " +
+                 std::to_string(ranks) + "; name one processor for each rank");
+  }
+  if (pin.kind == Pinning::Kind::list && pin.cpus.size() < static_cast<std::size_t>(ranks)) {
+    return usage("pin " + pin_text(pin) + " names " + std::to_string(pin.cpus.size()) +
+                 (pin.cpus.size() == 1 ? " processor" : " processors") + " for " + std::to_string(ranks) +
+                 " ranks; name one for each rank");
+  }
+  if (Outcome exist = processors_exist(plan, resolved, usable); !exist) return exist.failure();
+  Result<std::vector<int>> cpus = choose_cpus(pin, ranks);
+  if (cpus && pin.kind == Pinning::Kind::automatic && ranks_share_a_cpu(*cpus)) cpus->assign(cpus->size(), -1);
+  return cpus;
+}
+
 Outcome can_run_here(const Plan& plan, const Resolved& resolved) {
   if (Outcome far = two_hosts(plan, resolved); !far) return far;
   if (Outcome fit = hosts_fit(plan, resolved); !fit) return fit;

@@ -22,4 +22,9 @@ Outcome room_for_connections(int connections);
 Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::vector<int>& usable);
 Outcome processes_fit(const Plan& plan, const Resolved& resolved, std::size_t usable);
 
+// The processors of a program's ranks, which all run on this host, as choose_cpus has them. Where pin is automatic and
+// there are not enough for each to have its own, -1 for all: held on one, a rank would wait for the other one there
+// while another processor idles.
+Result<std::vector<int>> place_program(const Pinning& pin, int ranks, const std::vector<int>& usable);
+
 }  // namespace netpipe

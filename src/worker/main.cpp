@@ -12,8 +12,8 @@
 #include "catalog/description.h"
 #include "catalog/variant.h"
 #include "engine/join.h"
+#include "engine/pinning.h"
 #include "machine/environment.h"
-#include "machine/topology.h"
 #include "record/json.h"
 #include "serving/measuring.h"
 #include "serving/serve.h"
@@ -35,8 +35,10 @@ constexpr const char* help =
     "  keys          show what list knows without loading a module: the keys of a plan, exit codes\n"
     "  describe FILE [--as NAME]\n"
     "                show the table of one module as text\n"
-    "  settings FILE VARIANT RANKS\n"
+    "  settings FILE VARIANT RANKS [PIN]\n"
     "                show the environment in which a program of the library has the variant's settings\n"
+    "  place PIN RANKS\n"
+    "                show the processors of a program's ranks on this host\n"
     "  join          join a job as one of its processes; ssh, srun or a library's launcher starts it\n"
     "  environment   show the facts of this host as one JSON object\n"
     "  serve         wait for another host to measure with (serve --help)\n"
@@ -77,12 +79,34 @@ int describe(const std::vector<std::string>& arguments) {
   return 0;
 }
 
+// Where the ranks of a program run that netpipe does not open. write: how the command is called.
+Result<std::vector<int>> placed(const std::string& pin, const std::string& number, const char* write) {
+  const Result<std::int64_t> ranks = parse_integer(number);
+  if (!ranks || *ranks < 1 || *ranks > most_ranks) return usage(write);
+  const Result<Pinning> pinning = parse_pinning(pin);
+  if (!pinning) return usage("pin: " + pinning.failure().sentence);
+  return place_program(*pinning, static_cast<int>(*ranks), usable_cpus());
+}
+
+int place(const std::vector<std::string>& arguments) {
+  const char* write = "write: netpipe-worker place PIN RANKS";
+  if (arguments.size() != 2) return complain(usage(write));
+  const Result<std::vector<int>> cpus = placed(arguments[0], arguments[1], write);
+  if (!cpus) return complain(cpus.failure());
+  Json object;
+  object.open('{').field("placement", arguments[0]).key("pin").open('[');
+  for (const int cpu : *cpus) cpu < 0 ? object.null() : object.value(cpu);
+  object.close(']').field("oversubscribed", ranks_share_a_cpu(*cpus)).close('}');
+  say(object.text());
+  return 0;
+}
+
 // The environment of a program that netpipe does not open, for one variant of the module in this file.
 int settings(const std::vector<std::string>& arguments) {
-  const Result<std::int64_t> ranks = arguments.size() == 3 ? parse_integer(arguments[2]) : usage("");
-  if (!ranks || *ranks < 1 || *ranks > most_ranks) {
-    return complain(usage("write: netpipe-worker settings FILE VARIANT RANKS"));
-  }
+  const char* write = "write: netpipe-worker settings FILE VARIANT RANKS [PIN]";
+  if (arguments.size() != 3 && arguments.size() != 4) return complain(usage(write));
+  const Result<std::vector<int>> cpus = placed(arguments.size() == 4 ? arguments[3] : "auto", arguments[2], write);
+  if (!cpus) return complain(cpus.failure());
   const Result<Registry> registry = Registry::load_as(arguments[0], name_in(arguments[1]));
   if (!registry) return complain(registry.failure());
   const Result<Variant> variant = parse_variant(arguments[1], *registry);
@@ -96,12 +120,12 @@ int settings(const std::vector<std::string>& arguments) {
   np_context context{};
   context.size = sizeof context;
   context.rank = -1;
-  context.nranks = static_cast<std::int32_t>(*ranks);
+  context.nranks = static_cast<std::int32_t>(cpus->size());
   context.options = variant->values.data();
   context.abort = &abort;
   context.message = message.data();
   context.message_bytes = message.size();
-  context.oversubscribed = static_cast<std::size_t>(*ranks) > read_topology(Files(Host{})).allowed.size() ? 1 : 0;
+  context.oversubscribed = ranks_share_a_cpu(*cpus) ? 1 : 0;
   Json object;
   object.open('{').field("variant", variant->name).key("environment").open('{');
   const np_emit emit = [](void* to, const np_fact* fact) {
@@ -115,8 +139,8 @@ int settings(const std::vector<std::string>& arguments) {
 }
 
 int main_of(std::vector<std::string> arguments) {
-  const std::vector<std::string> commands = {"run",      "plan", "list",        "keys",  "describe",
-                                             "settings", "join", "environment", "serve", "version"};
+  const std::vector<std::string> commands = {"run",   "plan", "list",        "keys",  "describe", "settings",
+                                             "place", "join", "environment", "serve", "version"};
   const std::string command = arguments.empty() ? "" : arguments.front();
   if (command == "--help" || command == "-h" || command == "help") {
     std::fputs(help, stdout);
@@ -126,6 +150,7 @@ int main_of(std::vector<std::string> arguments) {
   if (command == "list") return list(arguments);
   if (command == "describe") return describe(arguments);
   if (command == "settings") return settings(arguments);
+  if (command == "place") return place(arguments);
   if (command == "serve") return serve_main(arguments, become_serving);
   if (command == serving_command) return serving_main(arguments);
   if (!arguments.empty()) {

@@ -23,7 +23,7 @@ from conftest import NATIVE, ROOT
 from machines import wait_until
 from mpi import Mpis
 
-from netpipe import cli
+from netpipe import cli, native
 from netpipe.applications import listing, plan, running
 from netpipe.kernels import read
 from netpipe.libraries.adding import programs
@@ -217,7 +217,7 @@ def test_what_goes_wrong_with_one_leaves_the_others_alone(
 ) -> None:
     with_mpis.need(LIBRARY)
     on = f"mpi@{LIBRARY}"
-    problems = "fine,wrong,silent,crash,hang"
+    problems = "fine,wrong,silent,crash,hang,moved"
     said = apps(
         *("pretend", "--class", problems, "--on", on, "--ranks", "2,3", "--launches", "1", "--timeout", "2")
     )
@@ -225,11 +225,14 @@ def test_what_goes_wrong_with_one_leaves_the_others_alone(
     found = said.results
     assert set(found) == set(problems.split(","))
     assert (found["fine"].verified, found["fine"].seconds, found["fine"].mops) == (True, 0.25, 4.0)
+    assert (found["fine"].pin, found["fine"].oversubscribed) == (native.place("auto", 2)["pin"], False)
+    assert f"Bound: 2 ranks to processors {found['fine'].pin[0]} and {found['fine'].pin[1]}." in said.out
     for problem, words in {
         "wrong": "its result is wrong: answer is 41 and should be 42",
         "silent": "it has verified nothing",
         "crash": "it ended with exit code ",
         "hang": "it did not end within 2 s; --timeout gives it more",
+        "moved": f"rank 1 was bound to processor {found['fine'].pin[1]} and could run on several processors at",
     }.items():
         assert not found[problem].verified
         assert words in found[problem].problem_text
@@ -268,6 +271,35 @@ def test_too_little_memory_is_refused_before_it_starts(apps: Apps, with_mpis: Mp
     assert (said.code, said.out) == (3, "")
     assert "pretend class huge on 2 ranks needs 1820 TiB of memory, and there are " in said.err
     assert list(said.folder.glob("*.jsonl*")) == []
+
+
+def test_ranks_are_bound_where_each_can_have_a_processor(
+    apps: Apps, with_mpis: Mpis, pretending: Path
+) -> None:
+    with_mpis.need("openmpi", LIBRARY)
+    usable = sorted(os.sched_getaffinity(0))
+    on = ("--on", "mpi@openmpi", "--on", f"mpi@{LIBRARY}", "--launches", "1")
+    two = f"{usable[1]},{usable[0]}"
+    for words, pin, sentence in (
+        (
+            ("--ranks", "2", "--pin", two),
+            [usable[1], usable[0]],
+            f"Bound: 2 ranks to processors {usable[1]} and",
+        ),
+        (("--ranks", "2", "--pin", "none"), [None] * 2, "Not bound: 2 ranks."),
+    ):
+        said = apps("pretend", *on, *words)
+        assert said.code == 0, said.err
+        assert [one.pin for one in said.results.values()] == [pin, pin]
+        assert sentence in said.out
+    more = 2 * (len(usable) // 2 + 1)  # an even number
+    said = apps("pretend", "--on", "mpi@openmpi", "--launches", "1", "--ranks", str(more))
+    (found,) = said.results.values()
+    assert (said.code, found.pin, found.oversubscribed) == (0, [None] * more, True)
+    assert f"Oversubscribed: {more} ranks on {len(usable)} processor" in said.out
+    said = apps("pretend", "--on", "mpi@openmpi", "--ranks", "2", "--pin", "4095,0")
+    assert (said.code, said.out) == (2, "")
+    assert "this process cannot use processor 4095" in said.err
 
 
 def test_a_setting_of_netpipes_own_calls_is_refused(apps: Apps, with_mpis: Mpis, pretending: Path) -> None:

@@ -44,7 +44,7 @@ def test_lists_of_settings_are_several_kernels_and_several_variants(here: Here) 
         for planes in (1, 10)
         for transport in ("shm", "tcp")
     ]
-    assert found.tasks[0].words[1:] == ("--class", "20", "--mk", "1", "--mmi", "3")
+    assert found.tasks[0].words[1:] == ("--class", "20", "--pin", "0,1", "--mk", "1", "--mmi", "3")
     assert found.tasks[0].environment == {"SETTING": "mpi@one:transport=shm 2"}
 
 
@@ -79,6 +79,39 @@ def test_a_kernel_is_asked_once_and_not_compiled_for_other_libraries_in_vain(her
 def test_what_the_plan_is_at_is_told(here: Here) -> None:
     here.plan("cg", on=("mpi@two",))
     assert here.said[0] == "compiling cg for mpi@two"
+
+
+# ------------------------------------------------------------------------------------------------ where ranks run
+
+
+def test_each_rank_is_bound_to_a_processor_of_its_own(here: Here) -> None:
+    (task,) = here.plan("cg", ranks=(4,), on=("mpi@one",)).tasks
+    assert (task.pin, task.oversubscribed) == ((0, 1, 2, 3), False)
+    assert task.words[-2:] == ("--pin", "0,1,2,3")
+
+
+def test_ranks_that_would_share_a_processor_are_not_bound(here: Here) -> None:
+    here.processors = 2
+    two, four = here.plan("cg", ranks=(2, 4), on=("mpi@one",)).tasks
+    assert (two.pin, two.oversubscribed) == ((0, 1), False)
+    assert (four.pin, four.oversubscribed) == ((None,) * 4, True)
+    assert "--pin" not in four.words
+
+
+def test_processors_are_named_or_left_to_the_kernel(here: Here) -> None:
+    found = here.plan("cg", ranks=(2,), on=("mpi@one",), pin="3,1")
+    assert (found.tasks[0].pin, found.placement) == ((3, 1), "3,1")
+    assert found.tasks[0].environment == {"SETTING": "mpi@one 2 3,1"}, "a library polls or yields by it"
+    (free,) = here.plan("cg", ranks=(2,), on=("mpi@one",), pin="none").tasks
+    assert (free.pin, free.oversubscribed, "--pin" in free.words) == ((None, None), False, False)
+    (shared,) = here.plan("cg", ranks=(2,), on=("mpi@one",), pin="0,0").tasks
+    assert (shared.pin, shared.oversubscribed) == ((0, 0), True)
+
+
+def test_a_placement_that_cannot_be_is_refused_before_anything_is_compiled(here: Here) -> None:
+    said = refused(USAGE, lambda: here.plan("cg", ranks=(2, 4), pin="0,1"))
+    assert said == "pin 0,1 names 2 processors for 4 ranks"
+    assert here.built == []
 
 
 # ------------------------------------------------------------------------------------------------ what is refused

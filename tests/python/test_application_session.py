@@ -46,6 +46,8 @@ class Stage:
             verified=seconds is not None,
             wall_s=2.0,
             problem_text=why,
+            pin=list(task.pin),
+            oversubscribed=task.oversubscribed,
         )
 
     def __call__(self, timeout_s: float, given_up: Callable[[], bool]) -> Stage:
@@ -100,6 +102,8 @@ def test_the_file_has_what_ran_and_what_ran_it(here: Here, stage: Stage, tmp_pat
     assert len(found.results) == 8
     assert found.header.libraries == {"mpi@one": "Open MPI 5.0.11", "mpi@two": "MPICH 5.0.2"}
     assert found.header.processors
+    assert found.header.placement == "auto"
+    assert all(one.pin == [0, 1] and not one.oversubscribed for one in found.results)
     assert found.header.seed is not None
     assert found.end is not None
 
@@ -235,6 +239,18 @@ def test_the_end_of_a_launcher_is_one_sentence() -> None:
     assert running._words("cg", text) == "CG: rank 3 has no memory for 9 bytes"
 
 
+def test_a_time_counts_only_for_the_placement_that_was_in_force() -> None:
+    assert running._elsewhere((0, 1), (0, 1)) == ""
+    assert running._elsewhere((None, None), (None, None)) == running._elsewhere((None, None), (3, 4)) == ""
+    assert running._elsewhere((0, 1), (0, None)).startswith(
+        "rank 1 was bound to processor 1 and could run on several processors at its end; "
+    )
+    assert "rank 0 was bound to processor 0 and could run on processor 1 " in running._elsewhere(
+        (0, 1), (1, 0)
+    )
+    assert running._elsewhere((0, 1), ()) != "", "a kernel that does not say counts for nothing"
+
+
 # ------------------------------------------------------------------------------------------------ the command line
 
 
@@ -268,7 +284,10 @@ def test_without_a_kernel_it_lists_them(apps: Callable[..., Said]) -> None:
     }
 
 
-@pytest.mark.parametrize("option", [("--ranks", "4"), ("--dry-run",), ("--on", "mpi"), ("-o", "x"), ("-q",)])
+@pytest.mark.parametrize(
+    "option",
+    [("--ranks", "4"), ("--pin", "0,1"), ("--dry-run",), ("--on", "mpi"), ("-o", "x"), ("-q",)],
+)
 def test_an_option_of_runs_without_a_kernel_is_refused(
     apps: Callable[..., Said], option: tuple[str, ...]
 ) -> None:
@@ -293,6 +312,21 @@ def test_a_run_prints_a_table_and_where_its_results_are(apps: Callable[..., Said
         *("netpipe", "apps", "cg", "sp", "--ranks", "2,4", "--on", "mpi@one", "--launches", "1")
     ]
     assert "the older ones are in apps-" in apps("cg", "--ranks", "2", "--launches", "1").err
+
+
+def test_where_ranks_ran_is_told_below_the_table(apps: Callable[..., Said], here: Here) -> None:
+    here.processors = 2
+    words = ("cg", "--ranks", "2,4", "--on", "mpi@one", "--launches", "1")
+    told = " ".join(apps(*words).out.split())
+    assert " Bound: 2 ranks to processors 0 and 1. Oversubscribed: 4 ranks on " in told
+    assert ", not bound. Such times tell " in told
+    assert apps(*words, "--pin", "none").out.count("\nNot bound: 2 ranks.\n") == 1
+    assert read(Path("apps.jsonl")).header.placement == "none"
+    rows = json.loads(apps(*words, "--pin", "0,1,0,1", "--json").out)["rows"]
+    assert [(row["pins"], row["oversubscribed"]) for row in rows] == [
+        ([[0, 1]], False),
+        ([[0, 1, 0, 1]], True),
+    ]
 
 
 def test_failures_are_told_behind_the_table_even_if_quiet(apps: Callable[..., Said], stage: Stage) -> None:
@@ -335,10 +369,14 @@ def test_a_dry_run_shows_the_memory_and_the_command_and_runs_nothing(
     words = ("cg", "--ranks", "2", "--on", "mpi@two:transport=tcp", "--dry-run")
     said = apps(*words)
     first, second = said.out.splitlines()
-    assert first == "cg class S on 2 ranks over mpi@two:transport=tcp: 2 MiB of memory, 6 times"
+    cell, _, what = first.partition(": ")
+    assert cell == "cg class S on 2 ranks over mpi@two:transport=tcp"
+    assert what == "2 MiB of memory, 6 times, bound to processors 0 and 1"
     assert second.startswith("    env 'SETTING=mpi@two:transport=tcp 2' /bin/true ")
-    assert second.endswith(f"-n 2 {tmp_path}/mpi@two-cg --class S"), "as NPB prints, not as JSON"
-    (task,) = json.loads(apps(*words, "--json").out)["tasks"]
+    assert second.endswith(f"-n 2 {tmp_path}/mpi@two-cg --class S --pin 0,1"), "as NPB prints, not as JSON"
+    made = json.loads(apps(*words, "--json").out)
+    (task,) = made["tasks"]
+    assert (made["placement"], task["pin"], task["oversubscribed"]) == ("auto", [0, 1], False)
     assert task["command"] == second.strip()
     assert (task["memory_bytes"], task["environment"]) == (2 << 20, {"SETTING": "mpi@two:transport=tcp 2"})
     assert stage.ran == []

@@ -340,7 +340,7 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
 def test_the_command_offers_all_figures_and_formats() -> None:
     assert drawing.FORMATS == FORMATS
     (option,) = [one for one in plot.command.params if one.name == "figure"]
-    assert tuple(option.type.choices) == figures.names()  # type: ignore[attr-defined]
+    assert tuple(option.type.choices) == (*figures.names(), *figures.OF_KERNELS)  # type: ignore[attr-defined]
 
 
 def test_the_help_loads_no_figure_and_no_matplotlib() -> None:

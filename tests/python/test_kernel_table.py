@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from statistics import median
 
@@ -29,6 +30,10 @@ from netpipe.kernels.lines import (
     started,
 )
 from netpipe.kernels.table import Row, interval, rows
+from netpipe.records import Header as RunHeader
+from netpipe.records import encode as encode_record
+from netpipe.render import figures
+from netpipe.render.drawing.kernels import subtitle
 from netpipe.render.terminal.apps import behind_text, failures, notes, print_table, time_text
 
 OPENMPI, MPICH = "mpi@openmpi:transport=tcp", "mpi@mpich"
@@ -61,8 +66,9 @@ LINES = [
         started="2026-11-23T10:00:00+00:00",
         libraries={"mpi@openmpi": "5"},
         seed=7,
+        placement="auto",
     ),
-    result(1.5, launch=2, options={"mk": 3}, size="1400", iterations=15, wall_s=2.25),
+    result(1.5, launch=2, options={"mk": 3}, size="1400", iterations=15, wall_s=2.25, pin=[0, None]),
     result(None, checks=[Check(what="zeta", found=None, expected=8.5)], problem_text="its result is wrong"),
     End(exit_code=4, wall_s=9.0),
 ]
@@ -292,11 +298,35 @@ def test_classes_stand_in_the_order_of_their_size() -> None:
     ]
 
 
-def test_shared_processors_are_told() -> None:
+def test_shared_processors_are_told_of_files_without_placements() -> None:
     some = [result(1.0, ranks=ranks) for ranks in (2, 4)]
-    assert printed(some, processors=2)[-1].startswith("4 ranks share 2 processors: ")
-    assert not any("share" in line for line in printed(some, processors=4))
-    assert not any("share" in line for line in printed(some, processors=None))
+    assert printed(some, processors=2)[-1].startswith("Oversubscribed: 4 ranks on 2 processors. Such times ")
+    assert not any("ubscribed" in line for line in printed(some, processors=4))
+    assert not any("ubscribed" in line for line in printed(some, processors=None))
+
+
+def test_where_ranks_ran_is_told_by_their_number() -> None:
+    free: list[int | None] = [None] * 4
+    some = [result(1.0, pin=[2, 0]), result(1.0, MPICH, pin=[2, 0]), result(None, pin=[1, 3])]
+    some += [result(1.0, ranks=3, pin=[4, 5, 6]), result(1.0, ranks=4, pin=free)]
+    assert printed(some, processors=8)[-2:] == [
+        "Bound: 2 ranks to processors 2 and 0; 3 ranks to processors 4 to 6.",
+        "Not bound: 4 ranks.",
+    ]
+    some = [result(1.0, ranks=4, pin=free, oversubscribed=True), result(None, MPICH, 4, oversubscribed=True)]
+    assert printed(some)[-1] == (
+        "Oversubscribed: 4 ranks on 2 processors, not bound. Such times tell how a library waits more than how it "
+        "communicates."
+    )
+    some = [result(1.0, pin=[1, 1], oversubscribed=True)]
+    assert printed(some, processors=8)[-2] == "Bound: 2 ranks to processors 1 and 1."
+    assert printed(some, processors=8)[-1].startswith("Oversubscribed: 2 ranks on 1 processor. ")
+
+
+def test_launches_on_different_processors_are_all_told() -> None:
+    some = [result(1.0, launch=launch, pin=[launch, 0]) for launch in (1, 2, 1)]
+    assert row_of(some, OPENMPI).pins == ((1, 0), (2, 0))
+    assert printed(some)[-1] == "Bound: 2 ranks to processors 1 and 0; 2 ranks to processors 2 and 0."
 
 
 def test_numbers_are_whole_on_a_narrow_terminal() -> None:
@@ -332,3 +362,80 @@ def test_results_are_shown_again(saved: Path, capsys: pytest.CaptureFixture[str]
 def test_results_are_shown_alone(saved: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["show", str(saved), *words]) == 2
     assert "results of kernels" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------------ netpipe plot
+
+
+@pytest.fixture
+def drawable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    some = [
+        result(4.0 / ranks + launch / 100, variant, ranks, oversubscribed=ranks == 4)
+        for ranks in (1, 2, 4)
+        for variant in (OPENMPI, MPICH)
+        for launch in range(6)
+    ]
+    path = tmp_path / "apps.jsonl"
+    path.write_bytes(b"".join(map(encode, [LINES[0], *some, End()])))
+    return path
+
+
+def test_speed_ups_and_times_are_drawn(drawable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["plot", str(drawable)]) == 0
+    assert Path("speedup.svg").read_text().startswith("<?xml")
+    assert cli.call(["plot", str(drawable), "--figure", "times", "-o", "t.svg", "--variant", MPICH]) == 0
+    assert Path("t.svg").is_file()
+    assert "the figure is in t.svg" in capsys.readouterr().err
+
+
+def test_the_subtitle_names_what_was_oversubscribed(drawable: Path) -> None:
+    found = rows(read(drawable).results)
+    assert subtitle(found) == (
+        "class A on 1, 2 and 4 processes of one host; medians of 6 launches; oversubscribed on 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--figure", "latency"], "of which there is no figure latency: only speedup and times"),
+        (["--size", "8"], "has results of kernels, not a run; leave --size out"),
+        (["--fit"], "leave --fit out"),
+        (["other.jsonl"], "has results of kernels, which are drawn alone"),
+        (["--variant", "mpi@lam"], "the run has no points of variant 'mpi@lam'"),
+    ],
+)
+def test_figures_of_kernels_take_no_options_of_curves(
+    drawable: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.call(["plot", str(drawable), *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_what_cannot_be_drawn_of_kernels_is_listed(
+    drawable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawable.write_bytes(b"".join(map(encode, [LINES[0], result(1.0), End()])))
+    assert cli.call(["plot", str(drawable), "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert "This run has the data for:\n  times " in shown
+    assert "speedup  no kernel has times on two numbers of processes" in shown
+    assert cli.call(["plot", str(drawable)]) == 2
+    assert "cannot draw speedup: no kernel has times on two numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--figure", "speedup"], ["--figure", "times", "--list"]])
+def test_a_run_has_no_figure_of_kernels(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(encode_record(RunHeader(run="made-up", schema=1)))
+    assert cli.call(["plot", str(path), *words]) == 2
+    assert f"the figure {words[1]} is drawn of results of netpipe apps" in capsys.readouterr().err
+
+
+def test_the_reference_names_the_figures_of_kernels() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
+    found = re.findall(r"^\| `(\w+)` \|([^|]*)\|$", page, re.MULTILINE)
+    assert {name: text.strip() for name, text in found} == figures.OF_KERNELS

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -97,6 +98,28 @@ def test_every_default_is_what_a_plan_without_the_key_has(keys: dict[str, Any]) 
         if key["agreed"] and key["default"] is not None:
             said = answer("variant tcp", f"{key['name']} {key['default']}")
             assert said["hash"] == plain["hash"], key["name"]
+
+
+def test_a_program_is_placed_as_netpipes_own_ranks_are() -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    said = native.place("auto", len(usable))
+    assert (said["placement"], sorted(said["pin"]), said["oversubscribed"]) == ("auto", usable, False)
+    assert native.place("auto", len(usable) + 1) == {
+        "placement": "auto",
+        "pin": [None] * (len(usable) + 1),
+        "oversubscribed": True,
+    }
+    twice = f"{usable[0]},{usable[0]}"
+    assert native.place(twice, 2) == {"placement": twice, "pin": [usable[0]] * 2, "oversubscribed": True}
+    for words, ranks, sentence in (
+        ("0", 2, "pin 0 names 1 processor for 2 ranks"),
+        ("socket", 3, "pin socket selects two processors"),
+        ("nowhere", 2, "pin: 'nowhere' names no processors; write auto, none, "),
+        ("auto", 0, "write: netpipe-worker place PIN RANKS"),
+    ):
+        with pytest.raises(Failure, match=re.escape(sentence)) as refused:
+            native.place(words, ranks)
+        assert refused.value.exit_code == USAGE
 
 
 def test_exit_codes_are_those_of_python_from_good_to_bad(keys: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ class Here:
     built: list[tuple[str, str]] = field(default_factory=list)  # kernel and module
     broken: dict[str, Failure] = field(default_factory=dict)  # modules whose compiler fails
     free: int = 8 << 30
+    processors: int = 4  # that ranks can be bound to
     said: list[str] = field(default_factory=list)
 
     def plan(self, *kernels: str, on: tuple[str, ...] = (), **more: Any) -> Planned:
@@ -98,20 +99,40 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
         path.chmod(0o755)
         return path
 
-    def settings(_: Any, variant: str, ranks: int) -> dict[str, str]:
+    def settings(_: Any, variant: str, ranks: int, pin: str) -> dict[str, str]:
         if "op=" in variant:
             raise Failure(USAGE, "op=isend says how netpipe calls the library; a program makes its own calls")
-        return {"SETTING": f"{variant} {ranks}"}
+        return {"SETTING": f"{variant} {ranks}" + ("" if pin == "auto" else f" {pin}")}
+
+    def place(pin: str, ranks: int) -> dict[str, Any]:
+        """As the worker: auto binds no rank where ranks would share a processor."""
+        shared = ranks > machine.processors
+        some: list[int | None] = list(range(ranks))
+        if pin == "none" or (pin == "auto" and shared):
+            some = [None] * ranks
+        elif pin != "auto":
+            some = [int(one) for one in pin.split(",")][:ranks]
+            if len(some) < ranks:
+                raise Failure(USAGE, f"pin {pin} names {len(some)} processors for {ranks} ranks")
+            shared = shared or len(set(some)) < ranks
+        return {"placement": pin, "pin": some, "oversubscribed": shared}
 
     monkeypatch.setattr(programs, "source_folder", lambda _: sources)
     monkeypatch.setattr(programs, "application", build)
     monkeypatch.setattr(programs, "builder", lambda one: SimpleNamespace(name=one.name, environment={}))
     monkeypatch.setattr(native, "list_", listed)
     monkeypatch.setattr(native, "worker", lambda: Path("/bin/true"))
+    pin = {"option": "pin", "repeatable": False, "default": "auto", "help": "made-up pin", "metavar": "CPUS"}
     monkeypatch.setattr(
-        native, "keys", lambda: {"module_directories": [{"path": str(folder), "kind": "installation"}]}
+        native,
+        "keys",
+        lambda: {
+            "module_directories": [{"path": str(folder), "kind": "installation"}],
+            "plan_keys": [{**pin, "name": "pin", "type": "processors", "choices": ["auto", "none"]}],
+        },
     )
     monkeypatch.setattr(native, "plan", lambda _: {})
+    monkeypatch.setattr(native, "place", place)
     monkeypatch.setattr(
         native,
         "environment",

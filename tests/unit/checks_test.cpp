@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "engine/pinning.h"
 
 namespace netpipe {
 namespace {
@@ -72,6 +76,47 @@ TEST(Checks, WantAProcessorForEachRankOfAVariant) {
             "pin 0,1 names 2 processors for the 4 ranks of variant mpi@many:ranks=4; name one for each rank");
   EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1,0,1\n", {0, 1}), "");
   EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1\nbind 192.0.2.1\n", {0, 1}), "") << "two on each host";
+}
+
+std::vector<int> placed(std::string_view pin, int ranks, const std::vector<int>& usable = usable_cpus()) {
+  const Result<Pinning> pinning = parse_pinning(pin);
+  const Result<std::vector<int>> cpus = pinning ? place_program(*pinning, ranks, usable) : pinning.failure();
+  EXPECT_TRUE(cpus) << cpus.failure().sentence;
+  return cpus ? *cpus : std::vector<int>{};
+}
+
+std::string not_placed(std::string_view pin, int ranks, const std::vector<int>& usable) {
+  const Result<Pinning> pinning = parse_pinning(pin);
+  const Result<std::vector<int>> cpus = pinning ? place_program(*pinning, ranks, usable) : pinning.failure();
+  EXPECT_FALSE(cpus);
+  if (cpus) return {};
+  EXPECT_EQ(cpus.failure().exit, Exit::usage);
+  return cpus.failure().sentence;
+}
+
+TEST(Programs, HaveAProcessorForEachRankOrNone) {
+  const std::vector<int> usable = usable_cpus();
+  const int many = static_cast<int>(usable.size());
+  std::vector<int> all = placed("auto", many);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, usable);
+  EXPECT_FALSE(ranks_share_a_cpu(all));
+  const std::vector<int> none = placed("auto", many + 1);
+  EXPECT_EQ(none, std::vector<int>(usable.size() + 1, -1));
+  EXPECT_TRUE(ranks_share_a_cpu(none));
+  EXPECT_EQ(placed("none", many), std::vector<int>(usable.size(), -1));
+}
+
+TEST(Programs, RunOnTheProcessorsThatAreNamed) {
+  EXPECT_EQ(placed("1,0", 2, {0, 1}), (std::vector<int>{1, 0}));
+  EXPECT_EQ(placed("0,0", 2, {0, 1}), (std::vector<int>{0, 0})) << "who names one twice means it";
+  EXPECT_EQ(placed("0,1,2", 2, {0, 1}), (std::vector<int>{0, 1}));
+  EXPECT_EQ(not_placed("0,1", 4, {0, 1}), "pin 0,1 names 2 processors for 4 ranks; name one for each rank");
+  EXPECT_EQ(not_placed("0,9", 2, {0, 1}),
+            "pin 0,9: this process cannot use processor 9; it can use 0-1. Name some of these, or pin none");
+  EXPECT_EQ(not_placed("cache", 4, {0, 1}),
+            "pin cache selects two processors, for two ranks and not for 4; name one processor for each rank");
+  EXPECT_NE(not_placed("near", 2, {0, 1}), "");
 }
 
 TEST(Checks, RefuseMoreConnectionsThanTheSystemGivesAProgram) {

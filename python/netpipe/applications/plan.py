@@ -17,6 +17,7 @@ from netpipe.applications import listing
 from netpipe.applications.listing import Kernel
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.kernels import Cell
+from netpipe.kernels.lines import Pin, bound
 from netpipe.launch.lists import apart, expand
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.launch.variants import name_of
@@ -28,6 +29,7 @@ from netpipe.units import counted, listed, size_text
 
 ANSWER_S = 20.0  # that a program may take to say what it needs
 ALL = "all"
+PLACEMENT = "auto"
 
 Tell = Callable[[str], None]
 
@@ -40,6 +42,7 @@ class Request:
     variants: Sequence[str] = ()  # none: every library that was added, over each transport
     classes: Sequence[str] = ()  # none: the smallest one of each kernel
     ranks: Sequence[int] = (2, 4)
+    pin: str = PLACEMENT  # the processors of the ranks, as `netpipe run --pin` takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class Task:
     description: Description
     environment: Mapping[str, str]  # in which the program has the settings of the variant
     memory_bytes: int  # that all ranks allocate together
+    pin: Pin = ()  # the processor of each rank, None for one that is not bound
+    oversubscribed: bool = False  # ranks share processors
 
     @property
     def words(self) -> tuple[str, ...]:
         """The command line of each rank."""
-        return (str(self.program), "--class", self.cell.problem, *_words(self.options))
+        pinned = ("--pin", ",".join(map(str, self.pin))) if bound(self.pin) else ()
+        return (str(self.program), "--class", self.cell.problem, *pinned, *_words(self.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class Planned:
     tasks: tuple[Task, ...]
     notes: tuple[str, ...] = ()  # what was left out, and why
     libraries: Mapping[str, str] = field(default_factory=dict)  # version by module
+    placement: str = PLACEMENT  # what was asked of the pinning
 
 
 def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
@@ -72,7 +79,8 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     """
     problems = _problems(request)
     libraries = _Libraries(request.variants, tell)
-    environments = libraries.settings(request.ranks)
+    places = {ranks: native.place(request.pin, ranks) for ranks in request.ranks}
+    environments = libraries.settings(request.ranks, request.pin)
     free = available_memory()
     tasks: list[Task] = []
     refused: dict[tuple[str, str], list[int]] = {}  # by the kernel with its class, and why
@@ -102,6 +110,8 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
                 libraries.descriptions[name_of(variant)],
                 environments[variant, ranks],
                 memory,
+                tuple(places[ranks]["pin"]),
+                places[ranks]["oversubscribed"],
             )
             for problem, ranks, memory in fitting
             for variant in libraries.variants
@@ -116,7 +126,7 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     if not tasks:
         raise Failure(USAGE, "; ".join(left_out))
     versions = {name: one.version for name, one in libraries.descriptions.items()}
-    return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions)
+    return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin)
 
 
 # --------------------------------------------------------------------------------------------------------- kernels
@@ -270,14 +280,14 @@ class _Libraries:
         ]
         return [*self._notes, *dropped]
 
-    def settings(self, ranks: Sequence[int]) -> dict[tuple[str, int], dict[str, str]]:
+    def settings(self, ranks: Sequence[int], pin: str) -> dict[tuple[str, int], dict[str, str]]:
         """The environment for each variant and number of ranks."""
         found: dict[tuple[str, int], dict[str, str]] = {}
         for variant in list(self.variants):
             module = name_of(variant)
             try:
                 for number in ranks:
-                    found[variant, number] = settings(self.descriptions[module], variant, number)
+                    found[variant, number] = settings(self.descriptions[module], variant, number, pin)
             except Failure as failure:
                 self._drop(module, failure, variant)
         return found
@@ -310,11 +320,11 @@ def _check_settings(variant: str) -> None:
             raise Failure(USAGE, f"{variant}: --ranks says how many processes there are; leave {setting} out")
 
 
-def settings(description: Description, variant: str, ranks: int) -> dict[str, str]:
-    """The environment in which a program has the variant's settings. Raises Failure (2) for a setting that only
-    netpipe's own calls can have.
+def settings(description: Description, variant: str, ranks: int, pin: str) -> dict[str, str]:
+    """The environment in which a program has the variant's settings, which may depend on whether its ranks share
+    processors. Raises Failure (2) for a setting that only netpipe's own calls can have.
     """
-    words = [str(native.worker()), "settings", str(description.file), variant, str(ranks)]
+    words = [str(native.worker()), "settings", str(description.file), variant, str(ranks), pin]
     done = compiler.run(words, description.environment)
     if done.returncode != 0:
         said = native.said(done.stderr) or f"{native.WORKER} ended with exit code {done.returncode}"

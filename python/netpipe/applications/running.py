@@ -45,6 +45,7 @@ class _Said(msgspec.Struct):
     size: str
     iterations: int
     checks: list[Check]
+    pin: list[int | None]
 
 
 class _Output:
@@ -104,6 +105,7 @@ class Runner:
             ranks=cell.ranks,
             options=dict(task.options),
             launch=launch,
+            oversubscribed=task.oversubscribed,
         )
         began = time.monotonic()
         try:
@@ -125,8 +127,11 @@ class Runner:
         result.seconds, result.mops, result.operations = said.seconds, said.mops, said.operations
         result.verified, result.size, result.iterations = said.verified, said.size, said.iterations
         result.checks = [check for check in said.checks if not check.passed]
+        result.pin = said.pin
         if not said.verified:
             result.problem_text = _wrong(result.checks)
+        elif elsewhere := _elsewhere(task.pin, said.pin):
+            result.verified, result.problem_text = False, elsewhere
         return result
 
     def _ended(self, code: int | None, words: str) -> str:
@@ -239,6 +244,19 @@ def _end_text(code: int) -> str:
         return f"its launcher was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"its launcher was killed by signal {-code}"
+
+
+def _elsewhere(asked: Sequence[int | None], found: Sequence[int | None]) -> str:
+    """Why a time would bear the label of a placement that was not in force; empty if it was."""
+    for rank, processor in enumerate(asked):
+        now = found[rank] if rank < len(found) else None
+        if processor is not None and now != processor:
+            where = "on several processors" if now is None else f"on processor {now}"
+            return (
+                f"rank {rank} was bound to processor {processor} and could run {where} at its end; the library or "
+                "somebody else changed that. --pin none leaves the ranks to the library"
+            )
+    return ""
 
 
 def _wrong(checks: Sequence[Check]) -> str:

@@ -63,6 +63,7 @@ def run(
     header.host = socket.gethostname()
     header.processors = len(os.sched_getaffinity(0))
     header.libraries = dict(planned.libraries)
+    header.placement = planned.placement
     header.seed = header.seed if header.seed is not None else random.SystemRandom().getrandbits(32)
     order = random.Random(header.seed)  # noqa: S311  (an order, no secret)
     outcome = Outcome()

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from netpipe.command.choices import complete_variants
+from netpipe.command.measuring import MeasuringCommand
 from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
 from netpipe.streams import say
 
@@ -37,7 +38,7 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     ]
 
 
-@click.command()
+@click.command(cls=MeasuringCommand, plan_options=("pin",), texts={})
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...", shell_complete=complete_kernels)
 @click.option(
     "--on",
@@ -85,13 +86,14 @@ def command(**given: Any) -> int:
 
     The kernels are the NAS parallel benchmarks and the particle transport code Sweep3D; all stands for every one.
     A kernel may have settings: sweep3d:mk=10,mmi=3, and 'sweep3d:mk=1|10' is two. Each run is verified by the
-    published result. The runs are in random order, so that all libraries see the same machine.
+    published result. The runs are in random order, so that all libraries see the same machine. Each rank is bound to a
+    processor of its own, where there are enough.
 
     Without a KERNEL: which there are, and what ranks and classes they can have.
     """
     if not given["kernels"]:
         return show_kernels(given["as_json"])
-    from netpipe.applications.plan import Request, plan
+    from netpipe.applications.plan import PLACEMENT, Request, plan
     from netpipe.applications.session import DEFAULT_LAUNCHES, DEFAULT_TIMEOUT_S, check_output, run
     from netpipe.kernels.lines import Header
     from netpipe.launch.interrupt import Interrupt
@@ -100,7 +102,11 @@ def command(**given: Any) -> int:
 
     launches = given["launches"] or DEFAULT_LAUNCHES
     request = Request(
-        given["kernels"], given["variants"], words(given["classes"] or ""), ranks_of(given["ranks"])
+        given["kernels"],
+        given["variants"],
+        words(given["classes"] or ""),
+        ranks_of(given["ranks"]),
+        given["pin"] or PLACEMENT,
     )
     check_output(given["output"])
     line = Line(console(sys.stderr), say)
@@ -174,7 +180,7 @@ def show_kernels(as_json: bool) -> int:
 
     known = kernels()
     context = click.get_current_context()
-    for option in context.command.params:
+    for option in context.command.get_params(context):
         name = option.name or ""
         if name != "as_json" and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise Failure(
@@ -194,6 +200,7 @@ def show_kernels(as_json: bool) -> int:
 def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
     from netpipe.applications.plan import memory_text
     from netpipe.applications.running import by_hand
+    from netpipe.render.terminal.apps import placed_text
     from netpipe.units import counted
 
     if as_json:
@@ -201,16 +208,26 @@ def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
             {
                 **task.cell._asdict(),
                 "memory_bytes": task.memory_bytes,
+                "pin": task.pin,
+                "oversubscribed": task.oversubscribed,
                 "environment": dict(task.environment),
                 "command": by_hand(task),
             }
             for task in planned.tasks
         ]
-        print_json({"tasks": tasks, "launches": launches, "notes": planned.notes})
+        print_json(
+            {
+                "tasks": tasks,
+                "launches": launches,
+                "placement": planned.placement,
+                "notes": planned.notes,
+            }
+        )
         return DONE
     times = counted(launches, "time")
     for task in planned.tasks:
-        click.echo(f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}")
+        where = placed_text(task.pin, task.oversubscribed)
+        click.echo(f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}, {where}")
         click.echo(f"    {by_hand(task)}")
     return DONE
 

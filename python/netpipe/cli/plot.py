@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
@@ -15,6 +16,8 @@ from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from netpipe.reading import Reading
     from netpipe.render.drawing.scope import Scope
 
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
 @click.option(
     "--figure",
     metavar="NAME",
-    type=click.Choice(figures.names()),
+    type=click.Choice((*figures.names(), *figures.OF_KERNELS)),
     default="throughput",
     show_default=True,
-    help="What to draw; --list shows the names.",
+    help="What to draw; --list shows the names. Of results of netpipe apps: speedup or times.",
 )
 @click.option(
     "--list", "listing", is_flag=True, help="List all figures and whether RUN has the data for them."
@@ -81,12 +84,14 @@ def command(
 ) -> None:
     """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
 
-    Several runs are overlaid.
+    Several runs are overlaid. RUN may also be a file of netpipe apps, alone: then speed-ups or times are drawn
+    over the number of processes.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
+    from netpipe.kernels.lines import are_applications
     from netpipe.profiles.lines import is_profile
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
@@ -95,12 +100,16 @@ def command(
 
     files = runs or (Path("run.jsonl"),)
     for path in files:
+        if are_applications(path):
+            _refuse(path, files)
+            _plot_kernels(path, figure, listing, variants, output, file_format, title)
+            return
         if is_profile(path):
             raise Failure(USAGE, f"{path} is a profile, not a run; netpipe report {path} draws its figures")
     readings = tuple(Reading(Run.read(path, samples=False)) for path in files)
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale, fitted)
     if listing:
-        _list(scope)
+        _list((one.name, one.help, figures.why_not(one, scope)) for one in figures.every())
         return
     check(figure, sizes, measures, scale, fitted)
     format_name = file_format or format_of(output, ", or give --format")
@@ -130,7 +139,7 @@ def scope_of(
     there += [(opened.variant, "") for reading in readings for opened in reading.run.variants]
     variants, found = matching(variants, patterns, there)
     if (
-        figures.get(figure).section == "patterns"
+        _of_runs(figure).section == "patterns"
     ):  # these lay settings over each other: a bare name never stands for one alone
         found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
     log = None if scale == "auto" else scale == "log"
@@ -142,18 +151,28 @@ def scope_of(
 def check(
     figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str, fitted: bool = False
 ) -> None:
-    """Raises Failure (2) for an option that the figure does not take, and for a size that is none."""
+    """Raises Failure (2) for an option that the figure does not take, for a size that is none, and for a figure that
+    no run has.
+    """
+    takes = _of_runs(figure).options
     for option, given in (
         ("size", sizes),
         ("measure", measures),
         ("scale", scale != "auto"),
         ("fit", fitted),
     ):
-        if given and option not in figures.get(figure).options:
+        if given and option not in takes:
             takers = ", ".join(one.name for one in figures.every() if option in one.options)
             raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
     for size in sizes:
         _bytes(size)
+
+
+def _of_runs(name: str) -> figures.Figure:
+    """Raises Failure (2) for a figure of kernels."""
+    if name in figures.OF_KERNELS:
+        raise Failure(USAGE, f"the figure {name} is drawn of results of netpipe apps, and this is a run")
+    return figures.get(name)
 
 
 def write(scope: Scope, figure: str, target: Path, format_name: str, title: str | None) -> None:
@@ -185,22 +204,90 @@ def _check_sizes(scope: Scope) -> None:
             raise Failure(USAGE, f"the run has no points of {size} bytes{hint}")
 
 
-def _list(scope: Scope) -> None:
-    """Figures with data first, each with its line of help; then the others, each with what it lacks."""
+def _refuse(path: Path, files: tuple[Path, ...]) -> None:
+    """Raises Failure (2) for what cannot be said of results of kernels: other files, and options of curves."""
+    if len(files) > 1:
+        raise Failure(USAGE, f"{path} has results of kernels, which are drawn alone; leave the others out")
+    context = click.get_current_context()
+    for option in ("patterns", "sizes", "measures", "fitted", "scale"):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            (one,) = [one for one in context.command.params if one.name == option]
+            raise Failure(USAGE, f"{path} has results of kernels, not a run; leave {one.opts[0]} out")
+
+
+def _plot_kernels(
+    path: Path,
+    figure: str,
+    listing: bool,
+    variants: tuple[str, ...],
+    output: Path | None,
+    file_format: str | None,
+    title: str | None,
+) -> None:
+    """A figure of what `netpipe apps` has measured, by default of the speed-ups. Raises Failure (2)."""
+    from netpipe.kernels import NotApplications, read
+    from netpipe.kernels.table import rows
+    from netpipe.render.drawing import kernels
+    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.run_file import check_target
+    from netpipe.streams import say
+
+    try:
+        found = rows(read(path).results)
+    except NotApplications as error:
+        raise Failure(USAGE, str(error)) from None
+    chosen, _ = matching(variants, (), [(row.cell.variant, "") for row in found])
+    found = [row for row in found if not chosen or row.cell.variant in chosen]
+    if click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
+        figure = next(iter(figures.OF_KERNELS))
+    heading = {"speedup": "Speed-up of kernels", "times": "Times of kernels"}
+
+    def why_not(name: str) -> str | None:
+        try:
+            kernels.BY_NAME[name](found, heading[name])
+        except NothingToDraw as why:
+            return str(why)
+        return None
+
+    if listing:
+        _list((name, text, why_not(name)) for name, text in figures.OF_KERNELS.items())
+        return
+    if figure not in figures.OF_KERNELS:
+        has = " and ".join(figures.OF_KERNELS)
+        raise Failure(
+            USAGE, f"{path} has results of kernels, of which there is no figure {figure}: only {has}"
+        )
+    format_name = file_format or format_of(output, ", or give --format")
+    target = output or Path(f"{figure}.{format_name}")
+    check_target(target)
+    try:
+        panels = kernels.BY_NAME[figure](found, heading[figure])
+        draw(panels, kernels.subtitle(found), target, format_name, title, figures.OF_KERNELS[figure])
+    except NothingToDraw as why:
+        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
+    say(f"the figure is in {target}")
+
+
+def _list(every: Iterable[tuple[str, str, str | None]]) -> None:
+    """The name, help and lack of figures: those with data first, each with its line of help; then the others."""
     import shutil
     import textwrap
 
-    found = [(one, figures.why_not(one, scope)) for one in figures.every()]
-    width = max(len(one.name) for one, _ in found) + 2
+    found = list(every)
+    width = max(len(name) for name, _, _ in found) + 2
     columns = max(60, shutil.get_terminal_size().columns)
     for heading, some in (
-        ("This run has the data for", [(one, one.help) for one, why in found if why is None]),
-        ("It lacks the data for", [(one, why.partition(";")[0]) for one, why in found if why is not None]),
+        ("This run has the data for", [(name, text) for name, text, why in found if why is None]),
+        (
+            "It lacks the data for",
+            [(name, why.partition(";")[0]) for name, _, why in found if why is not None],
+        ),
     ):
         if some:
             click.echo(f"{heading}:")
-            for one, text in some:
+            for name, text in some:
                 lines = textwrap.wrap(printable(text), columns - width - 2) or [""]
-                click.echo(f"  {one.name:<{width}}{lines[0]}")
+                click.echo(f"  {name:<{width}}{lines[0]}")
                 for line in lines[1:]:
                     click.echo(f"  {'':<{width}}{line}")

@@ -5,6 +5,7 @@ they ran, `end` last. Times are seconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,16 @@ from netpipe.contents import TABLE, contents
 SCHEMA = 1
 HEADER = "applications"  # the type of the first line
 TYPES = {HEADER, "result", "end"}
+
+
+Pin = tuple[
+    int | None, ...
+]  # the processor of each rank; None: it may run on several. Empty: nothing is known
+
+
+def bound(pin: Sequence[int | None]) -> bool:
+    """Whether each rank is held on one processor."""
+    return bool(pin) and None not in pin
 
 
 class NotApplications(ValueError):  # noqa: N818  (it reads as what it says)
@@ -35,6 +46,7 @@ class Header(Line, kw_only=True, tag=HEADER):
     command: list[str] = []
     libraries: dict[str, str] = {}  # version by module
     seed: int | None = None
+    placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
 
 
 class Check(msgspec.Struct, kw_only=True):
@@ -83,6 +95,8 @@ class Result(Line, kw_only=True, tag="result"):
     size: str = ""
     iterations: int | None = None
     wall_s: float | None = None  # with starting and ending
+    pin: list[int | None] = []  # the processor of each rank at its end; None: it could run on several
+    oversubscribed: bool = False  # ranks shared processors
     checks: list[Check] = []  # those that failed
     problem_text: str = ""  # why there is no result
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from netpipe.kernels.lines import Cell, Result
+from netpipe.kernels.lines import Cell, Pin, Result
 
 CONFIDENCE = 0.95
 LEAST = 6  # values of which there is such an interval
@@ -45,6 +45,8 @@ class Row:
     speedup_from: int  # their number
     behind: float | None  # the seconds over those of the fastest variant of this kernel on as many ranks
     tied: bool  # of the fastest: another one may be as fast; of the others: this one may be
+    pins: tuple[Pin, ...] = ()  # on which processors its ranks were, each once; none: not known
+    oversubscribed: bool = False
 
 
 def rows(results: Iterable[Result]) -> list[Row]:
@@ -88,6 +90,8 @@ def _row(cell: Cell, some: Sequence[Result], medians: dict[Cell, Estimate]) -> R
         speedup_from=fewest,
         behind=behind,
         tied=tied,
+        pins=tuple(dict.fromkeys(tuple(one.pin) for one in good if one.pin)),
+        oversubscribed=any(one.oversubscribed for one in some),
     )
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,10 @@ from netpipe.cli.suite.parts import APPS, PAIRS
 if TYPE_CHECKING:
     from netpipe.cli.suite.parts import Part
     from netpipe.cli.suite.runs.base import Done
-    from netpipe.kernels.table import Row
 
 OF_KIND = {APPS: ("times", "speedup"), PAIRS: ("pairs",)}  # what `figure` may be, by the kind of the run
 LONGEST_TITLE = 76  # characters above a figure
-HELP = {
-    "times": "The time of each kernel over the number of processes.",
-    "speedup": "The time on the fewest processes over the time on more.",
-    "pairs": "A map of the pairs of hosts: each one's time over the median of all.",
-}
+PAIRS_HELP = "A map of the pairs of hosts: each one's time over the median of all."
 
 
 def fitting(title: str) -> str:
@@ -29,18 +23,9 @@ def fitting(title: str) -> str:
     return textwrap.shorten(title, LONGEST_TITLE, placeholder=" …") if len(title) > LONGEST_TITLE else title
 
 
-def _run_here(rows: Sequence[Row]) -> str:
-    """The title is the paper's; this says what was run."""
-    from netpipe.units import listed
-
-    classes = listed(dict.fromkeys(row.cell.problem for row in rows))
-    ranks = listed(str(one) for one in sorted({row.cell.ranks for row in rows}))
-    launches = max(row.launches for row in rows)
-    return f"here: class {classes} on {ranks} processes of one host; medians of {launches} launches"
-
-
 def write(part: Part, done: Done, target: Path) -> None:
     """Raises NothingToDraw or OSError."""
+    from netpipe.render import figures
     from netpipe.render.drawing import fleet, kernels
     from netpipe.render.drawing.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
@@ -55,6 +40,7 @@ def write(part: Part, done: Done, target: Path) -> None:
         rows = [row for row in done.rows or () if not part.variants or row.cell.kernel in part.variants]
         if not rows:
             raise NothingToDraw(f"none of the kernels {', '.join(part.variants) or 'of the run'} has run")
-        panels = kernels.times(rows, part.name) if name == "times" else kernels.speedup(rows, part.name)
-        subtitle = _run_here(rows)
-    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name), HELP[name])
+        panels = kernels.BY_NAME[name](rows, part.name)
+        subtitle = f"here: {kernels.subtitle(rows)}"  # the title is the paper's
+    help_ = figures.OF_KERNELS.get(name, PAIRS_HELP)
+    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name), help_)

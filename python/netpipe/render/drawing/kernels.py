@@ -5,13 +5,14 @@ with its class, and a line for each library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from netpipe.kernels.table import Estimate as Median
 from netpipe.kernels.table import Row
 from netpipe.reading.estimate import Estimate, ratio, unsure
 from netpipe.render.drawing.axes import line, number_axis, value_axis
 from netpipe.render.drawing.picture import MEDIAN_BAND, Bound, NothingToDraw, Panel, Picture
+from netpipe.units import listed
 
 PROCESSES = "processes"
 Values = Sequence[tuple[float, Estimate]]
@@ -37,6 +38,19 @@ def speedup(rows: Iterable[Row], title: str) -> list[Panel]:
         return [(known[0][0], Estimate(1.0, 1.0, 1.0)), *((at, ratio(first, one)) for at, one in known[1:])]
 
     return [Panel(title, _views(rows, values, "1"))]
+
+
+BY_NAME: Mapping[str, Callable[[Iterable[Row], str], list[Panel]]] = {"speedup": speedup, "times": times}
+
+
+def subtitle(rows: Sequence[Row]) -> str:
+    """class A on 2 and 4 processes of one host; medians of 6 launches; oversubscribed on 4"""
+    classes = listed(dict.fromkeys(row.cell.problem for row in rows))
+    ranks = listed(str(one) for one in sorted({row.cell.ranks for row in rows}))
+    launches = max(row.launches for row in rows)
+    shared = sorted({row.cell.ranks for row in rows if row.oversubscribed})
+    more = f"; oversubscribed on {listed(map(str, shared))}" if shared else ""
+    return f"class {classes} on {ranks} processes of one host; medians of {launches} launches{more}"
 
 
 def of(median: Median) -> Estimate:

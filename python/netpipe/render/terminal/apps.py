@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.escapes import printable
+from netpipe.kernels.lines import bound
 from netpipe.kernels.table import LEAST
 from netpipe.render.terminal.live import LINE_S
 from netpipe.render.terminal.rows import Rows
@@ -18,6 +19,7 @@ from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, counted, digits, 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from netpipe.kernels.lines import Pin
     from netpipe.kernels.table import Row
 
 
@@ -161,13 +163,60 @@ def notes(rows: Sequence[Row], processors: int | None) -> list[str]:
         if any(row.tied and row.seconds is not None and row.seconds.low is None for row in rows):
             why = f"an interval needs {LEAST} launches that verify"
         said.append(f"~: not known to be slower than the fastest, as {why}.")
-    most = max((row.cell.ranks for row in rows), default=0)
-    if processors is not None and most > processors:
-        said.append(
-            f"{counted(most, 'rank')} share {counted(processors, 'processor')}: such a time says how well a library "
-            "shares them, more than how fast it communicates."
-        )
+    return [*said, *_placements(rows, processors)]
+
+
+# Of ranks that share processors.
+SHARED = "Such times tell how a library waits more than how it communicates."
+
+
+def placed_text(pin: Sequence[int | None], oversubscribed: bool) -> str:
+    """bound to processors 0 and 1; not bound; oversubscribed, not bound"""
+    where = f"bound to {_processors(pin)}" if bound(pin) else "not bound"
+    return f"oversubscribed, {where}" if oversubscribed else where
+
+
+def _processors(pin: Sequence[int | None]) -> str:
+    """processors 2 and 0, processors 4 to 19, processor 3; all ranks are bound."""
+    some = [one for one in pin if one is not None]
+    if len(some) == 1:
+        return f"processor {some[0]}"
+    if len(some) > 2 and some == list(range(some[0], some[0] + len(some))):
+        return f"processors {some[0]} to {some[-1]}"
+    return f"processors {listed(map(str, some))}"
+
+
+def _placements(rows: Sequence[Row], processors: int | None) -> list[str]:
+    """On which processors the ranks were. `processors`: how many the host has for them; None: not known."""
+    held: list[str] = []
+    free: list[str] = []
+    shared: list[str] = []
+    for ranks, pin, oversubscribed in sorted(
+        set(_placed(rows, processors)), key=lambda one: (one[0], str(one[1]))
+    ):
+        count = counted(ranks, "rank")
+        if bound(pin):
+            held.append(f"{count} to {_processors(pin)}")
+        elif pin and not oversubscribed:
+            free.append(count)
+        if oversubscribed:
+            there = len(set(pin)) if bound(pin) else processors
+            on = "" if there is None else f" on {counted(there, 'processor')}"
+            shared.append(f"{count}{on}{', not bound' if pin and not bound(pin) else ''}")
+    said = [f"Bound: {'; '.join(held)}."] if held else []
+    said += [f"Not bound: {listed(free)}."] if free else []
+    said += [f"Oversubscribed: {'; '.join(shared)}. {SHARED}"] if shared else []
     return said
+
+
+def _placed(rows: Sequence[Row], processors: int | None) -> Iterator[tuple[int, Pin, bool]]:
+    """The ranks of each row, their processors, and whether they share some: that is not in older files."""
+    known = {row.cell.ranks for row in rows if row.pins}
+    for row in rows:
+        ranks = row.cell.ranks
+        for pin in row.pins or ([] if ranks in known else [()]):
+            more = processors is not None and ranks > processors
+            yield ranks, pin, row.oversubscribed or (more and not bound(pin))
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -54,6 +54,7 @@ class Kernels(Planned):
 
     def print_plan(self, out: Console) -> None:
         from netpipe.applications.plan import memory_text
+        from netpipe.render.terminal.apps import placed_text
         from netpipe.units import counted
 
         assert self.tasks is not None
@@ -61,7 +62,11 @@ class Kernels(Planned):
             say(note)
         times = counted(self.launches, "time")
         for task in self.tasks.tasks:
-            out.print(f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}", markup=False)
+            where = placed_text(task.pin, task.oversubscribed)
+            out.print(
+                f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}, {where}",
+                markup=False,
+            )
 
     @property
     def launches(self) -> int:
@@ -300,12 +305,16 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def planned(run: Part, site: Site) -> Kernels:
     """Raises Failure (2) where the file is wrong about the kernels."""
-    from netpipe.applications.plan import Request, plan
+    from netpipe.applications.plan import PLACEMENT, Request, plan
     from netpipe.cli.apps import ranks_of, words
 
     given = run.given
     request = Request(
-        given["kernels"], given["variants"], words(given["classes"] or ""), ranks_of(given["ranks"])
+        given["kernels"],
+        given["variants"],
+        words(given["classes"] or ""),
+        ranks_of(given["ranks"]),
+        given["pin"] or PLACEMENT,
     )
     if not given["kernels"]:
         raise fault(run, Failure(2, 'kernels is missing; write kernels = ["is", "cg"], or "all"'))
