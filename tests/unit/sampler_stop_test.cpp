@@ -48,6 +48,42 @@ TEST(SamplerStop, StopsByBudgetWhereTheNoiseIsLarge) {
   EXPECT_GE(sampler.curves()[0].used_s, 0.2);
 }
 
+// The smallest size is steady, and from its tenth visit or so on twice as fast if it `changes`; the next one is always
+// steady; the others never settle.
+Sampler beside_unsteady_sizes(bool changes) {
+  SamplerSetting setting;
+  setting.budget_s = 0.5;
+  Sampler sampler(setting, {curve(powers(8))});
+  std::mt19937_64 random(7);
+  int asked = 0;
+  Simulation simulation(sampler, {[&](std::size_t, std::uint64_t size_bytes) {
+                          const bool fast = random() % 2 == 0;
+                          if (size_bytes == 1) return changes && ++asked > 12 ? 5'000.0 : 10'000.0;
+                          return size_bytes == 2 || fast ? 10'000.0 : 30'000.0;
+                        }});
+  simulation.run();
+  return sampler;
+}
+
+TEST(SamplerStop, VisitsWhatIsPreciseFewerTimesUntilTheOthersAreDone) {
+  const Sampler sampler = beside_unsteady_sizes(false);
+  const Point& open = sampler.curves()[0].points[7];
+  ASSERT_EQ(open.stop, Stop::budget);
+  for (const std::size_t p : {0, 1}) {
+    const Point& precise = sampler.curves()[0].points[p];
+    EXPECT_EQ(precise.stop, Stop::precision);
+    EXPECT_GT(precise.passes, fewest_passes + 2) << "it stands for the whole launch";
+    EXPECT_LT(precise.passes, open.passes * 3 / 4) << "and leaves its time to the others";
+    EXPECT_GT(precise.blocks.back().at_s, open.blocks.back().at_s / 2);
+  }
+}
+
+TEST(SamplerStop, OpensAPrecisePointAgainWhereItChanges) {
+  const Sampler sampler = beside_unsteady_sizes(true);
+  EXPECT_EQ(sampler.curves()[0].points[0].stop, Stop::budget);
+  EXPECT_EQ(sampler.curves()[0].points[1].stop, Stop::precision);
+}
+
 // tcp with a send buffer of 16 KiB: the receiver's delayed acknowledgement is waited for.
 double stalls(std::size_t, std::uint64_t size_bytes) { return size_bytes < 65536 ? 14'000 : 88'000'000; }
 

@@ -191,7 +191,7 @@ void part(np_endpoint& e) {
   e.loop.end();
   for (auto& link : e.links) {
     if (e.loop.idle()) continue;
-    [[maybe_unused]] const auto* const is_kept = link.release();  // the library may still write there
+    [[maybe_unused]] const auto* const left_alone = link.release();  // the library may still write there
   }
   e.links.clear();
   if (e.server.closed) lib.grpc_server_destroy(e.server.server);

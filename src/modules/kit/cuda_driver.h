@@ -36,7 +36,7 @@ enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 10
 
 #define NP_CUDA_LIBRARY "libcuda.so.1"
 
-/* Names are those of the driver's symbols, and parameters are in C: neither can be in parentheses, or otherwise. */
+/* The names are the driver's, and the parameter lists are written as in C, so neither can be put into parentheses. */
 /* NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses,modernize-redundant-void-arg) */
 
 /* X(symbol, parameters) */

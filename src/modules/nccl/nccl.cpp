@@ -114,7 +114,7 @@ np_status join_all(np_endpoint& e) {
   if (pthread_create(&thread, nullptr, join, given.get()) != 0) {
     return fail(context, NP_FAILED, "nccl: no thread can be started");
   }
-  [[maybe_unused]] const auto* const is_the_threads = given.release();
+  [[maybe_unused]] const auto* const owned_by_the_thread = given.release();
   pthread_detach(thread);
   const int64_t deadline_ns = now_ns() + context->timeout_ns;
   while (!joining->over.load(std::memory_order_acquire)) {
