@@ -69,6 +69,18 @@ def points(records: Iterable[dict[str, Any]], variant: str | None = None) -> dic
     return {r["size_bytes"]: r for r in records if r["type"] == "point" and variant in (None, r["variant"])}
 
 
+def best_trials_ns(records: Iterable[dict[str, Any]]) -> dict[tuple[str, int], float]:
+    """As the classic NetPIPE comes to its numbers: of each pattern and size the best of three trials. A visit, of which
+    the mean counts, is a trial. In ns of an operation.
+    """
+    trials: dict[tuple[str, int], list[float]] = {}
+    for r in records:
+        if r["type"] == "sample" and r["pass"] >= 0 and r["ns"]:
+            one = statistics.fmean(r["ns"]) / r["ops"]
+            trials.setdefault((r["pattern"], r["size_bytes"]), []).append(one)
+    return {key: min(ns[:3]) for key, ns in trials.items()}
+
+
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Median and its 95 % interval by order statistics (minimum and maximum below six values)."""
     ordered = sorted(values)

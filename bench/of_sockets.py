@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from measured import LIMIT_S, Result, in_turn, interval, peer_program, shown, worker
+from measured import LIMIT_S, Result, best_trials_ns, in_turn, interval, peer_program, shown, worker
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -155,15 +155,8 @@ def iperf3(seconds: float, cpus: str = "0,1") -> float:
 
 
 def best_rate_gbps(records: Iterable[dict[str, Any]]) -> float:
-    """As NPtcp comes to its own: of each size the best of three trials, and of the sizes the best. A visit, of which
-    the mean counts, is a trial.
-    """
-    trials: dict[tuple[str, int], list[float]] = {}
-    for r in records:
-        if r["type"] == "sample" and r["pass"] >= 0 and r["ns"]:
-            one = statistics.fmean(r["ns"]) / r["ops"]
-            trials.setdefault((r["pattern"], r["size_bytes"]), []).append(one)
-    return max(size * 8 / min(ns[:3]) for (_, size), ns in trials.items())
+    """As NPtcp comes to its own: of the sizes the best."""
+    return max(size * 8 / ns for (_, size), ns in best_trials_ns(records).items())
 
 
 def peak(rounds: int) -> list[Result]:

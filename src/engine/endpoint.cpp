@@ -271,7 +271,7 @@ RankFacts Endpoint::describe(int cpu, bool with_cost) const {
   json.field_raw("settings", facts.settings);
   add_cost_fields(json, cost_, barrier_cost_, with_cost);
   json.close('}');
-  return {limits_, facts.below, json.take()};
+  return {.limits = limits_, .below = facts.below, .settings = json.take()};
 }
 
 std::string Endpoint::counters() const { return counters_of(module_, handle_); }

@@ -121,7 +121,9 @@ class Steps {
   }
 
   [[nodiscard]] Result<std::string> facts_here() const {
-    return facts_text(endpoint_->describe(set_.process->cpu(), set_.process->in_process() == 1));
+    RankFacts facts = endpoint_->describe(set_.process->cpu(), set_.process->in_process() == 1);
+    facts.simulated = !set_.process->computes();
+    return facts_text(facts);
   }
 
   const RankSetting& set_;
@@ -144,6 +146,7 @@ Result<Opening> opening_of(const std::vector<std::string>& texts, const std::vec
     if (!facts) return failed("rank " + std::to_string(rank) + " sent malformed facts about its endpoint");
     if (rank == 0) {
       opening.limits = facts->limits;
+      opening.simulated = facts->simulated;
       opening.below = std::move(facts->below);
     }
     opening.settings.push_back(std::move(facts->settings));

@@ -15,8 +15,8 @@
 namespace netpipe {
 namespace {
 
-// The numbers of np_limits that rank 0 of the group uses.
-constexpr std::size_t limit_count = 7;
+// The numbers of np_limits that rank 0 of the group uses, and whether the machine is a simulated one.
+constexpr std::size_t number_count = 8;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::string facts_text(const RankFacts& facts) {
   const np_limits& limits = facts.limits;
   return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
          std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
-         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) + "\n" + facts.below + "\n" +
+         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) + (facts.simulated ? " 1\n" : " 0\n") + facts.below + "\n" +
          facts.settings;
 }
 
@@ -34,9 +34,9 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   const auto second = first == std::string_view::npos ? first : text.find('\n', first + 1);
   if (second == std::string_view::npos) return std::nullopt;
   const std::vector<std::string> words = split(text.substr(0, first), ' ');
-  if (words.size() != limit_count) return std::nullopt;
-  std::array<std::uint64_t, limit_count> numbers{};
-  for (std::size_t i = 0; i < limit_count; ++i) {
+  if (words.size() != number_count) return std::nullopt;
+  std::array<std::uint64_t, number_count> numbers{};
+  for (std::size_t i = 0; i < number_count; ++i) {
     const char* const end = words[i].data() + words[i].size();
     const auto parsed = std::from_chars(words[i].data(), end, numbers[i]);
     if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
@@ -49,6 +49,7 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.alignment = numbers[4];
   facts.limits.empty = static_cast<std::uint32_t>(numbers[5]);
   facts.limits.any_memory = static_cast<std::uint32_t>(numbers[6]);
+  facts.simulated = numbers[7] != 0;
   if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
   facts.below = without_controls(text.substr(first + 1, second - first - 1));
   std::optional<std::string> settings = rewritten_object(text.substr(second + 1));

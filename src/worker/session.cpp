@@ -315,15 +315,20 @@ void Session::note_pause(Sampler& sampler, const Visit& v, double paused_s, doub
 void Session::take(Sampler& sampler, const Visit& v, const Report& report, double began_s) {
   const Curve& curve = sampler.curves()[v.curve];
   const std::uint64_t size_bytes = curve.points[v.point].size_bytes;
+  const Opening& opening = variants_[curve.setting.variant].opening;
   const Samples samples = take_samples(mode_of(curve),
-                                       {.nranks = variants_[curve.setting.variant].opening.nranks,
+                                       {.nranks = opening.nranks,
                                         .size_bytes = size_bytes,
                                         .samples = v.samples,
                                         .rounds = v.rounds,
                                         .calibrating = v.pass < 0},
                                        gathered_);
-  const std::size_t dropped = sampler.report(v, samples.ns, at_s() - began_s, began_s, state_, samples.beside,
-                                             samples.span_ns / static_cast<double>(v.samples));
+  const double lasted_s = at_s() - began_s;
+  // A simulator computes for as long as it takes, of which the samples show nothing: many messages that nobody has
+  // received yet take it seconds.
+  const double span_ns = opening.simulated ? lasted_s * 1e9 : samples.span_ns;
+  const std::size_t dropped = sampler.report(v, samples.ns, lasted_s, began_s, state_, samples.beside,
+                                             span_ns / static_cast<double>(v.samples));
   const Layer& layer = *set_.resolved->variants[curve.setting.variant].module;
   std::vector<std::int64_t> counters;
   for (const std::vector<std::int64_t>& of_rank : gathered_.counters) add_counters(layer, of_rank, counters);

@@ -126,7 +126,7 @@ def test_a_launch_begins_where_those_before_it_looked_closer(tmp_path: Path) -> 
         "--end",
         "8k",
         "--budget",
-        "2",
+        "4",
     )
     sizes: dict[int, set[int]] = {}
     for point in reading.run.points:

@@ -23,6 +23,7 @@ RankFacts facts_of(int rank) {
   facts.limits.alignment = 256;
   facts.limits.empty = 1;
   facts.limits.any_memory = 1;
+  facts.simulated = true;
   facts.below = "tcp";
   facts.settings = "{\"rank\":" + std::to_string(rank) + ",\"text\":\"a\\nb c\"}";
   return facts;
@@ -47,6 +48,7 @@ TEST(FactsText, ComesBackAsItWas) {
   EXPECT_EQ(back->limits.alignment, 256U);
   EXPECT_EQ(back->limits.empty, 1U);
   EXPECT_EQ(back->limits.any_memory, 1U);
+  EXPECT_TRUE(back->simulated);
   EXPECT_EQ(back->below, "tcp");
   EXPECT_EQ(back->settings, facts_of(3).settings);
 }
@@ -58,10 +60,10 @@ TEST(FactsText, OfALayerBelowThatIsNotKnownIsEmpty) {
 }
 
 TEST(FactsText, IsRefusedWhereItIsMalformed) {
-  for (const char* text : {"", "\n", "\n\n", "1 1 0 0 64 0\ntcp\n{}", "1 1 0 0 64 0 0 7\ntcp\n{}",
-                           "1 x 0 0 64 0 0\ntcp\n{}", "-1 1 0 0 64 0 0\ntcp\n{}", "1 1 0x 0 64 0 0\ntcp\n{}",
-                           "1 1 0 0 64 0 0", "1 1 0 0 64 0 0\ntcp", "99999999999999999999 1 0 0 64 0 0\ntcp\n{}",
-                           "1 1 0 0 65 0 0\ntcp\n{}", "1 1 0 0 1099511627776 0 0\ntcp\n{}"}) {
+  for (const char* text : {"", "\n", "\n\n", "1 1 0 0 64 0 0\ntcp\n{}", "1 1 0 0 64 0 0 0 7\ntcp\n{}",
+                           "1 x 0 0 64 0 0 0\ntcp\n{}", "-1 1 0 0 64 0 0 0\ntcp\n{}", "1 1 0x 0 64 0 0 0\ntcp\n{}",
+                           "1 1 0 0 64 0 0 0", "1 1 0 0 64 0 0 0\ntcp", "99999999999999999999 1 0 0 64 0 0 0\ntcp\n{}",
+                           "1 1 0 0 65 0 0 0\ntcp\n{}", "1 1 0 0 1099511627776 0 0 0\ntcp\n{}"}) {
     EXPECT_FALSE(parse_facts(text)) << text;
   }
 }
@@ -77,6 +79,7 @@ TEST(Opening, HasTheFactsByRankAndTheLimitsOfRank0) {
   EXPECT_EQ(opening->nranks, 2);
   EXPECT_EQ(opening->limits.max_message_bytes, 77U);
   EXPECT_EQ(opening->below, "tcp");
+  EXPECT_TRUE(opening->simulated);
   EXPECT_EQ(opening->settings, (std::vector<std::string>{first.settings, second.settings}));
   EXPECT_LT(opening->launch_s, 0) << "not launched";
 }
