@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pages import data_of
 
 from netpipe import Run, theory
 from netpipe.failure import Failure
@@ -24,6 +23,7 @@ from netpipe.render.drawing.curves import theories
 from netpipe.render.drawing.picture import Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import get
+from pages import data_of
 
 LINK = "theory:rate=10g,latency=2us,packet=100ns,mtu=1460,header=78,rendezvous=64k"
 
