@@ -71,8 +71,8 @@ class Library:
         job = Job(self.description, program, 2, (), self.environment, (), None, self.folder)
         return find_launcher(self.description, None)().command(job)
 
-    def by_hand(self, name: str, size: int, words: Sequence[str], speed: Speed, batch: int = 50) -> Start:
-        """One of bench/mpi, built by the library's own compiler. batch: samples between two lines of its output."""
+    def by_hand(self, name: str, size: int, words: Sequence[str], speed: Speed, batch: int = 0) -> Start:
+        """One of bench/mpi, built by the library's own compiler. batch: samples of a line of its output; 0: as it says."""
         built = self.folder / f"{name}-{batch}"
         if not built.exists():
             subprocess.run(
@@ -80,7 +80,7 @@ class Library:
                     str(self.added.compiler),
                     "-O3",
                     "-pthread",
-                    f"-DSAMPLES_IN_A_LINE={batch}",
+                    *([f"-DSAMPLES_IN_A_LINE={batch}"] if batch else []),
                     "-o",
                     str(built),
                     str(ROOT / f"bench/mpi/{name}.c"),
@@ -127,7 +127,7 @@ def rows(
         speed = speed_of(pattern, size)
         ours = netpipe(library.variant, size, pattern, speed)
         # A batch of as many as a visit of netpipe has: the first ones take longer.
-        peer = library.by_hand(program, size, words, speed, 256 if speed is in_the_middle else 50)
+        peer = library.by_hand(program, size, words, speed, 256 if speed is in_the_middle else 0)
         what = f"{shape}, {ALL_UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
         results.append(compared(comparison, what, rounds, ours, peer, within(target)))
     return results
@@ -149,21 +149,19 @@ def of_classic(rounds: int, library: Library) -> list[Result]:
                 library.variant, "--sizes", str(size), "--target", "0.01%", "--budget", "0.7"
             )
             mine[size].append(best_trials_ns(records)["pingpong", size])
-        out = library.folder / "np.out"
-        start = library.start(program, "-o", str(out), "-u", str(1 << 20), "-l", "8")
-        subprocess.run(
-            start.argv,
-            env=start.whole_environment(),
-            cwd=library.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-            timeout=LIMIT_S,
-        )
-        for line in out.read_text().splitlines():
-            of, _, seconds = line.split()[:3]
-            if int(of) in UNITS:
-                theirs[int(of)].append(float(seconds) * 1e9)
+            out = library.folder / "np.out"
+            start = library.start(program, "-o", str(out), "-l", str(size), "-u", str(size))
+            subprocess.run(
+                start.argv,
+                env=start.whole_environment(),
+                cwd=library.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=LIMIT_S,
+            )
+            rows_of = [line.split() for line in out.read_text().splitlines()]  # of the sizes beside it too
+            theirs[size] += [float(seconds) * 1e9 for of, _, seconds in rows_of if int(of) == size]
     results = []
     for size, text in UNITS.items():
         ratios = [a / b for a, b in zip(mine[size], theirs[size], strict=True)]
