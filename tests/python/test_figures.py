@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
+from test_prediction import traced
 
 from netpipe.cli import plot
 from netpipe.command.drawing import FORMATS
@@ -358,6 +359,7 @@ MADE = {
     "startup": "opened",
     "loggp": "loggp",
     "scaling": "scaled",
+    "sensitivity": "scaled",
     "reuse": "reused",
     "comparison": "repeated",
 }
@@ -447,7 +449,10 @@ NARROW = {"settings": "window", "sweep": "offered", "measures": "overlap"}  # wh
 @pytest.mark.parametrize("figure", figures.names())
 def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path) -> None:
     made = runs[MADE.get(figure, "patterned")]
-    scope = Scope((Reading(made),))
+    profiles = (
+        (traced([("Send", 0, 9, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)]),) if figure == "sensitivity" else ()
+    )
+    scope = Scope((Reading(made),), profiles=profiles)
     assert figures.why_not(figures.get(figure), scope) is None
     wanted = NARROW.get(figure)
     known = {one.pattern for one in made.points}
@@ -455,8 +460,8 @@ def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path
     if figure == "distribution":
         patterns = ("pingpong",)
     sizes = (8,) if figure == "sweep" else ()
-    draw([made], figure, tmp_path / "f.svg", "svg", patterns=patterns, sizes=sizes)
-    made_panels, _ = panels([made], figure, patterns=patterns, sizes=sizes)
+    draw([made], figure, tmp_path / "f.svg", "svg", patterns=patterns, sizes=sizes, profiles=profiles)
+    made_panels, _ = panels([made], figure, patterns=patterns, sizes=sizes, profiles=profiles)
     said = names((tmp_path / "f.svg").read_text())
     labels = {
         line.label

@@ -28,7 +28,8 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     variant then says where its ranks were (--pin, or several hosts), or which file it is from.
 
     RUN may also be a profile, of netpipe profile: then the page has where the program's time went, who sent
-    to whom, and the sizes of its messages.
+    to whom, and the sizes of its messages. With runs beside it, it also has what other libraries and networks
+    would make of the program.
     """
     from netpipe.profiles.lines import is_profile
     from netpipe.run_file import check_target
@@ -38,16 +39,9 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     target = output or files[0].with_suffix(".html")
     if is_profile(target):
         raise Failure(USAGE, f"{target} is a profile and is not overwritten; choose another name")
-    if profiles := [path for path in files if is_profile(path)]:
-        if len(files) > 1:
-            raise Failure(
-                USAGE, f"{profiles[0]} is a profile, which has a page of its own; leave the other files out"
-            )
-        from netpipe.profiles import read
-        from netpipe.render.page import profile
-
+    if any(map(is_profile, files)):
         check_target(target)
-        profile.write(read(files[0]), target, title, files[0])
+        _profile(files, target, title)
     else:
         from netpipe.reading import Reading
         from netpipe.reading.across import merge
@@ -56,3 +50,30 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
         check_target(target)
         page.write(Reading(merge.read(files)), target, title)
     say(f"the report is in {target}")
+
+
+def _profile(files: tuple[Path, ...], target: Path, title: str | None) -> None:
+    """The page of a profile, of several launches the first one, and what the runs beside it would make of all. Raises
+    Failure (2).
+    """
+    from netpipe.prediction import read_launches
+    from netpipe.prediction.replay import Stuck
+    from netpipe.profiles import NotAProfile
+    from netpipe.profiles.lines import is_profile
+    from netpipe.reading import Reading
+    from netpipe.reading.across import merge
+    from netpipe.render.page import profile
+    from netpipe.render.page.programs.prediction import elsewhere
+
+    try:
+        launches, runs = read_launches(files)
+        there = elsewhere(launches, Reading(merge.read(list(runs)))) if runs else None
+    except (NotAProfile, Stuck) as error:
+        raise Failure(USAGE, str(error)) from None
+    source = next(path for path in files if is_profile(path))
+    if len(launches) > 1 and not runs:
+        raise Failure(
+            USAGE,
+            "several profiles tell what other libraries would make of a program; name a run with their curves too",
+        )
+    profile.write(launches[0], target, title, source, there)
