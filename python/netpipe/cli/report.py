@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe report: writes a run, several overlaid ones, or a profile as one HTML page."""
+"""netpipe report: writes a run, several overlaid ones, a profile or results of kernels as one HTML page."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
 
     RUN may also be a profile, of netpipe profile: then the page has where the program's time went, who sent
     to whom, and the sizes of its messages. With runs beside it, it also has what other libraries and networks
-    would make of the program.
+    would make of the program. A file of netpipe apps, alone, has speed-ups, times and what was verified.
     """
+    from netpipe.kernels.lines import are_applications
     from netpipe.profiles.lines import is_profile
     from netpipe.run_file import check_target
     from netpipe.streams import say
@@ -39,9 +40,14 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     target = output or files[0].with_suffix(".html")
     if is_profile(target):
         raise Failure(USAGE, f"{target} is a profile and is not overwritten; choose another name")
+    if are_applications(target):
+        raise Failure(USAGE, f"{target} has results of kernels and is not overwritten; choose another name")
     if any(map(is_profile, files)):
         check_target(target)
         _profile(files, target, title)
+    elif any(map(are_applications, files)):
+        check_target(target)
+        _applications(files, target, title)
     else:
         from netpipe.reading import Reading
         from netpipe.reading.across import merge
@@ -77,3 +83,20 @@ def _profile(files: tuple[Path, ...], target: Path, title: str | None) -> None:
             "several profiles tell what other libraries would make of a program; name a run with their curves too",
         )
     profile.write(launches[0], target, title, source, there)
+
+
+def _applications(files: tuple[Path, ...], target: Path, title: str | None) -> None:
+    """The page of results of kernels. Raises Failure (2)."""
+    from netpipe.kernels import NotApplications, read
+    from netpipe.kernels.lines import are_applications
+    from netpipe.render.page.programs import apps
+
+    if len(files) > 1:
+        first = next(path for path in files if are_applications(path))
+        raise Failure(
+            USAGE, f"{first} has results of kernels, which have a page of their own; leave the others out"
+        )
+    try:
+        apps.write(read(files[0]), target, title, files[0])
+    except NotApplications as error:
+        raise Failure(USAGE, str(error)) from None

@@ -18,7 +18,7 @@ WIDE, HIGH = (
     460.0,
     270.0,
 )  # of the drawing, whose text is as large as that of the page when it is 460 pixels wide
-LEFT, RIGHT, TOP, BELOW = 54.0, 12.0, 22.0, 40.0
+LEFT, RIGHT, TOP, BELOW = 54.0, 12.0, 30.0, 40.0
 CHARACTER = 6.4  # the width of one in a tick, at most
 LINE_WIDTH = 1.8
 
@@ -82,7 +82,7 @@ def _grid(picture: Picture, across: Callable[[float], float], up: Callable[[floa
         if x - half > last:  # else the two would stand upon each other
             made.append(f'<text x="{x:.1f}" y="{HIGH - BELOW + 16:g}">{escape(text)}</text>')
             last = x + half + CHARACTER
-    made.append(f'<text class="axis begin" x="0" y="11">{escape(printable(picture.y.label))}</text>')
+    made.append(f'<text class="axis begin" x="0" y="12">{escape(printable(picture.y.label))}</text>')
     middle = (LEFT + WIDE - RIGHT) / 2
     made.append(
         f'<text class="axis" x="{middle:g}" y="{HIGH - 6:g}">{escape(printable(picture.x.label))}</text>'
