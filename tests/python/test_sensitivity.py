@@ -233,6 +233,7 @@ def test_the_tables_fit_on_a_terminal() -> None:
     text = printed(sensitivities([ping_pong()], SMALL))
     assert max(map(len, text.splitlines())) <= 80
     assert "1 % slower" in text
+    assert "…" not in text
     assert f"> {REACH:.0f} ×" in text
     assert "16 ×" in text
 

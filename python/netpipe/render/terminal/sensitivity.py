@@ -45,7 +45,7 @@ def tolerance_table(one: Sensitivity) -> Rows:
 
 
 def tolerance_rows(one: Sensitivity) -> list[tuple[str, ...]]:
-    rows = [("of time in MPI", *(share_interval(parameter.share) for parameter in one.parameters))]
+    rows = [("share", *(share_interval(parameter.share) for parameter in one.parameters))]
     for place, first in enumerate(one.parameters[0].tolerances):
         cells = (tolerance_text(one, parameter, parameter.tolerances[place]) for parameter in one.parameters)
         rows.append((f"{100 * first.slower:g} % slower", *cells))
@@ -110,8 +110,9 @@ def sentences(one: Sensitivity) -> list[str]:
             f"{percent_text(-one.unexplained)} more than the profile"
         )
     said.append(
-        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}; the tables have times over those "
-        "at 1 ×, and by how much each may get worse until the whole run is that much slower"
+        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}; shares are of the time in MPI; "
+        "slower is the whole run, if one of the three gets that much worse; the other tables have times over those at "
+        "1 ×"
     )
     return said
 
