@@ -341,8 +341,8 @@ def _notes(
     for one in found.variants:
         if one.rest > MOST_WAITING:
             yield (
-                f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three: mostly computation "
-                "of other ranks that is waited for, which no network changes"
+                f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three, mostly "
+                "computation of other ranks that is waited for, which no network changes"
             )
 
 
