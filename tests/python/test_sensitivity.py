@@ -215,6 +215,28 @@ def test_of_ranks_that_share_processors_nothing_is_said() -> None:
     assert "shared 1 processors" in note
 
 
+def test_of_calls_without_the_other_half_nothing_is_said() -> None:
+    """As in the profile of a program of whose ranks one has left nothing behind."""
+    program = ping_pong()
+    del program.traces[1]
+    found = sensitivities([program], SMALL)
+    assert found.variants == []
+    (note,) = found.notes
+    assert note.startswith("100 % of the time in MPI is that of calls which the replay leaves")
+    assert note.endswith("nothing is said about what the program is sensitive to")
+
+
+def test_calls_that_take_what_they_took_are_told() -> None:
+    program = traced(
+        [("Send", 0, 1, 8, 1, 0), ("Comm_split", 10, 50, 0, -2, 0)],
+        [("Recv", 0, 1000, 8, 0, 0), ("Comm_split", 1000, 50, 0, -2, 0)],
+    )
+    notes = sensitivities([program], SMALL).notes
+    assert any(
+        note.startswith("9 % of the time in MPI is that of calls which the replay leaves") for note in notes
+    )
+
+
 def test_a_long_trace_is_cut_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("netpipe.prediction.sensitivity.MOST_EVENTS", 12)
     assert any("first 12" in note for note in sensitivities([ping_pong()], SMALL).notes)
@@ -246,6 +268,14 @@ def test_numbers_that_are_not_known_are_null_in_json() -> None:
     assert by_name["latency"]["tolerances"][0]["added_ns"] == pytest.approx(0.01 * TURN / 2, rel=1e-3)
     assert [each["slower"] for each in by_name["latency"]["tolerances"]] == list(SLOWER)
     assert sensitivity_json(None) == {}
+
+
+def test_what_hardly_takes_any_time_does_not_matter() -> None:
+    small = Estimate(0.001, 0.0005, 0.002)
+    one = Sensitivity(
+        "mpi@x", 1.0, 8, tuple(Parameter(name, small, (), ()) for name in ("latency", "overhead")), None
+    )
+    assert matters(one).startswith("none of the three matters")
 
 
 def test_undecided_which_matters_most() -> None:

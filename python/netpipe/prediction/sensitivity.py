@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
 from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, carried, mean, oversubscribed, spread
 from netpipe.prediction.replay import replay
-from netpipe.profiles.calls import calls
+from netpipe.profiles.calls import Kind, calls
 from netpipe.reading.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ STEP = 0.05  # of a parameter, to find the share of the time that it takes
 BENDS = 0.1  # of a tolerance's slowdown: where a curve is straight to within this, no more of it is replayed
 HALVINGS = 2  # of an octave, to locate a tolerance
 MOST_EVENTS = 50_000  # of all launches together: each is replayed more than a hundred times
+MOST_FIXED = 0.5  # of the time in MPI, that takes in the replay what it took; beyond it nothing is said
+LEAST_FIXED = 0.02  # and beyond this it is told
 MOST_WAITING = 0.5  # of the time in MPI; beyond it the parameters say little
 
 
@@ -120,6 +122,10 @@ def sensitivities(
         return found
     most = MOST_EVENTS // len(launches)
     made = [calls(one, PROFILER_NS / 2, most) for one in launches]
+    fixed = median(map(_fixed, made))
+    if fixed > MOST_FIXED:
+        found.notes.append(f"{_fixed_text(fixed)}, so nothing is said about what the program is sensitive to")
+        return found
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
     explained = own if own in plain["value"] else None
     beyond = [0.0 for _ in made]
@@ -338,12 +344,28 @@ def _notes(
     read = sum(one.events for one in made)
     if read < whole:
         yield f"of {whole} events in the traces the first {read} are replayed: this is the first part of the program"
+    if (fixed := median(map(_fixed, made))) > LEAST_FIXED:
+        yield _fixed_text(fixed)
     for one in found.variants:
         if one.rest > MOST_WAITING:
             yield (
                 f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three, mostly "
                 "computation of other ranks that is waited for, which no network changes"
             )
+
+
+def _fixed(made: Calls) -> float:
+    """The share of the time in MPI of calls that the replay leaves as they were."""
+    took = sum(call.took_ns for some in made.ranks.values() for call in some)
+    other = sum(call.took_ns for some in made.ranks.values() for call in some if call.kind is Kind.OTHER)
+    return other / took if took else 0.0
+
+
+def _fixed_text(share: float) -> str:
+    return (
+        f"{100 * share:.0f} % of the time in MPI is that of calls which the replay leaves as they were: they set "
+        "something up, or have no other half in the trace"
+    )
 
 
 def _took(made: Calls) -> float:

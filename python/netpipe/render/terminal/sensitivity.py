@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from netpipe.prediction.sensitivity import Parameter, Tolerance
     from netpipe.reading.estimate import Estimate
 
+LEAST_SHARE = 0.01  # of the time in MPI, below which no parameter is said to matter
 HEADINGS = {"mpi": "time in MPI", "whole": "whole run"}
 
 
@@ -120,10 +121,10 @@ def sentences(one: Sensitivity) -> list[str]:
 def matters(one: Sensitivity) -> str:
     """The parameter that takes the largest share, if its interval is above those of the others."""
     first, second, *_ = sorted(one.parameters, key=lambda parameter: -parameter.share.value)
+    if all(each.share.high < LEAST_SHARE for each in one.parameters):
+        return f"none of the three matters: each has less than {percent_text(LEAST_SHARE)} of the time in MPI"
     if first.share.low > max(each.share.high for each in one.parameters if each is not first):
         return f"{first.name} matters most: {percent_text(first.share.value)} of the time in MPI"
-    if first.share.high <= 0:
-        return "none of the three matters"
     return f"undecided which matters most: the intervals of {first.name} and {second.name} meet"
 
 
