@@ -71,8 +71,9 @@ typedef enum np_type {
   NP_TEXT = 4    /* any text without ',' ; text is set, number is 0 */
 } np_type;
 
-/* The groups of operations, as bits. NP_USES_REQUESTS: messages that are started and waited for by requests. */
-enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4, NP_USES_REQUESTS = 8 };
+/* The groups of operations, as bits. NP_USES_REQUESTS: messages that are started and waited for by requests.
+ * NP_USES_CAST: messages from one rank to all others at once. */
+enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4, NP_USES_REQUESTS = 8, NP_USES_CAST = 16 };
 
 /* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {
@@ -247,6 +248,14 @@ typedef struct np_messages {
                      np_request* requests, size_t count);
   np_status (*irecv)(np_endpoint* endpoint, int peer, void* data, size_t stride, size_t bytes, np_request* requests,
                      size_t count);
+  /* One message from this rank to all others, handed over once: the layer, or the network, makes as many of it as there
+   * are receivers (multicast). Each of them takes it by recv_cast, which names its sender and its exact size. Casts of
+   * one rank arrive in their order, unless limits say otherwise; between casts and sends, and between the casts of two
+   * ranks, no order holds. Where messages may be lost, each receiver loses its own: its recv_cast returns NP_LOST, and
+   * the others have the message. Every rank may cast. Only a visit whose uses has NP_USES_CAST calls them, so prepare
+   * is where to join a group; where the settings allow no casts it returns NP_UNSUPPORTED. */
+  np_status (*cast)(np_endpoint* endpoint, const void* data, size_t bytes);
+  np_status (*recv_cast)(np_endpoint* endpoint, int sender, void* data, size_t bytes);
 } np_messages;
 
 /* ---------------------------------------------------------------------------------------------- one-sided */

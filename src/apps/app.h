@@ -9,7 +9,8 @@
  *   APP --class A --plan RANKS                        without MPI: whether it can run so, and what it needs
  *
  * --pin holds rank 0 on the first of these processors, rank 1 on the second, from the end of MPI_Init on, as netpipe
- * pins its own ranks. All ranks run on one host then. Without it a rank runs where its launcher lets it.
+ * pins its own ranks. A rank on another host is held on that processor of its host. Without it a rank runs where its
+ * launcher lets it.
  *
  * Exit codes: 0 verified, 2 usage, 3 cannot run so here (memory), 4 the result is wrong.
  */
@@ -19,6 +20,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for sched_setaffinity: this file comes before all others */
 #endif
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <mpi.h>
@@ -28,9 +30,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define APP_CHECKS 64
 #define APP_OPTIONS 8
+#define APP_HOST 65 /* bytes of a host's name that are told; Linux has no longer ones */
 
 /* What an application says of itself. `problem` is its class: "S", or "50" for Sweep3D. */
 struct application {
@@ -57,6 +61,7 @@ struct app_state {
   int rank, ranks, json;
   const char* pin; /* of --pin; NULL: there is none */
   int* processors; /* on rank 0, of each rank at the end: -1 where it may run on several; NULL: not known */
+  char* hosts;     /* and the name of its host, APP_HOST bytes each */
   struct {
     char name[24];
     long value;
@@ -221,6 +226,14 @@ static void app_print_number(const char* name, double value) {
   }
 }
 
+/* The name of this host, of characters that need no escape in JSON. */
+static void app_host(char name[APP_HOST]) {
+  memset(name, 0, APP_HOST);
+  if (gethostname(name, APP_HOST - 1) != 0) snprintf(name, APP_HOST, "?");
+  for (char* at = name; *at != '\0'; ++at)
+    if (!isalnum((unsigned char)*at) && strchr("._-", *at) == NULL) *at = '?';
+}
+
 /* Tells rank 0 where each rank is when all is done, once. By PMPI, so that no profile has it. */
 static void app_tell_processors(void) {
   static int told = 0;
@@ -232,8 +245,14 @@ static void app_tell_processors(void) {
     own = 0;
     while (!CPU_ISSET((size_t)own, &set)) ++own;
   }
-  if (app.rank == 0) app.processors = app_allocate((size_t)app.ranks, sizeof(int));
+  char host[APP_HOST];
+  app_host(host);
+  if (app.rank == 0) {
+    app.processors = app_allocate((size_t)app.ranks, sizeof(int));
+    app.hosts = app_allocate((size_t)app.ranks, APP_HOST);
+  }
   PMPI_Gather(&own, 1, MPI_INT, app.processors, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  PMPI_Gather(host, APP_HOST, MPI_CHAR, app.hosts, APP_HOST, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
 /* Prints the result on rank 0, ends MPI and returns the exit code of main. `seconds` is the time of the slowest rank
@@ -272,6 +291,8 @@ static int app_end(const char* size, int iterations, double seconds, double oper
           printf("%d", app.processors[i]);
         }
       }
+      printf("],\"hosts\":[");
+      for (int i = 0; i < app.ranks; ++i) printf("%s\"%s\"", i > 0 ? "," : "", app.hosts + (size_t)i * APP_HOST);
       printf("]}\n");
     } else {
       printf("\n %s Benchmark Completed.\n", app.application->name);

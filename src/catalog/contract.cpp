@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(recv, recv)                                  \
   X(isend, isend)                                \
   X(irecv, irecv)                                \
+  X(cast, cast)                                  \
+  X(recv_cast, recv_cast)                        \
   X(wait, wait)                                  \
   X(test, test)                                  \
   X(expose, expose)                              \

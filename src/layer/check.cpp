@@ -62,6 +62,7 @@ std::string group_fault(const Layer& l) {
       {together(l.send != nullptr, l.recv != nullptr), "send and recv belong together"},
       {together(l.address != nullptr, l.connect != nullptr), "address and connect belong together"},
       {together(l.isend != nullptr, l.irecv != nullptr), "isend and irecv belong together"},
+      {together(l.cast != nullptr, l.recv_cast != nullptr), "cast and recv_cast belong together"},
       {!requests || (l.wait != nullptr && l.test != nullptr), "isend, irecv, iput and iget need wait and test"},
       {!one_sided || (l.expose != nullptr && l.attach != nullptr && l.withdraw != nullptr),
        "put, get and the other one-sided operations need expose, attach and withdraw"},

@@ -43,6 +43,14 @@ void add_options(Json& json, const char* name, const Options& options) {
   json.close(']');
 }
 
+// Whether the layer carries the pattern with the defaults of its options.
+bool carries(const Layer& m, const Pattern& pattern) {
+  const int ranks = std::max(default_ranks, pattern.min_ranks);
+  if (!skip_reason(pattern, m, ranks).empty()) return false;
+  const Result<ChosenPattern> chosen = parse_pattern(pattern.name);
+  return chosen && pattern.unfit(chosen->part(0, std::min(ranks, m.max_ranks), 0), m).empty();
+}
+
 void add_module(Json& json, const LoadedModule& module) {
   const Layer& m = *module.layer;
   json.open('{')
@@ -64,7 +72,7 @@ void add_module(Json& json, const LoadedModule& module) {
   add_options(json, "options", std::span(m.options, m.noptions));
   json.key("patterns").open('[');
   for (const Pattern* pattern : all_patterns()) {
-    if (skip_reason(*pattern, m, std::max(default_ranks, pattern->min_ranks)).empty()) json.value(pattern->name);
+    if (carries(m, *pattern)) json.value(pattern->name);
   }
   json.close(']').close('}');
 }

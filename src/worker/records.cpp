@@ -34,18 +34,24 @@ std::string_view view_of(const char* text) { return text != nullptr ? text : "";
 // Whether a pattern has this measure with the options that it runs with.
 bool measured(const std::vector<float>& values) { return values.empty() || !std::isnan(values.front()); }
 
-// The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost.
+// The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost,
+// where one rank sends to several that of each of them too.
 void add_measures(Json& json, std::span<const Measure> measures, std::span<const Block> blocks, std::size_t leading,
-                  std::span<const Losses> losses) {
-  const auto add = [&](const char* name, const char* unit, double median, double low, double high, bool bounded) {
+                  const Point& point) {
+  const auto add = [&](std::string_view name, const char* unit, double median, double low, double high, bool bounded) {
     json.open('{').field("name", name).field("unit", unit).field("median", median);
     bounded ? json.field("low", low).field("high", high) : json.field_null("low").field_null("high");
     json.close('}');
   };
   json.key("measures").open('[');
-  if (!losses.empty()) {
+  const auto add_loss = [&](const std::string& name, std::span<const Losses> losses) {
     const LossShare loss = loss_share(losses);
-    add("loss", "1", loss.share, loss.low, loss.high, loss.bounded);
+    add(name, "1", loss.share, loss.low, loss.high, loss.bounded);
+  };
+  if (!point.losses.empty()) add_loss("loss", point.losses);
+  for (std::size_t rank = 0; rank < point.losses_of_ranks.size(); ++rank) {
+    const std::vector<Losses>& losses = point.losses_of_ranks[rank];
+    if (!losses.empty() && losses.front().messages > 0) add_loss("loss_rank_" + std::to_string(rank), losses);
   }
   for (std::size_t m = 0; m < measures.size(); ++m) {
     if (!blocks.empty() && !measured(blocks.front().beside.measures[m])) continue;
@@ -233,7 +239,7 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("verified_bytes", point.verified_bytes);
   add_histogram(json, histogram);
   add_visits(json, blocks, e.leading);
-  add_measures(json, measures_of(pattern, opening.nranks), blocks, e.leading, point.losses);
+  add_measures(json, measures_of(pattern, opening.nranks), blocks, e.leading, point);
   json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;
   const int rank = pattern.every_rank ? 0 : pattern.clock_rank(nranks);

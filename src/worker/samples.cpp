@@ -16,31 +16,46 @@ std::span<const std::int64_t> of_rank(const RankNumbers& numbers, int rank) {
   return r < numbers.size() ? std::span(numbers[r]) : std::span<const std::int64_t>();
 }
 
-// Of all that a visit sent in its samples. No pattern with notes of its own takes losses.
-Losses losses_of(const Mode& mode, const VisitShape& visit, const RankNumbers& lost) {
-  Losses losses;
+// By rank, of all that a visit sent there in its samples. A rank that receives no messages may have lost answers. No
+// pattern with notes of its own takes losses.
+std::vector<Losses> losses_of_ranks(const Mode& mode, const VisitShape& visit, const RankNumbers& lost) {
+  std::vector<Losses> losses(static_cast<std::size_t>(visit.nranks));
   for (int rank = 0; rank < visit.nranks; ++rank) {
     const std::span<const std::int64_t> here = of_rank(lost, rank);
-    if (here.empty()) continue;
-    const Part part = mode.part(rank, visit.nranks, visit.size_bytes);
-    losses.messages += visit.samples * visit.rounds * mode.pattern->arrivals(part);
-    losses.lost += static_cast<std::uint64_t>(std::accumulate(here.begin(), here.end(), std::int64_t{0}));
+    const std::uint32_t arrivals = mode.pattern->arrivals(mode.part(rank, visit.nranks, visit.size_bytes));
+    if (here.empty() || arrivals == 0) continue;
+    Losses& own = losses[static_cast<std::size_t>(rank)];
+    own.messages = visit.samples * visit.rounds * arrivals;
+    own.lost = static_cast<std::uint64_t>(std::accumulate(here.begin(), here.end(), std::int64_t{0}));
   }
   return losses;
 }
 
+Losses sum_of(const std::vector<Losses>& ranks) {
+  Losses sum;
+  for (const Losses& rank : ranks) {
+    sum.messages += rank.messages;
+    sum.lost += rank.lost;
+  }
+  return sum;
+}
+
+bool any_lost(const RankNumbers& lost) {
+  return std::any_of(lost.begin(), lost.end(), [](const std::vector<std::int64_t>& of_rank) {
+    return std::any_of(of_rank.begin(), of_rank.end(), [](std::int64_t count) { return count > 0; });
+  });
+}
+
 constexpr double spoiled = std::numeric_limits<double>::quiet_NaN();  // the time of a sample that lost a message
 
-// What the time of a sample is multiplied by, because messages between the clock's rank and its peer were lost; 0: it
-// says nothing.
+// What the time of a sample is multiplied by, because messages of its ranks were lost; 0: it says nothing.
 double correction(const Mode& mode, const VisitShape& visit, const RankNumbers& lost, std::size_t sample) {
-  const int here = mode.pattern->clock_rank(visit.nranks), there = mirrored(here, visit.nranks);
   double sent = 0, gone = 0;
-  for (const int rank : {here, there}) {
-    const std::span<const std::int64_t> there_lost = of_rank(lost, rank);
-    if (there_lost.empty()) continue;
+  for (int rank = 0; rank < visit.nranks; ++rank) {
+    const std::span<const std::int64_t> lost_here = of_rank(lost, rank);
+    if (lost_here.empty()) continue;
     sent += static_cast<double>(visit.rounds * mode.pattern->arrivals(mode.part(rank, visit.nranks, visit.size_bytes)));
-    gone += static_cast<double>(there_lost[sample]);
+    gone += static_cast<double>(lost_here[sample]);
   }
   if (gone == 0) return 1;
   return mode.pattern->loss == Loss::thins && gone < sent ? sent / (sent - gone) : 0;
@@ -213,8 +228,12 @@ Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& 
     taken = take(mode, visit, gathered);
   }
   Samples samples;
-  samples.losses = losses_of(mode, visit, gathered.lost);
-  if (samples.losses.lost > 0) drop_spoiled(taken);
+  std::vector<Losses> losses = losses_of_ranks(mode, visit, gathered.lost);
+  samples.losses = sum_of(losses);
+  if (samples.losses.messages > 0 && !mode.pattern->in_pairs && visit.nranks > 2) {
+    samples.losses_of_ranks = std::move(losses);
+  }
+  if (any_lost(gathered.lost)) drop_spoiled(taken);
   // What is dropped as warm-up is dropped with everything that it says.
   std::vector<float> values;
   for (const double ns : taken.ns) values.push_back(static_cast<float>(ns / operations));

@@ -337,6 +337,10 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
   if (v.pass >= 0) {
     add_counters(layer, counters, point.counters);
     if (samples.losses.messages > 0) point.losses.push_back(samples.losses);
+    point.losses_of_ranks.resize(samples.losses_of_ranks.size());
+    for (std::size_t rank = 0; rank < samples.losses_of_ranks.size(); ++rank) {
+      point.losses_of_ranks[rank].push_back(samples.losses_of_ranks[rank]);
+    }
   }
   sampled_ = true;
   write(sample_record(name_of(curve),

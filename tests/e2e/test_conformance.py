@@ -189,7 +189,17 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
             else [
                 v
                 for v in choices()
-                if v.startswith(("memcpy:routine", "tcp:ip", "tcp:path", "tcp:protocol", "tcp:tls", "udp:ip"))
+                if v.startswith(
+                    (
+                        "memcpy:routine",
+                        "tcp:ip",
+                        "tcp:path",
+                        "tcp:protocol",
+                        "tcp:tls",
+                        "udp:ip",
+                        "grpc:security",
+                    )
+                )
             ]
         )
         assert variant in refused, f"{variant} is refused: {error['message']}"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -36,6 +37,9 @@ def _layer(listing: dict[str, Any]) -> None:
         pytest.param("grpc:window=64k,frame=1M", WAYS, marks=pytest.mark.deep),
         pytest.param("grpc:api=unary,wait=poll", ALONE, marks=pytest.mark.deep),
         ("grpc:api=unary,transport=unix", ALONE),
+        ("grpc:security=tls", WAYS),
+        pytest.param("grpc:security=tls,api=unary,transport=unix", ALONE, marks=pytest.mark.deep),
+        pytest.param("grpc:security=tls,wait=poll,window=64k,frame=1M", WAYS, marks=pytest.mark.deep),
     ],
 )
 def test_every_byte_arrives(measure: Runner, variant: str, patterns: tuple[str, ...]) -> None:
@@ -132,6 +136,37 @@ def test_how_it_waits_is_said(measure: Runner, wait: str, said: str) -> None:
     (point,) = done.of("point")
     looked = point["counters"].get("empty_polls", 0) > 0
     assert looked == (wait != "block")
+
+
+def test_the_library_says_that_a_secure_connection_is_one(measure: Runner) -> None:
+    done = services.one_size(measure, "grpc:security=tls", "ranks 3", "pattern ring")
+    assert done.code == 0, done.said
+    assert done.said == ""
+    for rank in services.settings_of(done):
+        assert rank["security"] == "tls"
+        assert rank["security_level"] == "TSI_PRIVACY_AND_INTEGRITY"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("security", ["insecure", "tls"])
+def test_nobody_reads_a_message_that_is_encrypted(measure: Runner, tmp_path: Path, security: str) -> None:
+    """What a rank hands to the kernel, as strace shows it: its token is there in the clear, or it is not."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    log = tmp_path / "calls"
+    text = f"netpipe-plan 1\nrecord -\nvariant grpc:security={security}\nschedule list\nsizes 8\nbudget 0.05\nend\n"
+    done = subprocess.run(
+        ["strace", "-f", "-e", "trace=sendmsg,sendto,write", "-s", "512", "-o", log, WORKER, "run"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sent = [line for line in log.read_text(errors="replace").splitlines() if "sendmsg(" in line]
+    assert sent
+    assert any("netpipe-token" in line for line in sent) == (security == "insecure")
 
 
 def test_nothing_is_printed(measure: Runner) -> None:

@@ -20,6 +20,7 @@ LAYER = {
     "collective": ("lagging", module),
     "congestion": ("shm:ranks=4", None),
     "halo": ("shm:ranks=4", None),
+    "cast": ("udp", None),
 }
 SIZES = (8, 4096)
 # Messages that are counted in the time of one operation, where a setting changes it; with two ranks.

@@ -106,6 +106,24 @@ def test_other_layers_between_hosts(run: Run, listing: dict[str, Any], variant: 
     assert placed(opened) == ["1", "1", "2", "2"]
 
 
+@pytest.mark.module("udp")
+def test_a_cast_reaches_the_ranks_of_all_hosts(run: Run, listing: dict[str, Any]) -> None:
+    if not any(one["name"] == "udp" and one["available"] for one in listing["modules"]):
+        pytest.skip("udp is not available")
+    patterns = ("cast", "cast:by=sends")
+    done = run("udp", *(word for one in patterns for word in ("--pattern", one)))
+    assert done.code == 0, done.said
+    assert {(p["pattern"], p["size_bytes"]) for p in done.of("point")} == {
+        (pattern, size) for pattern in patterns for size in (1, 8, 65536)
+    }
+    assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+    (opened,) = done.of("variant")
+    assert placed(opened) == ["1", "1", "2", "2", "3", "3"]
+    groups = {rank["settings"]["cast_group"] for rank in opened["ranks"]}
+    assert len(groups) == 1
+    assert groups.pop().startswith("239.255.")
+
+
 @pytest.mark.module("tcp")
 def test_a_host_far_away_may_have_all_ranks(run: Run) -> None:
     done = run("tcp", ranks=2, only=1)

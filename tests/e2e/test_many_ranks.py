@@ -27,6 +27,8 @@ ALL = (
     "incast",
     "incast:arrivals=yes",
     "outcast",
+    "cast:by=sends",
+    "cast:by=sends,in_flight=3",
     "congestion",
     "congestion:load_bytes=8k,load=incast",
 )

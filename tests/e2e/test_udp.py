@@ -132,13 +132,19 @@ def test_a_setting_is_in_force_and_every_byte_arrives(
         ("multicast=ff15::1,connected=no", "multicast=ff15::1 is no IPv4 group for programs"),
         ("multicast=239.1.2.3,connected=no,ip=6", "the ranks reach each other over IPv6"),
         ("multicast=239.1.2.3", "connected to a group takes nothing from its members; give connected=no too"),
-        ("ttl=2", "ttl=2 is of datagrams to a group; give multicast=GROUP too"),
     ],
 )
 def test_what_cannot_be_in_force_is_refused(measure: Runner, options: str, sentence: str) -> None:
     done = listed(measure, options, "8")
     assert done.code == 2
     assert sentence in done.said
+    assert not done.of("sample")
+
+
+def test_a_range_of_groups_is_refused_where_no_datagram_goes_to_one(measure: Runner) -> None:
+    done = listed(measure, "ttl=2", "8", PINGPONG)
+    assert done.code == 3
+    assert "ttl=2 is of datagrams to a group, and there are none: give multicast=GROUP" in done.said
     assert not done.of("sample")
 
 

@@ -203,7 +203,7 @@ Planned planned(bool verify) {
   require(static_cast<bool>(registry), "the module was refused");
   const std::string text = std::string("netpipe-plan 1\nvariant hollow\n") +
                            "pattern pingpong\npattern stream\npattern bidirectional\npattern burst\npattern window\n"
-                           "pattern overhead\npattern incast\npattern outcast\npattern put\n"
+                           "pattern overhead\npattern incast\npattern outcast\npattern cast:by=sends\npattern put\n"
                            "schedule list\nsizes 1,8,100,4k\ntimeout 2\nbudget 1\nverify " +
                            (verify ? "yes" : "no") + "\nend\n";
   Result<Plan> plan = parse_plan(text);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -239,6 +240,45 @@ TEST_P(GrpcLetsNoStrangerIn, WithEitherMethod) {
   const auto [api, method] = GetParam();
   const auto make = [method = method] { return std::make_unique<OverGrpc>(method); };
   EXPECT_EQ(both_beside(std::string("grpc:api=") + api, make), "");
+}
+
+// What rank 1 tells, but with the certificate of somebody else.
+Bytes with_another_certificate(Bytes told, int control) {
+  Rank other("grpc:security=tls", 1, control);
+  Bytes whole(4096);
+  size_t bytes = whole.size();
+  if (other.open() != NP_OK || other.module->address(other.endpoint, whole.data(), &bytes) != NP_OK) return {};
+  whole.resize(bytes);
+  const auto certificate = [](Bytes& address) { return std::find(address.rbegin(), address.rend(), 0).base(); };
+  told.erase(certificate(told), told.end());
+  told.insert(told.end(), certificate(whole), whole.end());
+  return told;
+}
+
+TEST(Grpc, TrustsTheCertificateOfItsPeerAndNoOther) {
+  if (!built("grpc")) GTEST_SKIP() << "module grpc was not built";
+  const auto body = [](int number, int control) -> std::string {
+    Rank rank("grpc:security=tls", number, control);
+    rank.context.timeout_ns = 1'000'000'000;
+    if (const np_status s = rank.open(); s != NP_OK) return s == NP_UNAVAILABLE ? "" : failed(rank, "open", s);
+    Bytes mine(4096);
+    size_t bytes = mine.size();
+    if (const np_status s = rank.module->address(rank.endpoint, mine.data(), &bytes); s != NP_OK) {
+      return failed(rank, "address", s);
+    }
+    mine.resize(bytes);
+    Bytes theirs = rank.exchange(mine);
+    if (number == 0) theirs = with_another_certificate(theirs, control);
+    if (theirs.empty()) return "no other certificate could be made";
+    const void* addresses[2] = {number == 0 ? mine.data() : theirs.data(), number == 0 ? theirs.data() : mine.data()};
+    const size_t sizes[2] = {number == 0 ? mine.size() : theirs.size(), number == 0 ? theirs.size() : mine.size()};
+    const np_status s = rank.module->connect(rank.endpoint, addresses, sizes);
+    std::string wrong = s == NP_FAILED ? "" : failed(rank, "connect", s);
+    if (number == 0 && wrong.empty()) wrong = expect(rank, s, NP_FAILED, "rank 0 could not join the others");
+    rank.meet();
+    return wrong;
+  };
+  EXPECT_EQ("", run_ranks(body).both());
 }
 
 INSTANTIATE_TEST_SUITE_P(ServiceModules, GrpcLetsNoStrangerIn,

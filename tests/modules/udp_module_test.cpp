@@ -104,6 +104,115 @@ TEST(UdpLoss, OfAPartIsLossOfTheWhole) {
   EXPECT_EQ("", run_connected(variant, [](Rank& rank) { return overrun(rank, 3000); }).both());
 }
 
+// ---------------------------------------------------------------------------------------------------- to all at once
+
+np_status prepare(Rank& rank, uint32_t uses) {
+  np_visit visit{};
+  visit.size = sizeof visit;
+  visit.uses = uses;
+  return rank.module->np_module::prepare(rank.endpoint, &visit);
+}
+
+// Both ranks cast, in turn, and messages between them go on as before.
+std::string cast_each(Rank& rank, const std::vector<size_t>& sizes) {
+  if (const np_status s = prepare(rank, NP_USES_MESSAGES | NP_USES_CAST); s != NP_OK) return failed(rank, "prepare", s);
+  rank.meet();
+  uint64_t salt = 1;
+  for (const size_t bytes : sizes) {
+    for (int sender = 0; sender < 2; ++sender) {
+      const Bytes sent = pattern(bytes, ++salt);
+      Bytes got(bytes);
+      if (sender == rank.context.rank) {
+        const np_status s = rank.module->cast(rank.endpoint, sent.data(), bytes);
+        if (s != NP_OK) return failed(rank, "cast", s);
+        continue;
+      }
+      const np_status s = rank.module->recv_cast(rank.endpoint, sender, got.data(), bytes);
+      if (s != NP_OK) return failed(rank, "recv_cast", s);
+      const std::string wrong = expect_same(got, sent, "cast of " + std::to_string(bytes));
+      if (!wrong.empty()) return wrong;
+    }
+    if (std::string wrong = bounce(rank, {bytes}); !wrong.empty()) return wrong;
+  }
+  return rank.counted()["strangers"] == "0" ? "" : "it heard " + rank.counted()["strangers"] + " strangers";
+}
+
+TEST_P(EveryUdpVariant, CastsEveryByteOfEverySize) {
+  const std::string variant = GetParam();
+  const bool v6 = variant.find("ip=6") != std::string::npos;
+  const auto body = [&](Rank& rank) -> std::string {
+    if (!v6) return cast_each(rank, {0, 1, 8, 1023, 1024, 1025, 1448, 1449, 2897, 65483, 65484, 131072, 300001, 8, 0});
+    return expect(rank, prepare(rank, NP_USES_CAST), NP_UNSUPPORTED, "casts go to an IPv4 group");
+  };
+  EXPECT_EQ("", run_connected(variant, body).both());
+}
+
+// As overrun(): rank 0 is elsewhere when rank 1 finds out.
+std::string overrun_casts(Rank& rank, size_t bytes) {
+  constexpr int kMessages = 300;
+  if (const np_status s = prepare(rank, NP_USES_CAST); s != NP_OK) return failed(rank, "prepare", s);
+  rank.meet();
+  if (rank.context.rank == 0) {
+    for (int i = 0; i < kMessages; ++i) {
+      const Bytes data = pattern(bytes, static_cast<uint64_t>(i));
+      if (const np_status s = rank.module->cast(rank.endpoint, data.data(), bytes); s != NP_OK) {
+        return failed(rank, "cast", s);
+      }
+    }
+    rank.meet();
+    rank.meet();
+  } else {
+    rank.meet();
+    int whole = 0, lost = 0;
+    for (int i = 0; i < kMessages; ++i) {
+      Bytes into(bytes);
+      const np_status s = rank.module->recv_cast(rank.endpoint, 0, into.data(), bytes);
+      if (s != NP_OK && s != NP_LOST) return failed(rank, "recv_cast", s);
+      ++(s == NP_OK ? whole : lost);
+      if (s != NP_OK) continue;
+      const std::string wrong = expect_same(into, pattern(bytes, static_cast<uint64_t>(i)), "cast");
+      if (!wrong.empty()) return wrong;
+    }
+    if (whole == 0 || lost == 0) return std::to_string(whole) + " arrived and " + std::to_string(lost) + " were lost";
+    if (rank.counted()["messages_lost"] != std::to_string(lost)) {
+      return "messages_lost is " + rank.counted()["messages_lost"];
+    }
+    rank.meet();
+  }
+  return cast_each(rank, {1, 1000, 5000});  // and the next are as before
+}
+
+TEST(UdpLoss, OfCastsIsFoundOutAtTheirEnd) {
+  for (const char* variant : {"udp:rcvbuf=20k", "udp:rcvbuf=20k,wait=poll", "udp:rcvbuf=20k,gro=yes"}) {
+    EXPECT_EQ("", run_connected(variant, [](Rank& rank) { return overrun_casts(rank, 8); }).both()) << variant;
+  }
+}
+
+TEST(Udp, CastsToTheGroupThatWasGiven) {
+  const auto group_of = [](const std::string& options) {
+    const Outcome outcome = run_connected("udp" + options, [](Rank& rank) {
+      rank.meet();  // the other may still be asking
+      return rank.settings()["cast_group"];
+    });
+    EXPECT_EQ(outcome.said[0], outcome.said[1]);
+    return outcome.said[0];
+  };
+  EXPECT_EQ(group_of("").substr(0, 8), "239.255.");
+  EXPECT_EQ(group_of(":cast_group=239.7.8.9"), "239.7.8.9");
+  EXPECT_EQ(group_of(":connected=no,multicast=239.1.2.3"), "239.1.2.3");
+  EXPECT_EQ(group_of(":connected=no,multicast=239.1.2.3,cast_group=239.7.8.9"), "239.7.8.9");
+}
+
+TEST(Udp, TheRangeOfAGroupIsRefusedWhereNoDatagramGoesToOne) {
+  const auto body = [](Rank& rank) -> std::string {
+    std::string wrong =
+        expect(rank, prepare(rank, NP_USES_MESSAGES), NP_UNSUPPORTED, "ttl=3 is of datagrams to a group");
+    if (wrong.empty()) wrong = cast_each(rank, {8});
+    return wrong;
+  };
+  EXPECT_EQ("", run_connected("udp:ttl=3", body).both());
+}
+
 TEST(Udp, AReceiveThatIsGivenUpReturnsAtOnce) {
   const auto body = [](Rank& rank) -> std::string {
     if (rank.context.rank == 0) {

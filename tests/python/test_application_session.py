@@ -50,7 +50,7 @@ class Stage:
             oversubscribed=task.oversubscribed,
         )
 
-    def __call__(self, timeout_s: float, given_up: Callable[[], bool]) -> Stage:
+    def __call__(self, timeout_s: float, given_up: Callable[[], bool], most_ranks: int) -> Stage:
         return self
 
     def __enter__(self) -> Stage:

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import LAYERS, Layer, measure, mode, patterned, point, run
+from test_prediction import one_message
 
 from netpipe.cli import plot
 from netpipe.command.drawing import FORMATS
@@ -358,6 +359,7 @@ MADE = {
     "startup": "opened",
     "loggp": "loggp",
     "scaling": "scaled",
+    "sensitivity": "scaled",
     "reuse": "reused",
     "comparison": "repeated",
 }
@@ -441,22 +443,20 @@ def reused() -> Run:
     return made
 
 
-NARROW = {"settings": "window", "sweep": "offered", "measures": "overlap"}  # what fits on a page
+ON_A_PAGE = {"settings": "window", "sweep": "offered", "measures": "overlap", "distribution": "pingpong"}
 
 
 @pytest.mark.parametrize("figure", figures.names())
 def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path) -> None:
     made = runs[MADE.get(figure, "patterned")]
-    scope = Scope((Reading(made),))
-    assert figures.why_not(figures.get(figure), scope) is None
-    wanted = NARROW.get(figure)
+    needs = {"profiles": (one_message(),)} if figure == "sensitivity" else {}
+    assert figures.why_not(figures.get(figure), Scope((Reading(made),), **needs)) is None
+    wanted = ON_A_PAGE.get(figure)
     known = {one.pattern for one in made.points}
     patterns = tuple(sorted(one for one in known if one.partition(":")[0] == wanted)) if wanted else ()
-    if figure == "distribution":
-        patterns = ("pingpong",)
     sizes = (8,) if figure == "sweep" else ()
-    draw([made], figure, tmp_path / "f.svg", "svg", patterns=patterns, sizes=sizes)
-    made_panels, _ = panels([made], figure, patterns=patterns, sizes=sizes)
+    draw([made], figure, tmp_path / "f.svg", "svg", patterns=patterns, sizes=sizes, **needs)
+    made_panels, _ = panels([made], figure, patterns=patterns, sizes=sizes, **needs)
     said = names((tmp_path / "f.svg").read_text())
     labels = {
         line.label

@@ -49,6 +49,10 @@ def traced(*ranks: Sequence[Event], tag: int = 7) -> Profile:
     return profile
 
 
+def one_message() -> Profile:
+    return traced([("Send", 0, 9, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
+
+
 def flat(time: float) -> Sized:
     return Sized({1: time, 1 << 30: time})
 

@@ -359,7 +359,7 @@ def test_report_knows_a_profile(netpipe: Netpipe, saved: Path) -> None:
 def test_what_a_profile_is_not_for_is_a_sentence(netpipe: Netpipe, saved: Path) -> None:
     kept = saved.read_bytes()
     for words, says in (
-        (("report", saved, saved), "which has a page of its own; leave the other files out"),
+        (("report", saved, saved), "name a run with their curves too"),
         (("report", saved, "-o", saved), "is a profile and is not overwritten; choose another name"),
         (("plot", saved), f"is a profile, not a run; netpipe report {saved} draws its figures"),
     ):

@@ -443,6 +443,7 @@ addEventListener("load", () => setTimeout(() => {
     drawn: [...page.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
     bars: [...page.querySelectorAll(".track i, .map .cells rect, .ranks path")]
       .filter((e) => e.getBoundingClientRect().width > 0).length,
+    lines: [...page.querySelectorAll(".chart .line")].filter((e) => e.getBoundingClientRect().width > 0).length,
     paths: page.querySelectorAll(".scatterlayer .trace path").length, errors: inside.contentWindow.failed || [] });
 }, 1500));
 </script>

@@ -109,5 +109,39 @@ TEST(LostMessages, ThinAStream) {
   EXPECT_EQ(samples.losses.messages, 20U);
 }
 
+TEST(LostMessages, ToManyAreCountedAtEachReceiver) {
+  const Gathered gathered{.notes = {{0, 100, 5100, 9000, 9100}, {}, {}},
+                          .counters = {},
+                          .lost = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 2, 3, 0}}};
+  const VisitShape visit{.nranks = 3, .size_bytes = 8, .samples = 4, .rounds = 5};
+  const Samples samples = take_samples(chosen("cast"), visit, gathered);
+  EXPECT_EQ(samples.ns, (std::vector<double>{100, 100}));
+  EXPECT_EQ(samples.losses.lost, 6U);
+  EXPECT_EQ(samples.losses.messages, 40U);
+  ASSERT_EQ(samples.losses_of_ranks.size(), 3U);
+  EXPECT_EQ(samples.losses_of_ranks[0].messages, 0U) << "nothing is sent to rank 0 but answers";
+  EXPECT_EQ(samples.losses_of_ranks[1].lost, 1U);
+  EXPECT_EQ(samples.losses_of_ranks[2].lost, 5U);
+  EXPECT_EQ(samples.losses_of_ranks[2].messages, 20U);
+}
+
+TEST(LostMessages, DoNotIncludeAnAnswerWhoseLossSpoiledASample) {
+  const Gathered gathered{.notes = {{0, 100, 5100}, {}, {}}, .counters = {}, .lost = {{0, 1}, {0, 0}, {0, 0}}};
+  const VisitShape visit{.nranks = 3, .size_bytes = 8, .samples = 2, .rounds = 5};
+  const Samples samples = take_samples(chosen("cast"), visit, gathered);
+  EXPECT_EQ(samples.ns, (std::vector<double>{100}));
+  EXPECT_EQ(samples.losses.lost, 0U);
+  EXPECT_EQ(samples.losses.messages, 20U);
+}
+
+TEST(LostMessages, OfTwoRanksOrOfPairsAreToldOfAllTogether) {
+  const VisitShape two{.nranks = 2, .size_bytes = 8, .samples = 1, .rounds = 1};
+  const Gathered of_two{.notes = {{0, 100}, {}}, .counters = {}, .lost = {{0}, {0}}};
+  EXPECT_TRUE(take_samples(chosen("cast"), two, of_two).losses_of_ranks.empty());
+  const VisitShape four{.nranks = 4, .size_bytes = 8, .samples = 1, .rounds = 1};
+  const Gathered of_four{.notes = {{0, 100}, {0, 100}, {}, {}}, .counters = {}, .lost = {{0}, {0}, {0}, {0}}};
+  EXPECT_TRUE(take_samples(chosen("pingpong"), four, of_four).losses_of_ranks.empty());
+}
+
 }  // namespace
 }  // namespace netpipe

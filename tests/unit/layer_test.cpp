@@ -57,6 +57,8 @@ Tables good_tables() {
     return NP_OK;
   };
   t.messages.irecv = [](np_endpoint*, int, void*, std::size_t, std::size_t, np_request*, std::size_t) { return NP_OK; };
+  t.messages.cast = [](np_endpoint*, const void*, std::size_t) { return NP_OK; };
+  t.messages.recv_cast = [](np_endpoint*, int, void*, std::size_t) { return NP_OK; };
   m.wait = [](np_endpoint*, np_request*, std::size_t) { return NP_OK; };
   m.test = [](np_endpoint*, np_request*) { return NP_OK; };
   t.one_sided.expose = [](np_endpoint*, void*, std::size_t, np_region*) { return NP_OK; };
@@ -139,6 +141,7 @@ TEST(Layer, IsFlat) {
   const auto layer = Layer::of(tables.all(), "/opt/some.so");
   ASSERT_TRUE(layer);
   EXPECT_EQ((*layer)->send, tables.messages.send);
+  EXPECT_EQ((*layer)->recv_cast, tables.messages.recv_cast);
   EXPECT_EQ((*layer)->put, tables.one_sided.put);
   EXPECT_EQ((*layer)->release, tables.collectives.release);
   ASSERT_NE((*layer)->own_memory(), nullptr);
@@ -174,6 +177,16 @@ TEST(Layer, TakesWhatAShorterTableLacksAsNullAndNeverLooksBehindItsEnd) {
   EXPECT_EQ((*layer)->options[1].max, 8);
   EXPECT_EQ((*layer)->options[1].tunable, 0U);
   EXPECT_EQ((*layer)->options[1].unsupported, nullptr);
+}
+
+TEST(Layer, TakesATableFromBeforeThereWereCasts) {
+  Tables tables = good_tables();
+  tables.messages.size = offsetof(np_messages, cast);
+  const auto layer = Layer::of(tables.all(), "/opt/old.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->irecv, tables.messages.irecv);
+  EXPECT_EQ((*layer)->cast, nullptr);
+  EXPECT_EQ((*layer)->recv_cast, nullptr);
 }
 
 TEST(Layer, LeavesOutMemoryOfAKindThatItDoesNotKnow) {
@@ -227,6 +240,8 @@ TEST(Layer, RefusesWhatDoesNotFitAndNamesBothSides) {
       {"connect", [](Tables& t) { t.module.connect = nullptr; }, {"address and connect belong together"}},
       {"isend", [](Tables& t) { t.messages.isend = nullptr; }, {"isend and irecv belong together"}},
       {"irecv", [](Tables& t) { t.messages.irecv = nullptr; }, {"isend and irecv belong together"}},
+      {"cast", [](Tables& t) { t.messages.cast = nullptr; }, {"cast and recv_cast belong together"}},
+      {"recv_cast", [](Tables& t) { t.messages.recv_cast = nullptr; }, {"cast and recv_cast belong together"}},
       {"wait", [](Tables& t) { t.module.wait = nullptr; }, {"need wait and test"}},
       {"test", [](Tables& t) { t.module.test = nullptr; }, {"need wait and test"}},
       {"expose", [](Tables& t) { t.one_sided.expose = nullptr; }, {"need expose, attach and withdraw"}},

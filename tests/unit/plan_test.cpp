@@ -548,5 +548,29 @@ TEST(SkipReason, NamesASettingThatThePatternDoesNotObey) {
   EXPECT_EQ(reason(0, NP_USES_ONE_SIDED), "") << "the default is in force everywhere";
 }
 
+TEST(SkipReason, OfCastsNamesWhatTheModuleLacksAndHowToDoWithout) {
+  const Plan plan = parsed(minimal + "pattern cast\npattern cast:by=sends\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  const Variant& variant = resolved->variants[0];
+  const std::string module = variant.module->name;
+  EXPECT_EQ(skip_reason(resolved->modes[0], variant),
+            "pattern cast needs cast and recv_cast, which module " + module + " lacks; by=sends needs neither");
+  EXPECT_EQ(skip_reason(resolved->modes[1], variant), "");
+}
+
+TEST(SkipReason, NamesASettingOfCastsThatAPatternWithoutThemDoesNotObey) {
+  const Plan plan = parsed(head + "variant many_options:poll=yes\npattern cast:by=sends\n");
+  Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  Variant& variant = resolved->variants[0];
+  variant.options[0].applies_to = NP_USES_CAST;
+  EXPECT_EQ(skip_reason(resolved->modes[0], variant),
+            "pattern cast does not obey poll=yes of module many_options: measure it without that setting");
+  const Result<Mode> casts = parse_mode("cast");
+  ASSERT_TRUE(casts);
+  EXPECT_NE(groups_of(*casts->pattern, casts->part(0, 2, 8)) & NP_USES_CAST, 0U);
+}
+
 }  // namespace
 }  // namespace netpipe

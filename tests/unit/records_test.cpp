@@ -184,6 +184,23 @@ TEST(Records, OfAPointHaveARateUnlessTheLayerIsIdle) {
   EXPECT_TRUE(has(point_record(name, setting, opening, point, blocks), R"("bytes_per_s":null)"));
 }
 
+TEST(Records, OfAPointHaveTheLossOfAllAndOfEachReceiver) {
+  const Planned planned("variant crowd\npattern cast:by=sends\n" + sizes);
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Point point;
+  point.size_bytes = 1000;
+  point.rounds = 1;
+  point.losses = std::vector<Losses>(8, {30, 200});
+  point.losses_of_ranks = {std::vector<Losses>(8, {0, 0}), std::vector<Losses>(8, {10, 100}),
+                           std::vector<Losses>(8, {20, 100})};
+  const std::vector<Block> blocks(8, Block{0, {100, 100, 100, 100}});
+  const std::string record = point_record(name, {}, *planned.openings[0], point, blocks);
+  EXPECT_TRUE(has(record, R"({"name":"loss","unit":"1","median":0.15,)")) << record;
+  EXPECT_TRUE(has(record, R"({"name":"loss_rank_1","unit":"1","median":0.1,)")) << record;
+  EXPECT_TRUE(has(record, R"({"name":"loss_rank_2","unit":"1","median":0.2,)")) << record;
+  EXPECT_FALSE(has(record, "loss_rank_0")) << record;
+}
+
 TEST(Records, OfAPointHaveEachOfItsVisits) {
   const Planned planned("variant crowd\npattern pingpong\n" + sizes);
   const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};

@@ -18,6 +18,7 @@ from netpipe.applications.listing import Kernel
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.kernels import Cell
 from netpipe.kernels.lines import Pin, bound
+from netpipe.launch.jobs import Settings
 from netpipe.launch.lists import apart, expand
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.launch.variants import name_of
@@ -25,11 +26,13 @@ from netpipe.libraries import family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
+from netpipe.libraries.starting.hosts import BLOCK, Host, order
 from netpipe.units import counted, listed, size_text
 
 ANSWER_S = 20.0  # that a program may take to say what it needs
 ALL = "all"
 PLACEMENT = "auto"
+NEAR = ":transport=shm"
 
 Tell = Callable[[str], None]
 
@@ -42,7 +45,11 @@ class Request:
     variants: Sequence[str] = ()  # none: every library that was added, over each transport
     classes: Sequence[str] = ()  # none: the smallest one of each kernel
     ranks: Sequence[int] = (2, 4)
-    pin: str = PLACEMENT  # the processors of the ranks, as `netpipe run --pin` takes them
+    pin: str = (
+        PLACEMENT  # the processors of the ranks, as `netpipe run --pin` takes them; on several hosts, of each
+    )
+    launching: Settings = field(default_factory=Settings)  # on which hosts, and by what
+    mappings: Sequence[str] = (BLOCK,)  # of ranks to these hosts; each is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,17 @@ class Task:
     memory_bytes: int  # that all ranks allocate together
     pin: Pin = ()  # the processor of each rank, None for one that is not bound
     oversubscribed: bool = False  # ranks share processors
+    launching: Settings = field(default_factory=Settings)
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Empty: all ranks run on this one."""
+        return self.launching.hosts.spread(self.cell.ranks)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The host of each rank, as a place in `hosts`; empty: this one."""
+        return order(self.hosts, self.cell.mapping) if self.hosts else ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -71,6 +89,7 @@ class Planned:
     notes: tuple[str, ...] = ()  # what was left out, and why
     libraries: Mapping[str, str] = field(default_factory=dict)  # version by module
     placement: str = PLACEMENT  # what was asked of the pinning
+    hosts: tuple[str, ...] = ()  # as they were named; empty: this one alone
 
 
 def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
@@ -78,9 +97,15 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     that is missing.
     """
     problems = _problems(request)
-    libraries = _Libraries(request.variants, tell)
-    places = {ranks: native.place(request.pin, ranks) for ranks in request.ranks}
-    environments = libraries.settings(request.ranks, request.pin)
+    hosts = request.launching.hosts
+    spread = {ranks: hosts.spread(ranks) for ranks in request.ranks}
+    for mapping, some in itertools.product(request.mappings, spread.values()):
+        order(some, mapping)  # whether these hosts can have it
+    mappings = request.mappings if hosts.given else ("",)
+    libraries = _Libraries(request.variants, request.launching, tell)
+    places = {ranks: _places(request.pin, spread[ranks] or (Host("", ranks),)) for ranks in request.ranks}
+    most = {ranks: max((host.ranks for host in some), default=ranks) for ranks, some in spread.items()}
+    environments = libraries.settings(most, request.pin)
     free = available_memory()
     tasks: list[Task] = []
     refused: dict[tuple[str, str], list[int]] = {}  # by the kernel with its class, and why
@@ -93,28 +118,31 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
             memory = int(said["memory_bytes"]) * ranks
             if not said["fits"]:
                 refused.setdefault((what, said["why"]), []).append(ranks)
-            elif memory > free:
+            elif (needed := memory // ranks * most[ranks]) > free:
+                on = f" on {counted(ranks, 'rank')}" + (", on each host," if hosts.given else "")
                 raise Failure(
                     UNAVAILABLE,
-                    f"{what} on {counted(ranks, 'rank')} needs {memory_text(memory)} of memory, and there are "
-                    f"{memory_text(free)}; choose a smaller class",
+                    f"{what}{on} needs {memory_text(needed)} of memory, and there are {memory_text(free)}; choose a "
+                    "smaller class",
                 )
             else:
                 fitting.append((problem, ranks, memory))
         built = libraries.programs(kernel.name) if fitting else {}
         tasks += [
             Task(
-                Cell(kernel.name, _text(options), problem, variant, ranks),
+                Cell(kernel.name, _text(options), problem, variant, ranks, mapping),
                 options,
                 built[name_of(variant)],
                 libraries.descriptions[name_of(variant)],
                 environments[variant, ranks],
                 memory,
-                tuple(places[ranks]["pin"]),
-                places[ranks]["oversubscribed"],
+                _pin_of(spread[ranks], mapping, places[ranks]),
+                places[ranks].oversubscribed,
+                request.launching,
             )
             for problem, ranks, memory in fitting
             for variant in libraries.variants
+            for mapping in mappings
         ]
     tasks = [
         one for one in tasks if one.cell.variant in libraries.variants
@@ -126,7 +154,28 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     if not tasks:
         raise Failure(USAGE, "; ".join(left_out))
     versions = {name: one.version for name, one in libraries.descriptions.items()}
-    return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin)
+    return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin, hosts.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The processors of the ranks of each host, as this one has them."""
+
+    pins: tuple[Pin, ...]
+    oversubscribed: bool
+
+
+def _places(pin: str, hosts: Sequence[Host]) -> _Places:
+    said = [native.place(pin, host.ranks) for host in hosts]
+    return _Places(tuple(tuple(one["pin"]) for one in said), any(one["oversubscribed"] for one in said))
+
+
+def _pin_of(hosts: Sequence[Host], mapping: str, places: _Places) -> Pin:
+    """By rank."""
+    if not hosts:
+        return places.pins[0]
+    left = [iter(pin) for pin in places.pins]
+    return tuple(next(left[place]) for place in order(hosts, mapping))
 
 
 # --------------------------------------------------------------------------------------------------------- kernels
@@ -213,7 +262,8 @@ class _Libraries:
     not is left out. Raises Failure when none is left.
     """
 
-    def __init__(self, texts: Sequence[str], tell: Tell) -> None:
+    def __init__(self, texts: Sequence[str], launching: Settings, tell: Tell) -> None:
+        self._launcher = launching.launcher
         self.variants: list[str] = []
         self.descriptions: dict[str, Description] = {}  # by module
         self._notes: list[str] = []
@@ -234,6 +284,8 @@ class _Libraries:
                     f"'{text}' is no MPI library that was added, and the kernels are MPI programs; {hint}",
                 )
             found, notes = expand_libraries(expand([text]), known)
+            if launching.hosts.given and not at:
+                found, notes = _reaching(found, notes)
             self._named |= {name_of(text)} if at else set()
             self._notes += notes
             self.variants += [one for one in found if one not in self.variants]
@@ -253,7 +305,7 @@ class _Libraries:
                     f"{description.version} simulates its machine, where all ranks are one process; the kernels are "
                     "not made for that",
                 )
-            find_launcher(description, None)().check(description, (str(native.worker()),))
+            find_launcher(description, self._launcher)().check(description, (str(native.worker()),))
             self._builders[module] = programs.builder(one)
             self.descriptions[module] = description
         except Failure as failure:
@@ -280,14 +332,16 @@ class _Libraries:
         ]
         return [*self._notes, *dropped]
 
-    def settings(self, ranks: Sequence[int], pin: str) -> dict[tuple[str, int], dict[str, str]]:
-        """The environment for each variant and number of ranks."""
+    def settings(self, ranks: Mapping[int, int], pin: str) -> dict[tuple[str, int], dict[str, str]]:
+        """The environment for each variant and number of ranks, of which `ranks` has how many are on one host: it may
+        depend on whether they share processors.
+        """
         found: dict[tuple[str, int], dict[str, str]] = {}
         for variant in list(self.variants):
             module = name_of(variant)
             try:
-                for number in ranks:
-                    found[variant, number] = settings(self.descriptions[module], variant, number, pin)
+                for number, near in ranks.items():
+                    found[variant, number] = settings(self.descriptions[module], variant, near, pin)
             except Failure as failure:
                 self._drop(module, failure, variant)
         return found
@@ -311,6 +365,16 @@ class _Libraries:
         except Failure as failure:
             self._drop(module, failure)
             return None
+
+
+def _reaching(variants: Sequence[str], notes: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Those of `mpi` that get to other hosts, and sentences about the others."""
+    near = [one for one in variants if one.endswith(NEAR)]
+    there = [one for one in variants if one not in near]
+    if not near or not there:
+        return tuple(variants), list(notes)
+    are = "is" if len(near) == 1 else "are"
+    return tuple(there), [*notes, f"{listed(near)} {are} left out: shared memory ends at the host"]
 
 
 def _check_settings(variant: str) -> None:

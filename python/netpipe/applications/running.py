@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -21,8 +22,10 @@ import msgspec
 from netpipe.applications.plan import Task
 from netpipe.failure import INTERRUPTED, Failure
 from netpipe.kernels.lines import Check, Result
+from netpipe.launch.jobs import remote_shell_in
 from netpipe.libraries import Command, Job, Launcher, find_launcher
 from netpipe.libraries.starting.condense import condense
+from netpipe.libraries.starting.hosts import BLOCK
 from netpipe.libraries.starting.processes import end_all_with, remove_unused, shared_memory
 from netpipe.libraries.starting.scratch import Scratch
 
@@ -46,6 +49,7 @@ class _Said(msgspec.Struct):
     iterations: int
     checks: list[Check]
     pin: list[int | None]
+    hosts: list[str]
 
 
 class _Output:
@@ -75,8 +79,11 @@ class _Output:
 class Runner:
     """The launchers of one session; a context manager."""
 
-    def __init__(self, timeout_s: float, given_up: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, timeout_s: float, given_up: Callable[[], bool] = lambda: False, most_ranks: int = 0
+    ) -> None:
         self.timeout_s = timeout_s
+        self._most_ranks = most_ranks  # of any task: daemons and nodes are got once, for all
         self._given_up = given_up
         self._launchers: dict[str, Launcher] = {}
 
@@ -106,6 +113,8 @@ class Runner:
             options=dict(task.options),
             launch=launch,
             oversubscribed=task.oversubscribed,
+            hosts=max(len(task.hosts), 1),
+            mapping=cell.mapping,
         )
         began = time.monotonic()
         try:
@@ -128,9 +137,11 @@ class Runner:
         result.verified, result.size, result.iterations = said.verified, said.size, said.iterations
         result.checks = [check for check in said.checks if not check.passed]
         result.pin = said.pin
+        if task.hosts:
+            result.places = said.hosts
         if not said.verified:
             result.problem_text = _wrong(result.checks)
-        elif elsewhere := _elsewhere(task.pin, said.pin):
+        elif elsewhere := _elsewhere(task.pin, said.pin) or _mapped_otherwise(task, said.hosts):
             result.verified, result.problem_text = False, elsewhere
         return result
 
@@ -146,12 +157,17 @@ class Runner:
         scratch = self._scratch.path / name.replace("@", "-")
         scratch.mkdir(exist_ok=True)
         scratch.chmod(0o755)
-        # What a killed launcher leaves goes with the folder, whose name marks all processes of the session.
-        job = job_of(task, scratch, {"TMPDIR": str(scratch), "NETPIPE_JOB_FOLDER": str(scratch)})
+        # What a killed launcher leaves goes with the folder, whose name marks all processes of the session. Other hosts
+        # do not have it.
+        more = {"NETPIPE_JOB_FOLDER": str(scratch)} | ({} if task.hosts else {"TMPDIR": str(scratch)})
+        job = job_of(task, scratch, more)
         if name not in self._launchers:
-            launcher = find_launcher(task.description, None)()
+            kind = find_launcher(task.description, task.launching.launcher)
+            same = next((one for one in self._launchers.values() if type(one) is kind), None)
+            launcher = same if same and kind.shared else kind()
             launcher.check(task.description, job.program)
-            launcher.boot(job, self._given_up)
+            most = max(self._most_ranks, job.ranks)
+            launcher.boot(replace(job, ranks=most, hosts=task.launching.hosts.spread(most)), self._given_up)
             self._launchers[name] = launcher
         return self._launchers[name].command(job)
 
@@ -199,20 +215,30 @@ def job_of(task: Task, scratch: Path, more: Mapping[str, str], json: bool = True
         description=task.description,
         program=(*task.words, "--json") if json else task.words,
         ranks=task.cell.ranks,
-        hosts=(),
+        hosts=task.hosts,
         variables={**task.description.environment, **task.environment, **more},
-        extra=(),
-        remote_shell=None,
+        extra=task.launching.arguments,
+        remote_shell=remote_shell_in(scratch, shell) if (shell := task.launching.remote_shell) else None,
         scratch=scratch,
+        mapping=task.cell.mapping or BLOCK,
     )
 
 
 def by_hand(task: Task) -> str:
     """The command line that runs this task without netpipe, and prints what the kernel prints for people."""
-    job = job_of(task, Path(tempfile.gettempdir()), {}, json=False)
-    command = find_launcher(task.description, None)().command(job)
-    variables = [f"{name}={value}" for name, value in command.environment.items()]
-    return shlex.join([*(["env", *variables] if variables else []), *command.argv])
+    with tempfile.TemporaryDirectory(prefix="netpipe-by-hand-") as folder:
+        job = job_of(task, Path(folder), {}, json=False)
+        command = find_launcher(task.description, task.launching.launcher)().command(job)
+        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        words = shlex.join([*(["env", *variables] if variables else []), *command.argv])
+        files = [_written(path) for path in sorted(Path(folder).iterdir())]
+        return " && ".join([*files, words]).replace(folder, ".")
+
+
+def _written(path: Path) -> str:
+    """Words that write this file, which a launcher reads, in the folder in which they are typed."""
+    made = f"printf %s {shlex.quote(path.read_text())} >./{path.name}"
+    return f"{made} && chmod +x ./{path.name}" if os.access(path, os.X_OK) else made
 
 
 def end_orphans() -> None:
@@ -256,6 +282,27 @@ def _elsewhere(asked: Sequence[int | None], found: Sequence[int | None]) -> str:
                 f"rank {rank} was bound to processor {processor} and could run {where} at its end; the library or "
                 "somebody else changed that. --pin none leaves the ranks to the library"
             )
+    return ""
+
+
+def _mapped_otherwise(task: Task, found: Sequence[str]) -> str:
+    """Why a time would bear the label of a mapping that was not in force; empty if it was. Hosts are compared with each
+    other and not with the names of --hosts: a host may call itself otherwise, but ranks of two hosts do not have one
+    name.
+    """
+    names: dict[int, str] = {}
+    for rank, place in enumerate(task.order):
+        name = found[rank] if rank < len(found) else ""
+        first = names.setdefault(place, name)
+        others = [other for other, known in names.items() if known == name and other != place]
+        if name == first and not others:
+            continue
+        asked = task.hosts[place].name
+        where = f"{name}, with ranks of {task.hosts[others[0]].name}" if others else name
+        return (
+            f"rank {rank} was to run on {asked} ({task.cell.mapping} mapping) and ran on {where}; the launcher did not "
+            "do as it was told, or two hosts have one name"
+        )
     return ""
 
 

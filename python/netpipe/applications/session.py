@@ -68,7 +68,9 @@ def run(
     order = random.Random(header.seed)  # noqa: S311  (an order, no secret)
     outcome = Outcome()
     began = time.monotonic()
-    with _File(output, header) as file, Runner(timeout_s, given_up) as runner:
+    header.hosts = list(planned.hosts)
+    most = max((task.cell.ranks for task in planned.tasks), default=0)
+    with _File(output, header) as file, Runner(timeout_s, given_up, most) as runner:
         rounds = _Rounds(planned.tasks, launches, order)
         try:
             for launch, task in rounds:

@@ -14,13 +14,14 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from netpipe.command.choices import complete_variants
-from netpipe.command.measuring import MeasuringCommand
+from netpipe.command.measuring import MeasuringCommand, launcher_options
 from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
     from netpipe.applications.plan import Planned
     from netpipe.applications.session import Outcome, Progress
+    from netpipe.libraries.starting.hosts import Hosts
 
 MOST_RANKS = 1 << 20
 
@@ -55,6 +56,14 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     metavar="N,N",
     help="Numbers of processes  [powers of two from 2, one for each processor at most]",
 )
+@launcher_options
+@click.option(
+    "--map",
+    "mapping",
+    metavar="block|cyclic",
+    help="With --hosts: consecutive ranks on one host (block), or on one host after the other (cyclic); both with a "
+    "comma  [block]",
+)
 @click.option(
     "--launches",
     type=click.IntRange(1, 1000),
@@ -87,7 +96,7 @@ def command(**given: Any) -> int:
     The kernels are the NAS parallel benchmarks and the particle transport code Sweep3D; all stands for every one.
     A kernel may have settings: sweep3d:mk=10,mmi=3, and 'sweep3d:mk=1|10' is two. Each run is verified by the
     published result. The runs are in random order, so that all libraries see the same machine. Each rank is bound to a
-    processor of its own, where there are enough.
+    processor of its own, where there are enough. With --hosts, ranks are on several hosts, and --map says on which.
 
     Without a KERNEL: which there are, and what ranks and classes they can have.
     """
@@ -97,16 +106,21 @@ def command(**given: Any) -> int:
     from netpipe.applications.session import DEFAULT_LAUNCHES, DEFAULT_TIMEOUT_S, check_output, run
     from netpipe.kernels.lines import Header
     from netpipe.launch.interrupt import Interrupt
+    from netpipe.launch.jobs import settings
+    from netpipe.libraries.starting.hosts import parse
     from netpipe.render.terminal.apps import Line
     from netpipe.render.terminal.rows import console
 
     launches = given["launches"] or DEFAULT_LAUNCHES
+    hosts = parse(given["hosts"])
     request = Request(
         given["kernels"],
         given["variants"],
         words(given["classes"] or ""),
-        ranks_of(given["ranks"]),
+        ranks_of(given["ranks"], hosts),
         given["pin"] or PLACEMENT,
+        settings(hosts, given["launcher"], given["launcher_args"], given["remote_shell"]),
+        mappings_of(given["mapping"], hosts),
     )
     check_output(given["output"])
     line = Line(console(sys.stderr), say)
@@ -154,14 +168,35 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
 
-def ranks_of(text: str | None) -> tuple[int, ...]:
-    """What was asked for, or as many as there are processors: with more, libraries that poll take minutes. Raises
-    Failure (2).
+def ranks_of(text: str | None, hosts: Hosts | None = None) -> tuple[int, ...]:
+    """What was asked for, or as many as there are processors, on each of several hosts: with more, libraries that poll
+    take minutes. Raises Failure (2).
     """
     if text is not None:
         return numbers(text)
-    processors = len(os.sched_getaffinity(0))
-    return tuple(1 << power for power in range(1, 5) if 1 << power <= processors) or (2,)
+    names = hosts.names if hosts is not None else ()
+    if hosts is not None and any(count is not None for _, count in hosts.given):
+        return (hosts.ranks() or len(names),)
+    processors = len(os.sched_getaffinity(0)) * max(len(names), 1)
+    powers = (1 << power for power in range(1, 5))
+    some = tuple(one for one in powers if one <= processors and one % max(len(names), 1) == 0)
+    return some or (max(len(names), 2),)
+
+
+def mappings_of(text: str | None, hosts: Hosts) -> tuple[str, ...]:
+    """Raises Failure (2)."""
+    from netpipe.libraries.starting.hosts import BLOCK, MAPPINGS
+
+    if text is None:
+        return (BLOCK,)
+    some = words(text)
+    if not some or not set(some) <= set(MAPPINGS):
+        raise Failure(USAGE, f"--map takes {' or '.join(MAPPINGS)}, or both with a comma; not '{text}'")
+    if not hosts.given:
+        raise Failure(
+            USAGE, "--map deals ranks to hosts, and all run on this one; name the hosts with --hosts"
+        )
+    return some
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -201,7 +236,7 @@ def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
     from netpipe.applications.plan import memory_text
     from netpipe.applications.running import by_hand
     from netpipe.render.terminal.apps import placed_text
-    from netpipe.units import counted
+    from netpipe.units import counted, listed
 
     if as_json:
         tasks = [
@@ -210,6 +245,7 @@ def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
                 "memory_bytes": task.memory_bytes,
                 "pin": task.pin,
                 "oversubscribed": task.oversubscribed,
+                "hosts": [task.hosts[place].name for place in task.order],
                 "environment": dict(task.environment),
                 "command": by_hand(task),
             }
@@ -227,6 +263,8 @@ def show_plan(planned: Planned, launches: int, as_json: bool) -> int:
     times = counted(launches, "time")
     for task in planned.tasks:
         where = placed_text(task.pin, task.oversubscribed)
+        if task.hosts:
+            where += f", ranks on {listed(task.hosts[place].name for place in task.order)}"
         click.echo(f"{task.cell.text}: {memory_text(task.memory_bytes)} of memory, {times}, {where}")
         click.echo(f"    {by_hand(task)}")
     return DONE

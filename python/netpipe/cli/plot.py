@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,12 @@ from netpipe.render import figures
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from netpipe.profiles import Profile
     from netpipe.reading import Reading
     from netpipe.render.drawing.scope import Scope
+
+
+OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 
 
 @click.command
@@ -85,14 +90,13 @@ def command(
     """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
 
     Several runs are overlaid. RUN may also be a file of netpipe apps, alone: then speed-ups or times are drawn
-    over the number of processes.
+    over the number of processes. With a profile of netpipe profile beside the runs, sensitivity is drawn.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
     from netpipe import Run
     from netpipe.kernels.lines import are_applications
-    from netpipe.profiles.lines import is_profile
     from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import check_target
@@ -104,10 +108,12 @@ def command(
             _refuse(path, files)
             _plot_kernels(path, figure, listing, variants, output, file_format, title)
             return
-        if is_profile(path):
-            raise Failure(USAGE, f"{path} is a profile, not a run; netpipe report {path} draws its figures")
+    profiles, files = _profiles(files)
+    if profiles and click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
+        figure = OF_PROFILES
     readings = tuple(Reading(Run.read(path, samples=False)) for path in files)
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale, fitted)
+    scope = replace(scope, profiles=profiles)
     if listing:
         _list((one.name, one.help, figures.why_not(one, scope)) for one in figures.every())
         return
@@ -120,6 +126,33 @@ def command(
     except NothingToDraw as why:
         raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
     say(f"the figure is in {target}")
+
+
+def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path, ...]]:
+    """The profiles among the files, and the others. Raises Failure (2) for what is drawn of none of them."""
+    from netpipe.profiles.lines import NotAProfile, is_profile
+
+    if not any(map(is_profile, files)):
+        return (), files
+    from netpipe.prediction import read_launches
+
+    try:
+        profiles, runs = read_launches(files)
+    except NotAProfile as error:
+        raise Failure(USAGE, str(error)) from None
+    if not runs:
+        path = files[0]
+        raise Failure(
+            USAGE,
+            f"{path} is a profile, not a run; netpipe report {path} draws its figures, and with a run beside it the "
+            f"figure {OF_PROFILES} is drawn of it",
+        )
+    context = click.get_current_context()
+    figure = context.params["figure"]
+    default = context.get_parameter_source("figure") is ParameterSource.DEFAULT
+    if not default and figure != OF_PROFILES and not context.params["listing"]:
+        raise Failure(USAGE, f"the figure {figure} is drawn of runs alone; leave the profile out")
+    return tuple(profiles), runs
 
 
 def scope_of(

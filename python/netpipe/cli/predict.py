@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,8 +20,9 @@ from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
-    from netpipe.prediction import Factors
+    from netpipe.prediction import Factors, Sensitivities
     from netpipe.profiles import Profile
+    from netpipe.reading import Reading
     from netpipe.records import Run
 
 SMALLEST = 4  # bytes of the first message that is timed
@@ -51,6 +53,12 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 @click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [2]", default="2")
 @click.option("--what", "whats", multiple=True, metavar="NAME=VALUE", help=f"What if: {WHATS}; repeatable.")
 @click.option(
+    "--sensitivity",
+    "sensitive",
+    is_flag=True,
+    help="How the time depends on latency, overhead and bandwidth, and how much of each the program tolerates.",
+)
+@click.option(
     "--own",
     metavar="VARIANT",
     help="The variant of the runs that the profile was taken over  [the profile's library without settings]",
@@ -63,6 +71,7 @@ def command(
     output: Path,
     budget: str,
     whats: tuple[str, ...],
+    sensitive: bool,
     own: str | None,
     as_json: bool,
 ) -> int:
@@ -72,12 +81,16 @@ def command(
     calls of the profile are replayed with the times of each variant: waiting for other ranks is part of it and shown
     apart. Profiles of several launches of the same program tell more than one: the median of their predictions counts.
     """
-    from netpipe.prediction import Factors, predict
+    from netpipe.prediction import Factors, own_variant, predict, processors
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
+    from netpipe.render.terminal.rows import console
+    from netpipe.render.terminal.sensitivity import print_sensitivities, sensitivity_json
 
     factors = _factors(whats)
+    if sensitive and whats:
+        raise Failure(USAGE, "--sensitivity changes each parameter in turn; leave --what out")
     try:
         launches, runs = _launches(profile, runs)
         whole = launches[0]
@@ -86,7 +99,9 @@ def command(
         if own is not None and all(curve.variant != own for curve in reading.curves):
             there = ", ".join(dict.fromkeys(curve.variant for curve in reading.curves))
             raise Failure(USAGE, f"--own {own} is no variant of the runs; they have {there or 'none'}")
-        found = predict(launches, reading, own or _own(whole, together), factors, _processors(together))
+        own = own or own_variant(whole, together)
+        found = predict(launches, reading, own, factors, processors(together))
+        curves = _sensitivities(launches, reading, own, processors(together)) if sensitive else None
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
     if not found.variants:
@@ -96,31 +111,45 @@ def command(
             "VARIANT",
         )
     if as_json:
-        click.echo(json.dumps(_as_json(found, factors)))
+        click.echo(json.dumps(_as_json(found, factors) | sensitivity_json(curves)))
         return 0
     from netpipe.render.terminal.predict import print_prediction
-    from netpipe.render.terminal.rows import console
 
     if factors != Factors():
         say(f"what if: {', '.join(whats)}")
     print_prediction(console(), found)
+    if curves is not None:
+        print_sensitivities(console(), curves)
     return 0
 
 
 def _launches(first: Path, paths: tuple[Path, ...]) -> tuple[list[Profile], tuple[Path, ...]]:
     """The profiles, and those paths that are runs. Raises Failure (2) if they are not of one program."""
-    from netpipe.profiles import read
+    from netpipe.prediction import read_launches
+    from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.lines import is_profile
 
-    more = [path for path in paths if is_profile(path)]
-    launches = [read(path) for path in (first, *more)]
-    for path, one in zip(more, launches[1:], strict=True):
-        if (one.header.command, one.header.ranks) != (launches[0].header.command, launches[0].header.ranks):
-            raise Failure(
-                USAGE,
-                f"{path} is of another command than {first}, and several profiles have to be launches of the same one",
-            )
-    return launches, tuple(path for path in paths if path not in more)
+    try:
+        if not is_profile(first):
+            read(first)  # which says what it is instead
+        return read_launches((first, *paths))
+    except NotAProfile as error:
+        raise Failure(USAGE, str(error)) from None
+
+
+def _sensitivities(
+    launches: list[Profile], reading: Reading, own: str | None, processors: int | None
+) -> Sensitivities:
+    """With a line that says what is replayed."""
+    from netpipe.prediction import sensitivities
+    from netpipe.render.terminal.apps import Line
+    from netpipe.render.terminal.rows import console
+
+    line = Line(console(sys.stderr), say)
+    try:
+        return sensitivities(launches, reading, own, processors, line.show)
+    finally:
+        line.close()
 
 
 def _factors(whats: tuple[str, ...]) -> Factors:
@@ -236,23 +265,6 @@ def _fewer(sizes: list[int], most: int = 24) -> list[int]:
         return sizes
     step = (len(sizes) - 1) / (most - 1)
     return sorted({sizes[round(place * step)] for place in range(most)})
-
-
-def _own(whole: Profile, run: Run) -> str | None:
-    """The library of the profile without settings, if the run has it. With settings nobody knows whether the program
-    ran with the same ones.
-    """
-    return next((one.variant for one in run.variants if one.variant == whole.header.module), None)
-
-
-def _processors(run: Run) -> int | None:
-    """Of the host that was measured, as its environment says."""
-    for environment in run.environments:
-        limits: Mapping[str, Any] = environment.facts.get("limits") or {}
-        allowed = limits.get("allowed_cpu_count")
-        if isinstance(allowed, int):
-            return allowed
-    return None
 
 
 def _as_json(found: Any, factors: Factors) -> dict[str, Any]:

@@ -43,6 +43,13 @@ LAUNCHER_OPTIONS = (
 )
 
 
+def launcher_options(function: Any) -> Any:
+    """A decorator: the options of launching on hosts."""
+    for name, what, text in reversed(LAUNCHER_OPTIONS):
+        function = click.option(f"--{name}", metavar=what, help=text)(function)
+    return function
+
+
 class MeasuringCommand(click.Command):
     """A command whose plan options are read from the worker when they are needed: not for `netpipe --help`."""
 

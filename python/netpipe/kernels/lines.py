@@ -46,6 +46,7 @@ class Header(Line, kw_only=True, tag=HEADER):
     command: list[str] = []
     libraries: dict[str, str] = {}  # version by module
     seed: int | None = None
+    hosts: list[str] = []  # of --hosts; empty: this one alone
     placement: str | None = None  # what was asked of the pinning: auto, none, smt, ..., or processors
 
 
@@ -67,6 +68,7 @@ class Cell(NamedTuple):
     problem: str
     variant: str
     ranks: int
+    mapping: str = ""  # of the ranks to hosts, block or cyclic; "": all on one
 
     @property
     def kernel(self) -> str:
@@ -75,7 +77,8 @@ class Cell(NamedTuple):
     @property
     def text(self) -> str:
         ranks = f"{self.ranks} rank{'' if self.ranks == 1 else 's'}"
-        return f"{self.kernel} class {self.problem} on {ranks} over {self.variant}"
+        mapping = f", {self.mapping}," if self.mapping else ""
+        return f"{self.kernel} class {self.problem} on {ranks}{mapping} over {self.variant}"
 
 
 class Result(Line, kw_only=True, tag="result"):
@@ -86,6 +89,10 @@ class Result(Line, kw_only=True, tag="result"):
     variant: str  # mpi@openmpi:transport=tcp
     ranks: int
     hosts: int = 1
+    mapping: str = (
+        ""  # of the ranks to the hosts, as they have said themselves: block or cyclic; "": one host
+    )
+    places: list[str] = []  # the name of each rank's host, where there are several
     launch: int = 1  # counts the runs of this cell from 1
     options: dict[str, int] = {}
     seconds: float | None = None  # of the timed region, as the kernel prints it
@@ -107,7 +114,7 @@ class Result(Line, kw_only=True, tag="result"):
 
     @property
     def cell(self) -> Cell:
-        return Cell(self.name, self.settings, self.problem, self.variant, self.ranks)
+        return Cell(self.name, self.settings, self.problem, self.variant, self.ranks, self.mapping)
 
 
 class End(Line, kw_only=True, tag="end"):

@@ -43,10 +43,13 @@ class Row:
         float | None
     )  # against the fewest ranks of the same kernel and variant; None for these themselves
     speedup_from: int  # their number
-    behind: float | None  # the seconds over those of the fastest variant of this kernel on as many ranks
+    behind: (
+        float | None
+    )  # the seconds over those of the fastest variant and mapping of this kernel on as many ranks
     tied: bool  # of the fastest: another one may be as fast; of the others: this one may be
     pins: tuple[Pin, ...] = ()  # on which processors its ranks were, each once; none: not known
     oversubscribed: bool = False
+    hosts: tuple[str, ...] = ()  # the names of its ranks' hosts, each once; empty: one host
 
 
 def rows(results: Iterable[Result]) -> list[Row]:
@@ -68,7 +71,9 @@ def _row(cell: Cell, some: Sequence[Result], medians: dict[Cell, Estimate]) -> R
     fewest = min(numbers, default=cell.ranks)
     base = medians.get(cell._replace(ranks=fewest))
     rivals = {
-        other: found for other, found in medians.items() if other._replace(variant=cell.variant) == cell
+        other: found
+        for other, found in medians.items()
+        if other._replace(variant=cell.variant, mapping=cell.mapping) == cell
     }
     speedup = behind = None
     tied = False
@@ -92,6 +97,7 @@ def _row(cell: Cell, some: Sequence[Result], medians: dict[Cell, Estimate]) -> R
         tied=tied,
         pins=tuple(dict.fromkeys(tuple(one.pin) for one in good if one.pin)),
         oversubscribed=any(one.oversubscribed for one in some),
+        hosts=tuple(dict.fromkeys(name for one in good for name in one.places)),
     )
 
 

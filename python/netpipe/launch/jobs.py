@@ -74,6 +74,15 @@ def _words(option: str, text: str | None) -> tuple[str, ...]:
         raise Failure(USAGE, f"{option}: {str(error).lower()} in {text!r}") from None
 
 
+def remote_shell_in(folder: Path, words: tuple[str, ...]) -> Path:
+    """A script in this folder that reaches other hosts, because not every launcher takes a command with options."""
+    path = folder / "remote-shell"
+    if not path.exists():
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        path.chmod(0o755)
+    return path
+
+
 class Launchers:
     """What the workers of one run and their jobs share: the user's settings, one launcher per module, a scratch folder,
     and daemons that are booted once. Use it as a context manager around the run.
@@ -181,14 +190,8 @@ class Launchers:
         return path
 
     def _remote_shell(self) -> Path | None:
-        """A script, because not every launcher takes a command with options."""
-        if not self.settings.remote_shell:
-            return None
-        path = self._scratch("bin") / "remote-shell"
-        if not path.exists():
-            path.write_text(f'#!/bin/sh\nexec {shlex.join(self.settings.remote_shell)} "$@"\n')
-            path.chmod(0o755)
-        return path
+        words = self.settings.remote_shell
+        return remote_shell_in(self._scratch("bin"), words) if words else None
 
 
 @dataclass(slots=True, eq=False)

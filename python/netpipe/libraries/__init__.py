@@ -25,7 +25,7 @@ from typing import BinaryIO, ClassVar
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.libraries.starting.description import Description
-from netpipe.libraries.starting.hosts import Host
+from netpipe.libraries.starting.hosts import BLOCK, CYCLIC, Host, order
 from netpipe.libraries.tunables import Tunables
 
 ANY_INTERFACE = "any"
@@ -43,6 +43,17 @@ class Job:
     extra: tuple[str, ...]  # --launcher-args
     remote_shell: Path | None  # one program that reaches other hosts; None: the launcher's default
     scratch: Path  # a folder of this run that every user may read
+    mapping: str = BLOCK  # how the ranks are dealt to the hosts
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether each next rank is on the next host. Raises Failure (2) where these hosts cannot have that."""
+        return self.mapping == CYCLIC and len(self.order) > 0
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The host of each rank, as a place in `hosts`; empty: all run here."""
+        return order(self.hosts, self.mapping)
 
     def file(self, name: str, text: str) -> Path:
         """Writes a file for the launcher into the scratch folder."""

@@ -92,7 +92,7 @@ class Srun(Launcher):
         if self._allocation is not None:
             argv.append(f"--jobid={self._allocation}")
         if job.hosts:
-            lines = [f"{host.name}\n" * host.ranks for host in job.hosts]
+            lines = [f"{job.hosts[place].name}\n" for place in job.order]
             environment["SLURM_HOSTFILE"] = str(job.file("srun-hosts", "".join(lines)))
             argv += ["--distribution=arbitrary", f"--nodes={len(job.hosts)}"]
         family = family_of(description)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from netpipe.reading.measures import measures_of
@@ -158,23 +158,33 @@ class Costs:
             return None
         return curve(size // ranks if name in TO_EACH and ranks else size)
 
+    def changed(self, factors: Factors) -> Costs:
+        """These costs, where they were measured, with what is to be otherwise."""
+        limit = factors.eager
+        return replace(
+            self,
+            latency=self.latency.changed(factors),
+            exchange=self.exchange.changed(factors),
+            send=self.send.scaled(factors.overhead),
+            recv=self.recv.scaled(factors.overhead),
+            eager=self.eager if limit is None else lambda size: size <= limit,
+            blocking=None if self.blocking is None else self.blocking.scaled(factors.overhead),
+            collectives={key: curve.changed(factors) for key, curve in self.collectives.items()},
+        )
+
 
 def costs(reading: Reading, bound: Bound = "value", factors: Factors | None = None) -> dict[str, Costs]:
     """By variant, of those that have a ping-pong."""
     factors = factors or Factors()
     found: dict[str, Costs] = {}
     for variant in dict.fromkeys(curve.variant for curve in reading.curves):
-        one = _of(
-            [curve for curve in reading.curves if curve.variant == variant], variant, bound, factors, reading
-        )
+        one = _of([curve for curve in reading.curves if curve.variant == variant], variant, bound, reading)
         if one is not None:
-            found[variant] = one
+            found[variant] = one.changed(factors) if factors.changed else one
     return found
 
 
-def _of(
-    curves: Sequence[Curve], variant: str, bound: Bound, factors: Factors, reading: Reading
-) -> Costs | None:
+def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -> Costs | None:
     by_name = {curve.pattern: curve for curve in curves}
     pingpong = _named(by_name, "pingpong")
     if pingpong is None or not pingpong.points:
@@ -195,8 +205,6 @@ def _of(
     recv = _times(recv_curve, bound) if recv_curve is not None else latency.scaled(0.5)
 
     def eager(size: int) -> bool:
-        if factors.eager is not None:
-            return size <= factors.eager
         return size <= GUESSED_EAGER if left is None else left(size) <= LEFT
 
     collectives: dict[tuple[str, int], Sized] = {}
@@ -208,15 +216,15 @@ def _of(
         what = dict(one.partition("=")[::2] for one in settings.split(",")).get("what", "allreduce")
         for mpi, ours in OPERATIONS.items():
             if ours == what:
-                collectives[mpi, ranks] = _times(curve, bound).changed(factors)
+                collectives[mpi, ranks] = _times(curve, bound)
     return Costs(
         variant=variant,
-        latency=latency.changed(factors),
-        exchange=exchange.changed(factors),
-        send=send.scaled(factors.overhead),
-        recv=recv.scaled(factors.overhead),
+        latency=latency,
+        exchange=exchange,
+        send=send,
+        recv=recv,
         eager=eager,
-        blocking=_times(blocking, bound).scaled(factors.overhead) if blocking is not None else None,
+        blocking=_times(blocking, bound) if blocking is not None else None,
         first=0.0 if first is None else _times(first, bound).times[0],
         collectives=collectives,
         largest=max(point.size_bytes for point in pingpong.points),

@@ -124,7 +124,7 @@ def predict(
     by_call: list[dict[Key, float]] = [{} for _ in launches]
     if own is not None and own in plain:
         again = [replay(one, plain[own]) for one in made]
-        beyond = [took - _mean(one) for took, one in zip(measured, again, strict=True)]
+        beyond = [took - mean(one) for took, one in zip(measured, again, strict=True)]
         by_call = [_beyond(calls_, one) for calls_, one in zip(made, again, strict=True)]
         middle = _middle(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
@@ -133,13 +133,13 @@ def predict(
     for variant, one in bounds["value"].items():
         runs = {bound: [replay(some, bounds[bound][variant]) for some in made] for bound in bounds}
         times = {
-            bound: [_carried(_mean(run), more) for run, more in zip(some, beyond, strict=True)]
+            bound: [carried(mean(run), more) for run, more in zip(some, beyond, strict=True)]
             for bound, some in runs.items()
         }
         value = median(times["value"])
         ends = sorted(median(times[bound]) for bound in ("low", "high"))
         unsure = 0.0 if variant == own else abs(median(beyond)) / 2
-        spread = math.exp(max(LEAST_ERROR, _spread(times["value"])))
+        error = math.exp(max(LEAST_ERROR, spread(times["value"])))
         middle = _middle(times["value"])
         run = runs["value"][middle]
         ranks = max(len(made[middle].ranks), 1)
@@ -147,8 +147,8 @@ def predict(
             Prediction(
                 variant=variant,
                 seconds=value,
-                low=max(min(ends[0], value) - unsure, 0.0) / spread,
-                high=(max(ends[1], value) + unsure) * spread,
+                low=max(min(ends[0], value) - unsure, 0.0) / error,
+                high=(max(ends[1], value) + unsure) * error,
                 waiting=sum(run.waiting.values()) / ranks * 1e-9,
                 wall=run.wall * 1e-9 + max(beyond[middle], 0.0),
                 by_call={
@@ -166,7 +166,7 @@ def predict(
     return found
 
 
-def _carried(replayed: float, beyond: float) -> float:
+def carried(replayed: float, beyond: float) -> float:
     """A model that says too much by more than half of it is not corrected further."""
     return max(replayed + beyond, replayed / 2)
 
@@ -177,7 +177,7 @@ def _middle(values: Sequence[float]) -> int:
     return min(range(len(values)), key=lambda place: abs(values[place] - middle))
 
 
-def _spread(values: Sequence[float]) -> float:
+def spread(values: Sequence[float]) -> float:
     """|ln| of the ratio to their median that half of the launches exceed; 0 for one."""
     middle = median(values)
     if len(values) < 2 or middle <= 0:
@@ -204,7 +204,7 @@ def wanted(made: Calls) -> dict[str, set[int]]:
     return found
 
 
-def _mean(one: Replayed) -> float:
+def mean(one: Replayed) -> float:
     return sum(one.by_rank.values()) / max(len(one.by_rank), 1) * 1e-9
 
 
@@ -238,18 +238,25 @@ def _residual(seconds: float, made: Calls, variant: str, again: Replayed) -> Res
         for name, size in measured.keys() | again.by_call.keys()
     ]
     rows.sort(key=lambda row: -abs(row[2] - row[3]))
-    return Residual(variant, seconds, _mean(again), tuple(rows[:8]))
+    return Residual(variant, seconds, mean(again), tuple(rows[:8]))
+
+
+def oversubscribed(profile: Profile, processors: int | None) -> str:
+    """That ranks shared processors, of which a host has so many; empty: they did not, or nobody knows."""
+    ranks = profile.header.ranks
+    hosts = len(set(profile.hosts.values())) or 1
+    if processors is None or ranks <= processors * hosts:
+        return ""
+    return (
+        f"the {ranks} ranks shared {processors * hosts} processors: how long a call takes depended on when each rank "
+        "was given one, which no curve tells"
+    )
 
 
 def _notes(profile: Profile, made: Calls, found: Predicted, processors: int | None) -> list[str]:
     said: list[str] = []
-    ranks = profile.header.ranks
-    hosts = len(set(profile.hosts.values())) or 1
-    if processors is not None and ranks > processors * hosts:
-        said.append(
-            f"the {ranks} ranks shared {processors * hosts} processors: how long a call takes depended on when each "
-            "rank was given one, which no curve tells, so these numbers are no predictions"
-        )
+    if shared := oversubscribed(profile, processors):
+        said.append(f"{shared}, so these numbers are no predictions")
     if made.truncated:
         said.append(f"the trace of {_counted(made.truncated)} ends early: this is the part that it has")
     if made.unmatched:

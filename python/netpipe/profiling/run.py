@@ -74,7 +74,8 @@ def with_variables(target: Target, variables: Mapping[str, str]) -> list[str]:
     command = list(target.command)
     if target.launcher is None:
         return command
-    return [command[0], *target.launcher.passing(variables), *command[1:]]
+    behind = target.at + 1
+    return [*command[:behind], *target.launcher.passing(variables), *command[behind:]]
 
 
 def _run(target: Target, variables: Mapping[str, str], output: int | None) -> tuple[int, float]:

@@ -23,6 +23,7 @@ from netpipe.libraries.starting.description import read
 ELF = b"\x7fELF"
 LDD_S = 20.0
 LIBRARY = re.compile(r"^\s*(libmpi[\w.+-]*\.so[\w.]*) => (/\S+)", re.MULTILINE)
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 LAUNCHER_NAME = re.compile(r"(mpirun|mpiexec|orterun|prun|prterun|srun)([._-].*)?")
 
 
@@ -35,18 +36,20 @@ class Target:
     program: Path | None  # the executable that MPI is linked into; None: not found on the command line
     build: Builder  # for the library that it uses
     module: str  # the module of the same library; "" where none was added
+    at: int = 0  # the place in the command of the launcher, or of the program where none starts it
 
 
 def understand(command: Sequence[str]) -> Target:
     """Raises Failure: 2 for a command that cannot be profiled as it stands, 3 where a library is missing."""
-    first = _find(command[0])
+    at = _behind_env(command)
+    first = _find(command[at])
     if first is None:
         raise Failure(
-            USAGE, f"there is no program '{command[0]}'; give the command as you would without netpipe"
+            USAGE, f"there is no program '{command[at]}'; give the command as you would without netpipe"
         )
     kind = kind_of(first) if LAUNCHER_NAME.fullmatch(first.name) or _is_known_launcher(first) else ""
     launcher = launchers()[kind] if kind else None
-    program, library = _program(command[1:] if launcher else command)
+    program, library = _program(command[at + 1 :] if launcher else command[at:])
     libraries = added.all_(layer=programs.LAYER)
     if library is not None:
         owner = next((one for one in libraries if _same(_libmpi(one.file), library)), None)
@@ -57,7 +60,7 @@ def understand(command: Sequence[str]) -> Target:
     else:
         raise Failure(
             USAGE,
-            f"{command[0]} is not linked with an MPI library, and is no launcher of one; give the launcher's command: "
+            f"{command[at]} is not linked with an MPI library, and is no launcher of one; give the launcher's command: "
             "netpipe profile -- mpirun -n 4 ./app",
         )
     if launcher is not None and not can_start(launcher, build.library.family):
@@ -66,7 +69,15 @@ def understand(command: Sequence[str]) -> Target:
             f"{first} is the launcher of {launcher.title}, and {program or 'the program'} is linked with "
             f"{build.title} ({library}): each process would believe to be alone; use the launcher of the same library",
         )
-    return Target(tuple(command), launcher, program, build, owner.name if owner is not None else "")
+    return Target(tuple(command), launcher, program, build, owner.name if owner is not None else "", at)
+
+
+def _behind_env(command: Sequence[str]) -> int:
+    """The place of what `env NAME=VALUE ...` starts, as `netpipe apps --dry-run` prints commands; 0 without env."""
+    if Path(command[0]).name != "env":
+        return 0
+    place = next((at for at, word in enumerate(command) if at and not ASSIGNMENT.match(word)), 0)
+    return 0 if command[place].startswith("-") else place
 
 
 def _find(word: str) -> Path | None:

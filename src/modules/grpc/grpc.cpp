@@ -3,9 +3,11 @@
 // are a call. The messages are bytes as they are (the interface below generated code), so no time is that of
 // serialisation.
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "grpc_endpoint.h"
 
@@ -17,6 +19,7 @@ np_endpoint::np_endpoint(const np_context* given, const netpipe::grpc::Library& 
       channels(static_cast<size_t>(given->nranks)),
       places(static_cast<size_t>(given->nranks)),
       tokens(static_cast<size_t>(given->nranks)),
+      certificates(static_cast<size_t>(given->nranks)),
       own_rank(std::to_string(given->rank)) {
   using namespace netpipe::queued;  // NOLINT(google-build-using-namespace): its words
   const Pace pace{.wait = static_cast<netpipe::Wait>(option(netpipe::grpc::kWait)),
@@ -69,20 +72,47 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context, *lib));
   if (!made) return fail(context, NP_NO_MEMORY, "grpc: no memory for an endpoint");
   np_status status = random_place(context, made->places[static_cast<size_t>(context->rank)]);
+  if (status == NP_OK && made->secured() && context->rank > 0)
+    status = make_certificate(context, made->own_certificate);
   if (status == NP_OK) status = listen(*made);
   if (status == NP_OK) *endpoint = made.release();
   return status;
 }
 
+// An address: the place, a byte 0, and the certificate as text.
 np_status address(np_endpoint* e, void* data, size_t* bytes) {
-  return write_place(e->context, e->places[static_cast<size_t>(e->context->rank)], data, bytes);
+  const std::string& certificate = e->own_certificate.certificate;
+  size_t place_bytes = *bytes;
+  const np_status s = write_place(e->context, e->places[static_cast<size_t>(e->context->rank)], data, &place_bytes);
+  if (s != NP_OK) return s;
+  if (*bytes - place_bytes < certificate.size() + 1) {
+    return fail(e->context, NP_USAGE,
+                "grpc: %d ranks are more than this layer can join with security=tls; ask for fewer",
+                e->context->nranks);
+  }
+  char* const end = static_cast<char*>(data) + place_bytes;
+  *end = '\0';
+  std::memcpy(end + 1, certificate.data(), certificate.size());
+  *bytes = place_bytes + 1 + certificate.size();
+  return NP_OK;
+}
+
+np_status read_address(np_endpoint& e, int peer, std::string_view told) {
+  const auto p = static_cast<size_t>(peer);
+  const size_t end = told.rfind('\0');
+  if (end == std::string_view::npos) {
+    return fail(e.context, NP_FAILED, "grpc: the address of rank %d is malformed", peer);
+  }
+  e.certificates[p] = told.substr(end + 1);
+  return read_place(e.context, peer, told.data(), end, e.places[p]);
 }
 
 np_status connect(np_endpoint* e, const void* const* addresses, const size_t* bytes) {
   for (int peer = 0; peer < e->context->nranks; ++peer) {
     const auto p = static_cast<size_t>(peer);
     if (peer == e->context->rank) continue;
-    if (const np_status s = read_place(e->context, peer, addresses[p], bytes[p], e->places[p]); s != NP_OK) return s;
+    const std::string_view told(static_cast<const char*>(addresses[p]), bytes[p]);
+    if (const np_status s = read_address(*e, peer, told); s != NP_OK) return s;
   }
   const Transport transport = e->over_tcp() ? Transport::tcp : Transport::ipc;
   if (const np_status s = same_realm(e->context, "grpc", "transport=unix", transport, e->places); s != NP_OK) return s;
@@ -113,7 +143,12 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   if (e->over_tcp()) np_emit_text(emit, to, "peer_address", e->places[peer].host.c_str());
   if (!e->over_tcp()) np_emit_text(emit, to, "below", "unix");
   np_emit_text(emit, to, "library_version", e->loop.lib.grpc_version_string());
-  np_emit_text(emit, to, "security", "insecure");
+  np_emit_text(emit, to, "security", options[kSecurity].text);
+  if (const Link* const link = e->links[peer].get(); e->secured() && link != nullptr) {
+    const std::string level = security_of(e->loop.lib, link->life(), GRPC_TRANSPORT_SECURITY_LEVEL_PROPERTY_NAME);
+    np_emit_text(emit, to, "security_level", level.c_str());
+    np_emit_text(emit, to, "certificate", "ECDSA P-256, signed by the rank itself");
+  }
   np_emit_text(emit, to, "serialisation", "none");
   np_emit_text(emit, to, "compression", "none");
   const int64_t window = e->option(kWindow), frame = e->option(kFrame);

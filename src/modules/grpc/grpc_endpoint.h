@@ -9,6 +9,7 @@
 #include "grpc_link.h"
 #include "grpc_options.h"
 #include "grpc_socket.h"
+#include "grpc_tls.h"
 #include "kit/queued.h"
 #include "kit/service_meeting.h"
 
@@ -46,6 +47,7 @@ struct np_endpoint {
   [[nodiscard]] int64_t option(netpipe::grpc::Option which) const { return context->options[which].number; }
   [[nodiscard]] bool unary() const { return option(netpipe::grpc::kApi) != 0; }
   [[nodiscard]] bool over_tcp() const { return option(netpipe::grpc::kTransport) == 0; }
+  [[nodiscard]] bool secured() const { return option(netpipe::grpc::kSecurity) != 0; }
   Channel& to(int peer) {
     return *channels[static_cast<size_t>(peer)];  // NOLINT(bugprone-unchecked-optional-access): of another rank
   }
@@ -58,6 +60,8 @@ struct np_endpoint {
   std::vector<std::optional<Channel>> channels;             // "
   std::vector<netpipe::queued::Place> places;               // "
   std::vector<std::string> tokens;                          // " : what who calls it says
+  std::vector<std::string> certificates;                    // " : PEM, of those who listen; "": none
+  netpipe::grpc::Certificate own_certificate;
   std::string own_rank;
   std::vector<grpc_channel*> connections;
   netpipe::grpc::Server server;

@@ -91,6 +91,7 @@ class Link {
   }
 
   [[nodiscard]] bool has_called() const { return life_ != nullptr; }
+  [[nodiscard]] grpc_call* life() const { return life_; }
   [[nodiscard]] bool joined() const { return joined_; }
   [[nodiscard]] bool lost() const { return lost_; }
   [[nodiscard]] bool sending() const { return sending_; }

@@ -30,6 +30,7 @@ class Settings {
     add(GRPC_ARG_HTTP2_BDP_PROBE, window == 0 ? 1 : 0);
     if (window != 0) add(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, window);
     if (frame != 0) add(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, frame);
+    if (e.secured()) add_text(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, kCertifiedName);
   }
   [[nodiscard]] grpc_channel_args get() { return {args_.size(), args_.data()}; }
 
@@ -41,8 +42,40 @@ class Settings {
     arg.value.integer = static_cast<int>(value);
     args_.push_back(arg);
   }
+  void add_text(const char* key, const char* value) {
+    grpc_arg arg{};
+    arg.type = GRPC_ARG_STRING;
+    arg.key = const_cast<char*>(key);             // NOLINT(cppcoreguidelines-pro-type-const-cast): only read
+    arg.value.string = const_cast<char*>(value);  // NOLINT(cppcoreguidelines-pro-type-const-cast): "
+    args_.push_back(arg);
+  }
   std::vector<grpc_arg> args_;
 };
+
+grpc_channel_credentials* credentials_for(const np_endpoint& e, int peer) {
+  const Library& lib = e.loop.lib;
+  if (!e.secured()) return lib.grpc_insecure_credentials_create();
+  return lib.grpc_ssl_credentials_create(e.certificates[static_cast<size_t>(peer)].c_str(), nullptr, nullptr, nullptr);
+}
+
+grpc_server_credentials* own_credentials(const np_endpoint& e) {
+  const Library& lib = e.loop.lib;
+  if (!e.secured()) return lib.grpc_insecure_server_credentials_create();
+  grpc_ssl_pem_key_cert_pair pair{e.own_certificate.key.c_str(), e.own_certificate.certificate.c_str()};
+  return lib.grpc_ssl_server_credentials_create(nullptr, &pair, 1, 0, nullptr);
+}
+
+// What is labelled is in force: the library says what secures each stream.
+np_status check_security(const np_endpoint& e) {
+  for (size_t peer = 0; e.secured() && peer < e.links.size(); ++peer) {
+    if (e.links[peer] == nullptr) continue;
+    const std::string type = security_of(e.loop.lib, e.links[peer]->life(), GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+    if (type == GRPC_SSL_TRANSPORT_SECURITY_TYPE) continue;
+    return fail(e.context, NP_FAILED, "grpc: security=tls: the connection with rank %zu is secured by '%s'", peer,
+                type.c_str());
+  }
+  return NP_OK;
+}
 
 std::string_view value_of(const grpc_metadata_array& metadata, std::string_view key) {
   for (size_t i = 0; i < metadata.count; ++i) {
@@ -105,9 +138,10 @@ np_status connect_to(np_endpoint& e, int peer) {
   token = hex(there.proof.data(), there.proof.size());
   Settings settings(e);
   const grpc_channel_args args = settings.get();
-  grpc_channel_credentials* const open = lib.grpc_insecure_credentials_create();
-  grpc_channel* const channel = lib.grpc_channel_create(where.c_str(), open, &args);
-  lib.grpc_channel_credentials_release(open);
+  grpc_channel_credentials* const credentials = credentials_for(e, peer);
+  if (credentials == nullptr) return fail(e.context, NP_FAILED, "grpc: the certificate of rank %d is malformed", peer);
+  grpc_channel* const channel = lib.grpc_channel_create(where.c_str(), credentials, &args);
+  lib.grpc_channel_credentials_release(credentials);
   if (channel != nullptr) e.connections.push_back(channel);
   if (channel != nullptr && e.links[static_cast<size_t>(peer)]->call(channel, token, e.own_rank)) return NP_OK;
   return fail(e.context, NP_FAILED, "grpc: no call could be made to %s", where.c_str());
@@ -147,9 +181,9 @@ np_status listen(np_endpoint& e) {
   s.server = lib.grpc_server_create(&args, nullptr);
   lib.grpc_server_register_completion_queue(s.server, e.loop.queue, nullptr);
   const std::string where = e.over_tcp() ? numeric_host(own.host) + ":0" : "unix-abstract:" + abstract_name(own, 0);
-  grpc_server_credentials* const open = lib.grpc_insecure_server_credentials_create();
-  const int port = lib.grpc_server_add_http2_port(s.server, where.c_str(), open);
-  lib.grpc_server_credentials_release(open);
+  grpc_server_credentials* const credentials = own_credentials(e);
+  const int port = lib.grpc_server_add_http2_port(s.server, where.c_str(), credentials);
+  lib.grpc_server_credentials_release(credentials);
   lib.grpc_server_start(s.server);  // what was not started cannot be shut either
   if (port == 0) return fail(e.context, NP_FAILED, "grpc: cannot listen at %s", where.c_str());
   if (e.over_tcp()) own.ports[0] = static_cast<uint16_t>(port);
@@ -178,7 +212,7 @@ np_status join(np_endpoint& e) {
     e.loop.sleep(kSliceOfJoiningMs);
   }
   if (!e.unary()) close_server(e);
-  return NP_OK;
+  return check_security(e);
 }
 
 void part(np_endpoint& e) {

@@ -9,7 +9,7 @@
 
 namespace netpipe::grpc {
 
-enum Option { kApi, kTransport, kWindow, kFrame, kWait, kSpin, kOptions };
+enum Option { kApi, kTransport, kWindow, kFrame, kSecurity, kWait, kSpin, kOptions };
 
 enum class Api { stream, unary };
 
@@ -29,6 +29,8 @@ inline constexpr np_option kTable[kOptions] = {
      1},
     {"frame", NP_SIZE, "0", 0, kMostFrame, nullptr, "bytes",
      "SETTINGS_MAX_FRAME_SIZE, 16384 to 16777215; 0: gRPC adapts it where it adapts the window, and else has 16384", 1},
+    {"security", NP_CHOICE, "insecure", 0, 0, "insecure|tls", "",
+     "tls: encrypted, with a certificate that each rank makes for this run", 0},
     fd_io::kWaitOption,
     netpipe::kSpinOption,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // udp: messages as datagrams between each two ranks. Nothing is sent again: what is lost is counted, by the message and
 // by the datagram. Each datagram says which part of which message it is (udp_datagram.h), and a receiver that waits in
-// vain asks whether its message has left (udp_inbox.h, udp_clerk.h).
+// vain asks whether its message has left (udp_inbox.h, udp_clerk.h). To all ranks at once: udp_cast.h.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -58,20 +58,43 @@ np_status recv(np_endpoint* endpoint, int peer, void* data, size_t bytes) {
   return endpoint->links[static_cast<size_t>(peer)].in->recv(data, bytes);
 }
 
+np_status cast(np_endpoint* endpoint, const void* data, size_t bytes) { return endpoint->casts.out->send(data, bytes); }
+
+np_status recv_cast(np_endpoint* endpoint, int sender, void* data, size_t bytes) {
+  return endpoint->casts.sources[static_cast<size_t>(sender)].in->recv(data, bytes);
+}
+
 np_status limits(np_endpoint*, np_limits* limits) {
   limits->lossy = 1;
   limits->empty = 1;
   return NP_OK;
 }
 
-np_status prepare(np_endpoint* endpoint, const np_visit*) {
+np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
+  const np_context* context = endpoint->context;
+  const bool casts = (visit->uses & NP_USES_CAST) != 0;
+  if (!casts && endpoint->group.bytes == 0 && context->options[kTtl].number != 1) {
+    return fail(context, NP_UNSUPPORTED,
+                "udp: ttl=%s is of datagrams to a group, and there are none: give multicast=GROUP, or measure pattern "
+                "cast",
+                context->options[kTtl].text);
+  }
+  try {
+    if (const np_status s = casts ? join_casts(*endpoint) : NP_OK; s != NP_OK) return s;
+  } catch (const std::exception&) {
+    return no_memory(context);
+  }
   for (np_endpoint::Link& link : endpoint->links) {
     if (link.in) link.in->begin_visit();
+  }
+  for (Casts::Source& source : endpoint->casts.sources) {
+    if (source.in) source.in->begin_visit();
   }
   return NP_OK;
 }
 
-constexpr np_messages kMessages = {.size = sizeof(np_messages), .send = send, .recv = recv};
+constexpr np_messages kMessages = {
+    .size = sizeof(np_messages), .send = send, .recv = recv, .cast = cast, .recv_cast = recv_cast};
 
 }  // namespace
 }  // namespace netpipe::udp

@@ -41,6 +41,38 @@ bool look_up(const char* host, Place& place) {
   return true;
 }
 
+// An IPv4 group that programs may use. False: it is none.
+bool read_group(const char* text, Place& group) {
+  constexpr uint32_t kLocalControl = 0xe0000000;  // 224.0.0.0/24, RFC 5771
+  if (!look_up(text, group) || !group.is_v4()) return false;
+  const uint32_t host = ntohl(v4(group.at).sin_addr.s_addr);
+  return IN_MULTICAST(host) && host >> 8 != kLocalControl >> 8;
+}
+
+np_status no_group(const np_context* context, Option option) {
+  return fail(context, NP_USAGE,
+              "udp: %s=%s is no IPv4 group for programs: those are 224.0.1.0 to 239.255.255.255, and 239.x.x.x stay "
+              "within a site",
+              kTable[option].name, context->options[option].text);
+}
+
+np_status not_over_v6(const np_context* context, Option option) {
+  return fail(context, NP_USAGE, "udp: %s=%s is an IPv4 group, and the ranks reach each other over IPv6",
+              kTable[option].name, context->options[option].text);
+}
+
+// One of 239.255.0.0/16, which no router forwards beyond its own network (RFC 2365), by lot for each run.
+Place group_of_run(const char* job) {
+  constexpr uint32_t kLocalScope = 0xefff0000, kPrime = 16777619;
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char* c = job; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * kPrime;
+  Place group;
+  v4(group.at).sin_family = AF_INET;
+  v4(group.at).sin_addr.s_addr = htonl(kLocalScope | ((hash >> 16 ^ hash) & 0xffff));
+  group.bytes = sizeof(sockaddr_in);
+  return group;
+}
+
 }  // namespace
 
 uint16_t Place::port() const { return ntohs(is_v4() ? v4(at).sin_port : v6(at).sin6_port); }
@@ -56,6 +88,12 @@ std::string text_of(const Place& place) {
   char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
   getnameinfo(place.name(), place.bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
   return std::string(host) + " port " + port;
+}
+
+std::string host_text(const Place& place) {
+  char host[NI_MAXHOST] = "?";
+  getnameinfo(place.name(), place.bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return host;
 }
 
 np_status own_address(const np_context* context, Place& place) {
@@ -86,31 +124,24 @@ np_status own_address(const np_context* context, Place& place) {
 np_status group_address(const np_context* context, const Place& own, Place& group) {
   const np_value* options = context->options;
   const char* const text = options[kMulticast].text;
-  if (*text == '\0') {
-    if (options[kTtl].number == 1) return NP_OK;
-    return fail(context, NP_USAGE, "udp: ttl=%s is of datagrams to a group; give multicast=GROUP too",
-                options[kTtl].text);
-  }
-  constexpr uint32_t kLocalControl = 0xe0000000;  // 224.0.0.0/24, RFC 5771
-  const bool parsed = look_up(text, group) && group.is_v4();
-  const uint32_t host = parsed ? ntohl(v4(group.at).sin_addr.s_addr) : 0;
-  if (!parsed || !IN_MULTICAST(host) || host >> 8 == kLocalControl >> 8) {
-    return fail(
-        context, NP_USAGE,
-        "udp: multicast=%s is no IPv4 group for programs: those are 224.0.1.0 to 239.255.255.255, and 239.x.x.x "
-        "stay within a site",
-        text);
-  }
-  if (!own.is_v4()) {
-    return fail(context, NP_USAGE, "udp: multicast=%s is an IPv4 group, and the ranks reach each other over IPv6",
-                text);
-  }
+  if (*text == '\0') return NP_OK;
+  if (!read_group(text, group)) return no_group(context, kMulticast);
+  if (!own.is_v4()) return not_over_v6(context, kMulticast);
   if (options[kConnected].number != 0) {
     return fail(context, NP_USAGE,
                 "udp: multicast=%s: a socket that is connected to a group takes nothing from its members; give "
                 "connected=no too",
                 text);
   }
+  return NP_OK;
+}
+
+np_status cast_group(const np_context* context, const Place& own, const Place& multicast, Place& group) {
+  const char* const text = context->options[kCastGroup].text;
+  const bool chosen = std::strcmp(text, kTable[kCastGroup].default_value) != 0;
+  if (chosen && !read_group(text, group)) return no_group(context, kCastGroup);
+  if (chosen && !own.is_v4()) return not_over_v6(context, kCastGroup);
+  if (!chosen && own.is_v4()) group = multicast.bytes != 0 ? multicast : group_of_run(context->job);
   return NP_OK;
 }
 

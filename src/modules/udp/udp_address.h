@@ -27,12 +27,18 @@ struct Place {
 
 // "127.0.0.1 port 40001"
 std::string text_of(const Place& place);
+// "127.0.0.1"
+std::string host_text(const Place& place);
 
 // The address that this rank was given, in the IP version that the option asks for, without a port.
 np_status own_address(const np_context* context, Place& place);
 
 // The group of the option multicast, if one was given, without a port; checked, for sockets of the own address.
 np_status group_address(const np_context* context, const Place& own, Place& group);
+
+// The group that casts go to, without a port: that of the option cast_group, or of the option multicast, or one that
+// this run makes. Of no bytes where the ranks reach each other over IPv6.
+np_status cast_group(const np_context* context, const Place& own, const Place& multicast, Place& group);
 
 // An address on its way to another rank.
 struct Blob {

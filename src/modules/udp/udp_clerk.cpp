@@ -19,10 +19,12 @@ namespace netpipe::udp {
 
 using namespace netpipe::fd_io;
 
-np_status Clerk::start(const np_context* context, int socket, uint64_t token, std::vector<Asker> askers) {
+np_status Clerk::start(const np_context* context, int socket, uint64_t token, std::vector<Asker> askers,
+                       Asker everybody) {
   socket_ = socket;
   token_ = token;
   askers_ = std::move(askers);
+  everybody_ = everybody;
   stop_ = Fd(::eventfd(0, EFD_CLOEXEC));
   if (!stop_) return fail(context, NP_FAILED, "udp: eventfd: %s", std::strerror(errno));
   // Signals are the rank's: one of them must interrupt its system call.
@@ -52,6 +54,7 @@ void Clerk::keep_descriptors() const {
   for (const Asker& asker : askers_) {
     if (asker.fd >= 0) keep.push_back(static_cast<unsigned>(asker.fd));
   }
+  if (everybody_.fd >= 0) keep.push_back(static_cast<unsigned>(everybody_.fd));
   keep_own_descriptors(std::move(keep));
 }
 
@@ -65,6 +68,13 @@ void Clerk::live() {
   }
 }
 
+// Whom a question comes from; null: it is none of another rank.
+const Asker* Clerk::asker_of(const Header& said) const {
+  if (said.message >= askers_.size() || askers_[said.message].fd < 0) return nullptr;
+  if (said.index == kQuestion) return &askers_[said.message];
+  return said.index == kCastQuestion && everybody_.fd >= 0 ? &everybody_ : nullptr;
+}
+
 void Clerk::serve() {
   constexpr int kMost = 64;  // of a flood, at once
   for (int i = 0; i < kMost; ++i) {
@@ -75,15 +85,15 @@ void Clerk::serve() {
       return;
     }
     const Header said = in_order(asked);
-    if (got != sizeof asked || said.token != token_ || said.index != kQuestion || said.message >= askers_.size() ||
-        askers_[said.message].fd < 0) {
+    const Asker* const known = got == sizeof asked && said.token == token_ ? asker_of(said) : nullptr;
+    if (known == nullptr) {
       strangers_.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
-    const Asker& asker = askers_[said.message];
+    const Asker& asker = *known;
     const Answer answer{
         header_of(asker.token, asker.departed->messages.load(std::memory_order_acquire), kAnswer, said.stamp),
-        htole32(asker.payload), 0};
+        htole32(asker.payload), htole32(said.message)};
     // Where there is no room for it, it is asked again.
     (void)::sendto(asker.fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL,
                    static_cast<const sockaddr*>(asker.to), asker.to_bytes);

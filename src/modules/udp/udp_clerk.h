@@ -14,6 +14,7 @@
 
 #include "kit/fd.h"
 #include "netpipe/module.h"
+#include "udp_datagram.h"
 
 namespace netpipe::udp {
 
@@ -39,8 +40,9 @@ class Clerk {
   Clerk& operator=(const Clerk&) = delete;
   ~Clerk() { stop(); }
 
-  // socket: where it is asked; token: what must be said there. askers: by rank, none for the rank itself.
-  np_status start(const np_context* context, int socket, uint64_t token, std::vector<Asker> askers);
+  // socket: where it is asked; token: what must be said there. askers: by rank, none for the rank itself. everybody:
+  // those who ask for casts; without a socket where there are none.
+  np_status start(const np_context* context, int socket, uint64_t token, std::vector<Asker> askers, Asker everybody);
   void stop();
 
   // Answers what has been asked, without waiting. Also for the rank itself while it waits: the thread may have no
@@ -53,10 +55,12 @@ class Clerk {
  private:
   void live();
   void keep_descriptors() const;
+  [[nodiscard]] const Asker* asker_of(const Header& said) const;
 
   int socket_ = -1;
   uint64_t token_ = 0;
   std::vector<Asker> askers_;
+  Asker everybody_;
   fd_io::Fd stop_;  // an eventfd
   std::thread thread_;
   std::atomic<uint64_t> strangers_{0}, answered_{0};

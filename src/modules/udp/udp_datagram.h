@@ -13,7 +13,7 @@ struct Header {
   uint64_t token = 0;    // that the receiving rank told its peers: who does not know it is a stranger
   uint32_t message = 0;  // number of the message from this rank to that one
   uint32_t index = 0;    // of the datagram in its message, or one of those below
-  uint64_t stamp = 0;    // by the sender's clock, when the message left; 0: not noted. Of a question its name
+  uint64_t stamp = 0;    // by the sender's clock, when the message left; 0: not noted. Of a question by the asker's
 };
 static_assert(sizeof(Header) == 24 && offsetof(Header, stamp) == 16);
 
@@ -21,12 +21,14 @@ static_assert(sizeof(Header) == 24 && offsetof(Header, stamp) == 16);
 inline constexpr uint32_t kAnswer = 0xffffffff;    // message: how many messages have left for the asker
 inline constexpr uint32_t kQuestion = 0xfffffffe;  // message: the rank that asks, at the clerk's socket
 inline constexpr uint32_t kPadding = 0xfffffffd;   // means nothing
+// As kQuestion, for messages that leave for all ranks; the answer goes to all, too.
+inline constexpr uint32_t kCastQuestion = 0xfffffffc;
 inline constexpr uint32_t kMostIndex = 0xfffffff0;
 
 struct Answer {
   Header header;
   uint32_t payload = 0;  // of the largest datagram that this rank sends
-  uint32_t unused = 0;
+  uint32_t asker = 0;    // whose question it answers
 };
 static_assert(sizeof(Answer) == 32);
 

@@ -9,6 +9,7 @@
 #include "kit/fd.h"
 #include "netpipe/module.h"
 #include "udp_address.h"
+#include "udp_cast.h"
 #include "udp_clerk.h"
 #include "udp_inbox.h"
 #include "udp_outbox.h"
@@ -35,5 +36,6 @@ struct np_endpoint {
   netpipe::fd_io::Fd desk;  // the clerk's socket
   uint64_t token = 0;
   std::vector<netpipe::udp::Desk> desks;  // of the others
-  netpipe::udp::Clerk clerk;              // behind the sockets: it ends before they are closed
+  netpipe::udp::Casts casts;
+  netpipe::udp::Clerk clerk;  // behind the sockets: it ends before they are closed
 };

@@ -92,6 +92,11 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
     np_emit_text(emit, to, "multicast_group", options[kMulticast].text);
     np_emit_integer(emit, to, "multicast_ttl", socket_number(fd, IPPROTO_IP, IP_MULTICAST_TTL), "");
   }
+  if (endpoint->casts.out) {
+    np_emit_text(emit, to, "cast_group", host_text(endpoint->casts.group).c_str());
+    np_emit_integer(emit, to, "cast_ttl", socket_number(endpoint->casts.fd.get(), IPPROTO_IP, IP_MULTICAST_TTL), "");
+    np_emit_integer(emit, to, "cast_payload_bytes", endpoint->casts.out->payload(), "bytes");
+  }
   describe_datagrams(*endpoint, link, emit, to);
   np_emit_integer(emit, to, "sndbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_SNDBUF), "bytes");
   np_emit_integer(emit, to, "rcvbuf_kernel_bytes", socket_number(fd, SOL_SOCKET, SO_RCVBUF), "bytes");
@@ -109,15 +114,16 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   std::fill_n(values, +kCounted, 0);
   values[kJitter] = INT64_MIN;
   const auto add = [values](Counted which, uint64_t value) { values[which] += static_cast<int64_t>(value); };
-  for (const np_endpoint::Link& link : endpoint->links) {
-    if (!link.in || !link.out) continue;
-    const Arrivals& came = link.in->count();
-    add(kDatagramsSent, link.out->datagrams());
-    add(kNotSent, link.out->not_sent());
+  const auto add_sent = [&](const Outbox& out) {
+    add(kDatagramsSent, out.datagrams());
+    add(kNotSent, out.not_sent());
+  };
+  const auto add_received = [&](const Inbox& in, const fd_io::Fd& fd) {
+    const Arrivals& came = in.count();
     add(kDatagramsReceived, came.datagrams);
     add(kMessagesLost, came.messages_lost);
     add(kDatagramsLost, came.datagrams_lost);
-    add(kKernelDrops, drops_of(link.fd.get()));
+    add(kKernelDrops, drops_of(fd.get()));
     add(kLate, came.late);
     add(kDuplicates, came.duplicates);
     add(kReordered, came.reordered);
@@ -125,7 +131,16 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
     add(kQuestions, came.questions);
     add(kEmptyPolls, came.empty_polls);
     add(kSleepsAfterSpin, came.sleeps);
-    values[kJitter] = std::max(values[kJitter], link.in->jitter_ns());
+    values[kJitter] = std::max(values[kJitter], in.jitter_ns());
+  };
+  for (const np_endpoint::Link& link : endpoint->links) {
+    if (!link.in || !link.out) continue;
+    add_sent(*link.out);
+    add_received(*link.in, link.fd);
+  }
+  if (endpoint->casts.out) add_sent(*endpoint->casts.out);
+  for (const Casts::Source& source : endpoint->casts.sources) {
+    if (source.in) add_received(*source.in, source.fd);
   }
   add(kStrangers, endpoint->clerk.strangers());
   add(kAnswered, endpoint->clerk.answered());

@@ -38,6 +38,7 @@ Inbox::Inbox(const Way& way, const Setting& setting)
       seen_(static_cast<size_t>(datagrams_of(setting.max_bytes, room_))),
       stash_(size_t{setting.reorder} + (way.gro ? kMostBatch : way.batch) + 1 + setting.early.size(), room_),
       desk_(setting.desk),
+      question_(setting.question),
       clerk_(setting.clerk),
       rtt_ns_(setting.rtt_ns),
       calls_(way.batch),
@@ -355,9 +356,11 @@ void Inbox::put(const Header& header, const char* data, size_t bytes) {
   while (holes_ && next_ < datagrams_ && seen_[next_]) ++next_;
 }
 
+// Of the answer no more than the header is sure to be here: it comes in the place of a message, which may be empty.
+// Casts bring the answers to other ranks too, with the time by their clocks.
 void Inbox::answered(const Header& header) {
   const int64_t took = now_ns() - static_cast<int64_t>(header.stamp);
-  if (took > 0) rtt_ns_ = std::min(rtt_ns_, took);
+  if (took > 0 && header.stamp == asked_) rtt_ns_ = std::min(rtt_ns_, took);
   if (behind(left_, header.message) > 0) {
     left_ = header.message;
     settled_at_ns_ = now_ns() + std::max(kGrace, 2 * least_patience_ns_);
@@ -403,8 +406,8 @@ np_status Inbox::idle(Waiting& waiting) {
 
 // A question that is dropped is asked again.
 void Inbox::ask(int64_t now) {
-  const auto name = static_cast<uint64_t>(now);
-  const Header question = header_of(desk_.token, static_cast<uint32_t>(way_.context->rank), kQuestion, name);
+  asked_ = static_cast<uint64_t>(now);
+  const Header question = header_of(desk_.token, static_cast<uint32_t>(way_.context->rank), question_, asked_);
   (void)::sendto(desk_.fd, &question, sizeof question, MSG_DONTWAIT | MSG_NOSIGNAL, desk_.at.name(), desk_.at.bytes);
   ++count_.questions;
 }

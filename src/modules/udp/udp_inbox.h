@@ -47,6 +47,7 @@ class Inbox {
     uint32_t reorder = 0;
     int64_t rtt_ns = 0;
     Desk desk;
+    uint32_t question = kQuestion;  // what is asked there
     Clerk* clerk = nullptr;
     std::vector<std::vector<char>> early;  // datagrams of messages that came while ranks connected
   };
@@ -155,6 +156,8 @@ class Inbox {
   size_t losses_ = 0;
 
   Desk desk_;
+  const uint32_t question_;
+  uint64_t asked_ = 0;  // the stamp of the last question
   Clerk* clerk_;
   int64_t rtt_ns_;  // the shortest that an answer took
   int64_t least_patience_ns_ = 0, patience_ns_ = 0;

@@ -22,6 +22,7 @@ enum Option {
   kReorder,
   kBusyPoll,
   kMulticast,
+  kCastGroup,
   kTtl,
   kWait,
   kSpin,
@@ -37,7 +38,9 @@ inline constexpr int kMostBatch = 64;                      // datagrams of one c
 inline constexpr np_option kTable[kOptions] = {
     {"ip", NP_CHOICE, "auto", 0, 0, "auto|4|6", "", "IP version; auto uses that of the rank's address", 0},
     {"port", NP_INT, "0", 0, 65535, nullptr, "",
-     "the first of the UDP ports, of which N ranks need N x N from there on; 0 lets the kernel choose", 0},
+     "the first of the UDP ports, of which N ranks need N x N from there on, and to cast N more; 0 lets the kernel "
+     "choose",
+     0},
     {"connected", NP_BOOL, "yes", 0, 0, nullptr, "",
      "sockets that are connected, so that the kernel knows the route and drops what others send; no: each call names "
      "the address, and each source is compared",
@@ -67,6 +70,10 @@ inline constexpr np_option kTable[kOptions] = {
      "IPv4 group that all datagrams are sent to (239.1.2.3), with a port of its own for each receiver; needs "
      "connected=no",
      0},
+    {"cast_group", NP_TEXT, "auto", 0, 0, nullptr, "",
+     "IPv4 group that messages to all other ranks go to; auto takes that of multicast, or else one of 239.255.0.0/16 "
+     "for this run",
+     0, NP_USES_CAST},
     {"ttl", NP_INT, "1", 1, 255, nullptr, "", "IP_MULTICAST_TTL: networks that a datagram to a group may cross", 0},
     fd_io::kWaitOption,
     netpipe::kSpinOption,

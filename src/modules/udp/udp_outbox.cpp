@@ -101,15 +101,15 @@ np_status Outbox::transmit(uint32_t count) {
         break;
       }
       case ECONNREFUSED:
-        return fail(way_.context, give_up(NP_PEER_LOST), "udp: rank %d has gone (%s); its own error says why",
-                    way_.peer, std::strerror(error));
+        return fail(way_.context, give_up(NP_PEER_LOST), "udp: %s has gone (%s); its own error says why",
+                    way_.whom().c_str(), std::strerror(error));
       case EMSGSIZE:
         return fail(way_.context, give_up(NP_FAILED),
-                    "udp: the way to rank %d takes no datagrams of payload=%u; give a smaller one", way_.peer,
+                    "udp: the way to %s takes no datagrams of payload=%u; give a smaller one", way_.whom().c_str(),
                     payload_);
       default:
-        return fail(way_.context, give_up(NP_FAILED), "udp: sending from rank %d to rank %d failed: %s",
-                    way_.context->rank, way_.peer, std::strerror(error));
+        return fail(way_.context, give_up(NP_FAILED), "udp: sending from rank %d to %s failed: %s", way_.context->rank,
+                    way_.whom().c_str(), std::strerror(error));
     }
   }
   return NP_OK;
@@ -160,9 +160,9 @@ np_status Outbox::try_segments() {
   call.msg_iovlen = 3;
   if (::sendmsg(way_.fd, &call, MSG_NOSIGNAL) < 0) {
     return fail(way_.context, NP_UNAVAILABLE,
-                "udp: gso=yes: the way to rank %d cannot cut datagrams of payload=%u: %s; give a smaller payload, or "
+                "udp: gso=yes: the way to %s cannot cut datagrams of payload=%u: %s; give a smaller payload, or "
                 "gso=no",
-                way_.peer, payload_, std::strerror(errno));
+                way_.whom().c_str(), payload_, std::strerror(errno));
   }
   return NP_OK;
 }

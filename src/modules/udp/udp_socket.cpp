@@ -57,6 +57,11 @@ np_status set_numbers(const np_context* context, int fd) {
   return NP_OK;
 }
 
+template <typename Value>
+bool set_ip(const Fd& fd, int name, const Value& value) {
+  return setsockopt(fd.get(), IPPROTO_IP, name, &value, sizeof value) == 0;
+}
+
 }  // namespace
 
 int64_t socket_number(int fd, int level, int name) {
@@ -65,7 +70,7 @@ int64_t socket_number(int fd, int level, int name) {
   return getsockopt(fd, level, name, &value, &bytes) == 0 ? value : -1;
 }
 
-np_status make_socket(const np_context* context, Place& at, int64_t index, bool plain, Fd& made) {
+np_status new_socket(const np_context* context, const Place& at, bool plain, Fd& made) {
   Fd fd(::socket(at.at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
   if (!fd) {
     return fail(context, NP_UNAVAILABLE, "udp: cannot create an IPv%d socket: %s", at.is_v4() ? 4 : 6,
@@ -74,12 +79,22 @@ np_status make_socket(const np_context* context, Place& at, int64_t index, bool 
   if (!plain) {
     if (const np_status s = set_numbers(context, fd.get()); s != NP_OK) return s;
   }
+  made = std::move(fd);
+  return NP_OK;
+}
+
+np_status make_socket(const np_context* context, Place& at, int64_t index, bool plain, Fd& made) {
+  if (const np_status s = new_socket(context, at, plain, made); s != NP_OK) return s;
   const int64_t first = context->options[kPort].number;
   if (first != 0 && first + index > 65535) {
     return fail(context, NP_USAGE, "udp: port=%lld leaves no room for the %d x %d ports of this run; give a lower one",
                 static_cast<long long>(first), context->nranks, context->nranks);
   }
   at.set_port(first == 0 ? uint16_t{0} : static_cast<uint16_t>(first + index));
+  return bind_socket(context, made, at);
+}
+
+np_status bind_socket(const np_context* context, const Fd& fd, Place& at) {
   if (::bind(fd.get(), at.name(), at.bytes) != 0) {
     const int error = errno;
     return fail(context, error == EADDRINUSE || error == EACCES || error == EADDRNOTAVAIL ? NP_UNAVAILABLE : NP_FAILED,
@@ -88,25 +103,30 @@ np_status make_socket(const np_context* context, Place& at, int64_t index, bool 
   }
   at.bytes = sizeof at.at;
   getsockname(fd.get(), at.name(), &at.bytes);
-  made = std::move(fd);
   return NP_OK;
+}
+
+np_status send_to_groups(const np_context* context, const Fd& fd, const Place& own) {
+  ip_mreqn from{};
+  from.imr_address = reinterpret_cast<const sockaddr_in&>(own.at).sin_addr;
+  const int ttl = static_cast<int>(context->options[kTtl].number), yes = 1, no = 0;
+  // Ranks may be on one host, so what leaves is looped back. Of groups that others of the host joined nothing is taken.
+  if (set_ip(fd, IP_MULTICAST_IF, from) && set_ip(fd, IP_MULTICAST_TTL, ttl) && set_ip(fd, IP_MULTICAST_LOOP, yes) &&
+      set_ip(fd, IP_MULTICAST_ALL, no)) {
+    return NP_OK;
+  }
+  return fail(context, NP_UNAVAILABLE, "udp: the interface of %s sends to no groups: %s", context->local_address,
+              std::strerror(errno));
 }
 
 np_status join_group(const np_context* context, const Fd& fd, const Place& group, const Place& own) {
   ip_mreqn membership{};
   membership.imr_multiaddr = reinterpret_cast<const sockaddr_in&>(group.at).sin_addr;
   membership.imr_address = reinterpret_cast<const sockaddr_in&>(own.at).sin_addr;
-  const int ttl = static_cast<int>(context->options[kTtl].number), yes = 1, no = 0;
-  const auto set = [&](int name, const auto& value) {
-    return setsockopt(fd.get(), IPPROTO_IP, name, &value, sizeof value) == 0;
-  };
-  // Ranks may be on one host, so what leaves is looped back. Of other members of the host nothing is taken.
-  if (set(IP_ADD_MEMBERSHIP, membership) && set(IP_MULTICAST_IF, membership) && set(IP_MULTICAST_TTL, ttl) &&
-      set(IP_MULTICAST_LOOP, yes) && set(IP_MULTICAST_ALL, no)) {
-    return NP_OK;
-  }
-  return fail(context, NP_UNAVAILABLE, "udp: multicast=%s: the interface of %s cannot join the group: %s",
-              context->options[kMulticast].text, context->local_address, std::strerror(errno));
+  const int no = 0;
+  if (set_ip(fd, IP_ADD_MEMBERSHIP, membership) && set_ip(fd, IP_MULTICAST_ALL, no)) return NP_OK;
+  return fail(context, NP_UNAVAILABLE, "udp: the interface of %s cannot join group %s: %s", context->local_address,
+              host_text(group).c_str(), std::strerror(errno));
 }
 
 int64_t path_mtu(const Place& own, const Place& peer) {

@@ -12,7 +12,13 @@ namespace netpipe::udp {
 // plain: without the settings for messages, as the clerk's is.
 np_status make_socket(const np_context* context, Place& at, int64_t index, bool plain, fd_io::Fd& made);
 
-// Takes what is sent to the group, on the interface of the own address, and sends to it there.
+// The two steps of that. at: with the port that it is to have.
+np_status new_socket(const np_context* context, const Place& at, bool plain, fd_io::Fd& made);
+np_status bind_socket(const np_context* context, const fd_io::Fd& fd, Place& at);
+
+// Sends to groups on the interface of the own address.
+np_status send_to_groups(const np_context* context, const fd_io::Fd& fd, const Place& own);
+// Takes what is sent to the group, on the interface of the own address.
 np_status join_group(const np_context* context, const fd_io::Fd& fd, const Place& group, const Place& own);
 
 // A number that the kernel tells of a socket, or -1.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kit/fd.h"
 #include "netpipe/module.h"
@@ -10,9 +11,11 @@
 
 namespace netpipe::udp {
 
+inline constexpr int kEverybody = -1;  // in the place of a peer
+
 struct Way {
   const np_context* context = nullptr;
-  int peer = 0;
+  int peer = 0;  // or kEverybody
   int fd = -1;
   bool connected = true;
   Place to;    // where datagrams go: the peer's socket, or a group and that socket's port
@@ -22,6 +25,8 @@ struct Way {
   uint32_t batch = 1;  // datagrams of one call at most
   bool gso = false, gro = false;
 
+  // For sentences.
+  [[nodiscard]] std::string whom() const { return peer == kEverybody ? "all others" : "rank " + std::to_string(peer); }
   [[nodiscard]] bool yields() const { return context->oversubscribed != 0; }
   [[nodiscard]] bool aborted() const { return *context->abort != 0; }
 };

@@ -199,6 +199,7 @@ struct Pattern {
   bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
   np_reach reach = NP_REACH_NONE;  // it needs the peer's memory: far_in or far_out
   std::uint32_t uses = NP_USES_MESSAGES;  // bits NP_USES_...: the operations that it times
+  bool (*casts)(const Part& part) = [](const Part&) { return false; };  // NP_USES_CAST is one of them
   // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.
   void (*evaluate)(const Part& part, std::uint64_t rounds, Notes notes, Reading& reading) = nullptr;
   std::span<const Measure> measures = {};  // NOLINT(readability-redundant-member-init)
@@ -229,7 +230,8 @@ struct Pattern {
 // The groups of operations that a rank's part calls, as bits NP_USES_...
 inline std::uint32_t groups_of(const Pattern& pattern, const Part& part) {
   const bool requests = (pattern.uses & NP_USES_MESSAGES) != 0 && pattern.requests(part, 1) > 0;
-  return pattern.uses | (requests ? std::uint32_t{NP_USES_REQUESTS} : 0U);
+  return pattern.uses | (requests ? std::uint32_t{NP_USES_REQUESTS} : 0U) |
+         (pattern.casts(part) ? std::uint32_t{NP_USES_CAST} : 0U);
 }
 
 // Pairs that measure at the same time; 1: all ranks are in one measurement.

@@ -66,12 +66,18 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a run, which names its fi
 
 # The command whose options a table takes, and those of them that are for the suite to decide.
 _RUN = {"output", "report", "dry-run", "strict", "quiet", "json", "continue"}
-_APPS = {"output", "dry-run", "json", "quiet", "seed"}
+_SITE = {
+    "hosts",
+    "launcher",
+    "launcher-args",
+    "remote-shell",
+}  # options of netpipe suite run, for all kernels
+_APPS = {"output", "dry-run", "json", "quiet", "seed", *_SITE}
 COMMANDS = {
     RUN: ("run", _RUN),
     MEMORY: ("memory", _RUN),
     APPS: ("apps", _APPS),
-    PROFILE: ("apps", _APPS | {"launches"}),
+    PROFILE: ("apps", _APPS | {"launches", "map"}),
     NODES: ("run", _RUN | {"hosts", "ranks"}),
     PAIRS: ("run", _RUN | {"hosts", "ranks", "pattern"}),
     "figure": ("plot", {"runs", "list", "output"}),

@@ -7,6 +7,7 @@ import contextlib
 import os
 import pwd
 import secrets
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -57,8 +58,15 @@ class Lam(Launcher):
             name: value for name, value in job.variables.items() if name != "TMPDIR"
         } | BOUND  # TMPDIR is not LAM's user's
         names = ",".join(variables)
-        argv = [str(job.description.launcher), "-np", str(job.ranks), "-x", names, *job.extra]
-        return Command((*argv, *job.program), {**variables, **self._environment}, self._user, Path("/"))
+        argv = [str(job.description.launcher), "-x", names, *job.extra]
+        environment = {**variables, **self._environment}
+        if not job.hosts:
+            argv += ["-np", str(job.ranks), *job.program]
+            return Command(tuple(argv), environment, self._user, Path("/"))
+        # A line for each rank: by -np LAM would count the processors that the hosts had when they were booted.
+        words = shlex.join(job.program)
+        schema = job.file("lam-ranks", "".join(f"n{place} {words}\n" for place in job.order))
+        return Command((*argv, str(schema)), environment, self._user, Path("/"))
 
     def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
         self._user = ordinary_user() if os.geteuid() == 0 else None

@@ -31,7 +31,8 @@ class Hydra(Launcher):
         elif not job.hosts:
             argv += ["-launcher", "fork"]  # in a batch job too: the ranks run here
         if job.hosts:
-            lines = [f"{host.name}:{host.ranks}\n" for host in job.hosts]
+            # Hosts with room for one rank each are gone through again and again: cyclic.
+            lines = [f"{host.name}:{1 if job.cyclic else host.ranks}\n" for host in job.hosts]
             argv += [self.hosts_option, str(job.file("hydra-hosts", "".join(lines)))]
         # The whole environment: with other hosts -genvlist loses one of the names, whichever happens to be last.
         argv += [*self.unbound, "-genvall", "-n", str(job.ranks)]

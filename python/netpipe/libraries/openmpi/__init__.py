@@ -34,7 +34,9 @@ class OpenMpi(Launcher):
         recent = job.description.major >= 5
         # No binding: the worker pins itself. In network namespaces the mpiruns of both hosts would bind to processor 0.
         argv = [str(job.description.launcher), "-n", str(job.ranks), "--bind-to", "none"]
-        argv += ["--map-by", "slot:OVERSUBSCRIBE"] if recent else ["--map-by", "slot", "--oversubscribe"]
+        by = "node" if job.cyclic else "slot"
+        argv += ["--map-by", f"{by}:OVERSUBSCRIBE"] if recent else ["--map-by", by, "--oversubscribe"]
+        argv += ["--rank-by", by] if job.cyclic else []
         for name in job.variables:
             argv += ["-x", name]
         if job.hosts:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which hosts the processes of a job are, and how many on each: `--ranks` and `--hosts A:2,B:2`."""
+"""On which hosts the processes of a job are, how many on each, and in which order: `--ranks`, `--hosts A:2,B:2` and
+`--map`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from netpipe.failure import UNAVAILABLE, USAGE, Failure
 
 # Names and addresses only: what goes on the command line of a launcher must not look like an option of it.
 LONGEST_NAME = 253
+BLOCK, CYCLIC = "block", "cyclic"  # rank 1 is on the host of rank 0, or on the next one
+MAPPINGS = (BLOCK, CYCLIC)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -97,6 +101,18 @@ def check_name(option: str, name: str) -> None:
 
 def _has_count(part: str) -> bool:
     return re.search(r":\d+\s*$", part) is not None and not part.strip().endswith("]")
+
+
+def order(hosts: Sequence[Host], mapping: str) -> tuple[int, ...]:
+    """The host of each rank, as a place in `hosts`. Raises Failure (2) for a mapping that these hosts cannot have."""
+    if mapping == BLOCK:
+        return tuple(place for place, host in enumerate(hosts) for _ in range(host.ranks))
+    if len({host.ranks for host in hosts}) > 1:
+        raise Failure(
+            USAGE,
+            f"ranks are dealt to hosts in turn (cyclic) where each has as many; {joined(hosts)} have not",
+        )
+    return tuple(range(len(hosts))) * hosts[0].ranks if hosts else ()
 
 
 def joined(hosts: Sequence[Host]) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of application kernels as panels: times, and speed-ups, over the number of processes; a view for each kernel
-with its class, and a line for each library.
+with its class, and a line for each library and, on several hosts, for each mapping of ranks to them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def subtitle(rows: Sequence[Row]) -> str:
     launches = max(row.launches for row in rows)
     shared = sorted({row.cell.ranks for row in rows if row.oversubscribed})
     more = f"; oversubscribed on {listed(map(str, shared))}" if shared else ""
-    return f"class {classes} on {ranks} processes of one host; medians of {launches} launches{more}"
+    hosts = len({name for row in rows for name in row.hosts})
+    where = f"{hosts} hosts" if hosts > 1 else "one host"
+    return f"class {classes} on {ranks} processes of {where}; medians of {launches} launches{more}"
 
 
 def of(median: Median) -> Estimate:
@@ -61,19 +63,21 @@ def of(median: Median) -> Estimate:
 
 
 def _views(rows: Iterable[Row], values: Callable[[Sequence[Row]], Values], unit: str) -> tuple[Picture, ...]:
-    found: dict[str, dict[str, list[Row]]] = {}
+    found: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for row in rows:
-        found.setdefault(f"{row.cell.kernel} {row.cell.problem}", {}).setdefault(row.cell.variant, []).append(
-            row
-        )
-    variants = list(dict.fromkeys(name for by_variant in found.values() for name in by_variant))
+        lines_of = found.setdefault(f"{row.cell.kernel} {row.cell.problem}", {})
+        lines_of.setdefault((row.cell.variant, row.cell.mapping), []).append(row)
+    variants = list(dict.fromkeys(variant for each in found.values() for variant, _ in each))
+    mappings = list(dict.fromkeys(mapping for each in found.values() for _, mapping in each))
     views = []
-    for name, by_variant in found.items():
+    for name, lines_of in found.items():
         lines = []
-        for variant, some in by_variant.items():
+        for (variant, mapping), some in lines_of.items():
             drawn = values(sorted(some, key=lambda row: row.cell.ranks))
             if drawn:
-                lines.append(line(variant, variants.index(variant), drawn, unit, PROCESSES))
+                label = f"{variant}, {mapping}" if mapping else variant
+                dash = mappings.index(mapping)
+                lines.append(line(label, variants.index(variant), drawn, unit, PROCESSES, dash))
         if lines:
             numbers = sorted({at for one in lines for at in one.x})
             x = number_axis(numbers, PROCESSES)

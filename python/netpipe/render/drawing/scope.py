@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
@@ -20,6 +21,9 @@ from netpipe.render.drawing.few import differing, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.words import when, where
 from netpipe.units import size_text
+
+if TYPE_CHECKING:
+    from netpipe.profiles import Profile
 
 MOST_VIEWS = 24  # of one panel: nobody chooses from more
 
@@ -96,6 +100,7 @@ class Scope:
     measures: tuple[str, ...] = ()
     log: bool | None = None  # the axis of rates; None: by the range of the curves
     fitted: bool = False  # curves as points, with the lines that were fitted to their pieces
+    profiles: tuple[Profile, ...] = ()  # of launches of one program, for what the runs would make of it
 
     @cached_property
     def chosen(self) -> tuple[Member, ...]:

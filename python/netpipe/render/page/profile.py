@@ -15,24 +15,36 @@ from netpipe.profiles.figures import figures, kind_of
 from netpipe.profiles.tables import Facts, Tables, tables
 from netpipe.render.page import profile_figures as drawn
 from netpipe.render.page import profile_tables as shown
+from netpipe.render.page.programs.prediction import Elsewhere
 from netpipe.render.page.template import template, text_of
 from netpipe.render.terminal.profile import counts_text, facts_sentences, gap_sentences, late_sentence
 from netpipe.render.terminal.waiting import no_waiting_sentence, notes, waiting_sentences
 from netpipe.units import counted, listed, percent_text, span_text, time_text
 
 
-def write(profile: Profile, path: Path, title: str | None = None, source: Path | None = None) -> None:
-    """Writes the page to `path`. `source` is the file of the profile. Raises OSError from the file system."""
-    path.write_text(page(profile, title, source), encoding="utf-8")
+def write(
+    profile: Profile,
+    path: Path,
+    title: str | None = None,
+    source: Path | None = None,
+    there: Elsewhere | None = None,
+) -> None:
+    """Writes the page to `path`. `source` is the file of the profile, `there` what other libraries would make of it.
+    Raises OSError from the file system.
+    """
+    path.write_text(page(profile, title, source, there), encoding="utf-8")
 
 
-def page(profile: Profile, title: str | None = None, source: Path | None = None) -> str:
+def page(
+    profile: Profile, title: str | None = None, source: Path | None = None, there: Elsewhere | None = None
+) -> str:
     """The page as one text."""
     found = tables(profile)
     figure = figures(profile)
     kinds = {call.name: kind_of(call.does) for call in profile.header.calls}
     return template("profile.html").render(
-        css=text_of("report.css") + text_of("profile.css"),
+        css=text_of("report.css") + text_of("profile.css") + text_of("chart.css"),
+        elsewhere=there,
         title=title or _title(found.facts),
         facts=list(facts_sentences(found.facts)),
         answers=list(answers(found)),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netpipe.kernels.table import Row
 
 
+WITH_MAPPING = 90  # columns of a terminal that hold all of the table with mappings
 CLASSES = "SWABCDEF"  # of the NAS benchmarks, the smallest first
 
 
@@ -90,26 +91,30 @@ class Line:
 
 def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> None:
     """A block of rows for each kernel and class. Columns in which there is nothing to compare are left out."""
-    compared = len({row.cell.variant for row in rows}) > 1
+    compared = len({(row.cell.variant, row.cell.mapping) for row in rows}) > 1
+    mapped = any(row.cell.mapping for row in rows)
+    rated = not mapped or out.width >= WITH_MAPPING  # where it would cut the names it gives way
     scaled = any(row.speedup is not None for row in rows)
     table = Rows(
         ("kernel", "name"),
         ("ranks", "right"),
+        *([("map", "left")] if mapped else []),
         ("over", "name"),
         ("time", "right"),
-        ("Mop/s", "right"),
+        *([("Mop/s", "right")] if rated else []),
         *([("speed-up", "right")] if scaled else []),
         *([("to fastest", "right")] if compared else []),
     )
     last = ""
-    for row in sorted(rows, key=_place):
-        kernel = _kernel(row)
+    for row in in_order(rows):
+        kernel = kernel_text(row)
         table.add_row(
             kernel if kernel != last else "",
             str(row.cell.ranks),
+            *([row.cell.mapping or UNKNOWN] if mapped else []),
             row.cell.variant,
             time_text(row),
-            UNKNOWN if row.mops is None else digits(row.mops),
+            *([UNKNOWN if row.mops is None else digits(row.mops)] if rated else []),
             *([UNKNOWN if row.speedup is None else f"{digits(row.speedup)} ×"] if scaled else []),
             *([behind_text(row)] if compared else []),
             style="dim" if row.seconds is None else "",
@@ -120,7 +125,12 @@ def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> No
         out.print(note, style="dim")
 
 
-def _kernel(row: Row) -> str:
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """By kernel, class and number of ranks; of one number of ranks the fastest first."""
+    return sorted(rows, key=_place)
+
+
+def kernel_text(row: Row) -> str:
     """cg A"""
     return f"{row.cell.kernel} {row.cell.problem}"
 
@@ -163,7 +173,20 @@ def notes(rows: Sequence[Row], processors: int | None) -> list[str]:
         if any(row.tied and row.seconds is not None and row.seconds.low is None for row in rows):
             why = f"an interval needs {LEAST} launches that verify"
         said.append(f"~: not known to be slower than the fastest, as {why}.")
-    return [*said, *_placements(rows, processors)]
+    return [*said, *_hosts(rows), *_placements(rows, processors)]
+
+
+def _hosts(rows: Sequence[Row]) -> list[str]:
+    """Where the ranks said that they were."""
+    names = dict.fromkeys(name for row in rows for name in row.hosts)
+    if not names:
+        return []
+    meant = {
+        "block": "block: consecutive ranks are on one host",
+        "cyclic": "cyclic: each next rank is on the next host",
+    }
+    mappings = dict.fromkeys(row.cell.mapping for row in rows if row.cell.mapping in meant)
+    return [f"On {listed(names)}, as the ranks say; {'; '.join(meant[one] for one in mappings)}."]
 
 
 # Of ranks that share processors.
@@ -188,6 +211,7 @@ def _processors(pin: Sequence[int | None]) -> str:
 
 def _placements(rows: Sequence[Row], processors: int | None) -> list[str]:
     """On which processors the ranks were. `processors`: how many the host has for them; None: not known."""
+    hosts = max((len(row.hosts) for row in rows), default=0) or 1
     held: list[str] = []
     free: list[str] = []
     shared: list[str] = []
@@ -196,12 +220,12 @@ def _placements(rows: Sequence[Row], processors: int | None) -> list[str]:
     ):
         count = counted(ranks, "rank")
         if bound(pin):
-            held.append(f"{count} to {_processors(pin)}")
+            held.append(f"{count} to {_processors(pin)}{' of their hosts' if hosts > 1 else ''}")
         elif pin and not oversubscribed:
             free.append(count)
         if oversubscribed:
             there = len(set(pin)) if bound(pin) else processors
-            on = "" if there is None else f" on {counted(there, 'processor')}"
+            on = "" if there is None else f" on {counted(there * hosts, 'processor')}"
             shared.append(f"{count}{on}{', not bound' if pin and not bound(pin) else ''}")
     said = [f"Bound: {'; '.join(held)}."] if held else []
     said += [f"Not bound: {listed(free)}."] if free else []
@@ -215,7 +239,7 @@ def _placed(rows: Sequence[Row], processors: int | None) -> Iterator[tuple[int, 
     for row in rows:
         ranks = row.cell.ranks
         for pin in row.pins or ([] if ranks in known else [()]):
-            more = processors is not None and ranks > processors
+            more = processors is not None and ranks > processors * (len(row.hosts) or 1)
             yield ranks, pin, row.oversubscribed or (more and not bound(pin))
 
 

@@ -21,7 +21,7 @@ def print_prediction(out: Console, found: Predicted) -> None:
     """The variants, the verdict, what the time is spent in, the model's own error, and what is missing."""
     table = Rows(("over", "name"), ("in MPI", "right"), ("waiting", "right"), ("whole run", "right"))
     for one in found.variants:
-        table.add_row(one.variant, _seconds(one), time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
+        table.add_row(one.variant, seconds_text(one), time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
     out.print(table)
     out.print()
     print_paragraph(out, "·", "bold", verdict(found))
@@ -68,7 +68,7 @@ def verdict(found: Predicted) -> str:
     return f"undecided: the intervals of {', '.join(tied)} meet"
 
 
-def _seconds(one: Prediction) -> str:
+def seconds_text(one: Prediction) -> str:
     return bracketed_text(1e9 * one.seconds, 1e9 * one.low, 1e9 * one.high, TIME_STEPS, "ns")
 
 

@@ -306,21 +306,26 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def planned(run: Part, site: Site) -> Kernels:
     """Raises Failure (2) where the file is wrong about the kernels."""
     from netpipe.applications.plan import PLACEMENT, Request, plan
-    from netpipe.cli.apps import ranks_of, words
+    from netpipe.cli.apps import mappings_of, ranks_of, words
+    from netpipe.launch.jobs import settings
+    from netpipe.libraries.starting.hosts import parse
 
     given = run.given
-    request = Request(
-        given["kernels"],
-        given["variants"],
-        words(given["classes"] or ""),
-        ranks_of(given["ranks"]),
-        given["pin"] or PLACEMENT,
-    )
     if not given["kernels"]:
         raise fault(run, Failure(2, 'kernels is missing; write kernels = ["is", "cg"], or "all"'))
-    if site.hosts is not None:
-        return Kernels(run, None, f"netpipe apps runs on this host alone, not on {site.hosts}")
+    if site.hosts is not None and run.does == PROFILE:
+        return Kernels(run, None, f"the kernels are profiled on this host alone, not on {site.hosts}")
+    hosts = parse(site.hosts)
     try:
+        request = Request(
+            given["kernels"],
+            given["variants"],
+            words(given["classes"] or ""),
+            ranks_of(given["ranks"], hosts),
+            given["pin"] or PLACEMENT,
+            settings(hosts, site.launcher, None, site.remote_shell),
+            mappings_of(given["mapping"] if hosts.given else None, hosts),
+        )
         return Kernels(run, plan(request))
     except Failure as failure:
         if failure.exit_code == UNAVAILABLE or _no_library(failure, given["variants"]):

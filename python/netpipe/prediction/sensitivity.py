@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the time of an application depends on latency, overhead and bandwidth: its calls are replayed with each of them
+several times as large or small, the others left as they were measured.
+
+    curve      the time at each factor, over that at 1, of the time in MPI and of the whole program
+    tolerance  by how much a parameter may get worse until the program takes 1, 2 or 5 % longer
+    share      of the time in MPI, that a parameter takes: by how many percent the time grows if the parameter gets one
+               percent worse. All times in a replay are sums of measured ones, so the shares of all that a time is made
+               of add up to 1; what remains here is computation that other ranks wait for, first messages, and the rest.
+
+The curves and their names are those of LLAMP (S. Shen et al., "LLAMP: Assessing Network Latency Tolerance of HPC
+Applications with Linear Programming", SC'24), which has them from a linear program.
+
+An interval has what the curves leave open, how far the launches of the profile are apart, and what the replay does not
+explain of the profile's own library: that may depend on the parameter as the explained part does, or not at all. The
+change has no less than the error of a prediction (LEAST_ERROR).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
+from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, carried, mean, oversubscribed, spread
+from netpipe.prediction.replay import replay
+from netpipe.profiles.calls import Kind, calls
+from netpipe.reading.estimate import Estimate
+
+if TYPE_CHECKING:
+    from netpipe.profiles import Profile
+    from netpipe.profiles.calls import Calls
+    from netpipe.reading import Reading
+
+PARAMETERS = ("latency", "overhead", "bandwidth")
+FACTORS = (0.25, 0.5, 2.0, 4.0, 8.0, 16.0)  # that are shown, besides 1
+SLOWER = (0.01, 0.02, 0.05)  # of the whole program, whose tolerances are told
+REACH = 1024.0  # no parameter is made worse than this many times
+STEP = 0.05  # of a parameter, to find the share of the time that it takes
+BENDS = 0.1  # of a tolerance's slowdown: where a curve is straight to within this, no more of it is replayed
+HALVINGS = 2  # of an octave, to locate a tolerance
+MOST_EVENTS = 50_000  # of all launches together: each is replayed more than a hundred times
+MOST_FIXED = 0.5  # of the time in MPI, that takes in the replay what it took; beyond it nothing is said
+LEAST_FIXED = 0.02  # and beyond this it is told
+MOST_WAITING = 0.5  # of the time in MPI; beyond it the parameters say little
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The times at one factor of a parameter, over those at 1."""
+
+    factor: float
+    mpi: Estimate
+    whole: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The factor of a parameter at which the program takes that much longer. None: beyond REACH."""
+
+    slower: float
+    factor: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    share: Estimate  # of the time in MPI
+    steps: tuple[Step, ...]  # by factor, that of 1 among them
+    tolerances: tuple[Tolerance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Of an application over one variant."""
+
+    variant: str
+    latency_ns: float  # of the smallest message, which the factors of latency multiply
+    latency_bytes: int
+    parameters: tuple[Parameter, ...]
+    unexplained: (
+        float | None
+    )  # share of the time in MPI that the profile has beyond the replay; None: not known
+
+    @property
+    def rest(self) -> float:
+        """Share of the time in MPI that is none of the parameters and not unexplained."""
+        known = sum(one.share.value for one in self.parameters) + max(self.unexplained or 0.0, 0.0)
+        return max(1.0 - known, 0.0)
+
+    def added_ns(self, factor: float | None) -> float | None:
+        """Of latency."""
+        return None if factor is None else (factor - 1.0) * self.latency_ns
+
+
+@dataclass(slots=True)
+class Sensitivities:
+    variants: list[Sensitivity] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def sensitivities(
+    launches: Sequence[Profile],
+    reading: Reading,
+    own: str | None = None,
+    processors: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Sensitivities:
+    """Of every variant that has a ping-pong. `launches`, `own` and `processors` as those of `predict`; `tell` hears
+    what is replayed. Of ranks that share processors nothing is said but why. Raises NotAProfile without a trace, Stuck
+    where the trace is not whole.
+    """
+    found = Sensitivities()
+    if shared := oversubscribed(launches[0], processors):
+        found.notes.append(f"{shared}, so nothing is said about what they are sensitive to")
+        return found
+    most = MOST_EVENTS // len(launches)
+    made = [calls(one, PROFILER_NS / 2, most) for one in launches]
+    fixed = median(map(_fixed, made))
+    if fixed > MOST_FIXED:
+        found.notes.append(f"{_fixed_text(fixed)}, so nothing is said about what the program is sensitive to")
+        return found
+    plain = {bound: costs(reading, bound) for bound in BOUNDS}
+    explained = own if own in plain["value"] else None
+    beyond = [0.0 for _ in made]
+    if explained is not None:
+        beyond = [_took(one) - mean(replay(one, plain["value"][explained])) for one in made]
+    for variant in plain["value"]:
+        program = _Program(made, {bound: plain[bound][variant] for bound in BOUNDS}, beyond)
+        found.variants.append(_of(variant, program, explained is not None, tell))
+    found.notes += _notes(made, launches, found, explained)
+    return found
+
+
+def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], None]) -> Sensitivity:
+    latency = program.costs["value"].latency
+    base = [carried(mpi, more) for (mpi, _), more in zip(program.plain("value"), program.beyond, strict=True)]
+    parameters = []
+    for name in PARAMETERS:
+        tell(f"replaying {variant} with another {name}")
+        parameters.append(_parameter(name, program))
+    there = [mpi for mpi, _ in program.plain("value")]
+    unexplained = median(
+        (whole - mpi) / whole if whole > 0 else 0.0 for mpi, whole in zip(there, base, strict=True)
+    )
+    return Sensitivity(
+        variant=variant,
+        latency_ns=latency.times[0],
+        latency_bytes=latency.sizes[0],
+        parameters=tuple(parameters),
+        unexplained=unexplained if explained else None,
+    )
+
+
+def _parameter(name: str, program: _Program) -> Parameter:
+    one = Estimate(1.0, 1.0, 1.0)
+    steps = [Step(factor, *program.at(name, _worse(name, factor))) for factor in FACTORS]
+    steps.append(Step(1.0, one, one))
+    return Parameter(
+        name,
+        program.share(name),
+        tuple(sorted(steps, key=lambda step: step.factor)),
+        tuple(_tolerances(name, program)),
+    )
+
+
+def _worse(name: str, factor: float) -> float:
+    """How many times as bad a parameter is at a factor, and the other way round: less bandwidth is worse."""
+    return 1.0 / factor if name == "bandwidth" else factor
+
+
+def _factors(name: str, worse: float) -> Factors:
+    factors = dict.fromkeys(PARAMETERS, 1.0) | {name: _worse(name, worse)}
+    return Factors(factors["latency"], factors["bandwidth"], factors["overhead"])
+
+
+# ---------------------------------------------------------------------------------------------------- the replays
+
+
+class _Program:
+    """All launches over one variant. A parameter is `worse` times as bad as it was measured."""
+
+    def __init__(self, made: Sequence[Calls], costs_: dict[Bound, Costs], beyond: Sequence[float]) -> None:
+        self.made = made
+        self.costs = costs_
+        self.beyond = beyond
+        self._known: dict[tuple[Bound, str, float], list[tuple[float, float]]] = {}
+
+    def plain(self, bound: Bound) -> list[tuple[float, float]]:
+        return self._times(bound, "", 1.0)
+
+    def _times(self, bound: Bound, name: str, worse: float) -> list[tuple[float, float]]:
+        """Seconds in MPI, in the mean over the ranks, and of the whole program, of each launch."""
+        key = bound, name, worse
+        if key not in self._known:
+            given = self.costs[bound]
+            if name:
+                given = given.changed(_factors(name, worse))
+            self._known[key] = [
+                (mean(run), run.wall * 1e-9) for run in (replay(one, given) for one in self.made)
+            ]
+        return self._known[key]
+
+    def _changes(
+        self, bound: Bound, name: str, worse: float, all_changes: bool | None = None
+    ) -> tuple[list[float], list[float]]:
+        """Over the time at 1, of each launch: the change of the time in MPI, and of the whole. What the replay does not
+        explain stays as it is, or changes as the rest does (`all_changes`). None: what it has too much does.
+        """
+        before, after = self.plain(bound), self._times(bound, name, worse)
+        in_mpi, whole = [], []
+        for (mpi, wall), (new_mpi, new_wall), more in zip(before, after, self.beyond, strict=True):
+            base = carried(mpi, more)
+            scales = base < mpi if all_changes is None else all_changes
+            scale = base / mpi if scales and mpi > 0 else 1.0
+            wall_base = wall + max(more, 0.0)
+            in_mpi.append((new_mpi - mpi) * scale / base if base > 0 else 0.0)
+            whole.append((new_wall - wall) * scale / wall_base if wall_base > 0 else 0.0)
+        return in_mpi, whole
+
+    def at(self, name: str, worse: float) -> tuple[Estimate, Estimate]:
+        """The time in MPI and that of the whole program, over those at 1."""
+        middle = self._changes("value", name, worse)
+        some = [
+            self._changes(bound, name, worse, all_changes)
+            for bound in BOUNDS
+            for all_changes in (False, True)
+        ]
+        made = []
+        for place in (0, 1):
+            ends = [median(change[place]) for change in some]
+            change = _widened(median(middle[place]), ends, spread(list(map(abs, middle[place]))))
+            value, low, high = (max(0.0, 1.0 + limit) for limit in change)
+            made.append(Estimate(value, low, high))
+        return made[0], made[1]
+
+    def share(self, name: str) -> Estimate:
+        """Of the time in MPI. Where the curve bends at 1, the mean of both sides, and an interval that has both."""
+
+        def slopes(bound: Bound, step: float, all_changes: bool | None = None) -> list[float]:
+            return [change / step for change in self._changes(bound, name, 1.0 + step, all_changes)[0]]
+
+        sides = zip(slopes("value", -STEP), slopes("value", STEP), strict=True)
+        middle = [(below + above) / 2 for below, above in sides]
+        ends = [
+            median(slopes(bound, step, all_changes))
+            for bound in BOUNDS
+            for step in (-STEP, STEP)
+            for all_changes in (False, True)
+        ]
+        found = _widened(median(middle), ends, spread(list(map(abs, middle))))
+        value, low, high = (min(max(0.0, limit), 1.0) for limit in found)
+        return Estimate(value, low, high)
+
+
+def _widened(value: float, ends: Sequence[float], apart: float) -> tuple[float, float, float]:
+    """A change with its limits: those of all ends, and the error of a prediction beyond them."""
+    least, most = min([value, *ends]), max([value, *ends])
+    factor = math.exp(max(LEAST_ERROR, apart))
+    low = least / factor if least > 0 else least * factor
+    high = most * factor if most > 0 else most / factor
+    return value, low, high
+
+
+# ------------------------------------------------------------------------------------------------------ tolerances
+
+
+def _tolerances(name: str, program: _Program) -> Iterator[Tolerance]:
+    """Octaves, then halves of those in which a limit is crossed, as long as the curve bends in them."""
+    points: dict[float, Estimate] = {1.0: Estimate(1.0, 1.0, 1.0), REACH: program.at(name, REACH)[1]}
+    worse = 1.0 if points[REACH].high >= 1.0 + SLOWER[0] else REACH  # else there is nothing to look for
+    while worse < REACH and points[worse].low < 1.0 + SLOWER[-1]:
+        worse *= 2.0
+        points[worse] = program.at(name, worse)[1]
+    for slower in SLOWER:
+        found: dict[str, float | None] = {}
+        for end in ("high", "value", "low"):
+            for _ in range(HALVINGS):
+                around = _crossing(points, end, 1.0 + slower)
+                if around is None:
+                    break
+                middle = math.sqrt(around[0] * around[1])
+                guess = _between(points, end, around, middle)
+                points[middle] = program.at(name, middle)[1]
+                if abs(getattr(points[middle], end) - guess) <= BENDS * slower:
+                    break
+            around = _crossing(points, end, 1.0 + slower)
+            found[end] = None if around is None else _where(points, end, around, 1.0 + slower)
+        # The time that is surely reached later, and the one that may be reached first.
+        value, first, last = (_at(name, found[end]) for end in ("value", "high", "low"))
+        low, high = (last, first) if name == "bandwidth" else (first, last)
+        yield Tolerance(slower, value, low, high)
+
+
+def _at(name: str, worse: float | None) -> float | None:
+    return None if worse is None else _worse(name, worse)
+
+
+def _crossing(points: dict[float, Estimate], end: str, level: float) -> tuple[float, float] | None:
+    """The two neighbours between which this end of the interval reaches the level first."""
+    places = sorted(points)
+    return next(
+        (
+            (below, above)
+            for below, above in pairwise(places)
+            if getattr(points[below], end) < level <= getattr(points[above], end)
+        ),
+        None,
+    )
+
+
+def _between(points: dict[float, Estimate], end: str, around: tuple[float, float], at: float) -> float:
+    below, above = around
+    first, last = getattr(points[below], end), getattr(points[above], end)
+    value: float = first + (last - first) * (at - below) / (above - below)
+    return value
+
+
+def _where(points: dict[float, Estimate], end: str, around: tuple[float, float], level: float) -> float:
+    below, above = around
+    first, last = getattr(points[below], end), getattr(points[above], end)
+    value: float = below + (above - below) * (level - first) / (last - first)
+    return value
+
+
+# ----------------------------------------------------------------------------------------------------------- words
+
+
+def _notes(
+    made: Sequence[Calls], launches: Sequence[Profile], found: Sensitivities, own: str | None
+) -> Iterator[str]:
+    if own is None and found.variants:
+        yield (
+            "no variant of the run is that of the profile, so nothing tells how much of the time in MPI the model "
+            "leaves unexplained"
+        )
+    whole = sum(trace.events for one in launches for trace in one.traces.values())
+    read = sum(one.events for one in made)
+    if read < whole:
+        yield f"of {whole} events in the traces the first {read} are replayed: this is the first part of the program"
+    if (fixed := median(map(_fixed, made))) > LEAST_FIXED:
+        yield _fixed_text(fixed)
+    for one in found.variants:
+        if one.rest > MOST_WAITING:
+            yield (
+                f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three, mostly "
+                "computation of other ranks that is waited for, which no network changes"
+            )
+
+
+def _fixed(made: Calls) -> float:
+    """The share of the time in MPI of calls that the replay leaves as they were."""
+    took = sum(call.took_ns for some in made.ranks.values() for call in some)
+    other = sum(call.took_ns for some in made.ranks.values() for call in some if call.kind is Kind.OTHER)
+    return other / took if took else 0.0
+
+
+def _fixed_text(share: float) -> str:
+    return (
+        f"{100 * share:.0f} % of the time in MPI is that of calls which the replay leaves as they were: they set "
+        "something up, or have no other half in the trace"
+    )
+
+
+def _took(made: Calls) -> float:
+    """Seconds in MPI, of what is replayed, in the mean over the ranks."""
+    ranks = max(len(made.ranks), 1)
+    return sum(call.took_ns for some in made.ranks.values() for call in some) / ranks * 1e-9

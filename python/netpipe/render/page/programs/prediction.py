@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other libraries and networks would make of a profiled program, for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from netpipe.prediction import own_variant, predict, processors, sensitivities
+from netpipe.render.figures import sensitivity as figure
+from netpipe.render.page.programs.chart import Chart, charts
+from netpipe.render.page.tables import Column, Table
+from netpipe.render.terminal.predict import seconds_text, verdict
+from netpipe.render.terminal.sensitivity import sentences, tolerance_rows
+from netpipe.units import capital, sentence, time_text
+
+if TYPE_CHECKING:
+    from netpipe.prediction import Sensitivity
+    from netpipe.prediction.predict import Predicted
+    from netpipe.profiles import Profile
+    from netpipe.reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Of the program over one variant."""
+
+    variant: str
+    charts: tuple[Chart, ...]
+    table: Table
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The section of the page."""
+
+    verdict: str
+    table: Table
+    notes: tuple[str, ...]
+    dependences: tuple[Dependence, ...]
+
+
+def elsewhere(launches: Sequence[Profile], reading: Reading) -> Elsewhere:
+    """Raises NotAProfile without a trace, Stuck where the trace is not whole."""
+    own, there = own_variant(launches[0], reading.run), processors(reading.run)
+    found = predict(launches, reading, own, processors=there)
+    curves = sensitivities(launches, reading, own, there)
+    notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
+    return Elsewhere(
+        sentence(verdict(found))
+        if found.variants
+        else "The run has no ping-pong, which every prediction needs.",
+        _table(found),
+        tuple(notes),
+        tuple(map(_dependence, curves.variants)),
+    )
+
+
+def _title(text: str, one: Sensitivity) -> str:
+    """Without the variant, which the heading has."""
+    return capital(text.removeprefix(f"{one.variant}: "))
+
+
+def _sentence(text: str) -> str:
+    return sentence(capital(text))
+
+
+def _table(found: Predicted) -> Table:
+    columns = (
+        Column("over", left=True),
+        Column("in MPI"),
+        Column("waiting"),
+        Column("whole run"),
+    )
+    rows = tuple(
+        (one.variant, seconds_text(one), time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
+        for one in found.variants
+    )
+    return Table(columns, rows)
+
+
+def _dependence(one: Sensitivity) -> Dependence:
+    columns = (Column("", left=True), *(Column(each.name) for each in one.parameters))
+    return Dependence(
+        one.variant,
+        tuple(replace(each, title=_title(each.title, one)) for each in charts([figure.of([one])])),
+        Table(columns, tuple(tolerance_rows(one))),
+        tuple(map(_sentence, sentences(one))),
+    )
