@@ -72,7 +72,7 @@ class Library:
         return find_launcher(self.description, None)().command(job)
 
     def by_hand(self, name: str, size: int, words: Sequence[str], speed: Speed, batch: int = 0) -> Start:
-        """One of bench/mpi, built by the library's own compiler. batch: samples of a line of its output; 0: as it says."""
+        """One of bench/mpi, built by the library's own compiler. batch: samples of an output line; 0: as it says."""
         built = self.folder / f"{name}-{batch}"
         if not built.exists():
             subprocess.run(
