@@ -149,6 +149,22 @@ def test_shared_memory_of_all_libraries_is_left_out_between_hosts(here: Here) ->
     assert "shared memory ends at the host" in found.notes[0]
 
 
+def test_shared_memory_alone_between_hosts_is_not_available(here: Here) -> None:
+    hosts = Settings(parse("a,b"))
+    for variant in ("mpi:transport=shm", "mpi@one:eager=64k,transport=shm"):
+        said = refused(3, lambda variant=variant: here.plan("cg", on=(variant,), launching=hosts))
+        assert "shared memory ends at the host; choose another transport" in said
+    both = here.plan("cg", on=("mpi:transport=shm", "mpi:transport=tcp"), ranks=(2,), launching=hosts)
+    assert {task.cell.variant for task in both.tasks} == {"mpi@one:transport=tcp", "mpi@two:transport=tcp"}
+    assert here.plan("cg", on=("mpi@one:transport=shm",), ranks=(2,), launching=Settings(parse("a"))).tasks
+
+
+def test_ranks_that_do_not_spread_are_left_out_with_the_reason(here: Here) -> None:
+    found = planned(here, ranks=(1, 2, 4))
+    assert [task.cell.ranks for task in found.tasks] == [2, 4]
+    assert "1 ranks do not spread evenly over 2 hosts" in found.notes[0]
+
+
 @pytest.mark.parametrize(
     ("hosts", "ranks", "mapping", "says"),
     [

@@ -26,13 +26,13 @@ from netpipe.libraries import family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
-from netpipe.libraries.starting.hosts import BLOCK, Host, order
+from netpipe.libraries.starting.hosts import BLOCK, Host, Hosts, order
 from netpipe.units import counted, listed, size_text
 
 ANSWER_S = 20.0  # that a program may take to say what it needs
 ALL = "all"
 PLACEMENT = "auto"
-NEAR = ":transport=shm"
+NEAR = "transport=shm"
 
 Tell = Callable[[str], None]
 
@@ -98,12 +98,12 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     """
     problems = _problems(request)
     hosts = request.launching.hosts
-    spread = {ranks: hosts.spread(ranks) for ranks in request.ranks}
+    spread, uneven = _spread(hosts, request.ranks)
     for mapping, some in itertools.product(request.mappings, spread.values()):
         order(some, mapping)  # whether these hosts can have it
     mappings = request.mappings if hosts.given else ("",)
     libraries = _Libraries(request.variants, request.launching, tell)
-    places = {ranks: _places(request.pin, spread[ranks] or (Host("", ranks),)) for ranks in request.ranks}
+    places = {ranks: _places(request.pin, some or (Host("", ranks),)) for ranks, some in spread.items()}
     most = {ranks: max((host.ranks for host in some), default=ranks) for ranks, some in spread.items()}
     environments = libraries.settings(most, request.pin)
     free = available_memory()
@@ -112,7 +112,7 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     for kernel, options, classes in problems:
         first = libraries.first(kernel.name)
         fitting: list[tuple[str, int, int]] = []
-        for problem, ranks in itertools.product(classes, request.ranks):
+        for problem, ranks in itertools.product(classes, spread):
             said = ask(*first, problem, ranks, options)
             what = f"{Cell(kernel.name, _text(options), problem, '', ranks).kernel} class {problem}"
             memory = int(said["memory_bytes"]) * ranks
@@ -147,7 +147,7 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     tasks = [
         one for one in tasks if one.cell.variant in libraries.variants
     ]  # a compiler may have failed later
-    left_out = [
+    left_out = uneven + [
         f"{what} is left out on {listed(map(str, some))} rank{'' if some == [1] else 's'}: {why}"
         for (what, why), some in refused.items()
     ]
@@ -155,6 +155,22 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
         raise Failure(USAGE, "; ".join(left_out))
     versions = {name: one.version for name, one in libraries.descriptions.items()}
     return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin, hosts.names)
+
+
+def _spread(hosts: Hosts, ranks: Sequence[int]) -> tuple[dict[int, tuple[Host, ...]], list[str]]:
+    """The hosts of each number of ranks, and sentences about those that do not spread. Raises Failure (2) if none
+    does.
+    """
+    spread: dict[int, tuple[Host, ...]] = {}
+    refused: list[Failure] = []
+    for number in ranks:
+        try:
+            spread[number] = hosts.spread(number)
+        except Failure as failure:
+            refused.append(failure)
+    if not spread and refused:
+        raise refused[0]
+    return spread, [f"left out: {failure.sentence}" for failure in refused]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +300,16 @@ class _Libraries:
                     f"'{text}' is no MPI library that was added, and the kernels are MPI programs; {hint}",
                 )
             found, notes = expand_libraries(expand([text]), known)
-            if launching.hosts.given and not at:
-                found, notes = _reaching(found, notes)
+            if len(launching.hosts.names) > 1:
+                found, more = _reaching(found, named=bool(at))
+                notes += more
             self._named |= {name_of(text)} if at else set()
             self._notes += notes
             self.variants += [one for one in found if one not in self.variants]
+        if not self.variants:
+            raise Failure(
+                UNAVAILABLE, f"{'; '.join(self._notes)}; choose another transport, or leave --hosts out"
+            )
         for variant in self.variants:
             _check_settings(variant)
         for module in dict.fromkeys(map(name_of, self.variants)):
@@ -367,14 +388,19 @@ class _Libraries:
             return None
 
 
-def _reaching(variants: Sequence[str], notes: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Those of `mpi` that get to other hosts, and sentences about the others."""
-    near = [one for one in variants if one.endswith(NEAR)]
-    there = [one for one in variants if one not in near]
-    if not near or not there:
-        return tuple(variants), list(notes)
+def _reaching(variants: Sequence[str], named: bool) -> tuple[tuple[str, ...], list[str]]:
+    """Those that get to other hosts, and a sentence about the others. Raises Failure (3) for one that was named."""
+    near = [one for one in variants if NEAR in apart(one)[0].partition(":")[2].split(",")]
+    if not near:
+        return tuple(variants), []
+    if named:
+        raise Failure(
+            UNAVAILABLE,
+            f"{listed(near)}: shared memory ends at the host; choose another transport, or leave --hosts out",
+        )
     are = "is" if len(near) == 1 else "are"
-    return tuple(there), [*notes, f"{listed(near)} {are} left out: shared memory ends at the host"]
+    there = tuple(one for one in variants if one not in near)
+    return there, [f"{listed(near)} {are} left out: shared memory ends at the host"]
 
 
 def _check_settings(variant: str) -> None:
