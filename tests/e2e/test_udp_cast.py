@@ -183,8 +183,10 @@ def test_casts_that_are_lost_between_two_hosts_are_a_measure(
 
 def test_a_path_without_multicast_is_named(path: Path, serve: Serve, tmp_path: File) -> None:
     path.treat = to_groups(losing(1.1))
-    lines = ("schedule list", "sizes 8", CAST, "pattern pingpong", "budget 0.1", "timeout 3")
+    more = "pattern cast:in_flight=2"
+    lines = ("schedule list", "sizes 8", CAST, more, "pattern pingpong", "budget 0.1", "timeout 3")
     done = between(path, serve, tmp_path, "variant udp", *lines)
     assert done.code == 0, done.said
-    assert "or a switch what goes to the group, in between?" in skipped(done, "cast")
+    for pattern in ("cast", "cast:in_flight=2"):
+        assert "or a switch what goes to the group, in between?" in skipped(done, pattern)
     assert done.of("point", pattern="pingpong")

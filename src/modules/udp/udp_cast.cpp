@@ -66,6 +66,12 @@ np_status join(np_endpoint& endpoint, int rank) {
   return NP_OK;
 }
 
+// That nothing gets through a group is found out once, and not for each visit again.
+np_status remember(Casts& casts, const np_context* context, np_status status) {
+  if (status == NP_UNSUPPORTED) casts.obstacle = context->message;
+  return status;
+}
+
 np_status await_casts(np_endpoint& endpoint, int rank, int64_t deadline_ns) {
   Casts::Source& source = endpoint.casts.sources[static_cast<size_t>(rank)];
   Call call;
@@ -143,7 +149,8 @@ np_status join_casts(np_endpoint& endpoint) {
   }
   for (int rank = 0; rank < context->nranks; ++rank) {
     if (rank == context->rank) continue;
-    if (const np_status s = await_casts(endpoint, rank, deadline_ns); s != NP_OK) return s;
+    const np_status s = await_casts(endpoint, rank, deadline_ns);
+    if (s != NP_OK) return remember(casts, context, s);
   }
   casts.joined = true;
   return NP_OK;
