@@ -25,6 +25,7 @@ from netpipe.libraries import family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
+from netpipe.remembered import once
 from netpipe.units import counted, listed, size_text
 
 ANSWER_S = 20.0  # that a program may take to say what it needs
@@ -73,22 +74,27 @@ class Planned:
     placement: str = PLACEMENT  # what was asked of the pinning
 
 
-def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
-    """`tell` hears what is done. Raises Failure: 2 for what cannot be run at all, 3 for a library or memory
-    that is missing.
+def plan(request: Request, tell: Tell = lambda _: None, build: bool = True) -> Planned:
+    """`tell` hears what is done. Without `build` nothing is compiled: of kernels that were not compiled before there
+    are no tasks, and a note says so. Raises Failure: 2 for what cannot be run at all, 3 for a library or memory that is
+    missing.
     """
     problems = _problems(request)
-    libraries = _Libraries(request.variants, tell)
+    libraries = _Libraries(request.variants, tell, build)
     places = {ranks: native.place(request.pin, ranks) for ranks in request.ranks}
     environments = libraries.settings(request.ranks, request.pin)
     free = available_memory()
     tasks: list[Task] = []
     refused: dict[tuple[str, str], list[int]] = {}  # by the kernel with its class, and why
+    unbuilt: dict[str, None] = {}
     for kernel, options, classes in problems:
         first = libraries.first(kernel.name)
+        if first is None:
+            unbuilt[kernel.name] = None
+            continue
         fitting: list[tuple[str, int, int]] = []
         for problem, ranks in itertools.product(classes, request.ranks):
-            said = ask(*first, problem, ranks, options)
+            said = _ask_once(kernel.name, first, problem, ranks, options)
             what = f"{Cell(kernel.name, _text(options), problem, '', ranks).kernel} class {problem}"
             memory = int(said["memory_bytes"]) * ranks
             if not said["fits"]:
@@ -115,6 +121,7 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
             )
             for problem, ranks, memory in fitting
             for variant in libraries.variants
+            if build or name_of(variant) in built
         ]
     tasks = [
         one for one in tasks if one.cell.variant in libraries.variants
@@ -123,8 +130,13 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
         f"{what} is left out on {listed(map(str, some))} rank{'' if some == [1] else 's'}: {why}"
         for (what, why), some in refused.items()
     ]
-    if not tasks:
+    if not tasks and not unbuilt:
         raise Failure(USAGE, "; ".join(left_out))
+    if unbuilt:
+        are = "is" if len(unbuilt) == 1 else "are"
+        left_out.append(
+            f"{listed(list(unbuilt))} {are} compiled when measured, and only then known to fit here"
+        )
     versions = {name: one.version for name, one in libraries.descriptions.items()}
     return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin)
 
@@ -205,6 +217,18 @@ def ask(
     raise Failure(USAGE if done.returncode == USAGE else UNAVAILABLE, why)
 
 
+def _ask_once(
+    kernel: str,
+    program: tuple[Path, Mapping[str, str]],
+    problem: str,
+    ranks: int,
+    options: Mapping[str, int],
+) -> dict[str, Any]:
+    """The programs of all libraries say the same, because MPI has no part in it."""
+    question = ("kernel", kernel, problem, ranks, *options.items())
+    return once(question, lambda: ask(*program, problem, ranks, options))
+
+
 # ------------------------------------------------------------------------------------------------------- libraries
 
 
@@ -213,7 +237,7 @@ class _Libraries:
     not is left out. Raises Failure when none is left.
     """
 
-    def __init__(self, texts: Sequence[str], tell: Tell) -> None:
+    def __init__(self, texts: Sequence[str], tell: Tell, build: bool) -> None:
         self.variants: list[str] = []
         self.descriptions: dict[str, Description] = {}  # by module
         self._notes: list[str] = []
@@ -221,6 +245,7 @@ class _Libraries:
         self._named: set[str] = set()
         self._builders: dict[str, Builder] = {}
         self._tell = tell
+        self._build = build
         known = native.list_()
         for text in dict.fromkeys(texts or (programs.LAYER,)):
             module = name_of(text)
@@ -292,12 +317,15 @@ class _Libraries:
                 self._drop(module, failure, variant)
         return found
 
-    def first(self, kernel: str) -> tuple[Path, Mapping[str, str]]:
-        """A program of this kernel, of any library, and the environment that it needs."""
+    def first(self, kernel: str) -> tuple[Path, Mapping[str, str]] | None:
+        """A program of this kernel, of any library, and the environment that it needs; None where none was built, and
+        none shall be.
+        """
         for module in list(self.descriptions):
             if path := self._program(module, kernel):
                 return path, self._builders[module].environment
-        raise AssertionError  # the last one that fails raises
+        assert not self._build  # the last one that fails raises
+        return None
 
     def programs(self, kernel: str) -> dict[str, Path]:
         """The program for each library that is left, by module."""
@@ -305,6 +333,8 @@ class _Libraries:
         return {module: path for module, path in found.items() if path is not None}
 
     def _program(self, module: str, kernel: str) -> Path | None:
+        if not self._build:
+            return programs.built_application(self._builders[module], kernel)
         try:
             self._tell(f"compiling {kernel} for {module}")  # unless it was built before
             return programs.application(self._builders[module], kernel)
@@ -324,13 +354,20 @@ def settings(description: Description, variant: str, ranks: int, pin: str) -> di
     """The environment in which a program has the variant's settings, which may depend on whether its ranks share
     processors. Raises Failure (2) for a setting that only netpipe's own calls can have.
     """
-    words = [str(native.worker()), "settings", str(description.file), variant, str(ranks), pin]
-    done = compiler.run(words, description.environment)
+    words = (str(native.worker()), "settings", str(description.file), variant, str(ranks), pin)
+    said: str = once(
+        (*words, *description.environment.items()), lambda: _settings(words, description.environment)
+    )
+    found: dict[str, str] = json.loads(said)["environment"]
+    return found
+
+
+def _settings(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    done = compiler.run(words, environment)
     if done.returncode != 0:
         said = native.said(done.stderr) or f"{native.WORKER} ended with exit code {done.returncode}"
         raise Failure(done.returncode if done.returncode > 0 else UNAVAILABLE, said)
-    found: dict[str, str] = json.loads(done.stdout)["environment"]
-    return found
+    return done.stdout
 
 
 def memory_text(size_bytes: int) -> str:

@@ -131,7 +131,7 @@ def show(job: Job, given: dict[str, Any]) -> None:
         return
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console
 
     out = console()
     for outcome in job.outcomes:
