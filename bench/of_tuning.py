@@ -30,6 +30,7 @@ from typing import Any
 from measured import MissingError, Result
 
 from netpipe import native
+from netpipe.failure import FAILED
 from netpipe.libraries.adding import added
 from netpipe.reading.estimate import Estimate
 from netpipe.session import Request
@@ -72,13 +73,13 @@ def netpipe(*words: str) -> list[str]:
     return [sys.executable, "-m", "netpipe", *words]
 
 
-def answer(words: Sequence[str], limit_s: float) -> Any:
-    """The JSON that a command prints. Raises RuntimeError."""
+def answer(words: Sequence[str], limit_s: float, ends: Sequence[int] = (0,)) -> Any:
+    """The JSON that a command prints, which ends with one of these exit codes. Raises RuntimeError."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"{' '.join(words)} did not end within {limit_s:g} s") from None
-    if done.returncode != 0:
+    if done.returncode not in ends:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {done.stderr[-300:]}")
     return json.loads(done.stdout)
 
@@ -88,7 +89,8 @@ def tuned(case: Case, folder: str, where: Sequence[str] = (), seconds: float = T
     words = ["tune", case.variant, "--goal", case.goal, "--time", f"{seconds:g}", *case.more]
     words += ["--only", case.only] if case.only else []
     words += ["--hosts", ",".join(case.hosts)] if case.hosts else []
-    told = answer([*where, *netpipe(*words, "-o", f"{folder}/tune", "--json")], seconds + MORE_S)
+    words += ["-o", f"{folder}/tune", "--json"]
+    told = answer([*where, *netpipe(*words)], seconds + MORE_S, ends=(0, FAILED))  # or it found nothing
     (outcome,) = told["outcomes"]
     found: dict[str, Any] = outcome
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from netpipe.failure import DONE, FAILED, UNAVAILABLE, USAGE, Failure
+from netpipe.remembered import once
 
 WORKER = "netpipe-worker"
 ANSWER_S = 30.0  # most answers take milliseconds, but probing a library may take seconds
@@ -72,8 +73,21 @@ def how_it_ended(returncode: int, stderr: str) -> str:
 
 
 def ask(arguments: Sequence[str], text: str = "") -> Any:
-    """Asks the worker once and returns its JSON. Raises Failure with the worker's own sentence and exit code."""
-    command = [str(worker()), *arguments]
+    """Asks the worker and returns its JSON. Raises Failure with the worker's own sentence and exit code."""
+    command = (str(worker()), *arguments)
+    answer = once((*command, text), lambda: _answer(command, text))
+    try:
+        return json.loads(answer)
+    except ValueError:
+        raise Failure(
+            FAILED,
+            f"{WORKER} {arguments[0]} returned invalid JSON: {answer[:80]!r}; "
+            f"is {command[0]} the same version as this netpipe?",
+        ) from None
+
+
+def _answer(command: Sequence[str], text: str) -> bytes:
+    """What the worker prints. Raises Failure."""
     try:
         done = subprocess.run(
             command,
@@ -84,7 +98,7 @@ def ask(arguments: Sequence[str], text: str = "") -> Any:
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        raise Failure(FAILED, f"{WORKER} {arguments[0]} did not answer within {ANSWER_S:.0f} s") from None
+        raise Failure(FAILED, f"{WORKER} {command[1]} did not answer within {ANSWER_S:.0f} s") from None
     except OSError as error:
         raise Failure(UNAVAILABLE, f"{command[0]} cannot be started: {error.strerror}") from None
     stderr = done.stderr.decode(errors="replace")
@@ -93,14 +107,7 @@ def ask(arguments: Sequence[str], text: str = "") -> Any:
         if USAGE <= done.returncode <= FAILED and words:
             raise Failure(done.returncode, words)
         raise Failure(FAILED, how_it_ended(done.returncode, stderr))
-    try:
-        return json.loads(done.stdout)
-    except ValueError:
-        raise Failure(
-            FAILED,
-            f"{WORKER} {arguments[0]} returned invalid JSON: {done.stdout[:80]!r}; "
-            f"is {command[0]} the same version as this netpipe?",
-        ) from None
+    return done.stdout
 
 
 def keys() -> dict[str, Any]:

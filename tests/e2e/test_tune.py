@@ -87,7 +87,7 @@ def test_candidates_that_hang_crash_or_are_refused_are_survived_and_recorded(
 ) -> None:
     words = ("tunable", "--only", "mode", "--module", str(layer), "--goal", "latency", "--timeout", "1")
     done = tune(tmp_path / "out", *words, "--time", "7")
-    assert done.code == 0, done.err
+    assert done.code in (0, 4), done.err  # 4: nothing of them was compared in time
     failed = {one["settings"]["mode"]: one["failed"]["kind"] for one in done.candidates() if one["failed"]}
     assert failed == {"hang": "failed", "dies": "failed", "refused": "refused"}
     known = json.loads((done.folder / "failures.json").read_text())["tunable"]

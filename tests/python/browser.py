@@ -22,7 +22,7 @@ MISSING = (
 )
 DEADLINE_S = 60
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element, by the standard
-TAB, ENTER, SPACE, DOWN = "\ue004", "\ue007", " ", "\ue015"
+TAB, ENTER, SPACE, DOWN, CONTROL = "\ue004", "\ue007", " ", "\ue015", "\ue009"
 
 
 class Browser:
@@ -92,6 +92,30 @@ class Browser:
         ]
         actions += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}] if press else []
         self._ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
+
+    def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        """With the mouse, from one place in the window to another."""
+        moves = [
+            {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 100} for x, y in (begin, end)
+        ]
+        actions = [
+            moves[0],
+            {"type": "pointerDown", "button": 0},
+            moves[1],
+            {"type": "pointerUp", "button": 0},
+        ]
+        self._ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
+
+    def wheel(self, x: float, y: float, by: int, held: str = "") -> None:
+        """Turns the wheel at a place in the window, while a key is held."""
+        turned = {"type": "scroll", "x": round(x), "y": round(y), "deltaX": 0, "deltaY": by, "duration": 0}
+        wait = {"type": "pause", "duration": 0}
+        keys = [{"type": kind, "value": held} for kind in ("keyDown", "keyUp")] if held else [wait, wait]
+        sources = [
+            {"type": "wheel", "id": "wheel", "actions": [wait, turned, wait]},
+            {"type": "key", "id": "keyboard", "actions": [keys[0], wait, keys[1]]},
+        ]
+        self._ask("POST", "/actions", {"actions": sources})
 
     def keys(self, text: str) -> None:
         """Pressed one after the other, wherever the focus is."""

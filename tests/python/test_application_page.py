@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pages import HOSTILE, Page
 from test_application_hosts import MEASURED
 from test_kernel_table import MPICH, OPENMPI, result
 from test_report import CHROMIUM, in_a_browser
@@ -20,6 +19,7 @@ from netpipe.kernels.table import rows
 from netpipe.render.drawing.picture import Axis, Bound, Line, Picture
 from netpipe.render.page.programs.apps import answers, page
 from netpipe.render.page.programs.chart import HIGH, WIDE, chart
+from pages import HOSTILE, Page
 
 if TYPE_CHECKING:
     from conftest import Netpipe

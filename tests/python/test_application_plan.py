@@ -13,6 +13,7 @@ from two_libraries import Here, here, refused  # noqa: F401
 from netpipe.applications import listing, plan
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries.adding import programs
+from netpipe.remembered import remembered
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "apps"
 
@@ -74,6 +75,36 @@ def test_a_kernel_is_asked_once_and_not_compiled_for_other_libraries_in_vain(her
     here.built.clear()
     assert "square" in refused(USAGE, lambda: here.plan("sp", ranks=(2,)))
     assert here.built == [("sp", "mpi@one")]
+
+
+def test_where_nothing_shall_be_compiled_only_kernels_that_were_are_asked(here: Here) -> None:
+    request = plan.Request(("cg", "sp"), ("mpi@one", "mpi@two"), ranks=(4,))
+    found = plan.plan(request, build=False)
+    assert here.built == []
+    assert found.tasks == ()
+    assert found.notes == ("cg and sp are compiled when measured, and only then known to fit here",)
+    here.plan("cg", on=("mpi@two",))
+    begun = list(here.built)
+    found = plan.plan(request, build=False)
+    assert [task.cell.text for task in found.tasks] == ["cg class S on 4 ranks over mpi@two"]
+    assert found.notes == ("sp is compiled when measured, and only then known to fit here",)
+    here.plan("sp", on=("mpi@one",), ranks=(4,))
+    assert here.built[: len(begun)] == begun
+    assert "square" in refused(
+        USAGE, lambda: plan.plan(plan.Request(("sp",), ("mpi@one",), ranks=(2,)), build=False)
+    )
+
+
+def test_several_requests_ask_a_kernel_once_while_one_thing_is_planned(here: Here) -> None:
+    def asked() -> list[str]:
+        return [line for path in here.folder.parent.glob("*.asked") for line in path.read_text().splitlines()]
+
+    with remembered():
+        for library in ("mpi@one", "mpi@two"):
+            here.plan("cg", on=(library,), ranks=(2, 4))
+    assert asked() == ["--class S --plan 2", "--class S --plan 4"], "MPI has no part in it"
+    here.plan("cg", on=("mpi@one",), ranks=(2,))
+    assert len(asked()) == 3, "the next thing asks again"
 
 
 def test_what_the_plan_is_at_is_told(here: Here) -> None:

@@ -57,6 +57,19 @@ def test_help_loads_nothing_heavy(fake: Path) -> None:
         assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE), f"{name} has no summary"
 
 
+@pytest.mark.parametrize("command", ["list", "suite list"])
+def test_lists_load_no_numbers(fake: Path, command: str) -> None:
+    some = tuple(name for name in HEAVY if name != "rich")
+    code = (
+        f"import sys; from netpipe import cli; code = cli.call({command.split()!r}); "
+        f"print([name for name in {some!r} if name in sys.modules], code, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "[] 0"
+
+
 def test_summaries_of_commands_fit_a_terminal(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = netpipe("--help").out

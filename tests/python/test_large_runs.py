@@ -22,7 +22,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pages import data_of
 from rich.console import Console
 from rich.text import Text
 from synthetic import LAYERS, Layer, point, run
@@ -41,6 +40,7 @@ from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.rows import Rows
 from netpipe.render.terminal.summary import print_summary
 from netpipe.units import UNKNOWN, listed, percent_text, rate_text, size_text, time_text
+from pages import Page, data_of
 
 # ------------------------------------------------------------------------------------------------------- reading
 
@@ -293,6 +293,35 @@ def test_every_pattern_of_a_large_run_is_drawn() -> None:
     members = Scope((Reading(made),)).members
     assert {one.pattern for one in members} == {"pingpong", "stream", "burst"}
     assert len(members) == few.MOST_CURVES
+
+
+def test_of_many_curves_a_figure_begins_with_chains_and_with_what_differs_most() -> None:
+    curves = {one.variant: one.points for one in Reading(many(40)).curves}
+    names = list(curves)
+    assert few.first({name: curves[name] for name in names[: few.MOST_FIRST]}, ()) == set(
+        names[: few.MOST_FIRST]
+    )
+    found = few.first(curves, names[10:13])
+    assert len(found) == few.MOST_FIRST
+    assert {*names[10:13], names[0], names[-1]} <= found
+    assert {names[10], names[39]} <= (begun := few.first(curves, names[10:])) <= set(names[10:])
+    assert len(begun) == few.MOST_FIRST
+
+
+def test_each_pattern_has_curves_that_a_figure_begins_with() -> None:
+    made = many(20)
+    made.points += [msgspec.structs.replace(one, pattern="stream") for one in made.points]
+    first = Scope((Reading(made),)).first
+    assert [one.pattern for one in first] == ["pingpong"] * few.MOST_FIRST + ["stream"] * few.MOST_FIRST
+
+
+def test_the_answer_of_a_large_run_folds_what_is_not_drawn_at_first() -> None:
+    text = page(Reading(many(40)))
+    assert f"{40 - few.MOST_FIRST} more curves</summary>" in text
+    read = Page(text)
+    assert all(f"tcp:sndbuf={k + 1}k" in read.text for k in range(40))
+    # Where scripts run, what is in a fold is one text.
+    assert text.count("<noscript>") == text.count("</noscript>") > 40
 
 
 def test_the_report_of_a_large_run_says_what_it_leaves_out() -> None:

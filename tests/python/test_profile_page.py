@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from pages import HOSTILE, Page
 from profiled import CALLS, KERNELS, Made, made, profile_of
 
 from netpipe.profiles.figures import COLLECTIVES, OTHERS, RECEIVES, SENDS, WAITS, figures, kind_of
@@ -27,6 +26,7 @@ from netpipe.render.page.profile_figures import (
     by_waiting,
     level,
 )
+from pages import HOSTILE, Page
 
 if TYPE_CHECKING:
     from conftest import Netpipe

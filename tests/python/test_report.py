@@ -18,8 +18,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pages import HOSTILE, Page
-from pages import whole as unpacked
 from plotly.offline import get_plotlyjs
 from profiled import made, profile_of
 from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
@@ -36,6 +34,8 @@ from netpipe.render.page.block import SHARED, block, once
 from netpipe.render.page.page import page
 from netpipe.render.page.profile import page as profile_page
 from netpipe.render.page.tables import MOST_POINTS, flattened, point_table, summary_table
+from pages import HOSTILE, Page
+from pages import whole as unpacked
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 LARGEST_BYTES = 2_000_000
@@ -484,8 +484,8 @@ def test_a_library_that_is_built_in_another_way_is_taken_whole() -> None:
         assert library.reduced(other) == other
 
 
-def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> dict[str, Any]:
-    """What a browser made of the page."""
+def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 12_000) -> dict[str, Any]:
+    """What a browser made of the page, all of which is seen: figures are drawn where they are."""
     assert CHROMIUM is not None
     watched = whole.replace(
         "<style>",
@@ -523,7 +523,7 @@ def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 4000) -> 
 @pytest.mark.deep
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) -> None:
-    found = in_a_browser(page(Reading(patterned())), 1200, tmp_path, height=12_000)
+    found = in_a_browser(page(Reading(patterned())), 1200, tmp_path, height=20_000)
     assert found["errors"] == []
     assert found["wide"] == 0
     assert found["drawn"] == 7 + len(of_patterns.data()["panels"])

@@ -7,13 +7,18 @@ import csv
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import large
 import pytest
-from browser import ENTER, MISSING, SPACE, TAB, Browser, browser
-from synthetic import run
+from browser import CONTROL, ENTER, MISSING, SPACE, TAB, Browser, browser
+from synthetic import classic_sizes, run
 
 from netpipe.reading import Reading
+from netpipe.records import Run
+from netpipe.render.drawing.few import MOST_FIRST
 from netpipe.render.page.page import page
+from pages import data_of
 
 pytestmark = [
     pytest.mark.deep,
@@ -22,23 +27,34 @@ pytestmark = [
 ]
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 MADE = run(sizes=SIZES, launches=2)
-DRAWN = "return [...document.querySelectorAll('#plots .plot')].every((one) => one.querySelector('.main-svg'))"
+READY = "return document.querySelector('#legend button') !== null"
+DRAWN = """const host = document.getElementById("plot-%s");
+host.scrollIntoView({ block: "center" });
+return host.querySelector(".main-svg") && !host.matches("[aria-busy]");"""
 LINES = """const host = document.getElementById("plot-" + arguments[0]);
-const shown = host.data.filter((one) => one.customdata && one.visible !== false);
-return shown.map((one) => ({ y: one.y, text: one.text[0] }));"""
+const shown = host.data.filter((one) => one.customdata);
+return shown.map((one) => ({ x: one.x, y: one.y, text: one.text[0] }));"""
+BOX = """const of = document.querySelector("#plot-" + arguments[0] + " .nsewdrag").getBoundingClientRect();
+return [of.x, of.y, of.width, of.height];"""
+RANGES = """const of = document.getElementById("plot-" + arguments[0])._fullLayout;
+return [...of.xaxis.range, ...of.yaxis.range];"""
+FIGURES = ("throughput", "latency", "signature", "saturation", "loss", "distribution", "yardsticks")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("page")
-    whole = page(Reading(MADE)).replace(
-        "<style>",
-        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
-        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>",
-        1,
-    )
-    (made / "report.html").write_text(whole)
+    watched(page(Reading(MADE)), made / "report.html")
     return made
+
+
+def watched(whole: str, path: Path) -> None:
+    """The page with a list of what failed in it."""
+    watch = (
+        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
+        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>"
+    )
+    path.write_text(whole.replace("<style>", watch, 1))
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +65,8 @@ def window(folder: Path) -> Iterator[Browser]:
 
 def opened(window: Browser, folder: Path, width: int, dark: bool) -> Iterator[Browser]:
     """The page, freshly opened; nothing may have failed in it at the end."""
-    begin = time.monotonic()
     window.open(folder / "report.html", width, dark=dark)
-    window.until(DRAWN)
-    print(f"open and drawn at {width} px in {time.monotonic() - begin:.2f} s")
+    window.until(READY)
     yield window
     assert window.run("return failed") == []
     assert (
@@ -70,8 +84,20 @@ def screen(window: Browser, folder: Path) -> Iterator[Browser]:
     yield from opened(window, folder, 1200, dark=False)
 
 
-def lines(at: Browser, figure: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = at.run(LINES, figure)
+def drawn(at: Browser, figure: str) -> None:
+    """Goes to the figure, and waits until it shows what was chosen."""
+    at.until(DRAWN % figure)
+
+
+def lines(at: Browser, figure: str) -> list[dict[str, Any]]:
+    drawn(at, figure)
+    found: list[dict[str, Any]] = at.run(LINES, figure)
+    return found
+
+
+def ranges(at: Browser, figure: str) -> list[float]:
+    """Of both axes, as they are now."""
+    found: list[float] = at.run(RANGES, figure)
     return found
 
 
@@ -87,6 +113,7 @@ def test_a_click_on_a_name_hides_its_curve_in_every_figure(at: Browser) -> None:
 
 
 def test_a_point_says_what_it_is_and_a_click_on_it_shows_its_distribution(at: Browser) -> None:
+    drawn(at, "latency")
     x, y, name = at.run(
         """const host = document.getElementById("plot-latency");
         host.scrollIntoView({ block: "center" });
@@ -107,21 +134,24 @@ def test_a_point_says_what_it_is_and_a_click_on_it_shows_its_distribution(at: Br
 
 
 def test_the_axis_of_values_turns_from_logarithmic_to_linear_and_back(screen: Browser) -> None:
-    types = (
-        "return ['throughput', 'latency', 'loss'].map("
-        "(name) => document.getElementById('plot-' + name).layout.yaxis.type)"
-    )
-    before = screen.run(types)
-    assert before[:2] == ["log", "log"]
+    def types() -> list[str]:
+        found = []
+        for name in ("loss", "throughput", "latency"):
+            drawn(screen, name)
+            found.append(screen.run(f"return document.getElementById('plot-{name}').layout.yaxis.type"))
+        return found
+
+    before = types()
+    assert before[1:] == ["log", "log"]
     screen.click("#turn-axes")
-    assert screen.run(types) == ["linear", "linear", before[2]]
+    assert types() == [before[0], "linear", "linear"]
     texts = screen.run(
         "return [...document.querySelectorAll('#plot-latency .ytick text')].map((one) => one.textContent)"
     )
     assert len(texts) >= 3
     assert texts[0] == "0"
     screen.click("#turn-axes")
-    assert screen.run(types) == before
+    assert types() == before
 
 
 def test_curves_are_drawn_over_a_baseline(screen: Browser) -> None:
@@ -133,6 +163,7 @@ def test_curves_are_drawn_over_a_baseline(screen: Browser) -> None:
     place = labels.index("tcp") + 1
     absolute = {str(line["text"]).partition("</b>")[0]: line["y"] for line in lines(screen, "latency")}
     screen.click(f"#choose-baseline option:nth-child({place})")
+    drawn(screen, "latency")
     assert (
         screen.run("return document.querySelector('#caption-latency span').textContent") == "over that of tcp"
     )
@@ -140,8 +171,6 @@ def test_curves_are_drawn_over_a_baseline(screen: Browser) -> None:
     assert ratios.keys() == absolute.keys()
     assert ratios["<b>tcp"] == [1.0] * len(SIZES)
     own, base = absolute["<b>shm"], absolute["<b>tcp"]
-    assert isinstance(own, list)
-    assert isinstance(base, list)
     assert ratios["<b>shm"] == pytest.approx([a / b for a, b in zip(own, base, strict=True)])
     screen.click("#choose-baseline option:first-child")
     again = {str(line["text"]).partition("</b>")[0]: line["y"] for line in lines(screen, "latency")}
@@ -220,7 +249,8 @@ def test_colours_follow_the_scheme_of_the_reader(window: Browser, folder: Path) 
     found = []
     for dark in (False, True):
         window.open(folder / "report.html", 1200, dark=dark)
-        window.until(DRAWN)
+        window.until(READY)
+        drawn(window, "latency")
         found.append(
             window.run(
                 "return [getComputedStyle(document.body).backgroundColor,"
@@ -229,3 +259,188 @@ def test_colours_follow_the_scheme_of_the_reader(window: Browser, folder: Path) 
         )
     assert found[0][0] != found[1][0]
     assert found[0][1] != found[1][1]
+
+
+# ------------------------------------------------------------------------------------------------- looking closer
+
+
+def test_a_figure_shows_what_was_dragged_over_until_a_double_click(screen: Browser) -> None:
+    drawn(screen, "latency")
+    whole = ranges(screen, "latency")
+    x, y, width, height = screen.run(BOX, "latency")
+    screen.drag((x + width / 4, y + height / 4), (x + width * 3 / 4, y + height * 3 / 4))
+    screen.until(f"{RANGES.replace('arguments[0]', repr('latency')).replace('return', 'const now =')}"
+                 f"return now.some((one, i) => Math.abs(one - {whole}[i]) > 0.01);")  # fmt: skip
+    left, right, bottom, top = ranges(screen, "latency")
+    assert right - left == pytest.approx((whole[1] - whole[0]) / 2, rel=0.05)
+    assert top - bottom == pytest.approx((whole[3] - whole[2]) / 2, rel=0.05)
+    screen.click("#legend button")
+    drawn(screen, "latency")
+    assert ranges(screen, "latency") == pytest.approx([left, right, bottom, top]), "a click on a name"
+    screen.click("#legend button")
+    x, y, width, height = screen.run(BOX, "latency")
+    for _ in range(2):
+        screen.hover(x + width / 2, y + height / 2, press=True)
+    screen.until(f"{RANGES.replace('arguments[0]', repr('latency')).replace('return', 'const now =')}"
+                 f"return now.every((one, i) => Math.abs(one - {whole}[i]) < 1e-9);")  # fmt: skip
+
+
+def test_other_axes_begin_with_all_that_they_show(screen: Browser) -> None:
+    drawn(screen, "latency")
+    x, y, width, height = screen.run(BOX, "latency")
+    screen.drag((x + width / 4, y + height / 4), (x + width * 3 / 4, y + height * 3 / 4))
+    screen.click("#turn-axes")
+    drawn(screen, "latency")
+    assert ranges(screen, "latency") == pytest.approx(
+        screen.run("const { xaxis, yaxis } = document.getElementById('plot-latency').layout;"
+                   "return [...xaxis.range, ...yaxis.range];")
+    )  # fmt: skip
+    assert ranges(screen, "latency")[2] == 0
+
+
+def test_the_wheel_scrolls_the_page_and_looks_closer_where_ctrl_is_held(screen: Browser) -> None:
+    drawn(screen, "latency")
+    whole = ranges(screen, "latency")
+    x, y, width, height = screen.run(BOX, "latency")
+    before = screen.run("return scrollY")
+    screen.wheel(x + width / 2, y + height / 2, 120)
+    screen.until(f"return scrollY > {before}")
+    drawn(screen, "latency")
+    assert ranges(screen, "latency") == whole
+    x, y, width, height = screen.run(BOX, "latency")
+    before = screen.run("return scrollY")
+    screen.wheel(x + width / 2, y + height / 2, -120, CONTROL)
+    screen.until(f"{RANGES.replace('arguments[0]', repr('latency')).replace('return', 'const now =')}"
+                 f"return now[1] - now[0] < {whole[1] - whole[0]} - 0.01;")  # fmt: skip
+    assert screen.run("return scrollY") == before
+
+
+def test_a_figure_over_sizes_and_one_over_times_show_the_same(screen: Browser) -> None:
+    over_sizes = {one["text"].partition("</b>")[0]: one for one in lines(screen, "latency")}
+    over_times = {one["text"].partition("</b>")[0]: one for one in lines(screen, "signature")}
+    assert over_sizes.keys() == over_times.keys()
+    assert over_sizes["<b>tcp"]["x"] == SIZES
+    assert over_times["<b>tcp"]["x"] == over_sizes["<b>tcp"]["y"]
+
+
+# ----------------------------------------------------------------------------------------- what is drawn, and when
+
+
+def test_a_figure_is_drawn_when_it_is_near_and_all_are_where_they_are_printed(screen: Browser) -> None:
+    there = "return [...document.querySelectorAll('.plot:has(.main-svg)')].map((one) => one.id)"
+    screen.run("window.scrollTo(0, 0)")
+    assert "plot-yardsticks" not in screen.run(there)
+    drawn(screen, "yardsticks")
+    screen.devtools("Emulation.setEmulatedMedia", media="print", features=[])
+    try:
+        screen.until(
+            "return document.querySelectorAll('.plot .main-svg').length > 0 && !document.querySelector('[aria-busy]')"
+        )
+        ids = screen.run(there)
+        assert {f"plot-{name}" for name in FIGURES} <= set(ids)
+        assert len(ids) == screen.run("return document.querySelectorAll('.plot').length")
+        cut = """return [...document.querySelectorAll('.plot')].filter((one) => {
+            const [box, of] = [one.getBoundingClientRect(), one.querySelector(".main-svg").getBoundingClientRect()];
+            return of.right > box.right + 1 || of.bottom > box.bottom + 1;
+        }).map((one) => one.id);"""
+        assert screen.run(cut) == []
+    finally:
+        screen.devtools("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_each_figure_is_drawn_once(screen: Browser) -> None:
+    """plotly names each of its drawings anew, so a second one would not find the mark of the first."""
+    drawn(screen, "latency")
+    screen.run("document.querySelector('#plot-latency .trace path').dataset.first = 'yes'")
+    drawn(screen, "yardsticks")
+    drawn(screen, "latency")
+    assert screen.run("return document.querySelector('#plot-latency .trace path').dataset.first") == "yes"
+
+
+def test_a_table_in_a_fold_is_made_when_it_is_opened_and_sorts(screen: Browser) -> None:
+    cells = "return document.querySelectorAll('#points td').length"
+    assert screen.run(cells) == 0
+    fold = "#points details:nth-of-type(2)"
+    screen.click(f"{fold} summary")
+    screen.until(f"return document.querySelectorAll('{fold} tbody tr').length === {2 * len(SIZES)}")
+    first = f"return document.querySelector('{fold} tbody td').textContent"
+    assert screen.run(first) == "1"
+    for _ in range(2):
+        screen.click(f"{fold} th:nth-child(1) button")
+    assert screen.run(first) == "4\u202f194\u202f304"
+    screen.click(f"{fold} summary")
+    screen.click(f"{fold} summary")
+    assert screen.run(f"return document.querySelectorAll('{fold} table').length") == 1
+
+
+@pytest.fixture(scope="module")
+def many(folder: Path) -> Path:
+    """As the report of a full sheet, with fewer sizes."""
+    large.write(folder / "many.jsonl", curves=60, sizes=50)
+    watched(page(Reading(Run.read(folder / "many.jsonl"))), folder / "many.html")
+    return folder / "many.html"
+
+
+def paths(at: Browser, figure: str) -> tuple[int, ...]:
+    """Of lines, bands and points."""
+    found = (
+        at.run(f"return document.querySelectorAll('#plot-{figure} .scatterlayer .{kind}').length")
+        for kind in ("js-line", "js-fill", "point")
+    )
+    return tuple(found)
+
+
+def rings(path: Path, figure: str) -> int:
+    """How many points of the curves that are drawn at first are unsettled."""
+    data = data_of(path.read_text())
+    of = [line for line in data["figures"][figure]["lines"] if data["curves"][line["curve"]]["first"]]
+    return sum(len(line["hollow"]) for line in of)
+
+
+def test_of_many_curves_some_are_drawn_and_all_when_asked(window: Browser, many: Path) -> None:
+    window.open(many, 1200)
+    window.until(READY)
+    assert window.run("return document.querySelectorAll('.main-svg').length") == 0, "none is seen"
+    assert window.run("return document.querySelectorAll('*').length") < 4000
+    names = window.run("return document.querySelectorAll('#legend > button').length")
+    assert names == MOST_FIRST == len(lines(window, "throughput"))
+    # A line and its band each, and the bound; no path for a point but the rings.
+    assert paths(window, "throughput") == (MOST_FIRST + 1, MOST_FIRST, rings(many, "throughput"))
+    assert window.run("return document.getElementById('crowded').hidden")
+    window.click("#legend summary")
+    window.click("#draw-all")
+    assert len(lines(window, "throughput")) == 60
+    assert paths(window, "throughput") == (60 + 1, 0, 0)
+    assert "more than 24 curves" in window.run("return document.getElementById('crowded').textContent")
+    assert not window.run("return document.getElementById('crowded').hidden")
+    last = window.run("return [...document.querySelectorAll('#legend details button')].pop().dataset.curve")
+    window.run("document.querySelector('#legend details > div').scrollTo(0, 1e6)")
+    window.click(f"#legend button[data-curve='{last}']")
+    assert len(lines(window, "throughput")) == 59
+    window.click("#draw-all")
+    assert len(lines(window, "throughput")) == MOST_FIRST
+    assert window.run("return failed") == []
+
+
+def test_unsettled_points_of_a_curve_of_many_sizes_have_rings_and_others_no_paths(
+    window: Browser, folder: Path
+) -> None:
+    made = run(sizes=classic_sizes())
+    watched(page(Reading(made)), folder / "rings.html")
+    window.open(folder / "rings.html", 1200)
+    window.until(READY)
+    drawn(window, "latency")
+    wanted = rings(folder / "rings.html", "latency")
+    assert 0 < wanted < len(made.points) / 2
+    assert paths(window, "latency")[2] == wanted
+
+
+def test_where_no_scripts_run_the_tables_are_there(window: Browser, folder: Path) -> None:
+    window.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        window.open(folder / "report.html", 1200)
+        tables = "return document.querySelectorAll('#points details table').length"
+        assert window.run(tables) == len({(point.variant, point.pattern) for point in MADE.points})
+        assert window.run("return document.querySelectorAll('.main-svg').length") == 0
+    finally:
+        window.devtools("Emulation.setScriptExecutionDisabled", value=False)

@@ -36,7 +36,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "schema": {"records"},
     "units": set(),  # numbers as people read them
     "netpipe": {"records", "frames"},  # netpipe/__init__.py: what a notebook imports
-    "native": {"failure"},
+    "remembered": {"failure"},  # answers that are asked for once while one thing is planned
+    "native": {"failure", "remembered"},
     "events": {"records"},  # what a worker says while it measures
     "run_file": {"records", "failure"},
     "profiles": {"contents"},  # of applications: their file, and what is read off it
@@ -47,10 +48,11 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
     "findings": {"reading", "records", "units"},
     "prediction": {"profiles", "reading", "records"},
-    "libraries": {"native", "failure"},
+    "libraries": {"native", "remembered", "failure"},
     "launch": {"libraries", "native", "events", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
-    "applications": {"kernels", "profiles", "launch", "libraries", "native", "units", "failure"},  # runs the kernels
+    "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",
+                     "failure"},  # runs the kernels
     "lab": {"native", "units", "failure"},  # virtual clusters on this machine
     "render": {"findings", "prediction", "profiles", "kernels", "history", "theory", "reading", "records",
                "columns", "frames", "events", "units", "escapes", "contents", "failure"},
@@ -62,7 +64,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "command": {"session", "native", "render", "findings", "reading", "records", "failure", "contents", "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
             "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records",
-            "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams"},
+            "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams", "remembered"},
     "notebook": {"command", "session", "render", "findings", "reading", "records", "frames", "failure", "netpipe"},
     "__main__": {"cli"},
 }

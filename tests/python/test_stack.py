@@ -11,6 +11,7 @@ import synthetic
 from rich.console import Console
 
 from netpipe.reading import Reading
+from netpipe.reading.blocks.chains import Stack, Step
 from netpipe.render.losses import largest_losses
 from netpipe.render.page.page import page
 from netpipe.render.page.stack import stack_rows
@@ -68,11 +69,29 @@ def test_the_tree_fits_and_has_bars_where_there_is_room(width: int) -> None:
 def test_the_page_begins_with_it() -> None:
     html = page(READING)
     assert html.index('<table class="stack">') < html.index('class="key"') < html.index('id="plots"')
-    rows = stack_rows(READING.stacks[0], several=False)["rows"]
+    rows = stack_rows(READING.stacks[0], several=False, first=())["rows"]
     assert all(0 <= row["from"] <= 100 and row["from"] + row["width"] <= 100.5 for row in rows)
     ends = [row["from"] + row["width"] for row in rows if not row["less"]]
     begins = {row["name"]: row["from"] for row in rows}
     assert begins["unix"] == pytest.approx(ends[2], abs=0.1)  # where pipe ends
+
+
+def test_a_large_stack_begins_with_some_layers_and_with_all_below_them() -> None:
+    steps = [("copy", 0), ("shm", 1), ("unix", 2), ("tcp", 3), ("udp", 3), ("mpi", 2), ("cma", 1)]
+    stack = Stack(
+        "pingpong", None, None, tuple(Step(name, None, (True,) * depth, None, None) for name, depth in steps)
+    )
+
+    def begins_with(*first: str) -> list[str]:
+        made = stack_rows(stack, several=False, first={(name, "pingpong") for name in first})
+        assert [row["name"] for row in made["rows"]] == [name for name, _ in steps]
+        return [row["name"] for row in made["first"]]
+
+    assert begins_with("udp") == ["copy", "shm", "unix", "udp"]
+    assert begins_with("tcp", "cma") == ["copy", "shm", "unix", "tcp", "cma"]
+    assert begins_with("mpi") == ["copy", "shm", "mpi"]
+    assert begins_with("copy") == ["copy"]
+    assert begins_with(*(name for name, _ in steps)) == [name for name, _ in steps]
 
 
 def test_layers_are_held_against_those_that_wait_alike() -> None:

@@ -111,6 +111,20 @@ def test_kernels_are_run_drawn_and_tabled(
     assert "3 of 3 figures and tables made" in out
 
 
+def test_to_show_a_suite_compiles_nothing(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(APPS)
+    assert cli.call(("suite", "show", "mine.toml")) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert here.built == []
+    assert "✓ Times: figure times of the run kernels" in words
+    assert "run kernels: cg and sp are compiled when measured, and only then known to fit here" in words
+    cli.call(("suite", "submit", "mine.toml", "--scheduler", "slurm"))
+    assert here.built == []
+
+
 def test_a_kernel_that_fails_is_exit_code_4_and_the_rest_is_made(
     here: Here,
     stage: Stage,

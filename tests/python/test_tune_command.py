@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from netpipe.tuning import stops
+from netpipe.tuning.job import Job
+from netpipe.tuning.search.space import Space
+from netpipe.tuning.tune import Outcome
+
 if TYPE_CHECKING:
     from conftest import Netpipe
 
@@ -59,7 +64,8 @@ def test_a_folder_with_other_files_is_not_touched(netpipe: Netpipe) -> None:
 def test_without_intervals_nothing_is_called_a_gain(netpipe: Netpipe) -> None:
     """The fake worker records no visits, so there is nothing that a comparison could stand on."""
     said = netpipe("tune", "tcp", "--only", "sndbuf", "--goal", "latency", "--time", "5", "--json")
-    assert said.code == 0
+    assert said.code == 4
+    assert "tcp: of 4 candidates 4 began and none was measured to its end" in said.err
     (outcome,) = json.loads(said.out)["outcomes"]
     assert outcome["gains"] is False
     assert outcome["files"] == []
@@ -70,6 +76,40 @@ def test_a_start_that_cannot_be_measured_is_the_answer(netpipe: Netpipe) -> None
     said = netpipe("tune", "tcp", "--goal", "latency", "--time", "5", fake="blame=tcp")
     assert said.code == 4
     assert "tcp itself cannot be measured at 1 bytes" in said.err
+
+
+def test_a_layer_without_settings_is_not_available_to_it(netpipe: Netpipe) -> None:
+    said = netpipe("tune", "pipe", "--goal", "latency", "--time", "5")
+    assert said.code == 3
+    assert "pipe: there is nothing to try (goal latency)" in said.out
+    for silent in ("-q", "--json"):
+        said = netpipe("tune", "pipe", "--goal", "latency", "--time", "5", silent)
+        assert said.code == 3
+        assert said.err.endswith(
+            "netpipe: pipe: there is nothing to try (goal latency): no setting that is searched has another value "
+            "here\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"), [((0, 0), 0), ((0, 3), 3), ((3, 4), 4), ((4, 130), 130), ((0, 130), 130)]
+)
+def test_of_several_variants_the_most_serious_counts(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch, codes: tuple[int, int], worst: int
+) -> None:
+    def run(self: Job) -> None:
+        self.outcomes += [
+            Outcome(f"tcp:sndbuf={place}k", "latency", space=Space(())) for place, _ in enumerate(codes, 1)
+        ]
+
+    monkeypatch.setattr(Job, "run", run)
+    monkeypatch.setattr(
+        stops, "exit_code", lambda outcome: codes[int(outcome.variant.partition("=")[2][:-1]) - 1]
+    )
+    said = netpipe("tune", "tcp:sndbuf=1k", "tcp:sndbuf=2k", "-q")
+    assert said.code == worst
+    assert said.out == ""
+    assert said.err.count("\n") == sum(code in (3, 4) for code in codes)
 
 
 def test_an_interrupted_change_of_system_settings_is_undone_first(

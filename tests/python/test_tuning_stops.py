@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 from simulated_tuning import Machine
 
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE, Failure
 from netpipe.findings import examples
+from netpipe.reading.estimate import Estimate
 from netpipe.records import Error, Run
 from netpipe.session import Request
 from netpipe.tuning.log import Log
 from netpipe.tuning.measuring.bench import Measured
+from netpipe.tuning.measuring.ratios import Verdict
 from netpipe.tuning.search.goals import goal
 from netpipe.tuning.search.halving import Failed
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import Changes, Start
-from netpipe.tuning.stops import HUNG, how, stops
+from netpipe.tuning.stops import HUNG, exit_code, how, stops
+from netpipe.tuning.system.table import Candidate
+from netpipe.tuning.system.trial import Tried
 from netpipe.tuning.telling import as_json, details, headline
 from netpipe.tuning.tune import Outcome, Tuner
 
@@ -168,6 +173,60 @@ def test_algorithms_of_which_none_is_faster_are_an_answer_and_no_want_of_time() 
     first, *lines = said(ended(Space((MODES,)), compared=works, began=works))
     assert "no algorithm was faster than the library's own choice at any size (goal latency)" in first
     assert not any("--time" in line for line in [first, *lines])
+
+
+WORKS = frozenset({one(mode="works")})
+VERDICT = Verdict(Estimate(0.5, 0.49, 0.51), 1.01)
+KERNEL = Candidate("net.core.wmem_max", "1", "2", "the largest send buffer")
+REFUSED = Space((Knob("mode", ("refused",)),))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        pytest.param(ended(Space((MODES,)), verdict=VERDICT, tried=one(mode="works")), DONE, id="nothing to gain"),
+        pytest.param(ended(Space((MODES,)), verdict=VERDICT, best=one(mode="works")), DONE, id="a gain"),
+        pytest.param(ended(Space(()), placements={"0,1": VERDICT}), DONE, id="placements alone"),
+        pytest.param(ended(Space(()), system_tried=(Tried(KERNEL, VERDICT),)), DONE, id="settings of the kernel alone"),
+        pytest.param(ended(Space((MODES,)), compared=WORKS, began=WORKS), DONE, id="no algorithm is faster"),
+        pytest.param(ended(Space(())), UNAVAILABLE, id="nothing is tunable"),
+        pytest.param(ended(REFUSED, failed=failed("refused")), UNAVAILABLE, id="all are refused"),
+        pytest.param(ended(Space((MODES,)), failed=failed("refused")), FAILED, id="one is refused, of others no time"),
+        pytest.param(ended(Space((SIZES,))), FAILED, id="no time for any"),
+        pytest.param(ended(Space((MODES,)), failed=failed("hang", "dies")), FAILED, id="all stopped"),
+        pytest.param(ended(Space((MODES,)), compared=WORKS, began=WORKS, run=Run()), FAILED, id="no confirmation"),
+        pytest.param(ended(Space((MODES,)), interrupted=True), INTERRUPTED, id="interrupted before anything"),
+        pytest.param(
+            ended(Space((MODES,)), interrupted=True, verdict=VERDICT, best=one(mode="works")),
+            INTERRUPTED,
+            id="interrupted after a gain",
+        ),
+    ],
+)  # fmt: skip
+def test_only_an_answer_exits_with_0(outcome: Outcome, code: int) -> None:
+    assert exit_code(outcome) == code
+
+
+def test_of_a_search_in_which_everything_stopped_the_exit_code_says_so() -> None:
+    assert exit_code(searched(Space((MODES, SIZES)), 20.0)) == FAILED
+
+
+def test_a_start_that_cannot_be_measured_is_a_failure_and_an_interrupt_of_it_is_one_too() -> None:
+    class Crashing(Machine):
+        def session(self, *_: Any, **__: Any) -> Measured:
+            run = Run()
+            run.errors.append(Error(variant="made:a=1", code=4, message="it crashed"))
+            return Measured(run, interrupted=stopped, late=False)
+
+    for stopped in (False, True):
+        machine = Crashing(Start.of("made:a=1"), goal("latency"), Request(["made:a=1"]), False)
+        machine.clock = lambda: 0.0
+        tuner = Tuner(machine, Space((MODES,)), Log(None), 20.0)
+        with pytest.raises(KeyboardInterrupt if stopped else Failure) as caught:
+            tuner.tune(None)
+        if isinstance(caught.value, Failure):
+            assert caught.value.exit_code == FAILED
+            assert caught.value.sentence == "made:a=1 itself cannot be measured at 1 bytes: it crashed"
 
 
 def test_every_candidate_is_counted_once() -> None:

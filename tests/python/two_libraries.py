@@ -118,7 +118,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
         return {"placement": pin, "pin": some, "oversubscribed": shared}
 
     monkeypatch.setattr(programs, "source_folder", lambda _: sources)
+
+    def built(builder: Any, name: str) -> Path | None:
+        return tmp_path / f"{builder.name}-{name}" if (name, builder.name) in machine.built else None
+
     monkeypatch.setattr(programs, "application", build)
+    monkeypatch.setattr(programs, "built_application", built)
     monkeypatch.setattr(programs, "builder", lambda one: SimpleNamespace(name=one.name, environment={}))
     monkeypatch.setattr(native, "list_", listed)
     monkeypatch.setattr(native, "worker", lambda: Path("/bin/true"))

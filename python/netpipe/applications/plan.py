@@ -27,6 +27,7 @@ from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
 from netpipe.libraries.starting.hosts import BLOCK, Host, Hosts, order
+from netpipe.remembered import once
 from netpipe.units import counted, listed, size_text
 
 ANSWER_S = 20.0  # that a program may take to say what it needs
@@ -92,9 +93,10 @@ class Planned:
     hosts: tuple[str, ...] = ()  # as they were named; empty: this one alone
 
 
-def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
-    """`tell` hears what is done. Raises Failure: 2 for what cannot be run at all, 3 for a library or memory
-    that is missing.
+def plan(request: Request, tell: Tell = lambda _: None, build: bool = True) -> Planned:
+    """`tell` hears what is done. Without `build` nothing is compiled: of kernels that were not compiled before there
+    are no tasks, and a note says so. Raises Failure: 2 for what cannot be run at all, 3 for a library or memory that is
+    missing.
     """
     problems = _problems(request)
     hosts = request.launching.hosts
@@ -102,18 +104,22 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
     for mapping, some in itertools.product(request.mappings, spread.values()):
         order(some, mapping)  # whether these hosts can have it
     mappings = request.mappings if hosts.given else ("",)
-    libraries = _Libraries(request.variants, request.launching, tell)
+    libraries = _Libraries(request.variants, request.launching, tell, build)
     places = {ranks: _places(request.pin, some or (Host("", ranks),)) for ranks, some in spread.items()}
     most = {ranks: max((host.ranks for host in some), default=ranks) for ranks, some in spread.items()}
     environments = libraries.settings(most, request.pin)
     free = available_memory()
     tasks: list[Task] = []
     refused: dict[tuple[str, str], list[int]] = {}  # by the kernel with its class, and why
+    unbuilt: dict[str, None] = {}
     for kernel, options, classes in problems:
         first = libraries.first(kernel.name)
+        if first is None:
+            unbuilt[kernel.name] = None
+            continue
         fitting: list[tuple[str, int, int]] = []
         for problem, ranks in itertools.product(classes, spread):
-            said = ask(*first, problem, ranks, options)
+            said = _ask_once(kernel.name, first, problem, ranks, options)
             what = f"{Cell(kernel.name, _text(options), problem, '', ranks).kernel} class {problem}"
             memory = int(said["memory_bytes"]) * ranks
             if not said["fits"]:
@@ -143,6 +149,7 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
             for problem, ranks, memory in fitting
             for variant in libraries.variants
             for mapping in mappings
+            if build or name_of(variant) in built
         ]
     tasks = [
         one for one in tasks if one.cell.variant in libraries.variants
@@ -151,8 +158,13 @@ def plan(request: Request, tell: Tell = lambda _: None) -> Planned:
         f"{what} is left out on {listed(map(str, some))} rank{'' if some == [1] else 's'}: {why}"
         for (what, why), some in refused.items()
     ]
-    if not tasks:
+    if not tasks and not unbuilt:
         raise Failure(USAGE, "; ".join(left_out))
+    if unbuilt:
+        are = "is" if len(unbuilt) == 1 else "are"
+        left_out.append(
+            f"{listed(list(unbuilt))} {are} compiled when measured, and only then known to fit here"
+        )
     versions = {name: one.version for name, one in libraries.descriptions.items()}
     return Planned(tuple(tasks), (*libraries.notes(), *left_out), versions, request.pin, hosts.names)
 
@@ -270,6 +282,18 @@ def ask(
     raise Failure(USAGE if done.returncode == USAGE else UNAVAILABLE, why)
 
 
+def _ask_once(
+    kernel: str,
+    program: tuple[Path, Mapping[str, str]],
+    problem: str,
+    ranks: int,
+    options: Mapping[str, int],
+) -> dict[str, Any]:
+    """The programs of all libraries say the same, because MPI has no part in it."""
+    question = ("kernel", kernel, problem, ranks, *options.items())
+    return once(question, lambda: ask(*program, problem, ranks, options))
+
+
 # ------------------------------------------------------------------------------------------------------- libraries
 
 
@@ -278,7 +302,7 @@ class _Libraries:
     not is left out. Raises Failure when none is left.
     """
 
-    def __init__(self, texts: Sequence[str], launching: Settings, tell: Tell) -> None:
+    def __init__(self, texts: Sequence[str], launching: Settings, tell: Tell, build: bool) -> None:
         self._launcher = launching.launcher
         self.variants: list[str] = []
         self.descriptions: dict[str, Description] = {}  # by module
@@ -287,6 +311,7 @@ class _Libraries:
         self._named: set[str] = set()
         self._builders: dict[str, Builder] = {}
         self._tell = tell
+        self._build = build
         known = native.list_()
         for text in dict.fromkeys(texts or (programs.LAYER,)):
             module = name_of(text)
@@ -367,12 +392,15 @@ class _Libraries:
                 self._drop(module, failure, variant)
         return found
 
-    def first(self, kernel: str) -> tuple[Path, Mapping[str, str]]:
-        """A program of this kernel, of any library, and the environment that it needs."""
+    def first(self, kernel: str) -> tuple[Path, Mapping[str, str]] | None:
+        """A program of this kernel, of any library, and the environment that it needs; None where none was built, and
+        none shall be.
+        """
         for module in list(self.descriptions):
             if path := self._program(module, kernel):
                 return path, self._builders[module].environment
-        raise AssertionError  # the last one that fails raises
+        assert not self._build  # the last one that fails raises
+        return None
 
     def programs(self, kernel: str) -> dict[str, Path]:
         """The program for each library that is left, by module."""
@@ -380,6 +408,8 @@ class _Libraries:
         return {module: path for module, path in found.items() if path is not None}
 
     def _program(self, module: str, kernel: str) -> Path | None:
+        if not self._build:
+            return programs.built_application(self._builders[module], kernel)
         try:
             self._tell(f"compiling {kernel} for {module}")  # unless it was built before
             return programs.application(self._builders[module], kernel)
@@ -414,13 +444,20 @@ def settings(description: Description, variant: str, ranks: int, pin: str) -> di
     """The environment in which a program has the variant's settings, which may depend on whether its ranks share
     processors. Raises Failure (2) for a setting that only netpipe's own calls can have.
     """
-    words = [str(native.worker()), "settings", str(description.file), variant, str(ranks), pin]
-    done = compiler.run(words, description.environment)
+    words = (str(native.worker()), "settings", str(description.file), variant, str(ranks), pin)
+    said: str = once(
+        (*words, *description.environment.items()), lambda: _settings(words, description.environment)
+    )
+    found: dict[str, str] = json.loads(said)["environment"]
+    return found
+
+
+def _settings(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    done = compiler.run(words, environment)
     if done.returncode != 0:
         said = native.said(done.stderr) or f"{native.WORKER} ended with exit code {done.returncode}"
         raise Failure(done.returncode if done.returncode > 0 else UNAVAILABLE, said)
-    found: dict[str, str] = json.loads(done.stdout)["environment"]
-    return found
+    return done.stdout
 
 
 def memory_text(size_bytes: int) -> str:

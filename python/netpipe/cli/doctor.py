@@ -70,7 +70,7 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
         }
         click.echo(json.dumps(answer))
         return code
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console
 
     out = console()
     print_host(out, environment, measured, problem)
@@ -136,7 +136,7 @@ def print_host(
 def print_layers(out: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import Rows
+    from netpipe.render.terminal.rows import Rows
 
     out.print()
     if diagnosis.layers:

@@ -171,14 +171,21 @@ def osu_table(reading: Reading, point: Point, which: str) -> bytes:
     if which != "points":
         raise Failure(USAGE, f"an OSU table holds points only; export {which} as csv, parquet or json")
     curve = reading.by_name[point.variant, point.pattern]
-    operation = (
-        reading.operations.get(point.pattern, "") or point.pattern.partition("what=")[2].partition(",")[0]
-    )
-    return osu.write(curve.points, point.pattern, operation, f"by netpipe: {point.variant}").encode()
+    options = {mode.pattern: mode.options for plan in reading.run.plans for mode in plan.modes}
+    named = dict(one.partition("=")[::2] for one in point.pattern.partition(":")[2].split(",") if one)
+    ranks = {one.variant: len(one.ranks) for one in reading.run.variants if one.ranks}.get(point.variant, 2)
+    return osu.write(
+        curve.points,
+        point.pattern,
+        {**named, **options.get(point.pattern, {})},
+        f"by netpipe: {point.variant}",
+        ranks,
+    ).encode()
 
 
 def imb_tables(reading: Reading, points: list[Point], which: str) -> bytes:
     """The tables of one variant, a benchmark each. Raises Failure (2) where IMB has none of its patterns."""
+    from netpipe.reading.sweeps import COLLECTIVE, OVERLAP, operations
     from netpipe.render.export import imb
 
     if which != "points":
@@ -187,10 +194,11 @@ def imb_tables(reading: Reading, points: list[Point], which: str) -> bytes:
     if len(names) > 1:
         raise Failure(USAGE, f"IMB tables are of one variant; choose with --variant: {', '.join(names)}")
     chosen = dict.fromkeys((point.variant, point.pattern) for point in points)
+    named = operations(reading.run, (COLLECTIVE, OVERLAP))
     ranks = max((len(one.ranks) for one in reading.run.variants if one.variant == names[0]), default=2)
     try:
         curves = [reading.by_name[name] for name in chosen]
-        return imb.write(curves, names[0], reading.operations, ranks).encode()
+        return imb.write(curves, names[0], named, ranks).encode()
     except imb.NotThere as why:
         raise Failure(USAGE, str(why)) from None
 

@@ -54,7 +54,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     if as_json:
         click.echo(json.dumps({**listing, **({"stands_for": stands_for} if stands_for else {})}))
         return
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console
 
     out = console()
     for name, variants in stands_for.items():
@@ -91,7 +91,7 @@ def prose(out: Console, text: str | Text, style: str | None = None) -> None:
 def print_listing(out: Console, listing: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import Rows
+    from netpipe.render.terminal.rows import Rows
 
     made = Rows(("module", "name"), ("stands on", "left"), ("hosts", "right"), ("what it is", "left"))
     for module in listing["modules"]:
@@ -128,7 +128,7 @@ def print_pattern(out: Console, pattern: dict[str, Any]) -> None:
     if pattern["options"]:
         print_options(out, pattern["options"])
     if pattern.get("measures"):
-        from netpipe.render.terminal.summary import Rows
+        from netpipe.render.terminal.rows import Rows
 
         out.print()
         made = Rows(("measure", "name"), ("unit", "left"), ("what it is", "left"))
@@ -158,7 +158,7 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
 def print_options(out: Console, options: list[dict[str, Any]], header: str = "option") -> None:
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import Rows
+    from netpipe.render.terminal.rows import Rows
 
     if not options:
         out.print("It has no options.")

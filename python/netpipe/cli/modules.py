@@ -46,8 +46,7 @@ def command(context: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"modules": [each.as_json() for each in found], "missing": missing}))
         return
-    from netpipe.render.terminal.findings import print_paragraph
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console, print_paragraph
 
     out = console()
     print_modules(out, found)

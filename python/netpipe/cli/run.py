@@ -245,7 +245,7 @@ def dry_run(session: Session, as_json: bool) -> int:
         click.echo(json.dumps({**session.answer, **session.started, "launches": launches}))
         return DONE
     from netpipe.render.terminal.plan import print_plan
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console
     from netpipe.streams import say
 
     for note in session.notes:

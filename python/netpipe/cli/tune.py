@@ -83,7 +83,8 @@ def command(**given: Any) -> int:
 
     The settings that VARIANT names are the start; what else its module, or its library, can be told is tried against
     it. A gain counts only when a fresh measurement confirms it and the start beside itself does not show as much.
-    "Nothing to gain" is an answer, and the exit code is 0.
+    "Nothing to gain" is an answer, and the exit code is 0. It is 3 where the layer has nothing to tune, and 4 where
+    nothing was compared.
 
     The folder has the settings in the format of the library, a command line, and tuned.toml for netpipe run --config.
     """
@@ -116,7 +117,20 @@ def command(**given: Any) -> int:
             show(job, given)
         raise
     show(job, given)
-    return INTERRUPTED if job.interrupted else DONE
+    return ended(job, silent=quiet or given["as_json"])
+
+
+def ended(job: Job, silent: bool) -> int:
+    """The exit code: the most serious of all variants. Why it is not 0 is said where nothing else has said it."""
+    from netpipe.native import worst
+    from netpipe.streams import say
+    from netpipe.tuning.stops import exit_code, what_happened
+
+    codes = [exit_code(one) for one in job.outcomes]
+    for outcome, code in zip(job.outcomes, codes, strict=True):
+        if silent and code not in (DONE, INTERRUPTED):
+            say(f"{outcome.variant}: {what_happened(outcome)}")
+    return worst(codes)
 
 
 def show(job: Job, given: dict[str, Any]) -> None:
@@ -131,7 +145,7 @@ def show(job: Job, given: dict[str, Any]) -> None:
         return
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console
 
     out = console()
     for outcome in job.outcomes:

@@ -211,7 +211,7 @@ def display(given: Mapping[str, Any], session: Session) -> Display:
     if given["quiet"]:
         return live.Silent(say)
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from netpipe.render.terminal.summary import console
+        from netpipe.render.terminal.rows import console
 
         return live.LiveTable(console(sys.stderr), session.plan)
     return live.Lines(say)

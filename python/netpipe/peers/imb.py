@@ -54,6 +54,9 @@ def _one(name: str, lines: list[tuple[int, str]], given: Given) -> Result:
             timed(row[0], row[mean], mean_ns=row[mean] * US, min_ns=row[least] * US, max_ns=row[most] * US)
             for row in rows(lines, mean + 1, given)
         ]
+    elif "t_pure[usec]" in columns:  # a non-blocking collective: the operation without computation
+        at = 2 + columns.index("t_pure[usec]")
+        numbers = [timed(row[0], row[at], mean_ns=row[at] * US) for row in rows(lines, at + 1, given)]
     elif "Mbytes/sec" in columns:
         at = 2 + columns.index("Mbytes/sec")
         numbers = [
@@ -62,8 +65,13 @@ def _one(name: str, lines: list[tuple[int, str]], given: Given) -> Result:
             if row[0] > 0 and row[at] > 0
         ]
     lower = name.lower()
+    overlaps = COLLECTIVES.fullmatch(lower.removeprefix("i")) if "t_pure[usec]" in columns else None
     pattern = PATTERNS.get(lower) or (
-        f"collective:what={lower}" if COLLECTIVES.fullmatch(lower) else f"imb {lower}"
+        f"collective_overlap:what={overlaps[0]},work=100"
+        if overlaps
+        else f"collective:what={lower}"
+        if COLLECTIVES.fullmatch(lower)
+        else f"imb {lower}"
     )
     source = OF_RANKS if COLLECTIVES.fullmatch(lower) or "t_avg[usec]" in columns else SOURCE
     return Result(pattern, source, [number for number in numbers if number], ranks)

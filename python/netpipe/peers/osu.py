@@ -19,6 +19,8 @@ PATTERNS = {
     "bandwidth": "window:in_flight=64,places=one",
     "bidirectional bandwidth": "window:in_flight=64,places=one,directions=both",
     "bi directional bandwidth": "window:in_flight=64,places=one,directions=both",
+    "put bandwidth": "put:in_flight=64",
+    "get bandwidth": "get:in_flight=64",
     "put latency": "put",
     "get latency": "get",
     "one sided put latency": "put",
@@ -28,6 +30,7 @@ SOURCE = "OSU: the mean over all iterations; buffers of sending and receiving ap
 OF_WINDOWS = (
     "OSU: the mean over all windows of 64 messages, one buffer for all; acknowledged; MB = 10^6 bytes"
 )
+OF_PUTS = "OSU: the mean over all windows of 64 operations, a place for each; MB = 10^6 bytes"
 OF_RANKS = "OSU: the mean over iterations and ranks"
 
 
@@ -51,20 +54,21 @@ def _one(test: str, lines: list[tuple[int, str]], given: Given) -> Result:
         raise NotReadable(f"the test '{test}' has no line '# Size ...' that names its columns")
     found: list[Number | None]
     pattern, source = _pattern(test)
+    alone = _column(names, "pure comm")  # of a non-blocking collective: the operation without computation
     if "mb/s" in names[1]:
         found = [rated(row[0], row[1] * MEGA) for row in rows(lines, 2, given)]
-        source = OF_WINDOWS
+        source = OF_PUTS if "in_flight=64" in pattern and not pattern.startswith("window") else OF_WINDOWS
     else:
         least, most = _column(names, "min"), _column(names, "max")
         found = [
             timed(
                 row[0],
-                row[1],
-                mean_ns=row[1] * US,
+                row[alone or 1],
+                mean_ns=row[alone or 1] * US,
                 min_ns=row[least] * US if least else None,
                 max_ns=row[most] * US if most else None,
             )
-            for row in rows(lines, max(2, least + 1, most + 1), given)
+            for row in rows(lines, max(2, least + 1, most + 1, alone + 1), given)
         ]
     return Result(pattern, source, [number for number in found if number])
 
@@ -78,6 +82,8 @@ def _pattern(test: str) -> tuple[str, str]:
     name = test.lower().removeprefix("mpi_").replace("-", "").replace("_", " ").strip()
     if name in PATTERNS:
         return PATTERNS[name], SOURCE
+    if overlap := re.fullmatch(r"nonblocking (\w+) latency", name.replace("all to all", "alltoall")):
+        return f"collective_overlap:what={overlap[1]},work=100", OF_RANKS
     if collective := re.fullmatch(
         r"(\w+?)(?: personalized exchange)? (?:collective )?latency", name.replace("all to all", "alltoall")
     ):

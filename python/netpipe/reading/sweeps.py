@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from netpipe.records import Run
 
-OPERATION = {"collective": "what"}  # the option of a pattern that is always named
+COLLECTIVE, OVERLAP = "collective", "collective_overlap"
+OPERATION = "what"  # the option of these patterns that is always named
 LEAST_VALUES = 4  # of a number, to draw something over it
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
 UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
@@ -51,10 +54,10 @@ def pattern_settings(run: Run) -> tuple[PatternSettings, ...]:
     return tuple(_settings(name, patterns) for name, patterns in named.items() if len(patterns) > 1)
 
 
-def operations(run: Run) -> dict[str, str]:
+def operations(run: Run, names: Container[str] = (COLLECTIVE,)) -> dict[str, str]:
     """Pattern, as in the points -> its operation. "collective" alone does not say what was measured."""
-    found = {mode.pattern: mode.options.get(OPERATION[mode.name]) for plan in run.plans for mode in plan.modes
-             if mode.name in OPERATION}  # fmt: skip
+    found = {mode.pattern: mode.options.get(OPERATION) for plan in run.plans for mode in plan.modes
+             if mode.name in names}  # fmt: skip
     return {pattern: operation for pattern, operation in found.items() if operation}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from netpipe.tuning.search.halving import Failed
 from netpipe.tuning.search.variants import Changes, Start
 from netpipe.tuning.tune import Outcome
@@ -74,6 +75,19 @@ def how(why: Failed) -> str:
 def nothing_compared(outcome: Outcome) -> bool:
     """Did the search end without a verdict, by itself?"""
     return outcome.verdict is None and not outcome.placements and not outcome.interrupted
+
+
+def exit_code(outcome: Outcome) -> int:
+    """0 for an answer, and nothing to gain is one; 3 where this layer has nothing to tune here, or refuses all of it; 4
+    where nothing was compared, or nothing in the end; 130 where it was interrupted.
+    """
+    if outcome.interrupted:
+        return INTERRUPTED
+    of = stops(outcome)
+    no_faster_algorithm = of.compared > 0 and outcome.run is None
+    if not nothing_compared(outcome) or outcome.system_tried or no_faster_algorithm:
+        return DONE
+    return UNAVAILABLE if len(of.refused) == of.total else FAILED
 
 
 def what_happened(outcome: Outcome) -> str:

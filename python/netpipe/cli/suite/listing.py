@@ -11,6 +11,7 @@ from netpipe.cli.suite import files
 from netpipe.cli.suite.planning import planned, spelled_out, why_not
 from netpipe.cli.suite.runs.base import Site
 from netpipe.failure import DONE, UNAVAILABLE, Failure
+from netpipe.remembered import remembered
 from netpipe.streams import say
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def print_list(sizes: bool) -> int:
     """`sizes`: with how long each takes here, which asks the worker for each plan."""
     from rich.text import Text
 
-    from netpipe.render.terminal.summary import Rows, console
+    from netpipe.render.terminal.rows import Rows, console
 
     code = DONE
     headers = [("suite", "name"), ("takes", "right"), ("what it measures", "left")]
@@ -55,7 +56,7 @@ def print_list(sizes: bool) -> int:
 
 def _takes(path: Path) -> str:
     """≤ 3 min; a dash where nothing of it is here."""
-    return estimate(list(planned(files.load(path)).values()))
+    return estimate(list(planned(files.load(path), build=False).values()))
 
 
 def estimate(runs: Sequence[Planned]) -> str:
@@ -89,12 +90,12 @@ def print_estimate(out: Console, runs: Sequence[Planned]) -> None:
 
 
 def show(path: Path, size: str, site: Site) -> int:
-    from netpipe.render.terminal.findings import print_paragraph
-    from netpipe.render.terminal.summary import Rows, console
+    from netpipe.render.terminal.rows import Rows, console, print_paragraph
     from netpipe.units import counted
 
-    suite = files.load(path, size)
-    runs = planned(suite, site)
+    with remembered():
+        suite = files.load(path, size)
+        runs = planned(suite, site, build=False)
     out = console()
     out.print(suite.summary, style="bold", markup=False)
     print_paragraph(out, "·", "dim", suite.source)
@@ -122,6 +123,8 @@ def show(path: Path, size: str, site: Site) -> int:
     for name, one in runs.items():
         for variant, why in one.left_out.items():
             print_paragraph(out, "!", "yellow", f"run {name} leaves out {variant}: {why}")
+        for note in one.notes:
+            print_paragraph(out, "!", "yellow", f"run {name}: {note}")
     if suite.stands_for:
         out.print()
         out.print("What stands for what", style="bold")

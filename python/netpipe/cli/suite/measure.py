@@ -51,8 +51,7 @@ class Outcome:
 
 def dry_run(suite: Suite, site: Site) -> int:
     from netpipe.cli.suite.listing import print_estimate
-    from netpipe.render.terminal.findings import print_paragraph
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console, print_paragraph
 
     runs = planned(suite, site)
     out = console()
@@ -158,8 +157,7 @@ def _older(one: Made, folder: Path) -> str:
 
 def _print(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome) -> None:
     from netpipe.cli.suite import published
-    from netpipe.render.terminal.findings import print_paragraph
-    from netpipe.render.terminal.summary import console
+    from netpipe.render.terminal.rows import console, print_paragraph
     from netpipe.units import counted
 
     out = console()

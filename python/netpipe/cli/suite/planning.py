@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from netpipe.cli.suite.parts import APPS, MEMORY, NODES, PAIRS, PROFILE, RUN, RUN_FILES
@@ -11,24 +12,29 @@ from netpipe.cli.suite.runs import fleet, kernels, measured
 from netpipe.cli.suite.runs.base import Planned, Site, absent, layer_of, spelled
 from netpipe.command.options import matching
 from netpipe.failure import USAGE, Failure
+from netpipe.remembered import remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from netpipe.cli.suite.parts import Part, Suite
 
 
-def planned(suite: Suite, site: Site | None = None) -> dict[str, Planned]:
-    """Every run by its name. Raises Failure: 2 with the run whose options are wrong, or the figure or table that
-    chooses what its run does not have; 3 if there is no worker.
+def planned(suite: Suite, site: Site | None = None, build: bool = True) -> dict[str, Planned]:
+    """Every run by its name. Without `build` no kernel is compiled. Raises Failure: 2 with the run whose options are
+    wrong, or the figure or table that chooses what its run does not have; 3 if there is no worker.
     """
-    kinds = {
+    of_kernels = partial(kernels.planned, build=build)
+    kinds: dict[str, Callable[[Part, Site], Planned]] = {
         RUN: measured.planned,
         MEMORY: measured.planned,
-        APPS: kernels.planned,
-        PROFILE: kernels.planned,
+        APPS: of_kernels,
+        PROFILE: of_kernels,
         NODES: fleet.planned,
         PAIRS: fleet.planned,
     }
-    found = {run.name: kinds[run.does](run, site or Site()) for run in suite.runs}
+    with remembered():
+        found = {run.name: kinds[run.does](run, site or Site()) for run in suite.runs}
     for result in suite.results:
         _check_choice(spelled_out(result, found[result.run]), found[result.run])
     return found

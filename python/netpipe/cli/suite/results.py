@@ -140,8 +140,10 @@ def one_each(
     """A file for each curve of a format that holds one; of IMB one for each variant, with all its benchmarks."""
     from netpipe.cli import export
     from netpipe.command.options import matching
+    from netpipe.reading.sweeps import COLLECTIVE, OVERLAP, operations
     from netpipe.render.export import imb
 
+    named = operations(reading.run, (COLLECTIVE, OVERLAP))
     variants, patterns = matching(variants, patterns, list(reading.by_name))
     curves = [
         curve
@@ -157,7 +159,7 @@ def one_each(
         some = [curve for curve in curves if curve.variant == name]
         if form == IMB:
             ranks = {one.variant: len(one.ranks) for one in reading.run.variants if one.ranks}
-            texts = [imb.write(some, name, reading.operations, ranks.get(name, 2))]
+            texts = [imb.write(some, name, named, ranks.get(name, 2))]
         else:
             texts = [
                 export.osu_table(reading, next(iter(curve.points)).by_launch[0], "points").decode()

@@ -65,7 +65,7 @@ def estimated_minutes(suite: Suite) -> int:
     """Of the plans of this machine. What nobody knows is asked for. Raises Failure (2)."""
     from netpipe.cli.suite.planning import planned
 
-    there = [one for one in planned(suite).values() if one.available]
+    there = [one for one in planned(suite, build=False).values() if one.available]
     known = [one.longest_s for one in there]
     if not known or None in known:
         raise Failure(USAGE, f"how long {suite.name} takes is not known here; give --minutes")

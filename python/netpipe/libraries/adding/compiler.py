@@ -16,6 +16,7 @@ from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Family, Header, families
 from netpipe.libraries.adding.layers import Layer
 from netpipe.libraries.starting.scratch import Scratch
+from netpipe.remembered import once
 
 LIMIT_S = 120.0  # for one call of a compiler: the first one over a network file system is slow
 
@@ -116,6 +117,11 @@ def identify(
     if not compiler.is_file() or not os.access(compiler, os.X_OK):
         raise Failure(USAGE, f"{compiler} is not a program; name {what}")
     environment = {**whereabouts(compiler), **(environment or {})}
+    question = ("identify", layer.name, str(compiler), *environment.items())
+    return once(question, lambda: _identify(layer, compiler, environment, limit_s))
+
+
+def _identify(layer: Layer, compiler: Path, environment: Mapping[str, str], limit_s: float | None) -> Library:
     # Not from standard input: LAM's wrapper passes only files to the compiler.
     with Scratch("netpipe-compiler-") as folder:
         source = folder / "probe.c"

@@ -96,15 +96,27 @@ def applications() -> list[str]:
 
 def application(build: Builder, name: str) -> Path:
     """The program. Raises Failure (3) with the compiler's first error."""
-    folder = source_folder("apps")
-    sources = [folder / f"{name}.c", *sorted(folder.glob("*.h"))]
-    words = [*PROGRAM, "-I", str(folder), str(sources[0])]
+    sources, words = _application(name)
 
     def make(target: Path, _: Path) -> None:
         rpath = [f"-Wl,-rpath,{one}" for one in library_folders(build.library)]
         _run(build, [str(build.library.compiler), *words, "-o", str(target), "-lm", *rpath], name)
 
     return _built(build, name, sources, [*words, _processor()], make)
+
+
+def built_application(build: Builder, name: str) -> Path | None:
+    """The program, if it was built before."""
+    sources, words = _application(name)
+    target = _target(build, name, sources, [*words, _processor()])
+    return target if target.is_file() else None
+
+
+def _application(name: str) -> tuple[list[Path], list[str]]:
+    """Its sources, and what the compiler is told."""
+    folder = source_folder("apps")
+    sources = [folder / f"{name}.c", *sorted(folder.glob("*.h"))]
+    return sources, [*PROGRAM, "-I", str(folder), str(sources[0])]
 
 
 def profiler(build: Builder) -> Path:
@@ -127,6 +139,14 @@ def profiler(build: Builder) -> Path:
     return _built(build, "profiler.so", [*files, *sorted(folder.glob("*.h"))], [*words, *LINKED], make)
 
 
+def _target(build: Builder, name: str, sources: Sequence[Path], words: Sequence[str]) -> Path:
+    """Where what is built of these sources by this compiler is kept."""
+    whole = hashlib.sha256(layers.digest(sources).encode())
+    for word in (*words, str(build.library.compiler), build.library.title):
+        whole.update(f"\n{word}".encode())
+    return build.folder / build.name / f"{whole.hexdigest()[:12]}-{name}"
+
+
 def _built(
     build: Builder,
     name: str,
@@ -134,13 +154,10 @@ def _built(
     words: Sequence[str],
     make: Callable[[Path, Path], None],
 ) -> Path:
-    whole = hashlib.sha256(layers.digest(sources).encode())
-    for word in (*words, str(build.library.compiler), build.library.title):
-        whole.update(f"\n{word}".encode())
-    folder = build.folder / build.name
-    target = folder / f"{whole.hexdigest()[:12]}-{name}"
+    target = _target(build, name, sources, words)
     if target.is_file():
         return target
+    folder = target.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Scratch(".building-", folder) as scratch:

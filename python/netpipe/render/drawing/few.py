@@ -6,7 +6,7 @@ differ most, and sizes spread evenly over each. Tables and sentences say how man
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,6 +21,9 @@ MOST_CURVES = 48  # of such a run; 7 colours and 6 dashes make 42 looks
 ALL_POINTS_UP_TO = 30_000  # of the curves that are drawn: of more, sizes are left out
 MOST_POINTS = 12_000  # then
 FEWEST_SIZES = 32  # of a curve
+MOST_FIRST = (
+    14  # curves of one pattern that a figure begins with: as many looks as 7 colours and 2 dashes make
+)
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -31,6 +34,19 @@ def differing(groups: Sequence[Mapping[Name, CurvePoints]]) -> set[Name]:
         return {name for group in groups for name in group}
     most = max(1, MOST_CURVES // len(groups))
     return {name for group in groups[:MOST_CURVES] for name in _farthest(group, most)}
+
+
+def first(curves: Mapping[Name, CurvePoints], chains: Collection[Name]) -> set[Name]:
+    """Of the curves of one pattern the names of those to look at before all others: those of the chains of layers that
+    differ most, then of the others those that differ most.
+    """
+    if len(curves) <= MOST_FIRST:
+        return set(curves)
+    found: list[Name] = []
+    for of_chains in (True, False):
+        some = {name: points for name, points in curves.items() if (name in chains) is of_chains}
+        found += _farthest(some, MOST_FIRST - len(found)) if some else []
+    return set(found)
 
 
 def _farthest(curves: Mapping[Name, CurvePoints], most: int) -> list[Name]:

@@ -17,7 +17,7 @@ from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.reading.measures import Measured, typical_sizes
 from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_text
 from netpipe.records import Run
-from netpipe.render.drawing.few import differing, with_few_points
+from netpipe.render.drawing.few import differing, first, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.words import when, where
 from netpipe.units import size_text
@@ -124,6 +124,23 @@ class Scope:
         drawn = [self.chosen[place] for place in sorted(differing(tuple(patterns.values())))]
         curves = with_few_points([one.curve for one in drawn])
         return tuple(Member(one.reading, curve) for one, curve in zip(drawn, curves, strict=True))
+
+    @cached_property
+    def first(self) -> tuple[Member, ...]:
+        """Of the curves that are drawn those that a figure which can be explored begins with."""
+        chains = {
+            (step.variant, stack.pattern)
+            for reading in self.readings
+            for stack in reading.stacks
+            for step in stack.steps
+        }
+        found: list[Member] = []
+        for group in self.groups:
+            curves = {place: one.curve.points for place, one in enumerate(group.members)}
+            names = [(one.variant, one.pattern) for one in group.members]
+            in_chains = [place for place, name in enumerate(names) if name in chains]
+            found += [group.members[place] for place in sorted(first(curves, in_chains))]
+        return tuple(found)
 
     @cached_property
     def others(self) -> tuple[Member, ...]:

@@ -26,6 +26,7 @@ BENCHMARKS = {
 }
 WINDOWS = {False: "Uniband", True: "Biband"}
 TIMES = ("t_min[usec]", "t_max[usec]", "t_avg[usec]")
+OF_OVERLAP = ("t_ovrl[usec]", "t_pure[usec]", "t_CPU[usec]", "overlap[%]")  # IMB-NBC
 
 
 class NotThere(ValueError):  # noqa: N818  (it reads as what it says)
@@ -48,6 +49,8 @@ def _benchmark(curve: Curve, operations: Mapping[str, str], ranks: int) -> str:
     operation = operations.get(curve.pattern, "") or curve.pattern.partition("what=")[2].partition(",")[0]
     if name == "collective":
         return _table(operation.capitalize(), ranks, TIMES, curve, _slow)
+    if name == "collective_overlap":
+        return _table(f"I{operation}", ranks, OF_OVERLAP, curve, _overlap)
     if name == "window":
         both = "directions=both" in curve.pattern
         return _table(WINDOWS[both], ranks, ("Mbytes/sec", "Msg/sec"), curve, _window(2 if both else 1))
@@ -66,9 +69,11 @@ def _table(title: str, ranks: int, columns: Sequence[str], curve: Curve, row: Ro
         "".join(f"{name:>13}" for name in (*([] if barrier else ["#bytes"]), "#repetitions", *columns))
     )
     for at in list(curve.points)[: 1 if barrier else None]:  # a barrier has no sizes
+        if not (numbers := row(at)):
+            continue
         done = sum((point.samples or 1) * (point.ops or 1) for point in at.by_launch)
         cells = [*([] if barrier else [f"{at.size_bytes:>13}"]), f"{done:>13}"]
-        lines.append("".join([*cells, *(f"{value:>13.2f}" for value in row(at))]))
+        lines.append("".join([*cells, *(f"{value:>13.2f}" for value in numbers)]))
     return "\n".join(lines) + "\n"
 
 
@@ -89,15 +94,33 @@ def _window(directions: int) -> RowOf:
     return lambda at: [_rate(at, directions), directions * 1e6 / _mean_us(at)]
 
 
-def _slow(at: CurvePoint) -> list[float]:
-    """Fastest, slowest and mean rank. Of a rank alone no mean is recorded: the fastest is the least median."""
-    slowest = _mean_us(at)
-    means = [
+def _overlap(at: CurvePoint) -> list[float]:
+    """Medians, because the parts of a sample have no other number; without them nothing. The share is that of the
+    longer one, operation or computation, for which both went on at once.
+    """
+    together, work = _measure(at, "together"), _measure(at, "computation")
+    if together is None or work is None:
+        return []
+    alone = at.time_ns.value / 1e3
+    hidden = (alone + work - together) / max(alone, work)
+    return [together, alone, work, 100 * min(1.0, max(0.0, hidden))]
+
+
+def _measure(at: CurvePoint, name: str) -> float | None:
+    """In microseconds, the median over the launches."""
+    known = [
         one.median / 1e3
         for point in at.by_launch
         for one in point.measures
-        if one.name == "rank_mean" and one.median is not None
+        if one.name == name and one.median is not None
     ]
+    return median(known) if known else None
+
+
+def _slow(at: CurvePoint) -> list[float]:
+    """Fastest, slowest and mean rank. Of a rank alone no mean is recorded: the fastest is the least median."""
+    slowest = _mean_us(at)
+    mean = _measure(at, "rank_mean")
     cells = [cell.median_ns / 1e3 for point in at.by_launch for cell in point.cells if cell.median_ns]
-    average = median(means) if means else slowest
+    average = slowest if mean is None else mean
     return [min([*cells, average]), max(slowest, average), average]

@@ -61,7 +61,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         panels_of=drawn.placed,
         # The template marks these as safe: they go into the page unescaped.
         css=text_of("report.css"),
-        script=text_of("report.js"),
+        script=text_of("tables.js") + text_of("report.js"),
         library=library.compressed() if draws else "",
         points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
@@ -92,12 +92,15 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
     thin, tabled = page_tables.thinned(
         [one for one in reading.curves if shown.curve(one.variant, one.pattern)]
     )
-    # Of a pattern with many settings the answer shows the first; the others are folded.
+    # Of a pattern with many settings the answer shows the first, and of many curves those that are drawn at first; the
+    # others are folded.
     many = [list(settings.values) for settings in reading.pattern_settings if len(settings.values) > 2]
     folded = {pattern for patterns in many for pattern in patterns[1:]}
+    first = {(one.variant, one.pattern) for one in scope.first}
+    answered = {(one.variant, one.pattern) for one in summaries if reading.is_idle(one.variant)} | first
     words = {(loss.variant, loss.pattern): loss_sentence(loss) for loss in lost}
     layers = [
-        (layer, summary.pattern not in folded)
+        (layer, summary.pattern not in folded and (summary.variant, summary.pattern) in answered)
         for layer, summary in zip(_layers(scope, summaries, several, words), summaries, strict=True)
     ]
     opened = reading.openings
@@ -109,7 +112,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "when": when(run),
         "left_out": shown.sentence(),
         "largest": largest_losses(lost),
-        "stacks": [stack_rows(one, several) for one in reading.stacks[:MOST_STACKS]],
+        "stacks": [stack_rows(one, several, first) for one in reading.stacks[:MOST_STACKS]],
         "verdicts": verdict_sentences(reading.verdicts),
         "layers": [layer for layer, plain in layers if plain],
         "more_layers": [layer for layer, plain in layers if not plain],

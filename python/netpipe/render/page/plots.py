@@ -95,12 +95,14 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
         for reading in scope.readings
         for pattern, settings in reading.settings_of.items()
     }
+    first = {(one.variant, one.pattern) for one in scope.first}
     return [
         {
             "label": scope.label(member),
             **_look(scope.color(member.variant), scope.dash_of(member)),
             "group": base.get(member.pattern, member.pattern),
             "other": bool(member.state),
+            "first": (member.variant, member.pattern) in first,
         }
         for member in members
     ]

@@ -9,13 +9,17 @@ from netpipe.render.losses import added_text, kept_text
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from netpipe.reading.blocks.chains import Stack
 
 LEAST = 0.4  # percent of the width: what is there is seen
 
 
-def stack_rows(stack: Stack, several: bool) -> dict[str, Any]:
-    """What the template needs. Bars are in percent of the longest."""
+def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """What the template needs. Bars are in percent of the longest. Of the rows those that the page begins with are the
+    curves that it draws at first, and all layers that these stand on.
+    """
     longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0) or 1.0
     fastest = max((step.large_rate.value for step in stack.steps if step.large_rate), default=0.0) or 1.0
     below: list[float] = []
@@ -27,7 +31,7 @@ def stack_rows(stack: Stack, several: bool) -> dict[str, Any]:
         below.append(time)
         rate = step.large_rate.value if step.large_rate else 0.0
         low, high = sorted((start, time))
-        first = min(100 * low / longest, 100 - LEAST)
+        left = min(100 * low / longest, 100 - LEAST)
         rows.append(
             {
                 "name": step.variant,
@@ -36,8 +40,8 @@ def stack_rows(stack: Stack, several: bool) -> dict[str, Any]:
                 "time": time_text(time) if step.small_ns else UNKNOWN,
                 "adds": added_text(step.loss.small) if step.loss else "",
                 "less": time < start,
-                "from": round(first, 2),
-                "width": round(max(LEAST, 100 * high / longest - first), 2),
+                "from": round(left, 2),
+                "width": round(max(LEAST, 100 * high / longest - left), 2),
                 "rate": rate_text(rate) if step.large_rate else UNKNOWN,
                 "rate_width": round(max(LEAST, 100 * rate / fastest), 2),
                 "keeps": kept_text(step.loss.large) if step.loss else "",
@@ -48,4 +52,17 @@ def stack_rows(stack: Stack, several: bool) -> dict[str, Any]:
         "small": size_text(stack.small_bytes),
         "large": size_text(stack.large_bytes),
         "rows": rows,
+        "first": [row for row, kept in zip(rows, _kept(stack, first), strict=True) if kept],
     }
+
+
+def _kept(stack: Stack, first: Collection[tuple[str, str]]) -> list[bool]:
+    """From the top of each branch down: a layer is kept for its own sake, or for one that stands on it."""
+    kept = [(step.variant, stack.pattern) in first for step in stack.steps]
+    above = 0  # of the last one that was kept, the depth
+    for place in reversed(range(len(kept))):
+        depth = stack.steps[place].depth
+        kept[place] |= depth < above
+        if kept[place]:
+            above = depth
+    return kept

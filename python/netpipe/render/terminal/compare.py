@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.verdicts import Word
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.verdicts import between_sentence
 from netpipe.units import UNKNOWN, counted, digits, measure_text, percent_text, size_text
 

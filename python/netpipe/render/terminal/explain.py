@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from netpipe.render.terminal.findings import MARKS, print_paragraph
+from netpipe.render.terminal.findings import MARKS
+from netpipe.render.terminal.rows import print_paragraph
 from netpipe.units import counted, digits, sentence
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from netpipe.findings import MACHINE, NOTE, SEVERE, WARNING, Finding, rules
+from netpipe.render.terminal.rows import print_paragraph
 from netpipe.units import listed, sentence
 
 MARKS = {SEVERE: ("✗", "bold red"), WARNING: ("!", "yellow"), NOTE: ("·", "dim")}
@@ -20,14 +21,6 @@ TARGET_MISSED = "target-missed"
 # Not printed where that finding has said how far to trust the numbers.
 OF_THE_SPREAD = {"launches-apart", "machine-changed"}
 MOST_OF_A_RULE = 4  # in brief
-
-
-def print_paragraph(out: Console, mark: str, style: str, text: str, faint: bool = False) -> None:
-    """A paragraph behind a mark, wrapped to the terminal with a hanging indent."""
-    lines = fill(f"{mark} {text}", out.width, subsequent_indent="  ", break_on_hyphens=False)
-    made = Text(lines, style="dim" if faint else "")
-    made.stylize(style, 0, len(mark))
-    out.print(made, soft_wrap=True)
 
 
 def print_findings(out: Console, findings: Iterable[Finding]) -> None:

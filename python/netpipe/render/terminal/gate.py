@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.reading.across.gate import METRICS, Result
 from netpipe.render.terminal.compare import print_differences, ratio_text
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import UNKNOWN, counted, digits, percent_text, size_text
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import Rows, spark
+from netpipe.render.terminal.rows import Rows, print_paragraph, spark
 from netpipe.units import counted, digits, percent_text, size_text, time_text
 
 if TYPE_CHECKING:

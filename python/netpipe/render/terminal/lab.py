@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from netpipe.escapes import printable
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import console
+from netpipe.render.terminal.rows import console, print_paragraph
 from netpipe.units import UNKNOWN, counted, listed, percent_text, rate_text, size_text, time_text
 
 Lab = Mapping[str, Any]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from netpipe.records import AnyRecord, Plan, Point
-    from netpipe.render.terminal.summary import Rows
+    from netpipe.render.terminal.rows import Rows
 
 LINE_S = 2.0
 SPARK_COLUMNS = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netpipe.render.terminal.summary import Rows
+from netpipe.render.terminal.rows import Rows
 from netpipe.units import percent_text, size_text, span_text
 
 if TYPE_CHECKING:

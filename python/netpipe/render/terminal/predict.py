@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, digits, share_text, size_text, time_text
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.measure import Measurement
 
 from netpipe.profiles.tables import IMBALANCE, LIMITS, Timed
-from netpipe.render.terminal.findings import ANSWER, print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.findings import ANSWER
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.terminal.waiting import print_waiting
 from netpipe.units import (
     UNKNOWN,

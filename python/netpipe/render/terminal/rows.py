@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
@@ -84,6 +85,14 @@ class Name:
 
 def line(text: str) -> Text:
     return Text(printable(text), no_wrap=True, overflow="ellipsis")
+
+
+def print_paragraph(out: Console, mark: str, style: str, text: str, faint: bool = False) -> None:
+    """A paragraph behind a mark, wrapped to the terminal with a hanging indent."""
+    lines = fill(f"{mark} {text}", out.width, subsequent_indent="  ", break_on_hyphens=False)
+    made = Text(lines, style="dim" if faint else "")
+    made.stylize(style, 0, len(mark))
+    out.print(made, soft_wrap=True)
 
 
 class Rows:

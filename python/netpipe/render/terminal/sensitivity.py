@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from netpipe.prediction.sensitivity import REACH
-from netpipe.render.terminal.findings import print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import TIME_STEPS, bracketed_text, digits, percent_text, size_text, time_text
 
 if TYPE_CHECKING:

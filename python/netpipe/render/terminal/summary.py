@@ -17,8 +17,8 @@ from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import ROUGHLY, compared_text, largest_losses, unmeasured_sentences
-from netpipe.render.terminal.findings import ANSWER, print_brief, print_paragraph
-from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, spark
+from netpipe.render.terminal.findings import ANSWER, print_brief
+from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import measured, other_answers

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from netpipe.render.terminal.findings import ANSWER, print_paragraph
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.findings import ANSWER
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import listed, percent_text, sentence, time_text
 
 if TYPE_CHECKING:

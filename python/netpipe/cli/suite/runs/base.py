@@ -104,6 +104,11 @@ class Planned:
         """Why variants are left out."""
         return "; ".join(dict.fromkeys(self.left_out.values()))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what is left out of it, and what is not known yet."""
+        return ()
+
     def print_plan(self, out: Console) -> None:
         raise NotImplementedError
 

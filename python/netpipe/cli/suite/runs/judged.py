@@ -131,7 +131,7 @@ class Fleet:
         return [f"{judged}; none is slow" if not self.slow and not self.notes else judged, *found]
 
     def print(self, out: Console) -> None:
-        from netpipe.render.terminal.findings import print_paragraph
+        from netpipe.render.terminal.rows import print_paragraph
 
         out.print()
         first, *_ = self.texts()

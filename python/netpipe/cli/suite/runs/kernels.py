@@ -52,6 +52,10 @@ class Kernels(Planned):
     def available(self) -> bool:
         return self.tasks is not None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.tasks.notes if self.tasks is not None else ()
+
     def print_plan(self, out: Console) -> None:
         from netpipe.applications.plan import memory_text
         from netpipe.render.terminal.apps import placed_text
@@ -303,8 +307,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def planned(run: Part, site: Site) -> Kernels:
-    """Raises Failure (2) where the file is wrong about the kernels."""
+def planned(run: Part, site: Site, build: bool = True) -> Kernels:
+    """Without `build` nothing is compiled. Raises Failure (2) where the file is wrong about the kernels."""
     from netpipe.applications.plan import PLACEMENT, Request, plan
     from netpipe.cli.apps import mappings_of, ranks_of, words
     from netpipe.launch.jobs import settings
@@ -326,7 +330,7 @@ def planned(run: Part, site: Site) -> Kernels:
             settings(hosts, site.launcher, None, site.remote_shell),
             mappings_of(given["mapping"] if hosts.given else None, hosts),
         )
-        return Kernels(run, plan(request))
+        return Kernels(run, plan(request, build=build))
     except Failure as failure:
         if failure.exit_code == UNAVAILABLE or _no_library(failure, given["variants"]):
             return Kernels(run, None, failure.sentence)

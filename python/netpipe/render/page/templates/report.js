@@ -1,50 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws the report's plots with plotly from the data beside it (block.py). Names come from a file that anybody may have written, and plotly
-// reads some tags in text: esc() makes them plain.
+// reads some tags in text: esc() makes them plain. The page is read and answers before anything is drawn: library and data are unpacked
+// behind it, a figure is drawn when it comes near to what is seen, and each in a task of its own.
 "use strict";
-
-// A click on the name of a column sorts its table: by numbers with their units, else by words; what is not known stands last.
-(() => {
-  const units = {
-    B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, ns: 1, "µs": 1e3, ms: 1e6, s: 1e9,
-    bps: 1, kbps: 1e3, Mbps: 1e6, Gbps: 1e9, Tbps: 1e12,
-  };
-  const unit = /(?:^|[^A-Za-zµ])(B|[KMGT]iB|ns|µs|ms|s|[kMGT]?bps)(?![A-Za-z])/;
-
-  function number(text) {
-    const plain = text.replace(/[\u202f\u2009]/g, "").replace(/^[<>~±]\s*/, "");
-    const found = plain.match(/^-?\d+(\.\d+)?/);
-    if (!found) return NaN;
-    const of = plain.match(unit);
-    const more = plain.match(/^[\d.]+ [KMGT]?i?B([+-]\d+)/);  // 64 KiB+3
-    return Number(found[0]) * (of ? units[of[1]] : 1) + (more ? Number(more[1]) : 0);
-  }
-
-  function sort(table, place) {
-    const head = table.tHead.rows[0].cells[place];
-    const down = head.getAttribute("aria-sort") === "ascending";
-    for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const rows = [...table.tBodies[0].rows].map((row) => {
-      const text = (row.cells[place] || {}).textContent || "";
-      return { row, text, number: number(text), empty: text.trim() === "" || text.trim() === "–" };
-    });
-    const numbers = rows.every((one) => one.empty || !Number.isNaN(one.number));
-    const order = (a, b) => (numbers ? a.number - b.number : a.text.localeCompare(b.text, "en", { numeric: true }));
-    rows.sort((a, b) => a.empty - b.empty || (a.empty ? 0 : down ? order(b, a) : order(a, b)));
-    table.tBodies[0].append(...rows.map((one) => one.row));
-  }
-
-  document.querySelectorAll(".scroll > table:not(.stack)").forEach((table) => {
-    [...table.tHead.rows[0].cells].forEach((head, place) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.append(...head.childNodes);
-      button.addEventListener("click", () => sort(table, place));
-      head.append(button);
-    });
-  });
-})();
 
 (async () => {
   if (!("DecompressionStream" in window)) {
@@ -57,10 +15,12 @@
     for (let i = 0; i < letters.length; i++) packed[i] = letters.charCodeAt(i);
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   };
+  const pause = () => new Promise((go) => { setTimeout(go); });
   const library = document.createElement("script");
   const [source, text] = await Promise.all(["library", "data"].map(unpacked));
   library.textContent = source;
   document.head.append(library);
+  await pause();
 
   const data = JSON.parse(text);
   // Numbers that several lines have stand in the data once: each line has the place of its own.
@@ -69,6 +29,8 @@
   [...data.panels, { views: data.yardsticks }].forEach(({ views: some }) => some.forEach((view) => (view.series || []).forEach(whole)));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)");
+  const MOST_DETAILED = 24;  // curves of a figure that are drawn with their intervals and points: more are a thicket, and take seconds
+  const MOST_MARKED = 40;  // sizes of a curve that is drawn with a point at each
   const hidden = new Set();
   const chosen = { curve: 0, size: null };
   let printing = false;
@@ -80,7 +42,7 @@
   const palette = () => data.palette[dark.matches && !printing ? "dark" : "light"];
   const color = (curve) => palette()[data.curves[curve].color];
   const fade = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
-  const config = { displayModeBar: false, displaylogo: false, doubleClick: "reset" };
+  const config = { displayModeBar: false, displaylogo: false, doubleClick: "reset", scrollZoom: true };
 
   const narrow = (host) => host.clientWidth < 460;  // every other tick then, or they would have to be slanted
 
@@ -101,6 +63,7 @@
   function layout(host, x, y) {
     return {
       width: host.clientWidth, height: host.clientHeight, showlegend: false,
+      uirevision: [baseline, turned].join(),  // else what was zoomed stays so when curves come and go
       xaxis: axis(x, false, narrow(host)), yaxis: axis(y, true, false),
       hovermode: "closest", dragmode: touch.matches ? false : "zoom",  // a finger scrolls the page
       margin: { l: 8, r: 14, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -114,28 +77,33 @@
     const round = line.low.concat([...line.high].reverse());
     const there = along.concat([...along].reverse());
     return {
-      type: "scatter", mode: "lines", x: figure.bandOnX ? round : there, y: figure.bandOnX ? there : round, fill: "toself",
-      fillcolor: fade(color(line.curve), 0.22), line: { width: 0 }, hoverinfo: "skip", visible: !hidden.has(line.curve),
+      type: "scatter", mode: "none", x: figure.bandOnX ? round : there, y: figure.bandOnX ? there : round, fill: "toself",
+      fillcolor: fade(color(line.curve), 0.22), hoverinfo: "skip",
     };
   }
 
-  function curveTrace(name, line) {
+  // A line is one path, but each point is one of its own, one that is not seen too: only points that are seen are drawn.
+  function curveTrace(name, line, detailed) {
     const of = data.curves[line.curve];
-    const ring = new Set(line.hollow);
-    const few = line.size.length <= 40;
     const texts = (name === "loss" ? data.lossHover : data.hover)[line.curve];
+    const marked = detailed && line.size.length <= MOST_MARKED;
     return {
-      type: "scatter", mode: line.joined ? "lines+markers" : "markers", x: line.x, y: line.y, visible: !hidden.has(line.curve),
-      line: { color: color(line.curve), width: 2, dash: of.dash },
-      marker: {
-        color: line.size.map((_, i) => (ring.has(i) ? css("--page") : color(line.curve))),
-        line: { color: color(line.curve), width: line.size.map((_, i) => (ring.has(i) ? 1.4 : 0)) },
-        size: line.size.map((_, i) => (ring.has(i) ? (line.hollow.length > 40 ? 5 : 7) : few || !line.joined ? 5 : 0)), opacity: 1,
-        symbol: line.joined ? "circle" : "diamond",
-      },
+      type: "scatter", mode: !line.joined ? "markers" : marked ? "lines+markers" : "lines", x: line.x, y: line.y,
+      line: { color: color(line.curve), width: detailed ? 2 : 1.2, dash: of.dash },
+      marker: { color: color(line.curve), size: 5, opacity: 1, symbol: line.joined ? "circle" : "diamond" },
       customdata: line.size.map((size) => [line.curve, size]),
       hoverinfo: "text",
       text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + (texts[size] || []).map(esc).join("<br>")),
+    };
+  }
+
+  function ringTrace(line) {
+    return {
+      type: "scatter", mode: "markers", x: line.hollow.map((i) => line.x[i]), y: line.hollow.map((i) => line.y[i]), hoverinfo: "skip",
+      marker: {
+        color: css("--page"), size: line.hollow.length > 40 ? 5 : 7, opacity: 1, symbol: line.joined ? "circle" : "diamond",
+        line: { color: color(line.curve), width: 1.4 },
+      },
     };
   }
 
@@ -197,9 +165,18 @@
     const said = document.querySelector("#caption-" + name + " span");
     said.textContent = over ? "over that of " + data.curves[baseline].label : "";
     const host = document.getElementById("plot-" + name);
-    const traces = figure.bounds.map(boundTrace)
-      .concat(figure.lines.filter((line) => line.joined).map((line) => band(line, figure)), figure.lines.map((line) => curveTrace(name, line)));
+    const lines = figure.lines.filter((line) => !hidden.has(line.curve));
+    const detailed = lines.length <= MOST_DETAILED;
+    const traces = figure.bounds.map(boundTrace).concat(
+      detailed ? lines.filter((line) => line.joined).map((line) => band(line, figure)) : [], lines.map((line) => curveTrace(name, line, detailed)),
+      detailed ? lines.filter((line) => line.hollow.length > 0).map(ringTrace) : []);
+    const first = !host.classList.contains("js-plotly-plot");
     Plotly.react(host, traces, layout(host, figure.x, figure.y), config);
+    if (!first) return;
+    host.on("plotly_click", (event) => {
+      const picked = event.points.find((point) => point.customdata);
+      if (picked && !data.curves[picked.customdata[0]].other) choose(picked.customdata[0], picked.customdata[1]);
+    });
   }
 
   // ------------------------------------------------------------------------------------------- distribution
@@ -283,7 +260,7 @@
     document.getElementById("choose-curve").value = String(curve);
     if (chosen.size !== undefined) picker.value = chosen.size;
     picker.hidden = sizes.length === 0;
-    drawDistribution();
+    changed("plot-distribution");
   }
 
   const sizeText = (bytes) => (bytes >= 1 << 20 && bytes % (1 << 18) === 0 ? bytes / (1 << 20) + " MiB"
@@ -330,13 +307,14 @@
     return drawing;
   }
 
-  // Of many patterns one is shown at a time, or all.
+  // Of many patterns one is shown at a time, or all; and of many curves of a pattern those that the page has chosen (first), or all.
   const groups = [...new Set(data.curves.map((curve) => curve.group))];
   let group = groups.length > 1 && data.curves.length > 14 ? groups[0] : "";
+  let everything = false;
 
   function showGroup() {
     hidden.clear();
-    data.curves.forEach((curve, place) => { if (group && curve.group !== group) hidden.add(place); });
+    data.curves.forEach((curve, place) => { if ((group && curve.group !== group) || !(curve.first || everything)) hidden.add(place); });
   }
 
   function groupChoice() {
@@ -353,42 +331,77 @@
     return select;
   }
 
-  function drawLegend() {
-    const places = data.curves.map((_, place) => place).filter((place) => !group || data.curves[place].group === group);
-    const buttons = places.map((place, nth) => {
-      const curve = data.curves[place];
-      const button = document.createElement("button");
-      button.type = "button";
-      button.setAttribute("aria-pressed", String(!hidden.has(place)));
-      button.append(swatch(color(place), 2.5, curve.dash), curve.label);
-      button.addEventListener("click", () => {
-        if (!hidden.delete(place)) hidden.add(place);
-        drawAll();
-        document.querySelectorAll("#legend button")[nth].focus();
-      });
-      return button;
+  function curveButton(place) {
+    const curve = data.curves[place];
+    const button = document.createElement("button");
+    button.type = "button";
+    button.dataset.curve = String(place);
+    button.setAttribute("aria-pressed", String(!hidden.has(place)));
+    button.append(swatch(color(place), 2.5, curve.dash), curve.label);
+    button.addEventListener("click", () => {
+      if (!hidden.delete(place)) hidden.add(place);
+      drawAll();
+      document.querySelector("#legend button[data-curve='" + place + "']").focus();
     });
+    return button;
+  }
+
+  // The names of the curves that are not drawn at first, in a fold, with a button for all of them.
+  function moreCurves(places) {
+    const fold = document.createElement("details");
+    const summary = document.createElement("summary");
+    const drawn = places.filter((place) => !hidden.has(place)).length;
+    summary.textContent = places.length + " more curves, " + (drawn || "none") + " drawn";
+    const all = document.createElement("button");
+    all.type = "button";
+    all.id = "draw-all";
+    all.setAttribute("aria-pressed", String(everything));
+    all.textContent = "Draw all";
+    all.addEventListener("click", () => {
+      everything = !everything;
+      showGroup();
+      drawAll();
+      document.getElementById("draw-all").focus();
+    });
+    const names = document.createElement("div");
+    names.append(all, ...places.map(curveButton));
+    fold.append(summary, names);
+    return fold;
+  }
+
+  function drawLegend() {
+    const open = document.querySelector("#legend details[open]") !== null;
+    const places = data.curves.map((_, place) => place).filter((place) => !group || data.curves[place].group === group);
+    const more = places.filter((place) => !data.curves[place].first);
+    const buttons = places.filter((place) => data.curves[place].first).map(curveButton);
     const bounds = Object.values(data.figures).flatMap((figure) => figure.bounds).filter((bound) => bound.quantity !== "kept");
     const named = [...new Map(bounds.map((bound) => [bound.label, bound])).values()].map((bound) => {
       const name = document.createElement("span");
       name.append(swatch(css("--soft"), 1.2, boundDash(bound)), bound.label);
       return name;
     });
-    document.getElementById("legend").replaceChildren(...(groups.length > 1 ? [groupChoice()] : []), ...buttons, ...named);
+    const rest = more.length > 0 ? [moreCurves(more)] : [];
+    rest.forEach((fold) => { fold.open = open; });
+    document.getElementById("legend").replaceChildren(...(groups.length > 1 ? [groupChoice()] : []), ...buttons, ...named, ...rest);
+    const drawn = data.curves.length - hidden.size;
+    const crowded = document.getElementById("crowded");
+    crowded.hidden = drawn <= MOST_DETAILED;
+    crowded.textContent = "A figure with more than " + MOST_DETAILED + " curves has lines alone, without intervals and points.";
   }
 
   // --------------------------------------------------------------------------------------- what the patterns say
 
   function lineTraces(view) {
     const ink = (of) => (of.color === null ? css("--soft") : palette()[of.color]);
-    const bands = view.series.filter((of) => !of.faint && of.joined).map((of) => ({
-      type: "scatter", mode: "lines", x: of.x.concat([...of.x].reverse()), y: of.low.concat([...of.high].reverse()), fill: "toself",
-      fillcolor: fade(ink(of), 0.2), line: { width: 0 }, hoverinfo: "skip",
+    const detailed = view.series.length <= MOST_DETAILED;
+    const bands = view.series.filter((of) => detailed && !of.faint && of.joined).map((of) => ({
+      type: "scatter", mode: "none", x: of.x.concat([...of.x].reverse()), y: of.low.concat([...of.high].reverse()), fill: "toself",
+      fillcolor: fade(ink(of), 0.2), hoverinfo: "skip",
     }));
     return bands.concat(view.series.map((of) => ({
-      type: "scatter", mode: !of.joined ? "markers" : of.faint ? "lines" : "lines+markers", x: of.x, y: of.y,
-      line: { color: ink(of), width: of.faint ? 1.3 : 2, dash: of.dash },
-      marker: { color: ink(of), size: !of.joined ? 6 : of.x.length > 40 ? 0 : 5, opacity: 1 }, hoverinfo: "text",
+      type: "scatter", mode: !of.joined ? "markers" : of.faint || !detailed || of.x.length > MOST_MARKED ? "lines" : "lines+markers", x: of.x, y: of.y,
+      line: { color: ink(of), width: of.faint || !detailed ? 1.3 : 2, dash: of.dash },
+      marker: { color: ink(of), size: of.joined ? 5 : 6, opacity: 1 }, hoverinfo: "text",
       text: of.text.map((text) => "<b>" + esc(of.label) + "</b><br>" + esc(text)),
     })));
   }
@@ -438,26 +451,75 @@
     const names = data.panels[place].views.map((view) => view.label);
     select.replaceChildren(...names.map((name, i) => new Option(name, String(i))));
     select.hidden = names.length < 2;
-    select.addEventListener("change", () => { views[place] = Number(select.value); drawPanel(place); });
+    select.addEventListener("change", () => { views[place] = Number(select.value); changed("panel-" + place); });
   });
 
-  const redraw = { "plot-yardsticks": drawYardsticks };
-  Object.keys(data.figures).forEach((name) => { redraw["plot-" + name] = () => drawFigure(name); });
+  // ------------------------------------------------------------------------------------- which figures are drawn, and when
 
-  // A page may have many panels: one is drawn when it comes near to what is seen, and from then on with the others.
-  const near = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => {
-    near.unobserve(target);
-    redraw["panel-" + target.dataset.panel] = () => drawPanel(Number(target.dataset.panel));
-    drawPanel(Number(target.dataset.panel));
-  }), { rootMargin: "600px" });
+  // By the id of its place: how a figure is drawn, whether it is near to what is seen, and whether it shows what was chosen since. What is
+  // not near is drawn when it comes near, or when the page is printed.
+  const figures = new Map();
+  const near = new IntersectionObserver((entries) => {
+    entries.forEach(({ target, isIntersecting }) => { figures.get(target.id).near = isIntersecting; });
+    drawNext();
+  }, { rootMargin: "600px" });
+  // Not plotly's own `responsive`, which looks at the window only: a plot follows its place on the page.
+  const resized = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+    const { width, height } = figures.get(target.id);
+    if (target.clientWidth > 0 && width && (target.clientWidth !== width || target.clientHeight !== height)) changed(target.id);
+  }));
 
-  function drawPanels() {
-    near.disconnect();
-    data.panels.forEach((_, place) => { redraw["panel-" + place] = () => drawPanel(place); });
+  function begin(id, draw) {
+    const host = document.getElementById(id);
+    if (!host) return;
+    figures.set(id, { host, draw, near: false });
+    changed(id);
+    near.observe(host);
+    resized.observe(host);
+  }
+
+  function draw(figure) {
+    figure.width = figure.host.clientWidth;
+    figure.height = figure.host.clientHeight;
+    figure.stale = false;
+    figure.draw();
+    figure.host.removeAttribute("aria-busy");
+    // The size on paper is known only when it is too late to draw: a figure is printed as it is on the screen, in another size.
+    figure.host.style.setProperty("--shape", figure.width + " / " + figure.height);
+    figure.host.querySelectorAll(".main-svg").forEach((one) => one.setAttribute("viewBox", [0, 0, figure.width, figure.height].join(" ")));
+  }
+
+  function changed(id) {
+    const figure = figures.get(id);
+    if (!figure) return;
+    figure.stale = true;
+    figure.host.setAttribute("aria-busy", "true");
+    drawNext();
+  }
+
+  // Each in a task of its own, so that the page answers between two.
+  let waiting = 0;
+  function drawNext() {
+    if (waiting) return;
+    waiting = setTimeout(() => {
+      waiting = 0;
+      const next = [...figures.values()].find((figure) => figure.near && figure.stale);
+      if (!next) return;
+      drawNext();  // whatever becomes of this one
+      draw(next);
+    });
   }
 
   function drawAll() {
-    Object.values(redraw).forEach((draw) => draw());
+    if (data.curves.length > 0) drawLegend();
+    [...figures.keys()].forEach(changed);
+  }
+
+  function print(begins) {
+    if (printing === begins) return;
+    printing = begins;
+    drawAll();
+    if (printing) [...figures.values()].filter((figure) => figure.stale).forEach(draw);
   }
 
   // Without a curve the page has no place for any of them: what a library costs to open has panels alone.
@@ -472,8 +534,6 @@
     choose(Math.max(0, first), "8");
     if (first < 0) document.getElementById("distribution").hidden = true;
     showGroup();
-    redraw["plot-distribution"] = drawDistribution;
-    redraw.legend = drawLegend;
   }
 
   function beginTools() {
@@ -503,22 +563,19 @@
     beginCurves();
     beginTools();
   }
+  Object.keys(data.figures).forEach((name) => begin("plot-" + name, () => drawFigure(name)));
+  if (data.curves.length > 0) begin("plot-distribution", drawDistribution);
+  document.querySelectorAll(".panel").forEach(({ dataset }) => begin("panel-" + dataset.panel, () => drawPanel(Number(dataset.panel))));
+  begin("plot-yardsticks", drawYardsticks);
   drawAll();
-  document.querySelectorAll(".panel").forEach((figure) => near.observe(figure));
-  Object.keys(data.figures).forEach((name) => {
-    document.getElementById("plot-" + name).on("plotly_click", (event) => {
-      const picked = event.points.find((point) => point.customdata);
-      if (picked && !data.curves[picked.customdata[0]].other) choose(picked.customdata[0], picked.customdata[1]);
-    });
-  });
-  // Not plotly's own `responsive`, which looks at the window only: a plot follows its place on the page.
-  const resized = new ResizeObserver((entries) => entries.forEach((entry) => {
-    if (!entry.target.classList.contains("js-plotly-plot") || entry.contentRect.width === 0) return;
-    redraw[entry.target.id]();
-  }));
-  document.querySelectorAll(".plot").forEach((host) => resized.observe(host));
+  // Plain wheels scroll the page. With Ctrl, which is also what a pinch on a touch pad says, they zoom.
+  document.querySelectorAll(".plot").forEach((host) => host.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) event.stopPropagation();
+  }, { capture: true, passive: true }));
 
   dark.addEventListener("change", drawAll);
-  addEventListener("beforeprint", () => { printing = true; drawPanels(); drawAll(); });
-  addEventListener("afterprint", () => { printing = false; drawAll(); });
+  const paper = matchMedia("print");
+  paper.addEventListener("change", () => print(paper.matches));
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
 })();
