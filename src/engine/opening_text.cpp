@@ -25,8 +25,8 @@ std::string facts_text(const RankFacts& facts) {
   const np_limits& limits = facts.limits;
   return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
          std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
-         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) + (facts.simulated ? " 1\n" : " 0\n") + facts.below + "\n" +
-         facts.settings;
+         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) +
+         (facts.simulated ? " 1\n" : " 0\n") + facts.below + "\n" + facts.settings;
 }
 
 std::optional<RankFacts> parse_facts(std::string_view text) {

@@ -16,8 +16,8 @@ namespace netpipe {
 struct RankFacts {
   np_limits limits{};
   bool simulated = false;  // its clock stands still while it computes
-  std::string below;     // the module that these settings really stand on; "": as the module's table says
-  std::string settings;  // a JSON object: an element of `ranks` in the `variant` record
+  std::string below;       // the module that these settings really stand on; "": as the module's table says
+  std::string settings;    // a JSON object: an element of `ranks` in the `variant` record
 };
 std::string facts_text(const RankFacts& facts);
 // nullopt: the text is no such text.
