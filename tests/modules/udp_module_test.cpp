@@ -90,7 +90,7 @@ std::string overrun(Rank& rank, size_t bytes) {
     rank.meet();
   }
   std::string wrong = bounce(rank, {1, 1000, 5000});  // and the next messages are as before
-  rank.meet();  // neither closes while the other may still have to hear of it
+  rank.meet();                                        // neither closes while the other may still have to hear of it
   return wrong;
 }
 
