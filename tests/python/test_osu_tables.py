@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import Netpipe
 
 from netpipe.cli.export import imb_tables, osu_table
 from netpipe.findings import examples
@@ -144,7 +143,7 @@ def test_what_was_written_is_read_as_the_operation_alone() -> None:
         assert [(one.size_bytes, one.time_ns) for one in found.numbers] == [(8, 4000.0)]
 
 
-def test_the_suites_leave_out_nothing_that_a_pattern_measures(netpipe: Netpipe) -> None:
+def test_the_suites_leave_out_nothing_that_a_pattern_measures() -> None:
     """What a suite says that it does not measure is not what one of its tables is called."""
     from netpipe.contents import toml
 
