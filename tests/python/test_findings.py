@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from pages import data_of
 from rich.console import Console
 from synthetic import LAYERS, point, run
 
@@ -34,6 +33,7 @@ from netpipe.records import Environment, Error, Run
 from netpipe.render.page.page import page
 from netpipe.render.terminal.findings import print_brief, print_findings
 from netpipe.render.terminal.summary import print_summary
+from pages import data_of
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs/reference/findings.md"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pages import data_of
 from rich.console import Console
 
 from netpipe.cli.plot import command as plot
@@ -21,6 +20,7 @@ from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.page.page import page
 from netpipe.render.terminal import openings as terminal
+from pages import data_of
 
 MIB = 1 << 20
 FIGURES = ("memory", "startup")
