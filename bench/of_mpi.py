@@ -97,8 +97,8 @@ class Library:
         return program
 
 
-# The kernel tunes the buffers of a socket by what its connection has lived through: a loop by hand takes 1.05 of its
-# time when it pauses as often as netpipe does, and netpipe as much less or more. Buffers that are set are not tuned.
+# The kernel tunes the buffers of a socket by the traffic that its connection has carried and by the pauses in it. A
+# loop by hand over MPICH 5.0.2 takes 5 % longer when it pauses as netpipe does. Buffers that are set are not tuned.
 SET_BUFFERS = ",sndbuf=512k,rcvbuf=512k"
 
 

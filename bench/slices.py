@@ -64,8 +64,8 @@ def of_the_fast(lines: list[list[float]]) -> float:
 
 
 def in_the_middle(lines: list[list[float]]) -> float:
-    """Where every other operation takes twice as long as the one before it: which of the two the median is, is chance.
-    The mean of all but the fastest and the slowest tenth.
+    """The mean of all but the fastest and the slowest tenth, for operations that take one of two times in turn:
+    their median would be one of the two by chance.
     """
     values = sorted(value for line in lines for value in line)
     tenth = len(values) // 10
