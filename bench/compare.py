@@ -6,7 +6,7 @@ with its 95 % interval. A row is met if the median meets the target and the inte
 missed if the whole interval lies outside, and else undecided. Comparisons are in the files of_*.py beside this one; a
 new one needs nothing else.
 
-    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--json FILE] [--gate]
+    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion cubic] [--json FILE] [--gate]
 
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
 both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed is
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -25,7 +26,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import noise
+from alone import alone, congestion
 from measured import MissingError, Result
+
+THERE = "NETPIPE_BENCH_CONGESTION"  # set in the namespace of --congestion
 
 COMPARISONS: dict[str, Callable[[int], list[Result]]] = {}
 for file in sorted(Path(__file__).parent.glob("of_*.py")):
@@ -56,6 +60,11 @@ def main() -> int:
         metavar="NAME=VALUE,...",
         help="disturb the machine meanwhile, as bench/noise.c can: steal=0.2,bandwidth=0.5,wakeups=1000,seed=1",
     )
+    parser.add_argument(
+        "--congestion",
+        metavar="NAME",
+        help="in a network namespace of its own whose TCP is under this congestion control, whatever the machine has",
+    )
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--table", type=Path, help="and there as a table in Markdown")
     parser.add_argument("--gate", action="store_true", help="exit 1 when a target is missed")
@@ -68,6 +77,12 @@ def main() -> int:
             noise.words(arguments.noise)
         except ValueError as wrong:
             parser.error(str(wrong))
+    if arguments.congestion and arguments.congestion != os.environ.get(THERE):
+        try:
+            again = alone([sys.executable, *sys.argv], congestion(arguments.congestion))
+        except (ValueError, MissingError) as wrong:
+            parser.error(str(wrong))
+        os.execvpe(again[0], again, {**os.environ, THERE: arguments.congestion})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is stopped is ended with us
     results: list[Result] = []
     broken: list[str] = []
@@ -86,6 +101,8 @@ def main() -> int:
             print(f"{name}: broke off, {problem}", flush=True)
             broken.append(name)
             continue
+        if arguments.congestion:
+            found = [replace(row, what=f"{row.what}, under {arguments.congestion}") for row in found]
         for r in found:
             print(f"{r.verdict or 'said':<9} {r.name}: {r.what}", flush=True)
             print(f"          ours {r.ours} | peer {r.peer} | {r.figure} (target {r.target})", flush=True)

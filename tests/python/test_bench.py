@@ -20,6 +20,7 @@ import compare  # noqa: E402
 import of_runs  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
+from alone import alone, congestion  # noqa: E402
 from measured import Result  # noqa: E402
 
 BATCH = 50  # samples of one batch (bench/mpi/samples.h)
@@ -207,3 +208,22 @@ def test_thresholds_are_found_missed_or_false() -> None:
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
     assert {"mpi-collectives", "mpi-patterns", "harness-shm", "overlap", "curve"} <= set(compare.COMPARISONS)
     assert all(one.__doc__ for one in compare.COMPARISONS.values())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+def test_a_comparison_under_another_congestion_control_leaves_that_of_this_machine() -> None:
+    ours = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    before = ours.read_text()
+    done = subprocess.run(
+        alone(["cat", str(ours), "/proc/net/dev"], congestion("reno")),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.startswith("reno\n")
+    assert "lan:" in done.stdout, "Open MPI's TCP needs an interface besides loopback"
+    assert ours.read_text() == before
+    assert subprocess.run(alone(["true"], congestion("nosuch")), check=False, timeout=60).returncode
+    with pytest.raises(ValueError, match="no name of a congestion control"):
+        congestion("cubic; reboot")
