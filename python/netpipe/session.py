@@ -32,6 +32,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ DEFAULT_VARIANTS = (
     "tcp",
     "tcp:wait=poll",
 )
+EVERY = "all"  # as a variant: the default ones, and each other module that is available here
 DEFAULT_RANKS = 2  # of the plan
 REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
 
@@ -76,7 +78,8 @@ class Request:
     """What to measure, and how. Texts are as on the command line; the worker checks them.
 
     A variant or pattern with several values of a setting (`tcp:sndbuf=64k|1M`) is several, and `mpi` is every MPI
-    library that was added. No variants: those of `defaults` that are available here, and every added library.
+    library that was added. No variants: those of `defaults` that are available here, and every added library; `all`:
+    those, and every other module that is available here.
     """
 
     variants: Sequence[str] = ()
@@ -247,10 +250,12 @@ class Session:
     def _variants(self, far: bool) -> tuple[str, ...]:
         """far: of a run between hosts."""
         variants, self.theories = theories_apart(copies(self.request.variants))
-        if not variants:
+        if not variants or EVERY in variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
-            return _available(self.request.defaults, listing, far)
+            names = (*self.request.defaults, *(_others(self.request.defaults, listing) if variants else ()))
+            every = _available(names, listing, far)
+            variants = _with_every(variants or (EVERY,), every)
         if wants_expansion(variants):
             variants, self.notes = expand_libraries(variants, native.list_())
         return variants
@@ -353,6 +358,22 @@ def unsettled(run: Run) -> int:
 def has_results(run: Run) -> bool:
     """Whether anything was measured, be it that variants were opened and closed again (`netpipe memory`)."""
     return bool(run.samples or run.points or (run.launches and run.variants))
+
+
+def _with_every(variants: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:
+    """With what `all` stands for in its place; a variant that is named as well is not measured twice."""
+    found = chain.from_iterable(every if one == EVERY else (one,) for one in variants)
+    return tuple(dict.fromkeys(found))
+
+
+def _others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:
+    """Modules that no usual variant is of, and that are not started by the launcher of a library."""
+    there = {name_of(variant) for variant in usual}
+    return [
+        module["name"]
+        for module in listing["modules"]
+        if module["name"] not in there and not module.get("launched")
+    ]
 
 
 def _available(variants: Sequence[str], listing: Mapping[str, Any], far: bool) -> tuple[str, ...]:

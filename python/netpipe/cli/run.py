@@ -83,7 +83,8 @@ def command(**given: Any) -> int:
     'tcp:sndbuf=64k|1M', or 0..64:8 for 0 to 64 in steps of 8. netpipe list shows the modules and their settings.
 
     Without a VARIANT: all layers of this host, from memcpy to tcp, with blocking and with polling waits, and every MPI
-    library that was added (netpipe modules) over shared memory and over TCP. mpi stands for these libraries.
+    library that was added (netpipe modules) over shared memory and over TCP. mpi stands for these libraries, and all
+    for these layers and every other module that is available here.
 
     Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
