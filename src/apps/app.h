@@ -22,6 +22,7 @@
 #endif
 #include <ctype.h>
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <mpi.h>
 #include <sched.h>
@@ -188,11 +189,12 @@ static void app_begin(const struct application* application, int argc, char** ar
   if (app.pin != NULL) app_pin();
 }
 
-/* Memory for a rank's own arrays, on cache lines and zero. Never returns NULL. */
+/* Memory for a rank's own arrays, on cache lines and zero. Never returns NULL. LAM has malloc, memalign and free of its
+ * own, but neither posix_memalign nor aligned_alloc: its free would be given memory of the C library. */
 __attribute__((unused, malloc)) static void* app_allocate(size_t count, size_t size) {
-  void* memory = NULL;
   size_t bytes = count * size > 0 ? count * size : 1;
-  if (posix_memalign(&memory, 64, bytes) != 0) {
+  void* memory = memalign(64, bytes);
+  if (memory == NULL) {
     fprintf(stderr, "%s: rank %d has no memory for %zu bytes\n", app.application->name, app.rank, bytes);
     MPI_Abort(MPI_COMM_WORLD, 3);
     exit(3);

@@ -249,6 +249,21 @@ def test_a_launcher_that_dies_takes_its_ranks_along(apps: Apps, with_mpis: Mpis,
 
 
 @pytest.mark.deep
+def test_daemons_are_booted_anew_after_a_kernel_that_failed(
+    apps: Apps, with_mpis: Mpis, pretending: Path, scratch: Path
+) -> None:
+    with_mpis.need("lam")
+    scratch.chmod(0o1777)  # LAM's own user has its sockets there
+    on = ("--on", "mpi@lam:transport=tcp", "--ranks", "2", "--launches", "2", "--timeout", "4")
+    said = apps("pretend", "--class", "crash,hang,fine", *on)
+    assert said.code == 4
+    assert {problem: one.verified for problem, one in said.results.items()} == {
+        "crash": False, "hang": False, "fine": True
+    }, said.err  # fmt: skip
+    assert "no lamd" not in said.err
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("library", ["openmpi", "mpich", "openmpi4", "mpich4"])
 def test_a_hang_after_the_result_loses_nothing(
     apps: Apps, with_mpis: Mpis, pretending: Path, monkeypatch: pytest.MonkeyPatch, library: str

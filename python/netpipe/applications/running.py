@@ -161,6 +161,8 @@ class Runner:
         # do not have it.
         more = {"NETPIPE_JOB_FOLDER": str(scratch)} | ({} if task.hosts else {"TMPDIR": str(scratch)})
         job = job_of(task, scratch, more)
+        if name in self._launchers and self._launchers[name].gone():
+            self._launchers.pop(name).halt()
         if name not in self._launchers:
             kind = find_launcher(task.description, task.launching.launcher)
             same = next((one for one in self._launchers.values() if type(one) is kind), None)

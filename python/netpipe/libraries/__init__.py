@@ -159,6 +159,10 @@ class Launcher:
     def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
         """Called before the first job of each module. Stops waiting when given_up() is true. Raises Failure."""
 
+    def gone(self) -> bool:
+        """Whether what `boot` got has ended, for example with a kernel that was ended: it is booted anew then."""
+        return False
+
     def halt(self) -> None:
         """Called at the end of the run, whatever happened; for a shared one once per module."""
 

@@ -8,7 +8,9 @@ import os
 import pwd
 import secrets
 import shlex
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +99,13 @@ class Lam(Launcher):
         with log.open("wb") as output:
             self._guard = halt.popen(subprocess.PIPE, subprocess.DEVNULL)
             process = boot.popen(subprocess.DEVNULL, output)
+        try:
+            self._wait(process, log, given_up)
+        except Failure:
+            self.halt()
+            raise
+
+    def _wait(self, process: subprocess.Popen[bytes], log: Path, given_up: Callable[[], bool]) -> None:
         deadline = time.monotonic() + BOOT_S
         while process.poll() is None and time.monotonic() < deadline and not given_up():
             time.sleep(0.02)
@@ -108,6 +117,9 @@ class Lam(Launcher):
             raise Failure(FAILED, f"lamboot did not boot LAM's daemons within {BOOT_S:.0f} s; {_words(log)}")
         if process.returncode != 0:
             raise Failure(FAILED, f"lamboot ended with exit code {process.returncode}: {_words(log)}")
+
+    def gone(self) -> bool:
+        return self._guard is not None and self._guard.poll() is not None
 
     def halt(self) -> None:
         if self._guard is None:
@@ -121,6 +133,9 @@ class Lam(Launcher):
             self._guard.wait()
         self._guard = None
         end_all_with(self._session)
+        # A daemon that was killed leaves its folder.
+        for folder in Path(tempfile.gettempdir()).glob(f"lam-*-{self._session}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def may_read(user: pwd.struct_passwd, program: str, module: str) -> None:
