@@ -212,14 +212,14 @@ def test_show_refuses_with_a_sentence(
 
 def test_list_shows_modules_and_patterns(netpipe: Netpipe) -> None:
     said = netpipe("list")
-    assert re.search(r"^tcp +unix +1 or 2 +made-up tcp", said.out, re.MULTILINE)
+    assert re.search(r"^tcp +unix +any +made-up tcp", said.out, re.MULTILINE)
     assert re.search(r"^shm +memcpy +1 +made-up shm", said.out, re.MULTILINE)
     assert re.search(r"^pingpong +there and back", said.out, re.MULTILINE)
 
 
 def test_list_shows_the_options_of_a_module(netpipe: Netpipe) -> None:
     said = netpipe("list", "tcp")
-    assert "stands on unix and adds TCP/IP; one host or two; patterns: pingpong stream" in said.out
+    assert "stands on unix and adds TCP/IP; any number of hosts; patterns: pingpong stream" in said.out
     assert re.search(r"^wait +block\|poll\|hybrid +block +how it waits for a message", said.out, re.MULTILINE)
     assert re.search(r"^sndbuf +0 B to 1 GiB +0 +send buffer of the socket", said.out, re.MULTILINE)
 
