@@ -162,7 +162,7 @@ def size_of(text: str) -> int:
     """64 or 64k in bytes. Raises Failure (2)."""
     number, unit = (text[:-1], UNITS[text[-1]]) if text[-1:] in ("k", "M", "G") else (text, 1)
     if not number.isascii() or not number.isdigit() or int(number) * unit >= 1 << 50:
-        raise Failure(USAGE, f"--size {text} is no number of bytes; write 64 or 64k")
+        raise Failure(USAGE, f"--size {text} is not a number of bytes; write 64 or 64k")
     return int(number) * unit
 
 

@@ -145,13 +145,13 @@ def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path,
         raise Failure(
             USAGE,
             f"{path} is a profile, not a run; netpipe report {path} draws its figures, and with a run beside it the "
-            f"figure {OF_PROFILES} is drawn of it",
+            f"figure {OF_PROFILES} is drawn from it",
         )
     context = click.get_current_context()
     figure = context.params["figure"]
     default = context.get_parameter_source("figure") is ParameterSource.DEFAULT
     if not default and figure != OF_PROFILES and not context.params["listing"]:
-        raise Failure(USAGE, f"the figure {figure} is drawn of runs alone; leave the profile out")
+        raise Failure(USAGE, f"the figure {figure} is drawn from runs alone; leave the profile out")
     return tuple(profiles), runs
 
 
@@ -204,7 +204,7 @@ def check(
 def _of_runs(name: str) -> figures.Figure:
     """Raises Failure (2) for a figure of kernels."""
     if name in figures.OF_KERNELS:
-        raise Failure(USAGE, f"the figure {name} is drawn of results of netpipe apps, and this is a run")
+        raise Failure(USAGE, f"the figure {name} is drawn from results of netpipe apps, and this is a run")
     return figures.get(name)
 
 
