@@ -224,7 +224,7 @@ def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path:
         (("check", "after", "--baseline", "before", "--slower", "all=-5%"), "not a percentage of 0 or more"),
         (("check", "after", "--baseline", "before", "--slower", "all=5%,all=6%"), "all is there twice"),
         (("check", "after", "--baseline", "before", "--slower", "all"), "'all' is not METRIC=PERCENT"),
-        (("check", "after", "--baseline", "before", "--faster", "much"), "no percentage of 0 or more"),
+        (("check", "after", "--baseline", "before", "--faster", "much"), "not a percentage of 0 or more"),
         (("check", "after", "--baseline", "last"), "there is no history"),
     ],
 )
