@@ -20,8 +20,10 @@ import pytest
 from rich.console import Console
 
 from netpipe import cli, run_file, session
-from netpipe.records import End, Plan, Record, Run
+from netpipe.cli.run import points_text
+from netpipe.records import End, Header, Plan, Point, Record, Run
 from netpipe.render.terminal.plan import print_plan
+from netpipe.session import Result
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -355,6 +357,16 @@ def test_the_end_of_several_launches_says_how_wide_their_intervals_are(netpipe: 
     )
 
 
+def test_intervals_wider_than_their_medians_are_called_so() -> None:
+    """Not "half of them within more than ±100 %"."""
+    points = [
+        Point(launch=launch, variant="tcp", pattern="pingpong", size_bytes=8, median_ns=time)
+        for launch, time in enumerate((1.0, 1000.0, 1e6))
+    ]
+    result = Result(Run([Header(schema=1, run="0" * 32), *points]), 0, Path("run.jsonl"), None)
+    assert "half of them wider than ±100 %" in points_text(result)
+
+
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:
     assert netpipe("run", "tcp", *SMALL, "--quiet").out == ""
     said = netpipe("run", "tcp", *SMALL, "-q")
@@ -373,6 +385,14 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
     assert lines[0] == "netpipe: 2 variants, 4 points, at most 6.0 s"
     assert re.fullmatch(r"netpipe: [\d.]+ of at most [\d.]+ s, 4 points: 4 sampled, \d settled", lines[1])
     assert len(lines) == 2  # four passes in no time at all are one line
+
+
+def test_each_launch_says_its_number(netpipe: Netpipe) -> None:
+    lines = netpipe("run", "tcp", *SMALL, "--launches", "2").err.splitlines()
+    assert [line.partition(", at most")[0] for line in lines if "variant" in line] == [
+        "netpipe: launch 1 of 2: 1 variant, 2 points",
+        "netpipe: launch 2 of 2: 1 variant, 2 points",
+    ]
 
 
 @pytest.mark.parametrize(("variable", "colours"), [("FORCE_COLOR", True), ("NO_COLOR", False)])

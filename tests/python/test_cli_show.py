@@ -150,6 +150,8 @@ def test_an_interval_has_one_unit() -> None:
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
     assert interval_text(Estimate(999.7, 990, 1010)) == "1.00 [0.990 1.01] µs"
     assert interval_text(Estimate(3.0, 3.0, 3.0)) == "3.00 ns"
+    assert interval_text(Estimate(80.2, 0.000338, 19e6)) == "~80.2 ns", "limits that say nothing"
+    assert interval_text(Estimate(80.2, 0.0, 90.0)) == "~80.2 ns"
     assert interval_text(None) == "–"
 
 

@@ -175,7 +175,8 @@ def points_text(result: Result) -> str:
     settled = sum(point.converged is True for point in points)
     if launches > 1 and points:
         typical = median(point.time_ns.half_width for point in points)
-        which = f" of {launches} launches, half of them within {width_text(typical)},"
+        within = f"within {width_text(typical)}" if typical <= 1 else "wider than ±100 %"
+        which = f" of {launches} launches, half of them {within},"
     else:
         which = "" if settled == len(points) else f", {settled} of them settled,"
     return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
