@@ -293,7 +293,7 @@ def test_dry_run_says_how_ranks_are_pinned(placement: str | None, pin: list[int]
 def test_a_list_of_ranks_is_refused_when_nothing_takes_it(netpipe: Netpipe) -> None:
     said = netpipe("run", "memcpy", "--ranks", "2,4")
     assert said.code == 2
-    assert said.err.startswith("netpipe: --ranks 2,4: none of memcpy can have these ranks")
+    assert said.err.startswith("netpipe: --ranks 2,4: memcpy cannot have these ranks, because it stays in")
 
 
 def test_dry_run_as_json(netpipe: Netpipe) -> None:
@@ -315,6 +315,24 @@ def test_output_to_standard_output_is_the_records_and_no_file(netpipe: Netpipe) 
     assert (records[0], records[-1], records.count("point")) == ("run", "end", 2)
     assert re.search(r"^tcp .* [\d.]+ %$", said.err, re.MULTILINE)
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--launcher", "--launcher-args", "--remote-shell"])
+def test_an_option_of_launchers_that_has_no_effect_is_named(netpipe: Netpipe, option: str) -> None:
+    said = netpipe("run", "tcp", *SMALL, option, "ssh")
+    assert said.code == 0
+    assert f"netpipe: {option} has no effect: these variants are forked on this host" in said.err
+
+
+def test_a_run_in_which_every_size_is_skipped_keeps_the_good_one(netpipe: Netpipe) -> None:
+    """Its variants were opened and its launches ended, as those of netpipe memory, but nothing was measured."""
+    netpipe("run", "tcp", *SMALL)
+    before = Path("run.jsonl").read_bytes()
+    said = netpipe("run", "tcp", *SMALL, fake="skipped=tcp")
+    assert said.code == 3
+    assert "nothing was measured, and run.jsonl is still the earlier run" in said.err
+    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
+    assert Path("run.jsonl").read_bytes() == before
 
 
 def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
