@@ -327,6 +327,29 @@ def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     assert "netpipe-worker list returned invalid JSON: b'refused" in said.err
 
 
+def test_a_run_that_was_cut_off_says_once_that_nothing_was_finished(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", "--sizes", "8", "-q")
+    Path("cut.jsonl").write_bytes(b"".join(Path("run.jsonl").read_bytes().splitlines(True)[:3]))
+    said = netpipe("show", "cut.jsonl")
+    assert (said.code, said.out.count("No size was finished")) == (0, 1)
+
+
+def test_a_wide_interval_is_not_given_in_digits() -> None:
+    """±97301581 % says no more than that it is wide."""
+    out = io.StringIO()
+    wide, exact = point("shm", 8, 100.0, 973015.81), point("shm", 64, 100.0, 0.5)
+    print_points(Console(file=out, width=120), Reading(Run([wide, exact])).curves)
+    assert re.search(r"8 B +100 ns +> 100 %", out.getvalue())
+    assert re.search(r"64 B +100 ns +50 %", out.getvalue())
+
+
+def test_a_figure_that_is_nearly_known_is_named(netpipe: Netpipe) -> None:
+    said = netpipe("plot", "--figure", "throughputs")
+    assert said.code == 2
+    assert "there is no 'throughputs'; did you mean 'throughput'? See 'netpipe plot --help'." in said.err
+    assert "is not one of" not in said.err
+
+
 def test_points_of_several_launches_are_one_row_with_the_interval_of_the_run() -> None:
     from test_analysis_verdicts import alike, made
 

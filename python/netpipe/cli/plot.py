@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from netpipe.command.choices import OneOf
 from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
@@ -32,7 +33,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 @click.option(
     "--figure",
     metavar="NAME",
-    type=click.Choice((*figures.names(), *figures.OF_KERNELS)),
+    type=OneOf((*figures.names(), *figures.OF_KERNELS)),
     default="throughput",
     show_default=True,
     help="What to draw; --list shows the names. Of results of netpipe apps: speedup or times.",
