@@ -321,6 +321,7 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; no other known program"),
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
+        (("import", "run.jsonl"), "run.jsonl is a run of netpipe already; name it to show"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),
         (
             ("import", "wrong.csv", "--variant", "tcp"),

@@ -33,7 +33,7 @@ from netpipe.render.drawing.draw import drawn
 from netpipe.render.drawing.picture import NothingToDraw, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures.comparison import MOST_TICKS, OPEN, ratio_axis
-from netpipe.render.terminal.compare import nothing_seen
+from netpipe.render.terminal.compare import nothing_seen, ratio_text
 
 
 def written(run: Run, path: Path, started: str = "2026-11-01T10:00:00Z", host: str = "node17") -> Path:
@@ -177,6 +177,12 @@ def test_compare_names_what_is_slower_and_where(before: Path, after: Path) -> No
     answer = json.loads(call("compare", before, after, "--json").stdout)
     assert {curve["variant"] for curve in answer["curves"]} == {"tcp", "shm", "pipe"}
     assert answer["against"] == "before"
+
+
+def test_limits_that_say_nothing_do_not_push_the_names_off_the_screen() -> None:
+    """Three very noisy launches: an interval of a factor of 10^16, seen on a busy machine."""
+    assert ratio_text(Estimate(1.03, 1.01, 1.05)) == "1.03 [1.01 1.05]"
+    assert ratio_text(Estimate(1.0, 2.4e-16, 4.15e15)) == "~1.00"
 
 
 def test_check_is_a_gate(before: Path, after: Path) -> None:

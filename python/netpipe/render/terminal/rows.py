@@ -194,13 +194,18 @@ def _cell(kind: str, cell: str | Text) -> RenderableType:
     return Name(cell) if kind == "name" else line(cell)
 
 
+def says_nothing(estimate: Estimate) -> bool:
+    """Whether its interval is so wide that its limits would only widen a table."""
+    return estimate.known and estimate.high >= SAYS_NOTHING * estimate.low
+
+
 def interval_text(estimate: Estimate | None) -> str:
     """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none, and "~24.1 µs" where they say
     nothing and would widen the table.
     """
     if estimate is None:
         return UNKNOWN
-    if estimate.known and estimate.high >= SAYS_NOTHING * estimate.low:
+    if says_nothing(estimate):
         return f"~{time_text(estimate.value)}"
     return bracketed_text(estimate.value, estimate.low, estimate.high, TIME_STEPS, "ns")
 
