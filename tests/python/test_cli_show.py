@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from synthetic import point
 
+from netpipe.cli.list_ import values
 from netpipe.events import Pass, Progress, Ready
 from netpipe.failure import Failure
 from netpipe.reading import Reading
@@ -317,6 +318,13 @@ def test_a_bare_pattern_is_found_by_every_command(netpipe: Netpipe, command: str
     said = netpipe(command, "--pattern", "pingpong")
     assert said.code == 2
     assert "the run has no points of pattern 'pingpong'; it has stream:reuse=50" in said.err
+
+
+def test_choices_are_whole_on_a_narrow_terminal() -> None:
+    """fence|pscw|lock|lock_all|none was cut: none of its words can be wrapped."""
+    option = {"type": "choice", "choices": ["fence", "pscw", "lock", "lock_all", "none"]}
+    assert values(option) == "fence | pscw | lock | lock_all | none"
+    assert values({"type": "choice", "choices": ["block", "poll", "hybrid"]}) == "block|poll|hybrid"
 
 
 def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-WIDEST_CHOICES = 32  # columns of choices in one unbroken word
+WIDEST_CHOICES = 18  # columns of choices in one unbroken word: more would be cut where the terminal is narrow
 
 
 @click.command
