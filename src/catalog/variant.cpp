@@ -153,12 +153,12 @@ Outcome takes_ranks(const Layer& module, int ranks) {
   if (module.max_ranks == 1 || (ranks >= module.min_ranks && ranks <= module.max_ranks)) return ok();
   const std::string name = module.name;
   const std::string least = std::to_string(module.min_ranks);
-  const std::string most = module.min_ranks == module.max_ranks  ? ""
-                           : module.max_ranks < INT32_MAX ? " to " + std::to_string(module.max_ranks)
-                                                          : " or more";
+  const std::string most = module.min_ranks == module.max_ranks ? ""
+                           : module.max_ranks < INT32_MAX       ? " to " + std::to_string(module.max_ranks)
+                                                                : " or more";
   const std::string nearest = std::to_string(possible_ranks(module, ranks));
-  return usage("module " + name + " takes " + least + most + " ranks, and --ranks asks for " + std::to_string(ranks) + "; write " + name + ":ranks=" + nearest +
-               " to measure it with " + nearest + ", or leave it out");
+  return usage("module " + name + " takes " + least + most + " ranks, and --ranks asks for " + std::to_string(ranks) +
+               "; write " + name + ":ranks=" + nearest + " to measure it with " + nearest + ", or leave it out");
 }
 
 }  // namespace
