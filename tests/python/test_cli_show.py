@@ -369,3 +369,9 @@ def test_points_of_several_launches_are_one_row_with_the_interval_of_the_run() -
     first = reading.curves[0].points[0]
     assert f" {percent_text(first.time_ns.half_width)} " in rows[0]
     assert " 720 " in rows[0], "240 samples in each of three launches"
+
+
+def test_a_sentence_of_click_is_one_line(netpipe: Netpipe) -> None:
+    said = netpipe("completion")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "Choose from: bash, zsh, fish; see 'netpipe completion --help'" in said.err
