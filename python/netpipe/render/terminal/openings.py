@@ -28,8 +28,8 @@ def table(
 
 
 def print_openings(out: Console, found: Sequence[Opening]) -> None:
-    """The table; one for memory and one for time where there is no room for it, without brackets where even these are too
-    wide; and what the numbers mean.
+    """The table; one for memory and one for time where there is no room for it, and without brackets where even these
+    are too wide; and what the numbers mean.
     """
 
     def fits(made: Rows) -> bool:
