@@ -371,18 +371,29 @@ def test_the_end_of_several_launches_says_how_wide_their_intervals_are(netpipe: 
     assert len(Run.read("run.jsonl").points) == 6
     # The fake worker records no visits, so the interval is that of all launches.
     assert re.search(
-        r"^2 points of 3 launches, half of them within ±[\d.]+ %, are in run.jsonl;", said.out, re.MULTILINE
+        r"^2 points of 3 launches, half of their intervals within ±[\d.]+ %, are in run.jsonl;",
+        said.out,
+        re.MULTILINE,
     )
 
 
 def test_intervals_wider_than_their_medians_are_called_so() -> None:
     """Not "half of them within more than ±100 %"."""
     points = [
-        Point(launch=launch, variant="tcp", pattern="pingpong", size_bytes=8, median_ns=time)
+        Point(
+            launch=launch,
+            variant="tcp",
+            pattern="pingpong",
+            size_bytes=8,
+            median_ns=time,
+            low_ns=time / 10,
+            high_ns=time * 10,
+            half_width=5.0,
+        )
         for launch, time in enumerate((1.0, 1000.0, 1e6))
     ]
     result = Result(Run([Header(schema=1, run="0" * 32), *points]), 0, Path("run.jsonl"), None)
-    assert "half of them wider than ±100 %" in points_text(result)
+    assert "half of their intervals wider than ±100 %" in points_text(result)
 
 
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:

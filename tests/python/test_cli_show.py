@@ -17,7 +17,10 @@ from netpipe.cli.list_ import values
 from netpipe.events import Pass, Progress, Ready
 from netpipe.failure import Failure
 from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.losses import SizeLoss
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
+from netpipe.render.losses import added_text
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
@@ -145,7 +148,6 @@ def test_a_sparkline_is_as_wide_as_it_may_be() -> None:
 
 
 def test_an_interval_has_one_unit() -> None:
-    from netpipe.reading.estimate import Estimate
 
     assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
@@ -318,6 +320,16 @@ def test_a_bare_pattern_is_found_by_every_command(netpipe: Netpipe, command: str
     said = netpipe(command, "--pattern", "pingpong")
     assert said.code == 2
     assert "the run has no points of pattern 'pingpong'; it has stream:reuse=50" in said.err
+
+
+def test_what_a_layer_adds_leaves_room_for_its_name() -> None:
+    """'+10.4 ms more than ±100 %' cut mpi@mpich:transport=tcp at 80 columns."""
+
+    def added(low: float, high: float) -> str:
+        return added_text(SizeLoss(8, Estimate(9.0, 8.0, 10.0), Estimate(10.4e6, low, high), True))
+
+    assert added(9.4e6, 11.4e6) == "+10.4 ms ±9.6 %"
+    assert added(1e6, 40e6) == "+10.4 ms > ±100 %"
 
 
 def test_choices_are_whole_on_a_narrow_terminal() -> None:
