@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
-    show_default="5",
     metavar="SECONDS",
-    help="With --confirm: for each experiment.",
+    help="With --confirm: for each experiment  [5]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(
