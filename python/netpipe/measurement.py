@@ -65,7 +65,8 @@ class Measurement:
         lines = self.recording.new()
         for _, record in lines:
             self.run.add(record)
-            if isinstance(record, (Sample, Point)) or (isinstance(record, Launch) and self.run.variants):
+            opened = isinstance(record, Launch) and only_opens(self.resolved) and self.run.variants
+            if isinstance(record, (Sample, Point)) or opened:
                 moved = self.recording.keep()
                 note = "; ".join(filter(None, (note, moved))) or None
         if note in self.told:
@@ -198,6 +199,11 @@ class Measurement:
             for pattern in self.resolved.patterns
             for size in self.resolved.sizes
         )
+
+
+def only_opens(plan: ResolvedPlan) -> bool:
+    """Whether the variants are opened and closed again, and no pattern runs (`netpipe memory`)."""
+    return plan.patterns in ([], ["none"])
 
 
 def _size_seen(point: Point) -> str:

@@ -392,7 +392,7 @@ def _open_to_lock(path: Path) -> int:
 def _open_to_go_on(path: Path) -> int:
     """The run at `path`, locked. What a killed run left of its last line is cut off."""
     if not path.is_file() or _check_is_run(path) is None:
-        raise Failure(USAGE, f"{path} is no run that could be continued")
+        raise Failure(USAGE, f"{path} is not a run that can be continued")
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     locked = _lock(file)
     if locked is False or (locked is None and not _has_end(file)):

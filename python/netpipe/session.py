@@ -48,7 +48,7 @@ from netpipe.launch.plan import Plan
 from netpipe.launch.variants import added, name_of, wants_expansion
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
-from netpipe.measurement import Measurement, Watch
+from netpipe.measurement import Measurement, Watch, only_opens
 from netpipe.records import SCHEMA, End, Header, Run, Theory
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now
@@ -70,6 +70,7 @@ DEFAULT_VARIANTS = (
 )
 EVERY = "all"  # as a variant: the default ones, and each other module that is available here
 DEFAULT_RANKS = 2  # of the plan
+ANY_RANKS = 2**31 - 1  # the limit of a module without one (INT32_MAX)
 REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
 
 
@@ -163,6 +164,7 @@ class Session:
             self.notes += _other_ranks(self.answer, settings.get("ranks", ""), served)
         if hosts.given and not served:
             _spread(hosts, self.answers)
+        self.notes += self._without_effect()
 
     @property
     def variants(self) -> list[str]:
@@ -247,6 +249,21 @@ class Session:
                 )
         return code
 
+    def _without_effect(self) -> list[str]:
+        """A sentence where an option is about launchers and there is none: all processes are forked here."""
+        given = (
+            ("--launcher", self.request.launcher),
+            ("--launcher-args", self.request.launcher_args),
+            ("--remote-shell", self.request.remote_shell),
+        )
+        if self.request.hosts or any("@" in one.module for one in self.plan.variants):
+            return []
+        return [
+            f"{option} has no effect: these variants are forked on this host; name others with --hosts"
+            for option, value in given
+            if value
+        ]
+
     def _variants(self, far: bool) -> tuple[str, ...]:
         """far: of a run between hosts."""
         variants, self.theories = theories_apart(copies(self.request.variants))
@@ -283,7 +300,8 @@ class Session:
                 between = "," if ":" in bare else ":"
                 found += [f"{bare}{between}ranks={count}{copy}" for count in counts]
             else:
-                takes = f"{least} ranks" if least == most else f"{least} to {most} ranks"
+                to = "" if least == most else f" to {most}" if most < ANY_RANKS else " or more"
+                takes = f"{least}{to} ranks"
                 raise Failure(
                     USAGE,
                     f"--ranks {text}: {variant} takes {takes}; leave it out, or give numbers that it takes",
@@ -308,8 +326,11 @@ def _spread(hosts: Hosts, answers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _nothing_has(text: str, variants: Sequence[str], served: bool) -> str:
-    why = "netpipe's own layers have one on each side" if served else "they stay in one process"
-    return f"--ranks {text}: none of {', '.join(variants)} can have these ranks, because {why}; leave out --ranks"
+    one = len(variants) == 1
+    stay = "it stays in one process" if one else "they stay in one process"
+    why = "netpipe's own layers have one on each side" if served else stay
+    who = f"{variants[0]} cannot" if one else f"none of {', '.join(variants)} can"
+    return f"--ranks {text}: {who} have these ranks, because {why}; leave --ranks out"
 
 
 def _other_ranks(answer: Mapping[str, Any], asked: str, served: bool) -> list[str]:
@@ -357,7 +378,8 @@ def unsettled(run: Run) -> int:
 
 def has_results(run: Run) -> bool:
     """Whether anything was measured, be it that variants were opened and closed again (`netpipe memory`)."""
-    return bool(run.samples or run.points or (run.launches and run.variants))
+    opened = any(map(only_opens, run.plans)) and run.launches and run.variants
+    return bool(run.samples or run.points or opened)
 
 
 def _with_every(variants: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:

@@ -141,6 +141,10 @@ Result<const LoadedModule*> Registry::require(const std::string& name) const {
     const bool misbehaved = module.why.exit == Exit::failed;
     return Failure{misbehaved ? Exit::failed : Exit::unavailable, module.why.sentence};
   }
+  if (name.empty()) return usage("a variant begins with the name of its module, such as tcp or tcp:wait=poll");
+  if (name.find(',') != std::string::npos) {
+    return usage("there is no module '" + name + "'; write variants with blanks between them");
+  }
   return usage("there is no module '" + name + "'" + did_you_mean(name, names()));
 }
 

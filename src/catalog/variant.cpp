@@ -79,6 +79,7 @@ Outcome choose(ChosenSettings& chosen, const std::string& kind, const char* of, 
     for (const std::string& setting : split(text.substr(colon + 1), ',')) {
       const auto equals = setting.find('=');
       const std::string key{trim(std::string_view(setting).substr(0, equals))};
+      if (key.empty()) return usage(who + ": a setting is empty; write " + of + ":OPTION=VALUE,...");
       const auto at = std::find(names.begin(), names.end(), key);
       if (at == names.end()) return usage(who + " has no option '" + key + "'" + did_you_mean(key, names));
       if (equals == std::string::npos) {
@@ -152,11 +153,12 @@ Outcome takes_ranks(const Layer& module, int ranks) {
   if (module.max_ranks == 1 || (ranks >= module.min_ranks && ranks <= module.max_ranks)) return ok();
   const std::string name = module.name;
   const std::string least = std::to_string(module.min_ranks);
-  const std::string most = module.max_ranks < INT32_MAX ? std::to_string(module.max_ranks) : "any number";
+  const std::string most = module.min_ranks == module.max_ranks ? ""
+                           : module.max_ranks < INT32_MAX       ? " to " + std::to_string(module.max_ranks)
+                                                                : " or more";
   const std::string nearest = std::to_string(possible_ranks(module, ranks));
-  return usage("module " + name + " takes " + (module.min_ranks == module.max_ranks ? least : least + " to " + most) +
-               " ranks, and --ranks asks for " + std::to_string(ranks) + "; write " + name + ":ranks=" + nearest +
-               " to measure it with " + nearest + ", or leave it out");
+  return usage("module " + name + " takes " + least + most + " ranks, and --ranks asks for " + std::to_string(ranks) +
+               "; write " + name + ":ranks=" + nearest + " to measure it with " + nearest + ", or leave it out");
 }
 
 }  // namespace

@@ -351,21 +351,27 @@ Result<std::vector<std::string>> Group::agree_for_root(const Result<std::string>
 }
 
 Result<std::vector<std::string>> Group::decoded(std::vector<std::string> outcomes) const {
-  std::vector<Failure> failures;
+  struct Told {
+    std::string who;
+    Failure failure;
+  };
+  std::vector<Told> told;
   for (std::size_t peer = 0; peer < outcomes.size(); ++peer) {
     if (const std::optional<Failure> failure = failure_in(outcomes[peer])) {
-      failures.push_back({failure->exit, name(static_cast<int>(peer)) + ": " + failure->sentence});
+      told.push_back({name(static_cast<int>(peer)), *failure});
     } else {
       outcomes[peer].erase(0, 1);
     }
   }
-  if (failures.empty()) return outcomes;
+  if (told.empty()) return outcomes;
   // A rank that knows what is wrong goes before one that only missed the others: exit codes 2 and 3 before 4.
-  std::stable_sort(failures.begin(), failures.end(),
-                   [](const Failure& a, const Failure& b) { return a.exit < b.exit; });
-  Failure& first = failures.front();
-  if (failures.size() > 1 && failures[1].exit == first.exit) first.sentence += "; " + failures[1].sentence;
-  return first;
+  std::stable_sort(told.begin(), told.end(),
+                   [](const Told& a, const Told& b) { return a.failure.exit < b.failure.exit; });
+  const auto& [who, first] = told.front();
+  if (told.size() == 1 || told[1].failure.exit != first.exit) return Failure{first.exit, who + ": " + first.sentence};
+  const auto& [other, second] = told[1];
+  if (second.sentence == first.sentence) return Failure{first.exit, who + " and " + other + ": " + first.sentence};
+  return Failure{first.exit, who + ": " + first.sentence + "; " + other + ": " + second.sentence};
 }
 
 std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }

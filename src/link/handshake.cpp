@@ -32,8 +32,7 @@ std::string mismatch(const Terms& server, const Terms& client) {
     return "the server has " + std::string(what) + " " + std::to_string(servers) + " and the client " +
            std::to_string(clients) + "; install the same netpipe on both hosts";
   };
-  if (server.version != client.version)
-    return sentence("version of the rendezvous protocol", server.version, client.version);
+  if (server.version != client.version) return sentence("rendezvous protocol version", server.version, client.version);
   if (server.abi != client.abi) return sentence("module ABI", server.abi, client.abi);
   return {};
 }

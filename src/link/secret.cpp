@@ -61,8 +61,9 @@ Result<std::string> read_token(const std::string& file) {
     const char* value = std::getenv(token_variable);
     if (value == nullptr) {
       return usage(
-          "no token was given; name its file with --token-file, or put the token into the environment variable " +
-          std::string(token_variable) + " (to make one: head -c 24 /dev/urandom | base64)");
+          "no token was given; copy the one that netpipe serve made to ~/.config/netpipe/token, name its file with "
+          "--token-file, or set " +
+          std::string(token_variable));
     }
     text = value;
     source = std::string("the environment variable ") + token_variable;

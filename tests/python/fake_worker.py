@@ -4,10 +4,10 @@ in milliseconds. So all of the front is tested without a compiler, and its fault
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
 signal when that variant is in the plan), leaves=CODE (so exits its module, while it measures), says=CODE (and it writes
-to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), blame=VARIANT (writes
-an error record for it and ends with 4), torn=VARIANT (dies in the middle of a line), garbage, silent, deaf (to SIGINT
-too), full (says that the disk is full), stubborn (does not leave after its end), noisy (points do not converge), states
-(the machine changes), refuse (listing is no JSON).
+to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), skipped=VARIANT (all of its sizes
+are skipped, so it ends with 3), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
+the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does not
+leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
 """
 
 from __future__ import annotations
@@ -470,6 +470,11 @@ class Fake:
         self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=budget_s)
         self.open()
         self.yardstick()
+        if (skipped := BEHAVIOUR.get("skipped")) in [one["variant"] for one in self.plan["variants"]]:
+            self.write("skipped", variant=skipped, pattern="pingpong", reason="it has no such sizes")
+            self.write("launch", seconds=self.at_s(), passes=1, rss_bytes=0, buffer_bytes=0, states=1)
+            self.event(event="end", exit=3)
+            return 3
         values: dict[tuple[str, str, int], list[float]] = {}
         done: set[tuple[str, str, int]] = set()
         number = 0

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netpipe.frames import load
+from netpipe.reading import Reading
 from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode
 from netpipe.render.export import npout, table
 
@@ -271,6 +272,33 @@ def test_tables_of_imb_are_of_one_variant(netpipe: Netpipe, run: Run) -> None:
     ] == [str(1 << power) for power in range(7)]
 
 
+@pytest.mark.parametrize("form", table.FORMATS)
+def test_a_table_of_sizes_has_the_numbers_of_the_whole_run(netpipe: Netpipe, form: str) -> None:
+    """One row for each size of three launches, as npout5 and the tables on the terminal have them."""
+    netpipe("run", "tcp", "--schedule", "powers", "--end", "64", "--launches", "3", "-q")
+    said = netpipe("export", "--table", "sizes", "-o", f"sizes.{form}")
+    assert (said.code, said.err) == (0, "")
+    rows = {
+        "csv": lambda: polars.read_csv("sizes.csv").to_dicts(),
+        "parquet": lambda: polars.read_parquet("sizes.parquet").to_dicts(),
+        "json": lambda: msgspec.json.decode(Path("sizes.json").read_bytes()),
+    }[form]()
+    assert [row["size_bytes"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
+    assert list(rows[0]) == list(table.SIZES)
+    curve = Reading(Run.read("run.jsonl")).curves[0]
+    for row, at in zip(rows, curve.points, strict=True):
+        assert row["median_ns"] == at.time_ns.value
+        assert (row["low_ns"], row["high_ns"]) == (at.time_ns.low, at.time_ns.high)
+        assert row["samples"] == sum(point.samples or 0 for point in at.by_launch)
+        assert row["min_ns"] == min(point.min_ns or 0 for point in at.by_launch)
+
+
+def test_a_table_of_sizes_is_of_no_single_launch(netpipe: Netpipe, run: Run) -> None:
+    said = netpipe("export", "--table", "sizes", "--launch", "0")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "leave --launch or --table out" in said.err
+
+
 def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
     said = netpipe("export", "--variant", "shm", "--format", "csv")
     assert polars.read_csv(said.out.encode())["size_bytes"].to_list() == [
@@ -293,6 +321,7 @@ def test_csv_is_for_standard_output_too(netpipe: Netpipe, run: Run) -> None:
         (("import", "wrong.out"), "wrong.out has 2 columns, and np.out has 3 or 5; no other known program"),
         (("import", "empty.out"), "empty.out has 0 columns"),
         (("import", "run.parquet"), "run.parquet"),
+        (("import", "run.jsonl"), "run.jsonl is a run of netpipe already; name it to show"),
         (("import", "empty.out", "--format", "npout3"), "empty.out has no points"),
         (
             ("import", "wrong.csv", "--variant", "tcp"),

@@ -38,6 +38,11 @@ from netpipe.launch.lists import MOST, expand
         # No range, and nothing that is known here: the worker says what is wrong with it.
         ("x:file=../some.conf", ["x:file=../some.conf"]),
         ("x:a=,b", ["x:a=,b"]),
+        # In the environment of a library | is a comma, as the module says.
+        (
+            "mpi@x:env=OMPI_MCA_btl=self|tcp;B=1,eager=1k|2k",
+            ["mpi@x:env=OMPI_MCA_btl=self|tcp;B=1,eager=1k", "mpi@x:env=OMPI_MCA_btl=self|tcp;B=1,eager=2k"],
+        ),
         ("x:", ["x:"]),
     ],
 )

@@ -20,8 +20,10 @@ import pytest
 from rich.console import Console
 
 from netpipe import cli, run_file, session
-from netpipe.records import End, Plan, Record, Run
+from netpipe.cli.run import points_text
+from netpipe.records import End, Header, Plan, Point, Record, Run
 from netpipe.render.terminal.plan import print_plan
+from netpipe.session import Result
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -310,7 +312,7 @@ def test_dry_run_says_how_ranks_are_pinned(placement: str | None, pin: list[int]
 def test_a_list_of_ranks_is_refused_when_nothing_takes_it(netpipe: Netpipe) -> None:
     said = netpipe("run", "memcpy", "--ranks", "2,4")
     assert said.code == 2
-    assert said.err.startswith("netpipe: --ranks 2,4: none of memcpy can have these ranks")
+    assert said.err.startswith("netpipe: --ranks 2,4: memcpy cannot have these ranks, because it stays in")
 
 
 def test_dry_run_as_json(netpipe: Netpipe) -> None:
@@ -332,6 +334,24 @@ def test_output_to_standard_output_is_the_records_and_no_file(netpipe: Netpipe) 
     assert (records[0], records[-1], records.count("point")) == ("run", "end", 2)
     assert re.search(r"^tcp .* [\d.]+ %$", said.err, re.MULTILINE)
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--launcher", "--launcher-args", "--remote-shell"])
+def test_an_option_of_launchers_that_has_no_effect_is_named(netpipe: Netpipe, option: str) -> None:
+    said = netpipe("run", "tcp", *SMALL, option, "ssh")
+    assert said.code == 0
+    assert f"netpipe: {option} has no effect: these variants are forked on this host" in said.err
+
+
+def test_a_run_in_which_every_size_is_skipped_keeps_the_good_one(netpipe: Netpipe) -> None:
+    """Its variants were opened and its launches ended, as those of netpipe memory, but nothing was measured."""
+    netpipe("run", "tcp", *SMALL)
+    before = Path("run.jsonl").read_bytes()
+    said = netpipe("run", "tcp", *SMALL, fake="skipped=tcp")
+    assert said.code == 3
+    assert "nothing was measured, and run.jsonl is still the earlier run" in said.err
+    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
+    assert Path("run.jsonl").read_bytes() == before
 
 
 def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
@@ -370,8 +390,29 @@ def test_the_end_of_several_launches_says_how_wide_their_intervals_are(netpipe: 
     assert len(Run.read("run.jsonl").points) == 6
     # The fake worker records no visits, so the interval is that of all launches.
     assert re.search(
-        r"^2 points of 3 launches, half of them within ±[\d.]+ %, are in run.jsonl;", said.out, re.MULTILINE
+        r"^2 points of 3 launches, half of their intervals within ±[\d.]+ %, are in run.jsonl;",
+        said.out,
+        re.MULTILINE,
     )
+
+
+def test_intervals_wider_than_their_medians_are_called_so() -> None:
+    """Not "half of them within more than ±100 %"."""
+    points = [
+        Point(
+            launch=launch,
+            variant="tcp",
+            pattern="pingpong",
+            size_bytes=8,
+            median_ns=time,
+            low_ns=time / 10,
+            high_ns=time * 10,
+            half_width=5.0,
+        )
+        for launch, time in enumerate((1.0, 1000.0, 1e6))
+    ]
+    result = Result(Run([Header(schema=1, run="0" * 32), *points]), 0, Path("run.jsonl"), None)
+    assert "half of their intervals wider than ±100 %" in points_text(result)
 
 
 def test_quiet_says_nothing(netpipe: Netpipe) -> None:
@@ -392,6 +433,14 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
     assert lines[0] == "netpipe: 2 variants, 4 points, at most 6.0 s"
     assert re.fullmatch(r"netpipe: [\d.]+ of at most [\d.]+ s, 4 points: 4 sampled, \d settled", lines[1])
     assert len(lines) == 2  # four passes in no time at all are one line
+
+
+def test_each_launch_says_its_number(netpipe: Netpipe) -> None:
+    lines = netpipe("run", "tcp", *SMALL, "--launches", "2").err.splitlines()
+    assert [line.partition(", at most")[0] for line in lines if "variant" in line] == [
+        "netpipe: launch 1 of 2: 1 variant, 2 points",
+        "netpipe: launch 2 of 2: 1 variant, 2 points",
+    ]
 
 
 @pytest.mark.parametrize(("variable", "colours"), [("FORCE_COLOR", True), ("NO_COLOR", False)])

@@ -13,10 +13,14 @@ import pytest
 from rich.console import Console
 from synthetic import point
 
+from netpipe.cli.list_ import values
 from netpipe.events import Pass, Progress, Ready
 from netpipe.failure import Failure
 from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
+from netpipe.reading.losses import SizeLoss
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
+from netpipe.render.losses import added_text
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
@@ -144,12 +148,13 @@ def test_a_sparkline_is_as_wide_as_it_may_be() -> None:
 
 
 def test_an_interval_has_one_unit() -> None:
-    from netpipe.reading.estimate import Estimate
 
     assert interval_text(Estimate(24_100, 23_900, 24_300)) == "24.1 [23.9 24.3] µs"
     assert interval_text(Estimate(999, 990, 1010)) == "999 [990 1010] ns"
     assert interval_text(Estimate(999.7, 990, 1010)) == "1.00 [0.990 1.01] µs"
     assert interval_text(Estimate(3.0, 3.0, 3.0)) == "3.00 ns"
+    assert interval_text(Estimate(80.2, 0.000338, 19e6)) == "~80.2 ns", "limits that say nothing"
+    assert interval_text(Estimate(80.2, 0.0, 90.0)) == "~80.2 ns"
     assert interval_text(None) == "–"
 
 
@@ -212,14 +217,14 @@ def test_show_refuses_with_a_sentence(
 
 def test_list_shows_modules_and_patterns(netpipe: Netpipe) -> None:
     said = netpipe("list")
-    assert re.search(r"^tcp +unix +1 or 2 +made-up tcp", said.out, re.MULTILINE)
+    assert re.search(r"^tcp +unix +any +made-up tcp", said.out, re.MULTILINE)
     assert re.search(r"^shm +memcpy +1 +made-up shm", said.out, re.MULTILINE)
     assert re.search(r"^pingpong +there and back", said.out, re.MULTILINE)
 
 
 def test_list_shows_the_options_of_a_module(netpipe: Netpipe) -> None:
     said = netpipe("list", "tcp")
-    assert "stands on unix and adds TCP/IP; one host or two; patterns: pingpong stream" in said.out
+    assert "stands on unix and adds TCP/IP; any number of hosts; patterns: pingpong stream" in said.out
     assert re.search(r"^wait +block\|poll\|hybrid +block +how it waits for a message", said.out, re.MULTILINE)
     assert re.search(r"^sndbuf +0 B to 1 GiB +0 +send buffer of the socket", said.out, re.MULTILINE)
 
@@ -317,12 +322,52 @@ def test_a_bare_pattern_is_found_by_every_command(netpipe: Netpipe, command: str
     assert "the run has no points of pattern 'pingpong'; it has stream:reuse=50" in said.err
 
 
+def test_what_a_layer_adds_leaves_room_for_its_name() -> None:
+    """'+10.4 ms more than ±100 %' cut mpi@mpich:transport=tcp at 80 columns."""
+
+    def added(low: float, high: float) -> str:
+        return added_text(SizeLoss(8, Estimate(9.0, 8.0, 10.0), Estimate(10.4e6, low, high), True))
+
+    assert added(9.4e6, 11.4e6) == "+10.4 ms ±9.6 %"
+    assert added(1e6, 40e6) == "+10.4 ms > ±100 %"
+
+
+def test_choices_are_whole_on_a_narrow_terminal() -> None:
+    """fence|pscw|lock|lock_all|none was cut: none of its words can be wrapped."""
+    option = {"type": "choice", "choices": ["fence", "pscw", "lock", "lock_all", "none"]}
+    assert values(option) == "fence | pscw | lock | lock_all | none"
+    assert values({"type": "choice", "choices": ["block", "poll", "hybrid"]}) == "block|poll|hybrid"
+
+
 def test_list_refuses_with_a_sentence(netpipe: Netpipe) -> None:
     said = netpipe("list", "tpc")
     assert (said.code, said.err) == (2, "netpipe: there is no module or pattern 'tpc'; did you mean 'tcp'?\n")
     said = netpipe("list", fake="refuse")
     assert said.code == 4
     assert "netpipe-worker list returned invalid JSON: b'refused" in said.err
+
+
+def test_a_run_that_was_cut_off_says_once_that_nothing_was_finished(netpipe: Netpipe) -> None:
+    netpipe("run", "tcp", "--sizes", "8", "-q")
+    Path("cut.jsonl").write_bytes(b"".join(Path("run.jsonl").read_bytes().splitlines(True)[:3]))
+    said = netpipe("show", "cut.jsonl")
+    assert (said.code, said.out.count("No size was finished")) == (0, 1)
+
+
+def test_a_wide_interval_is_not_given_in_digits() -> None:
+    """±97301581 % says no more than that it is wide."""
+    out = io.StringIO()
+    wide, exact = point("shm", 8, 100.0, 973015.81), point("shm", 64, 100.0, 0.5)
+    print_points(Console(file=out, width=120), Reading(Run([wide, exact])).curves)
+    assert re.search(r"8 B +100 ns +> 100 %", out.getvalue())
+    assert re.search(r"64 B +100 ns +50 %", out.getvalue())
+
+
+def test_a_figure_that_is_nearly_known_is_named(netpipe: Netpipe) -> None:
+    said = netpipe("plot", "--figure", "throughputs")
+    assert said.code == 2
+    assert "there is no 'throughputs'; did you mean 'throughput'? See 'netpipe plot --help'." in said.err
+    assert "is not one of" not in said.err
 
 
 def test_points_of_several_launches_are_one_row_with_the_interval_of_the_run() -> None:
@@ -336,3 +381,9 @@ def test_points_of_several_launches_are_one_row_with_the_interval_of_the_run() -
     first = reading.curves[0].points[0]
     assert f" {percent_text(first.time_ns.half_width)} " in rows[0]
     assert " 720 " in rows[0], "240 samples in each of three launches"
+
+
+def test_a_sentence_of_click_is_one_line(netpipe: Netpipe) -> None:
+    said = netpipe("completion")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "Choose from: bash, zsh, fish; see 'netpipe completion --help'" in said.err

@@ -33,7 +33,7 @@ from netpipe.render.drawing.draw import drawn
 from netpipe.render.drawing.picture import NothingToDraw, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures.comparison import MOST_TICKS, OPEN, ratio_axis
-from netpipe.render.terminal.compare import nothing_seen
+from netpipe.render.terminal.compare import nothing_seen, ratio_text
 
 
 def written(run: Run, path: Path, started: str = "2026-11-01T10:00:00Z", host: str = "node17") -> Path:
@@ -179,6 +179,12 @@ def test_compare_names_what_is_slower_and_where(before: Path, after: Path) -> No
     assert answer["against"] == "before"
 
 
+def test_limits_that_say_nothing_do_not_push_the_names_off_the_screen() -> None:
+    """Three very noisy launches: an interval of a factor of 10^16, seen on a busy machine."""
+    assert ratio_text(Estimate(1.03, 1.01, 1.05)) == "1.03 [1.01 1.05]"
+    assert ratio_text(Estimate(1.0, 2.4e-16, 4.15e15)) == "~1.00"
+
+
 def test_check_is_a_gate(before: Path, after: Path) -> None:
     failed = call("check", after, "--baseline", before)
     assert failed.return_value == 1
@@ -217,10 +223,14 @@ def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path:
         (("compare", "before"), "name at least two runs"),
         (("compare", "before", "other"), "no size of one variant and pattern in common"),
         (("compare", "before", "after", "--variant", "udp"), "no points of variant 'udp'"),
-        (("check", "after", "--baseline", "before", "--slower", "latncy=5%"), "metrics are latency"),
-        (("check", "after", "--baseline", "before", "--slower", "all=-5%"), "no percentage of 0 or more"),
-        (("check", "after", "--baseline", "before", "--slower", "all=5%,all=6%"), "the second of one"),
-        (("check", "after", "--baseline", "before", "--faster", "much"), "no percentage of 0 or more"),
+        (
+            ("check", "after", "--baseline", "before", "--slower", "latncy=5%"),
+            "there is no metric 'latncy'; there are latency",
+        ),
+        (("check", "after", "--baseline", "before", "--slower", "all=-5%"), "not a percentage of 0 or more"),
+        (("check", "after", "--baseline", "before", "--slower", "all=5%,all=6%"), "all is there twice"),
+        (("check", "after", "--baseline", "before", "--slower", "all"), "'all' is not METRIC=PERCENT"),
+        (("check", "after", "--baseline", "before", "--faster", "much"), "not a percentage of 0 or more"),
         (("check", "after", "--baseline", "last"), "there is no history"),
     ],
 )

@@ -432,7 +432,7 @@ def test_a_run_has_no_figure_of_kernels(
     path = tmp_path / "run.jsonl"
     path.write_bytes(encode_record(RunHeader(run="made-up", schema=1)))
     assert cli.call(["plot", str(path), *words]) == 2
-    assert f"the figure {words[1]} is drawn of results of netpipe apps" in capsys.readouterr().err
+    assert f"the figure {words[1]} is drawn from results of netpipe apps" in capsys.readouterr().err
 
 
 def test_the_reference_names_the_figures_of_kernels() -> None:

@@ -121,7 +121,9 @@ def test_a_starter_is_one_decorated_function(monkeypatch: pytest.MonkeyPatch) ->
 
     assert launch.find("remote").command is remote
     assert launch.find("local").summary
-    with pytest.raises(Failure, match="no 'lcoal' starts netpipe's own layers; choose one of local, remote"):
+    with pytest.raises(
+        Failure, match="'lcoal' does not start netpipe's own layers; choose one of local, remote"
+    ):
         launch.find("lcoal")
 
 

@@ -188,7 +188,7 @@ def test_ranks_spread_over_hosts_in_blocks() -> None:
         ("", None, "--hosts names no host"),
         ("a:0", None, "'a:0': a host needs at least one rank"),
         ("a,a", None, "host a is named twice; write a:2"),
-        ("a,b,c", 4, "4 ranks do not spread evenly over 3 hosts; say how many each has: a:1,b:1,c:1"),
+        ("a,b,c", 4, "4 ranks do not spread evenly over 3 hosts; say how many each has: a:2,b:1,c:1"),
         ("a:2,b:2", 6, "the hosts have 4 ranks together and 6 were requested"),
     ],
 )

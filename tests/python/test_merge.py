@@ -121,6 +121,11 @@ def test_the_command_of_one_run_is_not_that_of_all() -> None:
     runs[1].header = msgspec.structs.replace(runs[1].header, argv=["run", "tcp"])
     assert again(Reading(merged(runs))) is None
     assert again(Reading(runs[1])) == "netpipe run tcp"
+    assert again(Reading(runs[1]), "--budget", "6") == "netpipe run tcp --budget 6"
+    for words in (["--budget", "3"], ["--budget=3"]):
+        runs[1].header.argv[:] = ["run", *words, "tcp"]
+        assert again(Reading(runs[1]), "--budget", "6") == "netpipe run tcp --budget 6", "once, and not twice"
+    runs[1].header.argv[:] = ["run", "tcp"]
     runs[1].header = None
     assert again(Reading(merged(runs))) is None
 

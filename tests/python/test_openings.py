@@ -178,3 +178,23 @@ def test_the_report_shows_them() -> None:
     )
     assert ours["text"][0] == "2 processes: 11 MiB (10 MiB to 30 MiB: minimum and maximum of all launches)"
     assert startup["views"][0]["series"][1]["text"] == ["2 processes: 2 ms"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_names_and_numbers_are_whole_on_a_narrow_terminal(width: int) -> None:
+    """At 80 columns the names of the variants were gone, and start-up was cut."""
+    name = "mpi@openmpi:transport=shm"
+    run = made(
+        *(
+            variant(at, name, [(11 + at) * MIB] * 2, [0.303 + at / 100] * 2, 0.0334 + at / 1000)
+            for at in range(3)
+        )
+    )
+    out = io.StringIO()
+    terminal.print_openings(Console(file=out, width=width), openings(run))
+    text = out.getvalue()
+    assert name in text
+    assert "…" not in text
+    for word in ("after a barrier", "all to all", "start-up", "launcher", "launches"):
+        assert word in text
+    assert max(map(len, text.splitlines())) <= width

@@ -284,7 +284,7 @@ def test_iperf3s_json_is_not_taken_for_points(tmp_path: Path) -> None:
     ("text", "words", "sentence"),
     [
         (SOCKPERF, (), "give it with --size"),
-        (SOCKPERF, ("--size", "many"), "no number of bytes"),
+        (SOCKPERF, ("--size", "many"), "not a number of bytes"),
         (OSU_LATENCY, ("--pattern", "put"), "says what was measured"),
         (OSU_LATENCY + OSU_LATENCY, (), "twice"),
         ("# OSU MPI Latency Test v7\n# Size    Latency (us)\n", (), "has no points"),

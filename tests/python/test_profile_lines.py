@@ -211,6 +211,14 @@ def test_only_a_profile_is_taken_for_one(saved: Path, tmp_path: Path) -> None:
     assert not is_profile(tmp_path / "pipe")  # and does not wait for a writer
 
 
+def test_a_run_is_not_a_profile_in_words_without_those_of_the_decoder(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type":"run","schema":1,"run":"0"}\n')
+    with pytest.raises(NotAProfile) as caught:
+        read(path)
+    assert str(caught.value) == f"{path} is not a profile: it begins with a record 'run'"
+
+
 def test_two_profiles_in_a_file_are_refused(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes() * 2)
     with pytest.raises(NotAProfile, match="holds two profiles: line 12 begins another one"):

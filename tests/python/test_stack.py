@@ -66,6 +66,16 @@ def test_the_tree_fits_and_has_bars_where_there_is_room(width: int) -> None:
     assert re.match(r"      ├ tcp +\S+ µs +\+\S+ µs ±\S+ %", lines[5])
 
 
+def test_names_go_before_rates_where_there_is_no_room_for_both() -> None:
+    out = io.StringIO()
+    print_stack(Console(file=out, width=60), READING.stacks[0], "pingpong")
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any(line.startswith("      └ tcp:wait=poll* ") for line in lines)
+    assert "Keeps: of the throughput of the layer below, at 1 MiB." in " ".join(out.getvalue().split())
+    assert "bps" not in out.getvalue()
+
+
 def test_the_page_begins_with_it() -> None:
     html = page(READING)
     assert html.index('<table class="stack">') < html.index('class="key"') < html.index('id="plots"')

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     ("words", "sentence"),
     [
         ((), "name the VARIANT to tune, such as tcp"),
-        (("tcp", "--goal", "speed"), "--goal speed is no goal; choose one of latency"),
+        (("tcp", "--goal", "speed"), "there is no goal 'speed'; choose one of latency"),
         (("tcp", "--goal", "profile=nothing.jsonl"), "--goal profile=nothing.jsonl: No such file"),
         (("tcp", "--only", "sndbuff"), "has no such setting to tune; did you mean 'sndbuf'?"),
         (("tcp", "--time", "2"), "--time 2 is too short for 1 variant; give 5 s or more"),

@@ -153,6 +153,19 @@ TEST(Group, DisagreesWithTheSameSentenceEverywhere) {
   });
 }
 
+TEST(Group, SaysOnceWhatTwoRanksSay) {
+  auto groups = star(4);
+  on_all(groups, [&](Group& group) {
+    const Result<std::string> mine = group.rank() == 0 || group.rank() == 2
+                                         ? Result<std::string>(unavailable("there is no device"))
+                                         : Result<std::string>("fine");
+    const Result<std::vector<std::string>> all = group.agree(mine);
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.failure().exit, Exit::unavailable);
+    EXPECT_EQ(all.failure().sentence, "rank 0 and rank 2: there is no device");
+  });
+}
+
 TEST(Group, MeetsAtABarrier) {
   auto groups = star(4);
   std::array<int, 4> steps{};  // each rank writes its own; the barrier orders what the others read

@@ -283,7 +283,7 @@ TEST(Handshake, NamesBothVersionsOfTheProtocol) {
   Conversation talk({token, 1}, {token, 23});
   talk.run();
   EXPECT_EQ(talk.client.failure().exit, Exit::unavailable);
-  EXPECT_NE(talk.client.failure().sentence.find("protocol 1 and the client 23"), std::string::npos)
+  EXPECT_NE(talk.client.failure().sentence.find("protocol version 1 and the client 23"), std::string::npos)
       << talk.client.failure().sentence;
 }
 

@@ -178,7 +178,7 @@ TEST(Plan, RefusesWhatItDoesNotUnderstandAndNamesTheKey) {
       {minimal + "pin \n", "pin: '' names no processors"},
       {minimal + "pin 0\n", "pin 0 names 1 processor for 2 ranks"},
       {minimal + "pattern pingpung\n", "there is no pattern 'pingpung'; did you mean 'pingpong'?"},
-      {head + "variant\n", "there is no module ''"},
+      {head + "variant\n", "a variant begins with the name of its module"},
       {head + "variant tcpx\n", "there is no module 'tcpx'"},
       {minimal + "variant many_options:buffer=64k\n", "variant many_options is named twice"},
       {minimal + "variant many_options#2\nvariant many_options#2\n", "variant many_options#2 is named twice"},

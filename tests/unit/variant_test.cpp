@@ -118,11 +118,12 @@ TEST(VariantName, ParsesToTheVariantThatItNames) {
 TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"many_optons", "there is no module 'many_optons'; did you mean 'many_options'?"},
-      {"", "there is no module ''"},
-      {":depth=1", "there is no module ''"},
+      {"", "a variant begins with the name of its module"},
+      {":depth=1", "a variant begins with the name of its module"},
+      {"many_options,silent", "there is no module 'many_options,silent'; write variants with blanks between them"},
       {"many_options:dept=1", "module many_options has no option 'dept'; did you mean 'depth'?"},
-      {"many_options:", "module many_options has no option ''"},
-      {"many_options:depth=1,", "module many_options has no option ''"},
+      {"many_options:", "module many_options: a setting is empty; write many_options:OPTION=VALUE,..."},
+      {"many_options:depth=1,", "module many_options: a setting is empty; write many_options:OPTION=VALUE,..."},
       {"many_options:colour=red", "has no option 'colour'; there are poll, depth, buffer, wait, device, ranks"},
       {"silent:depth=1", "module silent has no option 'depth'; there is only ranks"},
       {"many_options:depth", "option 'depth' of module many_options needs a value: depth=VALUE"},

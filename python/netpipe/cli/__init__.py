@@ -168,11 +168,12 @@ def _internal(error: Exception) -> str:
 
 
 def _sentence(error: click.ClickException) -> str:
-    text = error.format_message().strip()
+    text = " ".join(error.format_message().split())  # click lists choices in lines
     text = text[:1].lower() + text[1:]
     context = getattr(error, "ctx", None)
     if isinstance(error, click.UsageError) and context is not None:
-        text = f"{text.removesuffix('.')}; see '{context.command_path} --help'"
+        see = f"'{context.command_path} --help'"
+        text = f"{text} See {see}." if text.endswith("?") else f"{text.removesuffix('.')}; see {see}"
     return text
 
 

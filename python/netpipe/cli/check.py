@@ -98,11 +98,14 @@ def slower_limits(text: str, known: tuple[str, ...]) -> dict[str, float]:
     limits: dict[str, float] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
-        if not equals or name not in known or name in limits:
+        if not equals:
+            raise Failure(USAGE, f"--slower {text}: '{part}' is not METRIC=PERCENT; write latency=5%")
+        if name not in known:
             raise Failure(
-                USAGE,
-                f"--slower {text}: '{part}' is no METRIC=PERCENT, or the second of one; metrics are {', '.join(known)}",
+                USAGE, f"--slower {text}: there is no metric '{name}'; there are {', '.join(known)}"
             )
+        if name in limits:
+            raise Failure(USAGE, f"--slower {text}: {name} is there twice; write it once")
         limits[name] = percent("--slower", value)
     return limits
 
@@ -114,7 +117,7 @@ def percent(option: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise Failure(USAGE, f"{option}: '{text}' is no percentage of 0 or more; write 5%")
+        raise Failure(USAGE, f"{option}: '{text}' is not a percentage of 0 or more; write 5%")
     return value
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     help="Run the experiments: each variant beside itself with the remedy. Findings are then confirmed or withdrawn.",
 )
 @click.option(
-    "--budget", default="5", show_default=True, metavar="SECONDS", help="With --confirm: for each experiment."
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    metavar="SECONDS",
+    help="With --confirm: for each experiment  [5]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(
@@ -33,7 +37,7 @@ def command(
     variants: tuple[str, ...],
     patterns: tuple[str, ...],
     confirm: bool,
-    budget: str,
+    budget: float,
     as_json: bool,
 ) -> int:
     """Explain RUN: what costs time, why, and what to do.
@@ -57,7 +61,7 @@ def command(
         and (not chosen[0] or one.variant in chosen[0])
         and (not chosen[1] or one.pattern in chosen[1])
     ]
-    outcomes = experiments(run, found, budget) if confirm else {}
+    outcomes = experiments(run, found, f"{budget:g}") if confirm else {}
     if as_json:
         click.echo(to_json(found, outcomes))
         return 0

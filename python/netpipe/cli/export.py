@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     type=click.Choice(TABLES),
     default="points",
     show_default=True,
-    help="One row per point, or one row per rank or pair with a time of its own.",
+    help="One row per size and launch (points), per size with the numbers of the whole run (sizes), or per rank or "
+    "pair with a time of its own (cells).",
 )
 def command(
     run: str,
@@ -141,9 +142,18 @@ def exported(
 ) -> bytes:
     """The chosen points in a format. Raises Failure (2) when there are none, or the format cannot hold them."""
     from netpipe.reading import Reading
-    from netpipe.render.export import npout, table
+    from netpipe.render.export import npout, table, whole
 
     points = choose(run, variants, patterns, launch)
+    if which == "sizes":
+        if launch is not None:
+            raise Failure(USAGE, "the table sizes is of all launches together; leave --launch or --table out")
+        if form in table.FORMATS:
+            by_name = Reading(run).by_name
+            names = dict.fromkeys((point.variant, point.pattern) for point in points)
+            return table.write(
+                [whole.point(at) for name in names for at in by_name[name].points], form, which
+            )
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
@@ -160,7 +170,7 @@ def exported(
     one_curve(points, "np.out")
     if len({point.launch for point in points}) > 1:
         name = (points[0].variant, points[0].pattern)
-        points = [npout.of_all_launches(point) for point in Reading(run).by_name[name].points]
+        points = [whole.point(at) for at in Reading(run).by_name[name].points]
     return npout.write(points, form).encode()
 
 

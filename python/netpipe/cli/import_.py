@@ -162,7 +162,7 @@ def size_of(text: str) -> int:
     """64 or 64k in bytes. Raises Failure (2)."""
     number, unit = (text[:-1], UNITS[text[-1]]) if text[-1:] in ("k", "M", "G") else (text, 1)
     if not number.isascii() or not number.isdigit() or int(number) * unit >= 1 << 50:
-        raise Failure(USAGE, f"--size {text} is no number of bytes; write 64 or 64k")
+        raise Failure(USAGE, f"--size {text} is not a number of bytes; write 64 or 64k")
     return int(number) * unit
 
 
@@ -171,6 +171,8 @@ def guess(path: Path) -> str:
     text = text_of(path)
     if known := peers.guess(text):
         return known.name
+    if is_run(path):
+        raise Failure(USAGE, f"{path} is a run of netpipe already; name it to show, plot, report or compare")
     words = next((line.split() for line in text.splitlines() if line.strip()), [])
     form = {3: "npout3", 5: "npout5"}.get(len(words))
     if form is None:
@@ -182,6 +184,16 @@ def guess(path: Path) -> str:
             "give its --format",
         )
     return form
+
+
+def is_run(path: Path) -> bool:
+    from netpipe.records import Header, NotARun
+    from netpipe.records import read as records
+
+    try:
+        return isinstance(next(records(path)), Header)
+    except (NotARun, StopIteration):
+        return False
 
 
 def guess_json(path: Path) -> str:

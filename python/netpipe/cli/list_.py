@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-WIDEST_CHOICES = 32  # columns of choices in one unbroken word
+WIDEST_CHOICES = 18  # columns of choices in one unbroken word: more would be cut where the terminal is narrow
 
 
 @click.command
@@ -96,7 +96,7 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
     made = Rows(("module", "name"), ("stands on", "left"), ("hosts", "right"), ("what it is", "left"))
     for module in listing["modules"]:
         words = module["summary"] if module["available"] else f"not available: {module['reason']}"
-        hosts = "1 or 2" if module["crosses_hosts"] else "1"
+        hosts = "any" if module["crosses_hosts"] else "1"
         style = "" if module["available"] else "dim"
         made.add_row(module["name"], module["below"] or "", hosts, Text(words), style=style)
     out.print(made)
@@ -147,7 +147,7 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
         words.append(
             f"stands on {module['below']}" + (f" and adds {module['adds']}" if module["adds"] else "")
         )
-    words.append("one host or two" if module["crosses_hosts"] else "one host only")
+    words.append("any number of hosts" if module["crosses_hosts"] else "one host only")
     words.append(f"patterns: {' '.join(module['patterns']) or 'none'}")
     prose(out, "; ".join(words), style="dim")
     if not module["available"]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from netpipe.command.choices import OneOf
 from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
@@ -32,7 +33,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 @click.option(
     "--figure",
     metavar="NAME",
-    type=click.Choice((*figures.names(), *figures.OF_KERNELS)),
+    type=OneOf((*figures.names(), *figures.OF_KERNELS)),
     default="throughput",
     show_default=True,
     help="What to draw; --list shows the names. Of results of netpipe apps: speedup or times.",
@@ -145,13 +146,13 @@ def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path,
         raise Failure(
             USAGE,
             f"{path} is a profile, not a run; netpipe report {path} draws its figures, and with a run beside it the "
-            f"figure {OF_PROFILES} is drawn of it",
+            f"figure {OF_PROFILES} is drawn from it",
         )
     context = click.get_current_context()
     figure = context.params["figure"]
     default = context.get_parameter_source("figure") is ParameterSource.DEFAULT
     if not default and figure != OF_PROFILES and not context.params["listing"]:
-        raise Failure(USAGE, f"the figure {figure} is drawn of runs alone; leave the profile out")
+        raise Failure(USAGE, f"the figure {figure} is drawn from runs alone; leave the profile out")
     return tuple(profiles), runs
 
 
@@ -204,7 +205,7 @@ def check(
 def _of_runs(name: str) -> figures.Figure:
     """Raises Failure (2) for a figure of kernels."""
     if name in figures.OF_KERNELS:
-        raise Failure(USAGE, f"the figure {name} is drawn of results of netpipe apps, and this is a run")
+        raise Failure(USAGE, f"the figure {name} is drawn from results of netpipe apps, and this is a run")
     return figures.get(name)
 
 

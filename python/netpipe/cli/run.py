@@ -167,16 +167,21 @@ def planned(given: Mapping[str, Any]) -> Session:
 
 
 def points_text(result: Result) -> str:
-    """30 points, 28 of them settled, are in FILE; or 30 points of 4 launches, half of them within ±5.0 %, are ..."""
+    """30 points, 28 of them settled, are in FILE; or 30 points of 4 launches, half of their intervals within ±5.0 %,
+    are in FILE (the same half as that of the finding target-missed).
+    """
     from netpipe.reading import Reading
     from netpipe.units import counted, width_text
 
-    points = [point for curve in Reading(result.run).curves for point in curve.points]
+    reading = Reading(result.run)
+    points = [point for curve in reading.curves for point in curve.points]
     launches = len({point.launch for point in result.run.points})
     settled = sum(point.converged is True for point in points)
-    if launches > 1 and points:
-        typical = median(point.time_ns.half_width for point in points)
-        which = f" of {launches} launches, half of them within {width_text(typical)},"
+    widths = reading.half_widths.tolist()
+    if launches > 1 and widths:
+        typical = median(widths)
+        within = f"within {width_text(typical)}" if typical <= 1 else "wider than ±100 %"
+        which = f" of {launches} launches, half of their intervals {within},"
     else:
         which = "" if settled == len(points) else f", {settled} of them settled,"
     return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
@@ -219,7 +224,7 @@ def more_text(result: Result) -> str | None:
 
     run = result.run
     launches = len({point.launch for point in run.points})
-    widths = [point.time_ns.half_width for curve in Reading(run).curves for point in curve.points]
+    widths = Reading(run).half_widths.tolist()
     target = target_of(run)
     if launches < 2 or not widths or not target or run.end is None or not run.end.seconds:
         return None

@@ -113,7 +113,9 @@ def command(
     if variants or points:
         print_points(out, with_others(reading, found))
         return
-    out.print(" ".join(filter(None, [when(reading.run), measured(reading)])), markup=False)
+    # Of a run without a curve the summary begins with the same sentence.
+    first = [when(reading.run), measured(reading) if reading.curves or reading.openings else ""]
+    out.print(" ".join(filter(None, first)), markup=False)
     print_summary(out, reading)
 
 

@@ -13,6 +13,17 @@ from click.shell_completion import CompletionItem
 from netpipe.failure import Failure
 
 
+class OneOf(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.2
+    """A name out of many: a wrong one gets the nearest of them, and not the whole list."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from difflib import get_close_matches
+
+        if value not in self.choices and (near := get_close_matches(str(value), self.choices, n=1)):
+            self.fail(f"there is no '{value}'; did you mean '{near[0]}'?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _listed(what: str) -> list[dict[str, Any]]:
     from netpipe import native
 

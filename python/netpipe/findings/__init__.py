@@ -210,8 +210,14 @@ def quantity(estimate: Estimate, unit: str) -> Quantity:
 
 
 def again(reading: Reading, *options: str) -> str | None:
-    """The command that measures this run again, with more options; None if the record does not know it."""
-    argv = reading.run.header.argv if reading.run.header else []
+    """The command that measures this run again, with an option (and its value) in place of what it had or besides; None
+    if the record does not know it.
+    """
+    argv = list(reading.run.header.argv) if reading.run.header else []
     if argv[:1] == ["netpipe"]:
         argv = argv[1:]
+    if options[:1] and options[0] in argv:
+        at = argv.index(options[0])
+        del argv[at : at + len(options)]
+    argv = [word for word in argv if not (options and word.startswith(f"{options[0]}="))]
     return shlex.join(["netpipe", *argv, *options]) if argv[:1] == ["run"] else None

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, WARNING, Finding, examples, rule
 from netpipe.reading import Reading
-from netpipe.records import Run
+from netpipe.records import Run, Visits
 
 
 @rule("no-intervals", "No intervals", needs=("points",), brief=False)
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires if not a single point has the limits of an interval."""
-    if all(point.low_ns is None for point in reading.run.points):
+    """Fires if not a single point has the limits of an interval, within a launch or over all of them."""
+    if all(point.low_ns is None and point.visits is None for point in reading.run.points):
         yield Finding(
             severity=WARNING,
             what="No point has an interval: nothing says how certain these numbers are.",
@@ -28,4 +28,6 @@ def fires() -> Run:
 
 
 def silent() -> Run:
-    return examples.run(examples.point("tcp", 8, 1000.0))
+    """Too few samples for an interval within the launch, but visits, which give the run one."""
+    visits = Visits(block=[0], at_s=[0.0], state=[0], samples=[3], median_ns=[1000.0])
+    return examples.run(examples.point("tcp", 8, 1000.0, low_ns=None, high_ns=None, visits=visits))

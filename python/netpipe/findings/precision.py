@@ -55,7 +55,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         evidence["target"] = Quantity(target, "1")
     if worst.worst_half_width is not None:
         place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
-        what += f" The widest interval is {width_text(worst.worst_half_width)}, that of {place}."
+        what += f" The widest interval is that of {place}, {width_text(worst.worst_half_width)}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
     yield Finding(
         severity=_severity(typical or 0.0),

@@ -226,7 +226,7 @@ def identity(run: Run, path: Path) -> tuple[str, str, str]:
             f"{path} does not say on which host and when it was measured, so it cannot be part of a history",
         )
     if not header.run.replace("-", "").isalnum():
-        raise Failure(USAGE, f"{path} has an id that is no word, so it cannot be part of a history")
+        raise Failure(USAGE, f"{path} has an id that is not a word, so it cannot be part of a history")
     if run.end is None:
         raise Failure(USAGE, f"{path} is incomplete: interrupted, or still running; only whole runs are kept")
     return header.run, host, header.started

@@ -84,6 +84,6 @@ def find(name: str) -> Starter:
     known = starters()
     if name not in known:
         raise Failure(
-            USAGE, f"no '{name}' starts netpipe's own layers; choose one of {', '.join(sorted(known))}"
+            USAGE, f"'{name}' does not start netpipe's own layers; choose one of {', '.join(sorted(known))}"
         )
     return known[name]

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from netpipe.failure import USAGE, Failure
 
 BETWEEN = "|"
+ENVIRONMENT = "env"  # an option of libraries in whose value | stands for a comma (docs/modules/mpi.md)
 MOST = 1000  # values of one text: nobody means more
 UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # the worker's
 _NUMBER = r"(\d{1,18})([kMG]?)"  # what is longer, the worker refuses
@@ -59,6 +60,8 @@ def _expanded(text: str) -> list[str]:
 
 def _values(text: str, setting: str) -> list[str]:
     key, equals, value = setting.partition("=")
+    if key == ENVIRONMENT:
+        return [setting]
     values = value.split(BETWEEN)
     if len(values) > 1 and "" in values:
         kept = BETWEEN.join(filter(None, values)) or f"A{BETWEEN}B"

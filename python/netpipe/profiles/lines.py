@@ -322,6 +322,8 @@ def _line(path: Path, line: bytes, number: int) -> AnyLine | None:
             return None  # of a newer netpipe
         if number == 1 and told.type == Header.__struct_config__.tag:
             _check_schema(path, told.schema)
+        if number == 1 and told.type not in ("", Header.__struct_config__.tag):
+            raise NotAProfile(f"{path} is not a profile: it begins with a record '{told.type}'") from None
         what = "is not a profile" if number == 1 else f"is damaged in line {number}"
         raise NotAProfile(f"{path} {what}: {error}") from None
     if number == 1:

@@ -67,7 +67,8 @@ def understand(command: Sequence[str]) -> Target:
         raise Failure(
             USAGE,
             f"{first} is the launcher of {launcher.title}, and {program or 'the program'} is linked with "
-            f"{build.title} ({library}): each process would believe to be alone; use the launcher of the same library",
+            f"{build.title} ({library}): each process would believe that it is alone; "
+            "use the launcher of the same library",
         )
     return Target(tuple(command), launcher, program, build, owner.name if owner is not None else "", at)
 

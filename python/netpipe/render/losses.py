@@ -57,7 +57,8 @@ def added_text(small: SizeLoss | None) -> str:
     added = small.added_ns
     text = f"{'+' if added.value >= 0 else '-'}{time_text(abs(added.value))}"
     if small.seen and added.value:
-        text += f" {width_text((added.high - added.low) / 2 / abs(added.value))}"
+        half = (added.high - added.low) / 2 / abs(added.value)
+        text += f" {width_text(half)}" if half <= 1 else " > ±100 %"  # a column of a table, which is narrow
     return compared_text(small.times, text)
 
 

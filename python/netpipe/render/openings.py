@@ -39,16 +39,20 @@ def remark(found: Sequence[Opening]) -> str:
     return words
 
 
-def cells(opening: Opening) -> tuple[str, ...]:
-    """A text for each of COLUMNS."""
+def cells(opening: Opening, limits: bool = True) -> tuple[str, ...]:
+    """A text for each of COLUMNS. limits: with the range over all launches, in brackets."""
+
+    def ranged(spread: Spread | None) -> Spread | None:
+        return spread if limits else _middle(spread)
+
     return (
         opening.variant,
         str(opening.ranks),
-        _text(opening.barrier_bytes, SIZE_STEPS, "B"),
-        _text(opening.resident_bytes, SIZE_STEPS, "B"),
+        _text(ranged(opening.barrier_bytes), SIZE_STEPS, "B"),
+        _text(ranged(opening.resident_bytes), SIZE_STEPS, "B"),
         _text(_middle(opening.private_bytes), SIZE_STEPS, "B"),
         _text(_middle(opening.pinned_bytes), SIZE_STEPS, "B"),
-        _text(opening.start_s, TIME_STEPS, "ns", 1e9),
+        _text(ranged(opening.start_s), TIME_STEPS, "ns", 1e9),
         _text(_middle(opening.launcher_s), TIME_STEPS, "ns", 1e9),
         str(opening.launches),
     )

@@ -35,7 +35,7 @@ def rows(fit: Fit, rated: bool = True) -> list[list[str]]:
         if piece.sizes == 1:
             row = [size_text(piece.from_bytes)]
         row += [_with_limits(piece.fixed_ns, TIME_STEPS, "ns"), _with_limits(rate, RATE_STEPS, "bps", 8.0)]
-        row += [percent_text(piece.misfit)]
+        row += [percent_text(piece.misfit) if piece.misfit <= 1 else "> 100 %"]
         if number:
             begins = fit.breaks[number - 1]
             between = limits_text(begins.from_bytes, begins.to_bytes, size_text)

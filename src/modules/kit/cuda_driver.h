@@ -116,8 +116,7 @@ static inline np_status np_cuda_load(struct np_cuda* cuda, char* message, size_t
   cuda->library = dlopen(NP_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (!cuda->library) {
     snprintf(message, message_bytes,
-             "there is no CUDA device here: NVIDIA's driver has the library " NP_CUDA_LIBRARY
-             ", and it cannot be loaded (%s); install the driver on a machine with a GPU",
+             "there is no CUDA device here: NVIDIA's driver was not found (%s); install it on a machine with a GPU",
              dlerror());
     return NP_UNAVAILABLE;
   }

@@ -49,7 +49,7 @@ def write(
     )
     file = target or Path(f"{loaded.name}.{scheduler}.sh")
     if file.exists() and not file.read_text(errors="replace").startswith(FIRST):
-        raise Failure(USAGE, f"{file} exists and is no script; choose another name with --script")
+        raise Failure(USAGE, f"{file} exists and is not a script; choose another name with --script")
     file.write_text(script(scheduler, job))
     file.chmod(0o755)
     if not now:

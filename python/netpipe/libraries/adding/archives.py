@@ -28,7 +28,7 @@ UNDEFINED = 0
 def movable(archive: bytes) -> bytes:
     """The archive with its members rewritten; everything stays in its place. Raises Failure (3)."""
     if not archive.startswith(MAGIC):
-        raise Failure(UNAVAILABLE, "it is no archive of object files")
+        raise Failure(UNAVAILABLE, "it is not an archive of object files")
     data = bytearray(archive)
     for start, length in _members(archive):
         if archive[start : start + 4] == b"\x7fELF":

@@ -72,7 +72,7 @@ def find(layer: Layer, library: Library, given: Path | None) -> Found:
             raise Failure(
                 USAGE,
                 f"{given} is the launcher of {known[kind].title}, and {library.compiler} compiles for {library.title}: "
-                f"each process would believe to be alone; name the launcher of the same library with {option}",
+                f"each process would believe that it is alone; name the launcher of the same library with {option}",
             )
         return Found(kind, path)
     for path in beside(library.compiler, family) if layer.launcher else on_path(family):

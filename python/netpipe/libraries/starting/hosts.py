@@ -58,10 +58,11 @@ class Hosts:
             if rest or not each or each > min(count or 1 for _, count in self.given):
                 raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
         elif rest or not each:
+            some = [(name, each + (place < rest)) for place, name in enumerate(self.names)]
             raise Failure(
                 USAGE,
                 f"{ranks} ranks do not spread evenly over {len(self.given)} hosts; "
-                f"say how many each has: {','.join(f'{name}:1' for name in self.names)}",
+                f"say how many each has: {','.join(f'{name}:{count}' for name, count in some if count)}",
             )
         return tuple(Host(name, each) for name in self.names)
 

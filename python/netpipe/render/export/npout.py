@@ -12,9 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from netpipe.reading.curves import CurvePoint
 from netpipe.records import Point
 
 MBPS_3 = 2.0**20 / 8  # bytes per second in one "Mbps" of 3.7.2
@@ -91,22 +88,6 @@ FORMATS = {
         ),
     )
 }
-
-
-def of_all_launches(at: CurvePoint) -> Point:
-    """One size of a curve as one point: its number over all launches, and what they saw at the least and the most."""
-    several = at.by_launch
-    known = {name: [t for p in several if (t := getattr(p, name)) is not None] for name in _EXTREMES}
-    return msgspec.structs.replace(
-        several[0],
-        median_ns=at.time_ns.value,
-        bytes_per_s=at.rate_bytes_per_s.value if at.rate_bytes_per_s else None,
-        mean_ns=at.mean_ns,
-        **{name: of(known[name]) if known[name] else None for name, of in _EXTREMES.items()},
-    )
-
-
-_EXTREMES: dict[str, Callable[[list[float]], float]] = {"min_ns": min, "max_ns": max}
 
 
 def write(points: Iterable[Point], form: str) -> str:

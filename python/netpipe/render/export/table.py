@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of a run as a table in CSV, Parquet and JSON, written and read: one row a point, one column a field of the
-`point` record (docs/reference/record.md), three columns a measure. The ranks and pairs of the points are a table of
-their own, with one row each, that is only written.
+`point` record (docs/reference/record.md), three columns a measure. Two more tables are only written: one row a size
+with all launches together (whole.py), and one row a rank or pair.
 
 CSV has no room for histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
 """
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     import polars
 
 FORMATS = ("csv", "parquet", "json")
+# The columns of the table of sizes: what holds for all launches together (whole.py).
+SIZES = (
+    *("variant", "pattern", "size_bytes", "samples", "median_ns", "low_ns", "high_ns", "half_width"),
+    *("bytes_per_s", "mean_ns", "min_ns", "max_ns", "converged"),
+)
 LISTS = ("measures", "cells")  # JSON text in CSV; measures also in tables of older versions
 FORMULA = r"^'*[=+\-@\t\r]"  # a cell that a spreadsheet would run, or that has been kept from it
 
@@ -38,19 +43,24 @@ def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
     """The contents of the file."""
     chosen = list(points)
     if form == "json":
-        rows = (
-            [row for point in chosen for row in point.cell_rows()]
-            if table == "cells"
-            else [point.fields() for point in chosen]
-        )
-        text = msgspec.json.format(msgspec.json.encode(rows), indent=1).decode()
+        text = msgspec.json.format(msgspec.json.encode(_objects(chosen, table)), indent=1).decode()
         return printable_json(text).encode() + b"\n"
-    whole = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
+    made = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
+    if table == "sizes":
+        made = made.select(SIZES)
     if form == "csv":
-        return printable(_plain(whole).write_csv()).encode()
+        return printable(_plain(made).write_csv()).encode()
     file = io.BytesIO()
-    whole.write_parquet(file)
+    made.write_parquet(file)
     return file.getvalue()
+
+
+def _objects(points: list[Point], table: str) -> list[dict[str, Any]]:
+    if table == "cells":
+        return [row for point in points for row in point.cell_rows()]
+    if table == "sizes":
+        return [{name: getattr(point, name) for name in SIZES} for point in points]
+    return [point.fields() for point in points]
 
 
 def _plain(whole: polars.DataFrame) -> polars.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.verdicts import Word
-from netpipe.render.terminal.rows import Rows, print_paragraph
+from netpipe.render.terminal.rows import Rows, print_paragraph, says_nothing
 from netpipe.render.verdicts import between_sentence
 from netpipe.units import UNKNOWN, counted, digits, measure_text, percent_text, size_text
 
@@ -85,9 +85,10 @@ def nothing_seen(found: Sequence[Between]) -> str:
     if not known:
         return "the runs record no intervals for these points, so nothing tells whether they differ"
     widest = sorted(max(times.high, 1 / times.low) - 1 for times in known)
-    middle = percent_text(widest[len(widest) // 2])
+    middle = widest[len(widest) // 2]
+    size = f"{percent_text(middle)} or less" if middle <= 1 else "more than 100 %"
     return (
-        f"no difference was seen in {counted(len(found), 'curve')}; at half of the sizes one of {middle} or less "
+        f"no difference was seen in {counted(len(found), 'curve')}; at half of the sizes one of {size} "
         "would not have been"
     )
 
@@ -119,9 +120,9 @@ def _name(one: Between, several: bool) -> str:
 
 
 def ratio_text(times: Estimate | None) -> str:
-    """1.03 [1.01 1.05]"""
+    """1.03 [1.01 1.05]; without limits that say nothing ~1.03"""
     if times is None:
         return UNKNOWN
-    if not times.known:
+    if not times.known or says_nothing(times):
         return f"~{digits(times.value)}"
     return f"{digits(times.value)} [{digits(times.low)} {digits(times.high)}]"

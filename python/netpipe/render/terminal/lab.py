@@ -8,7 +8,7 @@ from typing import Any
 
 from netpipe.escapes import printable
 from netpipe.render.terminal.rows import console, print_paragraph
-from netpipe.units import UNKNOWN, counted, listed, percent_text, rate_text, size_text, time_text
+from netpipe.units import counted, listed, percent_text, rate_text, size_text, time_text
 
 Lab = Mapping[str, Any]
 
@@ -82,8 +82,9 @@ def carried(relay: Mapping[str, Any]) -> Iterator[str]:
         lost = f"{relay['lost']} of them lost ({percent_text(relay['lost'] / relay['read'])})"
         dropped = f", {relay['dropped']} dropped for lack of room" if relay["dropped"] else ""
         late = listed(
-            f"{what} {UNKNOWN if relay[name] is None else time_text(relay[name])}"
+            f"{what} {time_text(relay[name])}"
             for what, name in (("median", "late_median_ns"), ("99 %", "late_p99_ns"), ("most", "late_max_ns"))
+            if relay[name] is not None  # of too few packets
         )
         first = (
             ""

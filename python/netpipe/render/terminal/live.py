@@ -90,6 +90,11 @@ def elapsed_text(event: Pass) -> str:
     return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of at most {whole}"
 
 
+def launch_text(progress: Progress) -> str:
+    """launch 2 of 4"""
+    return f"launch {progress.launch + 1} of {progress.launch + 1 + progress.launches}"
+
+
 class Lines:
     """Where there is no terminal."""
 
@@ -105,8 +110,10 @@ class Lines:
             self._say(progress.note)
         event = progress.event
         if isinstance(event, Ready) and event.variants:
+            several = progress.launch or progress.launches
+            launch = f"{launch_text(progress)}: " if several else ""
             self._say(
-                f"{counted(event.variants, 'variant')}, {counted(event.points or 0, 'point')}, "
+                f"{launch}{counted(event.variants, 'variant')}, {counted(event.points or 0, 'point')}, "
                 f"at most {span_text(event.budget_s)}"
             )
         elif (
@@ -271,8 +278,7 @@ class LiveTable:
             stage = f"pass {event.number + 1}" if event.number >= 0 else "finding speeds"
             below = f"{stage}, {self._counts.text(event.total)}"
         if progress.launch or progress.launches:
-            launches = f"launch {progress.launch + 1} of {progress.launch + 1 + progress.launches}"
-            below = f"{launches}, {below}" if below else launches
+            below = f"{launch_text(progress)}, {below}" if below else launch_text(progress)
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
         grid.add_column(no_wrap=True)

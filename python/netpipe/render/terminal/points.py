@@ -9,6 +9,7 @@ curve is cut. Numbers are never.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from textwrap import wrap
@@ -69,7 +70,7 @@ def _rows(at: CurvePoint) -> Iterator[Row]:
     numbers = (
         _size(at.size_bytes),
         time_text(at.time_ns.value),
-        percent_text(at.time_ns.half_width),
+        _width(at.time_ns.half_width),
         rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
         time_text(min(fastest, default=None)),
         time_text(at.shown.p99_ns),
@@ -86,7 +87,7 @@ def _state_row(at: CurvePoint) -> Row:
     numbers = (
         _size(at.size_bytes),
         time_text(at.time_ns.value),
-        percent_text(at.time_ns.half_width),
+        _width(at.time_ns.half_width),
         rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
         *[UNKNOWN] * 3,
     )
@@ -97,13 +98,18 @@ def _row(point: Point, several: bool) -> Row:
     numbers = (
         _size(point.size_bytes),
         time_text(point.median_ns),
-        percent_text(point.half_width),
+        _width(point.half_width),
         rate_text(point.bytes_per_s),
         time_text(point.min_ns),
         time_text(point.p99_ns),
         UNKNOWN if point.samples is None else str(point.samples),
     )
     return numbers, _words(point, several), point.converged
+
+
+def _width(half_width: float | None) -> str:
+    """A wide one as in the summary: its exact number says nothing, and would widen the table."""
+    return "> 100 %" if half_width is not None and 1 < half_width < math.inf else percent_text(half_width)
 
 
 def _words(point: Point, several: bool) -> str:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netpipe.escapes import printable
-from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text
+from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, time_text
 
 if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 UNBOUND_COLUMNS = 120  # of output that goes to a file or a pipe
 GAP = 2  # between columns
 WIDEST = 10_000  # columns, to ask for the natural width of a table
+SAYS_NOTHING = 100  # the upper limit of an interval over the lower: a factor of ten each way
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -193,10 +194,19 @@ def _cell(kind: str, cell: str | Text) -> RenderableType:
     return Name(cell) if kind == "name" else line(cell)
 
 
+def says_nothing(estimate: Estimate) -> bool:
+    """Whether its interval is so wide that its limits would only widen a table."""
+    return estimate.known and estimate.high >= SAYS_NOTHING * estimate.low
+
+
 def interval_text(estimate: Estimate | None) -> str:
-    """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none."""
+    """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none, and "~24.1 µs" where they say
+    nothing and would widen the table.
+    """
     if estimate is None:
         return UNKNOWN
+    if says_nothing(estimate):
+        return f"~{time_text(estimate.value)}"
     return bracketed_text(estimate.value, estimate.low, estimate.high, TIME_STEPS, "ns")
 
 

@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from netpipe.render.losses import added_text, kept_text
-from netpipe.render.terminal.rows import GAP, WIDEST, Rows
+from netpipe.render.terminal.rows import GAP, WIDEST, Rows, print_paragraph
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
@@ -22,20 +22,29 @@ MOST_COLUMNS, FEWEST_COLUMNS = 30, 6  # of a bar; where not even so many fit the
 
 
 def print_stack(out: Console, stack: Stack, title: str) -> None:
-    """Bars as far as there is room for them."""
+    """Bars as far as there is room for them. Where there is not even room for the names there are no rates, which the
+    table of curves has as peaks.
+    """
     bare = _table(stack, title, 0)
     room = out.width - Measurement.get(out, out.options.update(max_width=WIDEST), bare).maximum - GAP
+    if room < -GAP:
+        out.print(_table(stack, title, 0, rates=False))
+        large = size_text(stack.large_bytes)
+        print_paragraph(
+            out, "·", "dim", f"Keeps: of the throughput of the layer below, at {large}.", faint=True
+        )
+        return
     out.print(bare if room < FEWEST_COLUMNS else _table(stack, title, min(room, MOST_COLUMNS)))
 
 
-def _table(stack: Stack, title: str, columns: int) -> Rows:
+def _table(stack: Stack, title: str, columns: int, rates: bool = True) -> Rows:
     small, large = size_text(stack.small_bytes), size_text(stack.large_bytes)
     table = Rows(
         (title, "left"),
         (small, "right"),
         ("adds", "right"),
         *([("", "left")] if columns else []),
-        (large, "right"),
+        *([(large, "right")] if rates else []),
         ("keeps", "right"),
     )
     longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0)
@@ -51,7 +60,7 @@ def _table(stack: Stack, title: str, columns: int) -> Rows:
             time_text(step.small_ns.value) if step.small_ns else UNKNOWN,
             added_text(step.loss.small) if step.loss else "",
             *([bar] if columns else []),
-            rate_text(step.large_rate.value) if step.large_rate else UNKNOWN,
+            *([rate_text(step.large_rate.value) if step.large_rate else UNKNOWN] if rates else []),
             kept_text(step.loss.large) if step.loss else "",
         )
     return table

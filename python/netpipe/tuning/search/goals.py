@@ -96,7 +96,7 @@ def goal(text: str) -> Goal:
         return Goal(text, places, places, COLLECTIVE_SIZES)
     if name == PROFILE and value:
         return from_profile(Path(value))
-    raise Failure(USAGE, f"--goal {text} is no goal; choose one of {', '.join(NAMES)}")
+    raise Failure(USAGE, f"there is no goal '{text}'; choose one of {', '.join(NAMES)}")
 
 
 def _pingpong(name: str, probes: Sequence[int], counted: Sequence[int]) -> Goal:
