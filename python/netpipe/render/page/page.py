@@ -29,6 +29,7 @@ from netpipe.render.page import tables as page_tables
 from netpipe.render.page.block import block, packed
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
+from netpipe.render.page.script import bundled
 from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
@@ -61,7 +62,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         panels_of=drawn.placed,
         # The template marks these as safe: they go into the page unescaped.
         css=text_of("report.css"),
-        script=text_of("tables.js") + text_of("report.js"),
+        script=text_of("tables.js") + bundled("report", "report"),
         library=library.compressed() if draws else "",
         points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
