@@ -62,7 +62,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def whole(block: str) -> dict[str, Any]:
-    """As report.js puts it together again."""
+    """As report/data.js puts it together again."""
     data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(block)))
     lines = [line for figure in data["figures"].values() for line in figure["lines"]]
     views = [*data["yardsticks"], *(view for panel in data["panels"] for view in panel["views"])]

@@ -71,11 +71,40 @@ def test_the_report_asks_nothing_of_any_network(whole: str) -> None:
 
 def test_the_answer_stands_before_all_else(whole: str) -> None:
     text = Page(whole).text
-    answer = text.index("tcp loses the most throughput")
-    assert answer < text.index("Findings")
-    assert answer < text.index("Every point")
+    order = (
+        "tcp (TCP/IP) loses the most throughput of the layers that sleep: it keeps",
+        "Trust these times to ±",
+        "What each layer adds",
+        "What to do first",
+        "Remedy: ",
+        "Plots",
+        "Each layer in a sentence",
+        "Other findings",
+        "Every point",
+    )
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
     for layer in LAYERS:
         assert layer.name in text
+
+
+def test_of_several_patterns_the_stack_of_the_first_is_open() -> None:
+    made = run(sizes=SIZES)
+    made.points += [
+        msgspec.structs.replace(p, pattern="stream", median_ns=p.median_ns * 0.6)
+        for p in made.points
+        if p.variant != "null"
+    ]
+    written = page(Reading(made))
+    answer = written[written.index('id="answer"') : written.index('id="layers"')]
+    assert answer.count("<details><summary>What each layer adds, stream</summary>") == 1
+    assert "<summary>What each layer adds, pingpong" not in answer
+
+
+def test_many_layers_are_a_number_and_few_are_named() -> None:
+    assert "memcpy, shm, pipe, unix, tcp and tcp:wait=poll with pingpong" in of(run(sizes=[8, 64])).text
+    more = Layer("udp", "unix", "UDP", 9_000, ((1e9, 3e9),))
+    assert " 7 layers with pingpong" in of(run([*LAYERS, more], [8, 64])).text
 
 
 def test_every_point_stands_in_the_tables(whole: str) -> None:
@@ -354,6 +383,11 @@ def panels(read: Page) -> dict[str, dict[str, Any]]:
     data = read.data()["panels"]
     assert [place for tag, place in read.elements if tag == "figure" and place.get("class") == "panel"]
     return {panel["title"]: panel for panel in data}
+
+
+def test_where_layers_wait_in_different_ways_none_is_said_to_cost_most(of_patterns: Page, whole: str) -> None:
+    assert "This run does not tell which layer costs most: no two that wait alike" in of_patterns.text
+    assert "does not tell which layer" not in Page(whole).text
 
 
 def test_every_measure_has_its_plot(of_patterns: Page) -> None:

@@ -14,6 +14,8 @@ import pytest
 from browser import CONTROL, ENTER, MISSING, SPACE, TAB, Browser, browser
 from synthetic import classic_sizes, run
 
+from netpipe.findings import judge
+from netpipe.findings.curves import small_buffers
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.render.drawing.few import MOST_FIRST
@@ -99,6 +101,51 @@ def ranges(at: Browser, figure: str) -> list[float]:
     """Of both axes, as they are now."""
     found: list[float] = at.run(RANGES, figure)
     return found
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_first_screen_says_what_costs_most_and_whether_to_believe_it(
+    window: Browser, folder: Path, width: int, height: int
+) -> None:
+    window.open(folder / "report.html", width, height)
+    ends = window.run(
+        "return ['.key', '.trust', '.stack tbody tr', '.important li'].map("
+        "(one) => document.querySelector(one).getBoundingClientRect().bottom)"
+    )
+    assert ends == sorted(ends)
+    seen = [end <= height for end in ends]
+    assert seen[:3] == [True] * 3
+    assert seen[3] or width < 1280  # on a telephone one scrolls for what to do
+
+
+def test_the_most_important_findings_open_and_lead_to_all_others(at: Browser) -> None:
+    number = at.run("return document.querySelectorAll('.important > li').length")
+    assert 1 <= number <= 3
+    remedies = at.run(
+        "return [...document.querySelectorAll('.important > li')].map((one) => one.textContent.includes('Remedy:'))"
+    )
+    assert remedies == [True] * number
+    at.click(".important li summary")
+    assert at.run("return document.querySelector('.important details').open")
+    assert at.run("return document.querySelector('.important dt').getBoundingClientRect().height") > 0
+    at.click("#answer a[href='#findings']")
+    at.until("return Math.abs(document.getElementById('findings').getBoundingClientRect().top) < 2")
+
+
+def test_each_finding_stands_on_the_page_once(at: Browser) -> None:
+    whole = at.run("return document.body.textContent").split()
+    data = data_of(page(Reading(MADE)))
+    for finding in data["findings"]:
+        assert " ".join(whole).count(" ".join(finding["what"].split())) == 1
+
+
+def test_a_click_on_a_command_selects_all_of_it(window: Browser, folder: Path) -> None:
+    made = Reading(small_buffers.fires())
+    watched(page(made), folder / "command.html")
+    window.open(folder / "command.html", 1200)
+    window.click(".important code")
+    (found,) = [one for one in judge(made).findings if one.rule == "small-buffers"]
+    assert window.run("return String(getSelection())").strip() == found.experiment
 
 
 def test_a_click_on_a_name_hides_its_curve_in_every_figure(at: Browser) -> None:
@@ -400,7 +447,10 @@ def rings(path: Path, figure: str) -> int:
 def test_of_many_curves_some_are_drawn_and_all_when_asked(window: Browser, many: Path) -> None:
     window.open(many, 1200)
     window.until(READY)
-    assert window.run("return document.querySelectorAll('.main-svg').length") == 0, "none is seen"
+    far = "const far = (one) => one.getBoundingClientRect().top > innerHeight + 600;"
+    drawn_far = "[...document.querySelectorAll('.plot:has(.main-svg)')].filter(far).length"
+    assert window.run(f"{far} return {drawn_far}") == 0
+    assert window.run(f"{far} return [...document.querySelectorAll('.plot')].filter(far).length") > 5
     assert window.run("return document.querySelectorAll('*').length") < 4000
     names = window.run("return document.querySelectorAll('#legend > button').length")
     assert names == MOST_FIRST == len(lines(window, "throughput"))

@@ -10,8 +10,10 @@ import pytest
 import synthetic
 from rich.console import Console
 
+from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.blocks.chains import Stack, Step
+from netpipe.reading.losses import Loss
 from netpipe.render.losses import largest_losses
 from netpipe.render.page.page import page
 from netpipe.render.page.stack import stack_rows
@@ -76,9 +78,9 @@ def test_names_go_before_rates_where_there_is_no_room_for_both() -> None:
     assert "bps" not in out.getvalue()
 
 
-def test_the_page_begins_with_it() -> None:
+def test_the_page_begins_with_what_it_says_and_with_it() -> None:
     html = page(READING)
-    assert html.index('<table class="stack">') < html.index('class="key"') < html.index('id="plots"')
+    assert html.index('class="key"') < html.index('<table class="stack">') < html.index('id="plots"')
     rows = stack_rows(READING.stacks[0], several=False, first=())["rows"]
     assert all(0 <= row["from"] <= 100 and row["from"] + row["width"] <= 100.5 for row in rows)
     ends = [row["from"] + row["width"] for row in rows if not row["less"]]
@@ -107,4 +109,31 @@ def test_a_large_stack_begins_with_some_layers_and_with_all_below_them() -> None
 def test_layers_are_held_against_those_that_wait_alike() -> None:
     sentences = largest_losses(READING.losses)
     assert sentences
-    assert all(sentence.startswith("Of the layers that sleep, ") for sentence in sentences)
+    assert all(" of the layers that sleep: " in sentence for sentence in sentences)
+
+
+def losses_of(times: dict[str, float], half_width: float) -> tuple[Loss, ...]:
+    """Layers that stand on one of 1000 ns, and how long each takes."""
+    variants = ["base", *times]
+    points = [examples.point("base", size, 1000.0, half_width) for size in (8, 1 << 20)]
+    points += [
+        examples.point(name, size, time, half_width) for name, time in times.items() for size in (8, 1 << 20)
+    ]
+    return Reading(examples.run(*points, variants=variants, stack=dict.fromkeys(times, "base"))).losses
+
+
+def test_the_layer_that_costs_most_stands_alone_where_the_data_tell() -> None:
+    latency, throughput = largest_losses(losses_of({"a": 1500.0, "b": 3000.0, "c": 2000.0}, 0.01))
+    assert latency.startswith("b adds the most latency: 2.00 µs (")
+    assert latency.endswith(" over base at 8 B.")
+    assert throughput.startswith("b loses the most throughput: it keeps 33.3 % (")
+    assert throughput.endswith(" of that of base at 1 MiB.")
+
+
+def test_layers_that_the_data_do_not_tell_apart_from_it_are_named_with_it() -> None:
+    close = {"a": 1500.0, "b": 3000.0, "c": 2900.0}
+    latency, throughput = largest_losses(losses_of(close, 0.05))
+    assert latency.endswith(" over base at 8 B; c may add as much.")
+    assert throughput.endswith(" of that of base at 1 MiB; c may lose as much.")
+    many = {f"layer{n}": 3000.0 + n for n in range(6)}
+    assert largest_losses(losses_of(many, 0.05))[0].endswith("; 5 others may add as much.")

@@ -41,7 +41,7 @@ def test_a_changed_test_selects_itself_and_a_changed_helper_its_users() -> None:
 
 
 def test_a_template_belongs_to_the_modules_beside_it() -> None:
-    assert "test_report" in names("python/netpipe/render/page/templates/report.js")
+    assert "test_report" in names("python/netpipe/render/page/templates/report/legend.js")
 
 
 def test_a_page_selects_the_tests_that_read_it() -> None:

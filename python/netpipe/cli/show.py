@@ -202,8 +202,9 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
     import msgspec
 
     from netpipe.escapes import printable_json
-    from netpipe.findings import judge
+    from netpipe.findings import judge, most_important
     from netpipe.findings.floor import floors
+    from netpipe.findings.trust import trust
     from netpipe.reading.losses import Loss
 
     run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
@@ -218,7 +219,9 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
             if (loss.variant, loss.pattern) in names
         ],
         "floors": [floor for floor in floors(reading) if (floor.variant, floor.pattern) in names],
+        "trust": trust(reading, judgement.findings),
         "findings": judgement.findings,
+        "most_important": [judgement.findings.index(one) for one in most_important(judgement.findings)],
         "skipped_rules": judgement.skipped,
         "states": reading.states,
         "in_states": [in_states(reading, name, points) for name in reading.in_states if name in names],

@@ -21,7 +21,7 @@ import importlib
 import pkgutil
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 SEVERE, WARNING, NOTE = "severe", "warning", "note"
 SEVERITIES = (SEVERE, WARNING, NOTE)
 
-RUN, MACHINE = "run", "machine"  # what a rule is about
+RUN, CURVES, MACHINE = "run", "curves", "machine"  # what a rule is about
+
+MOST_IMPORTANT = 3
 
 # How sure a finding is when no statistics enter it.
 AS_RECORDED = "Certain: it is in the record."
@@ -79,6 +81,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     certainty: str  # how sure that is, or why it is not known
     cause: str = ""  # why it is so, or why it matters
     remedy: str = ""  # a command, a setting or advice
+    # How many times as fast a setting makes it at most, as the run shows it: beside the remedied variant, at the step,
+    # or against the layer below. Findings are ordered by it.
+    gain: Quantity | None = None
     experiment: str | None = None  # the command that confirms it
     confirm: Confirm | None = None  # the same for `netpipe explain --confirm`
 
@@ -101,7 +106,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    findings: tuple[Finding, ...]  # the worst first
+    findings: tuple[Finding, ...]  # the most important first
     skipped: tuple[Skipped, ...]
 
 
@@ -141,13 +146,19 @@ _rules: dict[str, Rule] = {}
 
 
 def rule(
-    id_: str, title: str, *, needs: tuple[str, ...] = (), brief: bool = True, mark: str = ""
+    id_: str,
+    title: str,
+    *,
+    needs: tuple[str, ...] = (),
+    about: str = RUN,
+    brief: bool = True,
+    mark: str = "",
 ) -> Callable[[Judge], Judge]:
     """Registers a rule. Its examples are the functions `fires` and `silent` of the same file."""
 
     def register(function: Judge) -> Judge:
         fires, silent = _example(function, "fires"), _example(function, "silent")
-        add(Rule(id_, title, needs, function, fires, silent, brief=brief, mark=mark))
+        add(Rule(id_, title, needs, function, fires, silent, about=about, brief=brief, mark=mark))
         return function
 
     return register
@@ -193,13 +204,47 @@ def judge(reading: Reading, about: str | None = None) -> Judgement:
             skipped.append(Skipped(one.id, str(why)))
             continue
         findings += found
-    # The sort is stable: within a severity, what is about the run goes first.
-    findings.sort(key=lambda found: (SEVERITIES.index(found.severity), _rules[found.rule].about == MACHINE))
+    findings.sort(key=lambda found: order(found, _rules[found.rule]))
     return Judgement(tuple(findings), tuple(skipped))
 
 
 def _named(one: Rule, finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, rule=one.id, title=finding.title or one.title)
+
+
+def order(found: Finding, rule: Rule) -> tuple[bool, float, int, bool, bool, str]:
+    """Which findings matter most: what they are sorted by, for the terminal, the report and the JSON alike.
+
+    First what is severe: the numbers mean something else than they seem to. Then what a setting gets back, by how much
+    it certainly does: the lower end of the interval, so that a sure gain goes before one that is only large. Then the
+    rest: warnings before notes, what has a remedy before what has none, the run before the machine. At last the rule,
+    or the order would be that in which rules were loaded. docs/reference/findings.md says the same.
+    """
+    return (
+        found.severity != SEVERE,
+        -certain_gain(found),
+        SEVERITIES.index(found.severity),
+        not found.remedy,
+        rule.about == MACHINE,
+        rule.id,
+    )
+
+
+def certain_gain(found: Finding) -> float:
+    """How many times as fast the remedy makes it at least; 1 where the run does not tell."""
+    low = found.gain.low if found.gain else None
+    return max(1.0, low or 1.0)
+
+
+def most_important(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Of findings in order, at most three that are worth acting on: each has a remedy, and is severe, a warning,
+    or a note whose gain is certain. One for each rule: what mends it mostly mends the others of that rule too.
+    """
+    chosen: dict[str, Finding] = {}
+    for found in findings:
+        if found.remedy and (found.severity != NOTE or certain_gain(found) > 1):
+            chosen.setdefault(found.rule, found)
+    return tuple(chosen.values())[:MOST_IMPORTANT]
 
 
 def quantity(estimate: Estimate, unit: str) -> Quantity:

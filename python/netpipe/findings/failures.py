@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import AS_RECORDED, SEVERE, Finding, examples, rule
+from netpipe.findings import AS_RECORDED, SEVERE, Finding, again, examples, rule
 from netpipe.reading import Reading
 from netpipe.records import Error, Run
 from netpipe.units import sentence, size_text
@@ -25,6 +25,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             host=error.host,
             what=sentence(f"{error.variant or 'The run'}{size} failed: {error.message}"),
             certainty=AS_RECORDED,
+            remedy="mend what the message names, and measure again",
+            experiment=again(reading),
         )
 
 

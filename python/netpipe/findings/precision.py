@@ -15,9 +15,10 @@ from netpipe.units import counted, listed, percent_text, size_text, width_text
 
 WIDE = 0.2  # intervals that are usually wider than this are a warning
 USELESS = 1.0  # and than this, severe: such times say less than they seem to
+TARGET_MISSED = "target-missed"
 
 
-@rule("target-missed", "Target missed", needs=("points",))
+@rule(TARGET_MISSED, "Target missed", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for the whole run. Points of imported runs do not say whether they settled."""
     summaries = reading.summaries
@@ -38,10 +39,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
     verb = "is" if count == 1 else "are"
     what = f"{count} of {counted(points, 'size')} {verb} not within the target{goal} ({which})."
     typical = median(reading.half_widths.tolist()) if len(reading.half_widths) else None
-    if typical is not None and typical > WIDE:
-        what = f"{_trust(typical)} {what}"
-    elif typical is not None:
-        what += f" Half of the intervals are within {width_text(typical)}."
+    if typical is not None:
+        side = "within" if typical <= USELESS else "wider than"
+        what += f" Half of the intervals are {side} {width_text(min(typical, USELESS))}."
     few = sum(summary.unsure for summary, _ in loose)
     if few:
         what += f" {few} of them had too few samples for an interval."
@@ -73,13 +73,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 def _severity(typical: float) -> str:
     return NOTE if typical <= WIDE else WARNING if typical <= USELESS else SEVERE
-
-
-def _trust(typical: float) -> str:
-    """How far numbers go of which half have wider intervals."""
-    if typical > USELESS:
-        return "Trust these times to their order of magnitude: half of the intervals are wider than ±100 %."
-    return f"Trust these times to {width_text(typical)}: half of the intervals are wider than that."
 
 
 def _budget(reading: Reading) -> float | None:

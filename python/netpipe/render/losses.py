@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
@@ -22,6 +23,7 @@ from netpipe.units import (
 
 UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
 SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
+MOST_RIVALS = 3  # named beside the layer that costs most
 ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
 
 
@@ -112,8 +114,13 @@ def _apart(smaller: Estimate, larger: Estimate) -> bool:
 
 def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
     """Which layer costs most, in latency and in throughput, of the layers that wait alike: the cost of being woken is
-    no layer's. Nothing where the data do not tell the first apart from the second.
+    no layer's. Layers whose intervals overlap that of the first are named with it.
     """
+    return tuple(chain.from_iterable(largest_of_each_kind(losses)))
+
+
+def largest_of_each_kind(losses: Sequence[Loss]) -> tuple[tuple[str, ...], ...]:
+    """The same, apart for each way of waiting."""
     kinds = {_kind(loss) for loss in losses}
     several = len({loss.pattern for loss in losses}) > 1
     sentences = []
@@ -121,11 +128,9 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
         alike = [loss for loss in losses if _kind(loss) == kind and loss.waits is None]
         if len(alike) < 2 and len(kinds) > 1:
             continue  # the most of one
-        among = f"Of the layers that {kind}, " if len(kinds) > 1 else ""
-        sentences += [
-            among + sentence for sentence in (*_slowest(alike, several), *_narrowest(alike, several))
-        ]
-    return tuple(sentences)
+        among = f" of the layers that {kind}" if len(kinds) > 1 else ""
+        sentences.append((*_slowest(alike, among, several), *_narrowest(alike, among, several)))
+    return tuple(filter(None, sentences))
 
 
 def _kind(loss: Loss) -> str:
@@ -133,37 +138,45 @@ def _kind(loss: Loss) -> str:
     return {"block": "sleep", "hybrid": "poll and then sleep"}.get(loss.wait or "", "poll")
 
 
-def _slowest(losses: Sequence[Loss], several: bool) -> Iterator[str]:
-    slower = [(loss.small.added_ns.value, loss) for loss in losses if loss.small and loss.small.seen]
-    added, slowest = max(slower, key=lambda item: item[0], default=(0.0, None))
-    rivals = [loss.small.added_ns for loss in losses if loss.small and loss is not slowest]
-    if (
-        slowest is not None
-        and added > 0
-        and slowest.small is not None
-        and all(_apart(other, slowest.small.added_ns) for other in rivals)
-    ):
-        what = f" ({slowest.adds})" if slowest.adds else ""
-        limits = limits_text(slowest.small.added_ns.low, slowest.small.added_ns.high, time_text)
-        yield (
-            f"{slowest.variant}{what} adds the most latency: {time_text(added)} ({limits}) over {slowest.below} at "
-            f"{size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}."
-        )
+def _slowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
+    added = [(loss.small.added_ns, loss) for loss in losses if loss.small]
+    seen = [(ns.value, loss) for ns, loss in added if loss.small and loss.small.seen and ns.value > 0]
+    _, slowest = max(seen, key=lambda item: item[0], default=(0.0, None))
+    if slowest is None or slowest.small is None:
+        return
+    most = slowest.small.added_ns
+    rivals = [loss for ns, loss in added if loss is not slowest and not _apart(ns, most)]
+    limits = limits_text(most.low, most.high, time_text)
+    yield (
+        f"{_with_words(slowest)} adds the most latency{among}: {time_text(most.value)} ({limits}) over "
+        f"{slowest.below} at {size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}"
+        f"{_rivals(rivals, 'add', several)}."
+    )
 
 
-def _narrowest(losses: Sequence[Loss], several: bool) -> Iterator[str]:
-    narrower = [(loss.large.kept.value, loss) for loss in losses if loss.large and loss.large.seen]
-    kept, narrowest = min(narrower, key=lambda item: item[0], default=(1.0, None))
-    rivals = [loss.large.kept for loss in losses if loss.large and loss is not narrowest]
-    if (
-        narrowest is not None
-        and kept < 1
-        and narrowest.large is not None
-        and all(_apart(narrowest.large.kept, other) for other in rivals)
-    ):
-        limits = limits_text(narrowest.large.kept.low, narrowest.large.kept.high, share_text)
-        yield (
-            f"{narrowest.variant} loses the most throughput: it keeps {share_text(kept)} ({limits}) of that of "
-            f"{narrowest.below} at {size_text(narrowest.large.size_bytes)}"
-            f"{f', with {narrowest.pattern}' if several else ''}."
-        )
+def _narrowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
+    kept = [(loss.large.kept, loss) for loss in losses if loss.large]
+    seen = [(share.value, loss) for share, loss in kept if loss.large and loss.large.seen and share.value < 1]
+    _, narrowest = min(seen, key=lambda item: item[0], default=(1.0, None))
+    if narrowest is None or narrowest.large is None:
+        return
+    least = narrowest.large.kept
+    rivals = [loss for share, loss in kept if loss is not narrowest and not _apart(least, share)]
+    limits = limits_text(least.low, least.high, share_text)
+    yield (
+        f"{_with_words(narrowest)} loses the most throughput{among}: it keeps {share_text(least.value)} ({limits}) of "
+        f"that of {narrowest.below} at {size_text(narrowest.large.size_bytes)}"
+        f"{f', with {narrowest.pattern}' if several else ''}{_rivals(rivals, 'lose', several)}."
+    )
+
+
+def _with_words(loss: Loss) -> str:
+    return f"{loss.variant} ({loss.adds})" if loss.adds else loss.variant
+
+
+def _rivals(rivals: Sequence[Loss], verb: str, several: bool) -> str:
+    """Which others the data do not tell apart from the first."""
+    if not rivals:
+        return ""
+    names = [f"{one.variant} ({one.pattern})" if several else one.variant for one in rivals]
+    return f"; {listed(names) if len(names) <= MOST_RIVALS else f'{len(names)} others'} may {verb} as much"

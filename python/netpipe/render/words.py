@@ -54,8 +54,8 @@ def when(run: Run) -> str | None:
     return f"{started:%Y-%m-%d %H:%M} UTC"
 
 
-def measured(reading: Reading) -> str:
-    """What was measured and where, in one sentence."""
+def measured(reading: Reading, most_named: int | None = None) -> str:
+    """What was measured and where, in one sentence. More variants than `most_named` are a number."""
     run = reading.run
     if not reading.curves and (opened := reading.openings):
         libraries = listed(dict.fromkeys(opening.variant for opening in opened))
@@ -72,7 +72,9 @@ def measured(reading: Reading) -> str:
     ending = f", in {starts} launches" if starts > 1 else ""
     place = f" on {where(run)}" if where(run) else ""
     names = dict.fromkeys(curve.variant for curve in reading.curves)
-    variants = listed([name for name in names if not reading.is_idle(name)] or names)
+    named = [name for name in names if not reading.is_idle(name)] or list(names)
+    counts = most_named is not None and len(named) > most_named
+    variants = counted(len(named), "layer") if counts else listed(named)
     took = f", in {span_text(run.end.seconds)}" if run.end and run.end.seconds else ""
     return f"{variants} with {patterns} at {sizes_text(sizes)}{ending}{place}{took}."
 

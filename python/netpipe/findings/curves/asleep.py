@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from netpipe.findings import NOTE, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import CURVES, NOTE, Confirm, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
@@ -17,7 +17,7 @@ SHARE = 0.3  # of the time of a message: a wake-up that is less is not what cost
 FASTER = 1.1  # that polling must certainly be, where the run has both
 
 
-@rule("sleeps", "Sleeping for messages", needs=("yardsticks",), brief=False)
+@rule("sleeps", "Sleeping for messages", about=CURVES, needs=("yardsticks",), brief=False)
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a layer blocks although it could poll, its ranks have a processor each, and one wake-up of a blocked
     process takes 30 % of the time of a small ping-pong message. Where the run has the polling variant too, the two are
@@ -39,11 +39,12 @@ def judge(reading: Reading) -> Iterator[Finding]:
         times = reading.times_of(variant, confirm.remedied, one.curve.pattern).get(at.size_bytes)
         share = wakeup / at.time_ns.value
         evidence = {"wake-up": Quantity(wakeup, "ns"), "time": quantity(at.time_ns, "ns")}
+        gain = None
         if times is not None and times.known:
             if times.low <= FASTER:
                 continue
             said = f"{confirm.remedied} is {digits(times.value)} times as fast"
-            evidence["times"] = quantity(times, "1")
+            gain = evidence["times"] = quantity(times, "1")
         elif share >= SHARE:
             said = f"waking a process takes {time_text(wakeup)} here, {percent_text(min(share, 1))} of that or so"
         else:
@@ -60,6 +61,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The kernel has to wake the receiver for each message, on a processor that may have gone to sleep.",
             remedy="wait=poll, or hybrid, where each rank has a processor of its own; in a program: non-blocking calls "
             "in a loop, or SO_BUSY_POLL",
+            gain=gain,
             experiment=command(confirm),
             confirm=confirm,
         )

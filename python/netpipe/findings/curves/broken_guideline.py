@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
@@ -25,7 +25,7 @@ GUIDELINES = {
 }
 
 
-@rule("broken-guideline", "A collective could be replaced", needs=("points",))
+@rule("broken-guideline", "A collective could be replaced", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires at sizes where the interval of an operation lies above the sum of the others' upper limits. Sizes are those
     of one rank for one other, so only operations over the same buffer are compared.
@@ -62,21 +62,21 @@ def _broken(
     times: dict[str, dict[int, Estimate]],
     pattern: str,
 ) -> Iterator[Finding]:
-    worst: tuple[float, int, Estimate, float] | None = None
+    worst: tuple[int, Estimate, Estimate] | None = None
     broken = 0
     for size, ours in times[operation].items():
         parts = [times[one].get(size) for one in others]
         if not ours.known or any(part is None or not part.known for part in parts):
             continue
-        together = sum(part.high for part in parts if part)
-        if ours.low > together:
+        low, value, high = (sum(getattr(part, of) for part in parts) for of in ("low", "value", "high"))
+        if ours.low > high:
             broken += 1
-            factor = ours.value / sum(part.value for part in parts if part)
-            if worst is None or factor > worst[0]:
-                worst = (factor, size, ours, together)
+            slower = Estimate(ours.value / value, ours.low / high, ours.high / low)
+            if worst is None or slower.value > worst[1].value:
+                worst = (size, slower, ours)
     if worst is None:
         return
-    factor, size, ours, _ = worst
+    size, slower, ours = worst
     instead = " and ".join(others)
     yield Finding(
         severity=WARNING,
@@ -84,11 +84,12 @@ def _broken(
         pattern=pattern,
         size_bytes=size,
         what=f"{variant}: {operation} is slower than {instead} at {counted(broken, 'size')}, most at "
-        f"{size_text(size)}: {digits(factor)} times as long.",
-        evidence={"times": quantity(Estimate(factor, factor, factor), "1"), "time": quantity(ours, "ns")},
+        f"{size_text(size)}: {digits(slower.value)} times as long.",
+        evidence={"times": quantity(slower, "1"), "time": quantity(ours, "ns")},
         certainty="The intervals do not meet at these sizes.",
         cause="The library chose an algorithm that is wrong for this number of ranks, size or network.",
         remedy=f"choose another algorithm for {operation} at these sizes (the library's tuned settings)",
+        gain=quantity(slower, "1"),
     )
 
 

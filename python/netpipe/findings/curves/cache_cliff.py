@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import CURVES, NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import Opened, opened
 from netpipe.findings.machine import Facts
 from netpipe.reading import Reading
@@ -21,7 +21,7 @@ OUTSIDE = (1, 8)
 FALLS = 1.5  # times: less is not worth a word
 
 
-@rule("cache-cliff", "Out of a cache", needs=("environment",), brief=False)
+@rule("cache-cliff", "Out of a cache", about=CURVES, needs=("environment",), brief=False)
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the best rate of messages that fit into a cache is 1.5 times as high as the lowest rate of messages
     that do not, with certainty. Of several caches the one with the largest fall.

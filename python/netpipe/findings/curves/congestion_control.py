@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netpipe.findings import WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import beside, command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run
@@ -18,7 +18,7 @@ KEPT = 0.75  # of the layer below
 SLOWER = 1.05  # than the same with the other control
 
 
-@rule("unfit-congestion-control", "Unfit congestion control", needs=("points",))
+@rule("unfit-congestion-control", "Unfit congestion control", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a pacing congestion control runs over loopback, and large messages are slower than under another
     one. Where the run has no such curve: they keep less than three quarters of the layer below.
@@ -40,7 +40,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 continue
             said, evidence = f"{remedied} is {digits(times.value)} times as fast", quantity(times, "1")
         elif loss is not None and loss.large is not None and loss.large.seen:
-            size, share = loss.large.size_bytes, loss.large.kept
+            size, share, times = loss.large.size_bytes, loss.large.kept, loss.large.times
             if size < LEAST_BYTES or share.high >= KEPT:
                 continue
             said, evidence = f"it keeps {percent_text(share.value)} of {loss.below}", quantity(share, "1")
@@ -59,6 +59,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy=f"measure with congestion={INSTEAD}, and compare hosts under the same congestion control"
             if confirm
             else f"sysctl net.ipv4.tcp_congestion_control={INSTEAD}, and measure again",
+            gain=quantity(times, "1"),
             experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from netpipe.findings import WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import Opened, beside, command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
@@ -35,7 +35,7 @@ ROUTES = (
 )
 
 
-@rule("daemon-route", "Messages through a daemon", needs=("points",))
+@rule("daemon-route", "Messages through a daemon", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the route that was in force goes through daemons. That they cost something is certain; how much, the
     run says where it has the direct route too.
@@ -49,12 +49,12 @@ def judge(reading: Reading) -> Iterator[Finding]:
         variant, pattern = one.curve.variant, one.curve.pattern
         confirm = Confirm(variant, with_setting(variant, route.name, route.direct), pattern, [at.size_bytes])
         measured = beside(reading, confirm)
-        said = ""
+        said, gain = "", None
         evidence = {"time": quantity(at.time_ns, "ns")}
         if measured is not None:
             size, times = measured
             said = f"; {confirm.remedied} is {digits(times.value)} times as fast at {size_text(size)}"
-            evidence["times"] = quantity(times, "1")
+            gain = evidence["times"] = quantity(times, "1")
         yield Finding(
             severity=WARNING,
             variant=variant,
@@ -66,6 +66,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The route is certain; what it costs is shown by the experiment.",
             cause="The daemon has to be woken for each message, and copies it from one socket into another.",
             remedy=f"{route.name}={route.direct} (PvmRouteDirect in a PVM program, -ssi rpi with LAM/MPI)",
+            gain=gain,
             experiment=command(confirm),
             confirm=confirm,
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from netpipe.findings import SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import CURVES, SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
@@ -34,7 +34,7 @@ class Late:
     all: bool  # of them, or one in ten
 
 
-@rule("delayed-acknowledgement", "Delayed acknowledgement", needs=("points",))
+@rule("delayed-acknowledgement", "Delayed acknowledgement", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where TCP_NODELAY is off and a message, or one in ten, takes the time of a delayed acknowledgement, which
     the path itself does not take. Of messages that are timed together, such as those of a window, all together.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from netpipe.findings import NOTE, Confirm, Finding, Quantity, examples, rule
+from netpipe.findings import CURVES, NOTE, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
@@ -24,7 +24,7 @@ HEADER_BYTES = 256  # at most, of a library's own in front of a message
 FACTOR = 4  # how much higher the experiment sets the limit
 
 
-@rule("eager-limit", "Eager limit", needs=("points",))
+@rule("eager-limit", "Eager limit", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires at a step up near a power of two, where the layer has a setting for its eager limit."""
     for step, name in _limits(reading):
@@ -33,6 +33,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             step.variant, with_setting(step.variant, name, str(limit)), step.pattern, [step.above_bytes]
         )
         times = f"{digits(step.times.value)} ({digits(step.times.low)} to {digits(step.times.high)})"
+        gain = quantity(step.times, "1")
         yield Finding(
             severity=NOTE,
             variant=step.variant,
@@ -40,11 +41,12 @@ def judge(reading: Reading) -> Iterator[Finding]:
             size_bytes=step.above_bytes,
             what=f"{step.variant} takes {times} times as long for {step.above_bytes} bytes as for {step.below_bytes}: "
             f"probably its eager limit, about {size_text(nearest_power(step) or step.above_bytes)}.",
-            evidence={"times": Quantity(step.times.value, "1", step.times.low, step.times.high)},
+            evidence={"times": gain},
             certainty="The step is certain to 95 %; that it is the eager limit is shown by the experiment.",
             cause="Up to the limit a message is sent at once and copied on arrival; above it the sender waits until "
             "the receiver has said where it may go.",
             remedy=f"a higher limit ({name}={limit}) saves the handshake at the price of memory and a copy",
+            gain=gain,
             experiment=command(confirm),
             confirm=confirm,
         )

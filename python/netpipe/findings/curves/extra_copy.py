@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import Opened, beside, command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.losses import Loss, SizeLoss
@@ -19,7 +19,7 @@ SLOWER = 1.15  # than the same layer with one copy
 OPTIONS = {"single_copy": (("none",), "cma"), "copy": (("pipeline",), "auto")}
 
 
-@rule("extra-copy", "A copy too many", needs=("points",))
+@rule("extra-copy", "A copy too many", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a layer copies through shared memory by its own setting, and large messages are slower than those of
     the same layer with one copy. Where the run has no such curve: they keep less than 65 % of the layer below.
@@ -50,7 +50,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             worst = _worst(loss)
             if loss is None or worst is None:
                 continue
-            size = worst.size_bytes
+            size, times = worst.size_bytes, worst.times
             said = f"it keeps {percent_text(worst.kept.value)} of {loss.below}"
             evidence = quantity(worst.kept, "1")
         yield Finding(
@@ -64,6 +64,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="Copying once takes access to the other process's memory (process_vm_readv, or mapped pages), which "
             "is switched off by the setting, or not allowed: ptrace_scope, or a container without CAP_SYS_PTRACE.",
             remedy=f"{name}={OPTIONS[name][1]}; in a container --cap-add=SYS_PTRACE",
+            gain=quantity(times, "1"),
             experiment=command(confirm),
             confirm=confirm,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, Finding, Quantity, quantity, rule
+from netpipe.findings import CURVES, WARNING, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts, interfaces
 from netpipe.reading import Reading
@@ -16,7 +16,7 @@ from netpipe.units import size_text, time_text
 LEAST_WAIT = 0.2  # of a small message's time
 
 
-@rule("interrupt-coalescing", "Interrupt coalescing", needs=("environment",))
+@rule("interrupt-coalescing", "Interrupt coalescing", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the card may hold back the interrupt for a packet for a fifth of a small message's time or longer."""
     for one in opened(reading):

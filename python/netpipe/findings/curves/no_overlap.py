@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.units import percent_text, size_text
@@ -15,7 +15,7 @@ LEAST_BYTES = 65536  # below, a message is out of the program's hands when it ha
 HIDDEN = 0.1  # of the exchange
 
 
-@rule("no-overlap", "No overlap", needs=("points",))
+@rule("no-overlap", "No overlap", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the interval of the hidden share of a large exchange lies below a tenth."""
     for measured in reading.measures:

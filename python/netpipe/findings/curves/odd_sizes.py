@@ -13,7 +13,17 @@ from statistics import median
 
 import msgspec
 
-from netpipe.findings import WARNING, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import (
+    CURVES,
+    WARNING,
+    CannotJudge,
+    Confirm,
+    Finding,
+    Quantity,
+    examples,
+    quantity,
+    rule,
+)
 from netpipe.findings.curves import Opened, command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
@@ -39,7 +49,7 @@ class Valley:
         return math.sqrt(self.out.times.value / self.into.times.value)
 
 
-@rule("odd-sizes", "Spikes at odd sizes", needs=("points",))
+@rule("odd-sizes", "Spikes at odd sizes", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where at least three sizes that are a multiple of a word are faster than the size below and the size above,
     each with certainty. Needs a schedule that visits sizes beside others (`--schedule classic`).
@@ -73,6 +83,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "a size off a boundary touches one cache line more.",
             remedy=f"pad messages to a multiple of {max(word, 4)} bytes"
             + (f", or copy with {ROUTINE}={USUAL}" if confirm else ""),
+            gain=quantity(worst.out.times, "1"),
             experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )

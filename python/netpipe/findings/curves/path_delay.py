@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, quantity, rule
+from netpipe.findings import CURVES, NOTE, CannotJudge, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts
 from netpipe.reading import Reading
@@ -17,7 +17,7 @@ LEAST_RTT_US = 300  # longer than a local network with its hosts takes
 OF_LATENCY = 0.5
 
 
-@rule("path-delay", "A long path", needs=("points",))
+@rule("path-delay", "A long path", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the shortest round trip that TCP saw is long, and half of it is most of a small message's time."""
     counted = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, Finding, Quantity, quantity, rule
+from netpipe.findings import CURVES, WARNING, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts, interfaces
 from netpipe.reading import Reading
@@ -16,7 +16,7 @@ SHAPERS = ("tbf", "htb", "hfsc", "cake", "netem")
 USED = 0.6  # of the shaper's rate: from here on it is what limits the curve
 
 
-@rule("rate-limit", "A shaper limits the rate", needs=("environment",))
+@rule("rate-limit", "A shaper limits the rate", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the interface of a curve has a queue discipline with a rate, and the curve comes near it."""
     for one in opened(reading):

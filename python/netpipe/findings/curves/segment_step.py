@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import CURVES, NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import Opened, opened
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
@@ -19,7 +19,7 @@ SEGMENTS = ("message_bytes_per_datagram", "snd_mss_bytes")
 MOST = 4  # packets: beyond that, one more is too little to see
 
 
-@rule("segment-step", "A packet more", needs=("points",))
+@rule("segment-step", "A packet more", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires at a step up where a message needs one packet more. How much a packet carries, the layer recorded."""
     known = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
@@ -40,6 +40,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="Each packet costs processor time and its own header, and nothing gathers them here.",
             remedy="a larger MTU on the whole way (9000 bytes), segmentation offload (ethtool -K DEV tso on gso on "
             "gro on; gso=yes with udp), or messages that fit",
+            gain=quantity(step.times, "1"),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netpipe.findings import WARNING, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Confirm, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import Opened, beside, command, opened, without_settings
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
@@ -21,7 +21,7 @@ LEAST = 0.8  # of the rate without such a buffer: a curve that keeps more of it 
 BEND = 0.8  # of what smaller messages keep of the layer below: the loss begins at the buffer
 
 
-@rule("small-buffers", "Small socket buffers", needs=("points",))
+@rule("small-buffers", "Small socket buffers", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a socket buffer was set, so that autotuning is off, messages are larger than what the kernel gave,
     and these are slower than those of the same layer without the setting. Where the run has no such curve: they keep
@@ -46,7 +46,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             found = _against_below(kept.get((variant, pattern)), fixed[name])
         if found is None:
             continue
-        said, evidence = found
+        said, evidence, times = found
         yield Finding(
             severity=WARNING,
             variant=variant,
@@ -64,6 +64,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "than it holds.",
             remedy="leave the buffers to the kernel, or set them above rate x round-trip time (net.core.wmem_max and "
             "rmem_max bound them)",
+            gain=quantity(times, "1"),
             experiment=command(confirm),
             confirm=confirm,
         )
@@ -81,14 +82,19 @@ def _fixed(one: Opened) -> dict[str, int]:
     return found
 
 
-def _against_plain(plain: str, size: int, times: Estimate) -> tuple[str, Mapping[str, Quantity]] | None:
+Found = tuple[
+    str, Mapping[str, Quantity], Estimate
+]  # in words, the evidence, how many times as long it takes
+
+
+def _against_plain(plain: str, size: int, times: Estimate) -> Found | None:
     if times.low <= 1 / LEAST:
         return None
     said = f"{plain} is {digits(times.value)} times as fast at {size_text(size)}"
-    return said, {"times": quantity(times, "1")}
+    return said, {"times": quantity(times, "1")}, times
 
 
-def _against_below(loss: Loss | None, buffer: int) -> tuple[str, Mapping[str, Quantity]] | None:
+def _against_below(loss: Loss | None, buffer: int) -> Found | None:
     large = loss.large if loss is not None else None
     if loss is None or large is None or not large.seen or large.size_bytes <= buffer:
         return None
@@ -97,7 +103,7 @@ def _against_below(loss: Loss | None, buffer: int) -> tuple[str, Mapping[str, Qu
     if large.kept.value >= LEAST or large.kept.high >= BEND * most:
         return None
     said = f"{percent_text(large.kept.value)} of {loss.below}, and of messages that fit {percent_text(most)}"
-    return said, {"kept": quantity(large.kept, "1")}
+    return said, {"kept": quantity(large.kept, "1")}, large.times
 
 
 def _run(bytes_: int) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
@@ -15,7 +15,7 @@ from netpipe.units import size_text, time_text
 NETWORK = "TCP"  # as the module found it among the sockets of the process
 
 
-@rule("wrong-transport", "Network within a host", needs=("points",))
+@rule("wrong-transport", "Network within a host", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}

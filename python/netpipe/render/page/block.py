@@ -2,7 +2,7 @@
 """What a page draws, as one block of text: compressed, and numbers that several lines have stand in it once.
 
 The same times, rates and sizes are in up to five figures. gzip finds what repeats within 32 KiB, and the figures of a
-large run lie further apart, so they are put together before. `whole` in report.js does the reverse.
+large run lie further apart, so they are put together before. `read` in report/data.js does the reverse.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings in the report: each with its evidence, cause and remedy; and the rules that could not judge."""
+"""Findings in the report: the most important, all others, each with its evidence, cause and remedy; and the rules that
+could not judge.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 
-from netpipe.findings import Finding, Judgement, Quantity, rules
-from netpipe.units import limits_text, measure_text
+from netpipe.findings import Finding, Judgement, Quantity, most_important, rules
+from netpipe.units import limits_text, listed, measure_text, size_text
 
 MOST_OF_A_RULE = 12  # `netpipe show --json` has all
 MOST_EVIDENCE = 40  # of a finding
@@ -23,29 +25,61 @@ class Shown:
     finding: Finding
     host: str | None  # if the run has several
     evidence: tuple[tuple[str, str], ...]
+    also: str = ""  # of one of the most important, what else its rule found something about
+
+    @property
+    def about(self) -> str:
+        """ "tcp at 8 B": what tells it from others of its rule."""
+        size = size_text(self.finding.size_bytes) if self.finding.size_bytes is not None else ""
+        return " at ".join(filter(None, [self.finding.variant, size]))
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    findings: tuple[Shown, ...]
+    important: tuple[Shown, ...]
+    others: tuple[tuple[Shown, ...], ...]  # together, what differs in no more than where it was found
     more: tuple[tuple[str, int], ...]  # (title of a rule, findings left out)
     skipped: tuple[tuple[str, str], ...]  # (title of a rule, why it could not judge)
 
+    @property
+    def number(self) -> int:
+        """Of other findings."""
+        return sum(map(len, self.others)) + sum(left_out for _, left_out in self.more)
+
 
 def section(judgement: Judgement, several_hosts: bool) -> Section:
-    """At most MOST_OF_A_RULE findings of each rule."""
+    """The most important findings, and of the others at most MOST_OF_A_RULE of each rule. Each is in one of the two."""
+
+    def shown(found: Finding, also: str = "") -> Shown:
+        return Shown(found, found.host if several_hosts else None, _evidence(found.evidence), also)
+
+    important = most_important(judgement.findings)
+    rest = [found for found in judgement.findings if found not in important]
     seen: Counter[str] = Counter()
-    shown = []
-    for found in judgement.findings:
+    others = []
+    for found in rest:
         seen[found.rule] += 1
         if seen[found.rule] <= MOST_OF_A_RULE:
-            shown.append(Shown(found, found.host if several_hosts else None, _evidence(found.evidence)))
+            others.append(shown(found))
     known = rules()
     return Section(
-        tuple(shown),
+        tuple(shown(found, _also(found, rest, several_hosts)) for found in important),
+        tuple(tuple(alike) for _, alike in groupby(others, _alike)),
         tuple((known[rule].title, n - MOST_OF_A_RULE) for rule, n in seen.items() if n > MOST_OF_A_RULE),
         tuple((known[skipped.rule].title, skipped.reason) for skipped in judgement.skipped),
     )
+
+
+def _alike(shown: Shown) -> tuple[str | None, ...]:
+    found = shown.finding
+    return found.rule, found.title, found.severity, shown.host, found.remedy, found.cause, found.certainty
+
+
+def _also(found: Finding, rest: Sequence[Finding], several_hosts: bool) -> str:
+    """The variants or hosts of the other findings of its rule."""
+    same = [one for one in rest if one.rule == found.rule]
+    names = dict.fromkeys(one.variant or (one.host if several_hosts else None) for one in same)
+    return listed(name for name in names if name and name != found.variant)
 
 
 def _evidence(evidence: Mapping[str, Quantity]) -> tuple[tuple[str, str], ...]:

@@ -9,19 +9,21 @@ characters too, and the data for the plots is base64, in which no tag can end th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from netpipe.findings import Judgement, judge
-from netpipe.findings.machine_state import in_states_sentences, state_sentences
+from netpipe.findings.machine_state import state_sentences
+from netpipe.findings.trust import trust
 from netpipe.reading import Reading
 from netpipe.reading.summary import Summary
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import yardsticks
 from netpipe.render.loggp import REMARK
-from netpipe.render.losses import largest_losses, loss_sentence
+from netpipe.render.losses import largest_of_each_kind, loss_sentence
 from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
 from netpipe.render.page import library, loggp, openings, pieces
@@ -29,6 +31,7 @@ from netpipe.render.page import tables as page_tables
 from netpipe.render.page.block import block, packed
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
+from netpipe.render.page.script import bundled
 from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
 from netpipe.render.palette import style
@@ -61,7 +64,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         panels_of=drawn.placed,
         # The template marks these as safe: they go into the page unescaped.
         css=text_of("report.css"),
-        script=text_of("tables.js") + text_of("report.js"),
+        script=text_of("tables.js") + bundled("report", "report"),
         library=library.compressed() if draws else "",
         points_csv=points_csv(reading) if data["curves"] else "",
         draws=draws,
@@ -85,6 +88,7 @@ def points_csv(reading: Reading) -> str:
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:
     (reading,) = scope.readings
     run, lost = reading.run, reading.losses
+    largest, *others = largest_of_each_kind(lost) or ((),)
     several = len(reading.patterns) > 1
     skipped, errors = page_tables.problem_tables(run)
     shown = _Shown(scope)
@@ -107,11 +111,12 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
     shown_losses = [loss for loss in lost if shown.curve(loss.variant, loss.pattern)]
     return {
         "title": title or _title(reading),
-        "measured": measured(reading),
-        "alarms": [finding.what for finding in judgement.findings if finding.rule == "incomplete-run"],
+        "measured": measured(reading, MOST_NAMED),
         "when": when(run),
         "left_out": shown.sentence(),
-        "largest": largest_losses(lost),
+        "largest": largest,
+        "other_largest": list(chain.from_iterable(others)),
+        "trust": trust(reading, judgement.findings),
         "stacks": [stack_rows(one, several, first) for one in reading.stacks[:MOST_STACKS]],
         "verdicts": verdict_sentences(reading.verdicts),
         "layers": [layer for layer, plain in layers if plain],
@@ -126,7 +131,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "losses": page_tables.loss_table(lost, several),
         "loss_sizes": page_tables.loss_sizes_table(shown_losses),
         "few_kept": page_tables.few_kept(shown_losses),
-        "states": (*state_sentences(reading.states), *in_states_sentences(reading)),
+        "states": state_sentences(reading.states),
         "pooled": bool(reading.in_states),
         "yardsticks": yardsticks.title(run),
         "thin": thin,
@@ -180,13 +185,14 @@ class _Shown:
 
 
 MOST_STACKS = 4  # trees of layers, one for each pattern
+MOST_NAMED = 6  # layers in a sentence; more are a number
 
 
 def _title(reading: Reading) -> str:
     run = reading.run
     names = [curve.variant for curve in reading.curves] or [opening.variant for opening in reading.openings]
     variants = list(dict.fromkeys(name for name in names if not reading.is_idle(name)))
-    what = listed(variants) if len(variants) <= 6 else f"{len(variants)} layers"
+    what = listed(variants) if len(variants) <= MOST_NAMED else f"{len(variants)} layers"
     host = next((e.host for e in run.environments if e.host), run.header.host if run.header else None)
     return f"{what or 'A run without points'}{f' on {host}' if host else ''}"
 

@@ -40,6 +40,7 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
                 "time": time_text(time) if step.small_ns else UNKNOWN,
                 "adds": added_text(step.loss.small) if step.loss else "",
                 "less": time < start,
+                "pale": step.loss is not None and not (step.loss.small and step.loss.small.seen),
                 "from": round(left, 2),
                 "width": round(max(LEAST, 100 * high / longest - left), 2),
                 "rate": rate_text(rate) if step.large_rate else UNKNOWN,

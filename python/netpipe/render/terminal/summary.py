@@ -13,11 +13,12 @@ from rich.text import Text
 
 from netpipe import theory
 from netpipe.findings import judge
+from netpipe.findings.trust import trust
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import ROUGHLY, compared_text, largest_losses, unmeasured_sentences
-from netpipe.render.terminal.findings import ANSWER, print_brief
+from netpipe.render.terminal.findings import ANSWER, print_brief, print_important
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
 from netpipe.render.verdicts import verdict_sentences
@@ -107,13 +108,18 @@ def print_summary(out: Console, reading: Reading) -> None:
         openings.print_openings(out, reading.openings)
     elif not reading.curves:
         out.print(measured(reading))
-    answers = (*largest_losses(reading.losses), *verdict_sentences(reading.verdicts))
     found = judge(reading).findings
-    if answers or found:
+    several_hosts = len(reading.hosts) > 1
+    answers = [*largest_losses(reading.losses), *filter(None, [trust(reading, found)])]
+    verdicts = verdict_sentences(reading.verdicts)
+    if answers or verdicts or found:
         out.print()
     for answer in answers:
         print_paragraph(out, *ANSWER, answer)
-    print_brief(out, found, several_hosts=len(reading.hosts) > 1)
+    print_important(out, found, several_hosts)
+    for verdict in verdicts:
+        print_paragraph(out, *ANSWER, verdict)
+    print_brief(out, found, several_hosts)
 
 
 class _Named:

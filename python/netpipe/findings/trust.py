@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether to believe a run, in one sentence: how wide its intervals are, and which findings speak against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from netpipe.findings import CURVES, NOTE, SEVERE, Finding, rules
+from netpipe.findings.precision import TARGET_MISSED, USELESS
+from netpipe.reading import Reading
+from netpipe.units import counted, listed, width_text
+
+OF_THE_WIDTH = {TARGET_MISSED, "no-intervals"}  # rules that say again how wide the intervals are
+
+
+def trust(reading: Reading, findings: Sequence[Finding]) -> str:
+    """Empty for a run without curves, of which there is nothing to believe."""
+    if not reading.curves:
+        return ""
+    known = rules()
+    # What a setting gets back makes no number doubtful.
+    doubts = [
+        found
+        for found in findings
+        if known[found.rule].about != CURVES and found.rule not in OF_THE_WIDTH and found.severity != NOTE
+    ]
+    if whole := [found for found in doubts if found.severity == SEVERE and not found.variant]:
+        return f"Do not trust these numbers before this is mended: {_named(whole)}."
+    against = f"; what speaks against them: {_named(doubts)}" if doubts else ""
+    return f"{_within(reading)}{against}."
+
+
+def _named(doubts: Sequence[Finding]) -> str:
+    """Titles, and of what is severe for one variant which."""
+    return listed(
+        dict.fromkeys(
+            found.title.lower()
+            + (f" ({found.variant})" if found.severity == SEVERE and found.variant else "")
+            for found in doubts
+        )
+    )
+
+
+def _within(reading: Reading) -> str:
+    widths = reading.half_widths.tolist()
+    if not widths:
+        return "Nothing says how far to trust these times, because none has an interval"
+    typical = median(widths)
+    launches = counted(len({point.launch for point in reading.run.points}), "launch", "launches")
+    if typical > USELESS:
+        return f"Trust these times to their order of magnitude: in {launches} half of the intervals exceed ±100 %"
+    return f"Trust these times to {width_text(typical)}: in {launches} half of the intervals are narrower"

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of curves, absolute or over a baseline.
+import { choices } from "./choices.js";
+import { data } from "./data.js";
+import { choose } from "./distribution.js";
+import { MOST_DETAILED, MOST_MARKED, color, config, css, esc, fade, layout } from "./looks.js";
+
+function band(line, figure) {
+  const along = figure.bandOnX ? line.y : line.x;
+  const round = line.low.concat([...line.high].reverse());
+  const there = along.concat([...along].reverse());
+  return {
+    type: "scatter", mode: "none", x: figure.bandOnX ? round : there, y: figure.bandOnX ? there : round, fill: "toself",
+    fillcolor: fade(color(line.curve), 0.22), hoverinfo: "skip",
+  };
+}
+
+// A line is one path, but each point is one of its own, one that is not seen too: only points that are seen are drawn.
+function curveTrace(name, line, detailed) {
+  const of = data.curves[line.curve];
+  const texts = (name === "loss" ? data.lossHover : data.hover)[line.curve];
+  const marked = detailed && line.size.length <= MOST_MARKED;
+  return {
+    type: "scatter", mode: !line.joined ? "markers" : marked ? "lines+markers" : "lines", x: line.x, y: line.y,
+    line: { color: color(line.curve), width: detailed ? 2 : 1.2, dash: of.dash },
+    marker: { color: color(line.curve), size: 5, opacity: 1, symbol: line.joined ? "circle" : "diamond" },
+    customdata: line.size.map((size) => [line.curve, size]),
+    hoverinfo: "text",
+    text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + (texts[size] || []).map(esc).join("<br>")),
+  };
+}
+
+function ringTrace(line) {
+  return {
+    type: "scatter", mode: "markers", x: line.hollow.map((i) => line.x[i]), y: line.hollow.map((i) => line.y[i]), hoverinfo: "skip",
+    marker: {
+      color: css("--page"), size: line.hollow.length > 40 ? 5 : 7, opacity: 1, symbol: line.joined ? "circle" : "diamond",
+      line: { color: color(line.curve), width: 1.4 },
+    },
+  };
+}
+
+// Rates are dashed, times dotted, the same in every figure.
+export const boundDash = (bound) => (bound.quantity === "time" ? "1.5px,2.5px" : bound.dash);
+
+function boundTrace(bound) {
+  return {
+    type: "scatter", mode: "lines", x: bound.x, y: bound.y, line: { color: css("--soft"), width: 1, dash: boundDash(bound) },
+    hoverinfo: "text", text: esc(bound.label),
+  };
+}
+
+export const ofValues = (name) => name === "throughput" || name === "latency";
+
+// The lines over the one of the baseline, at the sizes of both. The interval is that of two independent medians, on logarithms
+// (reading/estimate.py, MOVER): too wide for curves that were measured by turns.
+function overBaseline(figure) {
+  const base = figure.lines.find((line) => line.curve === choices.baseline && line.joined);
+  const at = new Map(base.size.map((size, i) => [size, i]));
+  const group = data.curves[choices.baseline].group;
+  const lines = figure.lines.filter((line) => data.curves[line.curve].group === group).map((line) => {
+    const both = line.size.map((size, i) => [i, at.get(size)]).filter(([, j]) => j !== undefined);
+    const reach = (i, j, up) => Math.exp(Math.hypot(
+      Math.log(line.y[i] / (up ? line.high : line.low)[i]), Math.log(base.y[j] / (up ? base.low : base.high)[j])));
+    const alone = line.curve === choices.baseline;
+    const y = both.map(([i, j]) => line.y[i] / base.y[j]);
+    return {
+      ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]),
+      low: both.map(([i, j], nth) => (alone ? 1 : y[nth] / reach(i, j, false))),
+      high: both.map(([i, j], nth) => (alone ? 1 : y[nth] * reach(i, j, true))),
+      hollow: both.map(([i], nth) => (line.hollow.includes(i) ? nth : -1)).filter((nth) => nth >= 0),
+    };
+  }).filter((line) => line.y.length > 0);
+  const values = lines.flatMap((line) => line.y).filter((value) => value > 0);
+  const [low, high] = [Math.min(0.8, ...values) / 1.1, Math.max(1.25, ...values) * 1.1];
+  const y = choices.turned ? { log: false, range: [0, high * 1.02] } : { log: true, range: [low, high] };
+  return { ...figure, lines, bounds: [], y: { ...y, ticks: ratioTicks(y.log ? low : 0, y.range[1], y.log) } };
+}
+
+function ratioTicks(low, high, log) {
+  const found = [];
+  if (!log) {
+    const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e4].find((one) => high / one <= 8) || high / 5;
+    for (let nth = 0; nth * step <= high; nth++) found.push(nth * step);
+  } else {
+    const factors = high / low > 1000 ? [1] : high / low > 20 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 3, 5, 7];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      found.push(...factors.map((factor) => factor * 10 ** power).filter((value) => value >= low && value <= high));
+    }
+  }
+  return found.map((value) => [value, Number(value.toPrecision(3)) + "×"]);
+}
+
+export function drawFigure(name) {
+  const over = choices.baseline >= 0 && ofValues(name);
+  const whole = data.figures[name];
+  const figure = over ? overBaseline(whole) : choices.turned && ofValues(name) ? { ...whole, y: whole.turned } : whole;
+  const said = document.querySelector("#caption-" + name + " span");
+  said.textContent = over ? "over that of " + data.curves[choices.baseline].label : "";
+  const host = document.getElementById("plot-" + name);
+  const lines = figure.lines.filter((line) => !choices.hidden.has(line.curve));
+  const detailed = lines.length <= MOST_DETAILED;
+  const traces = figure.bounds.map(boundTrace).concat(
+    detailed ? lines.filter((line) => line.joined).map((line) => band(line, figure)) : [], lines.map((line) => curveTrace(name, line, detailed)),
+    detailed ? lines.filter((line) => line.hollow.length > 0).map(ringTrace) : []);
+  const first = !host.classList.contains("js-plotly-plot");
+  Plotly.react(host, traces, layout(host, figure.x, figure.y), config);
+  if (!first) return;
+  host.on("plotly_click", (event) => {
+    const picked = event.points.find((point) => point.customdata);
+    if (picked && !data.curves[picked.customdata[0]].other) choose(picked.customdata[0], picked.customdata[1]);
+  });
+}
