@@ -6,7 +6,7 @@ takes what the costs say, and waits for what it needs from other ranks.
   size, and costs the receiver its processor time if it was there before.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
   latency of its size; for that of an exchange if one went the other way at the same time. A rank receives one after the
-  other.
+  other. A rank whose trace has ended is taken to be in a call that waits.
 * A message of a rank to itself crosses nothing: its calls take what they took.
 * The first message between two ranks, and the first collective, takes what a library needs to connect.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
@@ -116,6 +116,7 @@ class Replay:
             self.found.by_rank[rank] += end - begin
             key = (call.name, call.bytes)
             self.found.by_call[key] = self.found.by_call.get(key, 0.0) + end - begin
+        self._try_all(rank)
 
     # ----------------------------------------------------------------------------------------- the parts of a call
 
@@ -165,7 +166,7 @@ class Replay:
         if moving.arrives is None and moving.done is None:
             if moving.posted is None or moving.expected is None:
                 return
-            sender, receiver = self.begun.get(message.source), self.begun.get(message.target)
+            sender, receiver = self._inside(message.source), self._inside(message.target)
             if sender is None or receiver is None:
                 return
             cost = self.costs.exchange if message.returned else self.costs.latency
@@ -187,8 +188,17 @@ class Replay:
         self.moving[number].done = self.busy[message.target] = done
         return True
 
+    def _inside(self, rank: int) -> float | None:
+        """Since when the rank is in a call. Where its trace has ended it is taken to wait in the next one."""
+        return self.clock[rank] if self._ended(rank) else self.begun.get(rank)
+
+    def _ended(self, rank: int) -> bool:
+        return self.next[rank] == len(self.calls.ranks[rank])
+
     def _leaves_before(self, rank: int, moment: float) -> bool:
         """Whether the call that a rank is in only starts a transfer, and is over by then."""
+        if self._ended(rank):
+            return False
         call = self.calls.ranks[rank][self.next[rank]]
         return call.kind is Kind.START and moment > self.begun[rank]
 
