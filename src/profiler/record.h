@@ -368,7 +368,8 @@ static inline uint32_t count(int call, uint16_t communicator, int32_t peer, uint
   if (UNLIKELY(profiler.phase == 0)) return NO_ENTRY;
   const uint32_t at = entry_of(call, communicator, peer, bytes);
   struct entry* const e = &profiler.entries[at];
-  const uint64_t took = end - begin, left = profiler_thread.last_left;
+  /* The counters of two processors may be a little apart, and the thread may have moved to the other one. */
+  const uint64_t took = LIKELY(end > begin) ? end - begin : 0, left = profiler_thread.last_left;
   e->calls++;
   e->ticks += took;
   if (took > e->most_ticks) e->most_ticks = took;

@@ -184,6 +184,40 @@ def test_more_than_the_tables_hold(make: Make, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MPICH_FIRST)
+def test_counters_have_more_than_32_bits(make: Make, name: str) -> None:
+    case = make(name)
+    assert case.run(1, case.compile("preset.c"), case.folder, events=0) == 0
+    profile = case.profile()
+    assert counted(profile, 0) == case.expected(0)
+    (rank,), rows, more = profile.ranks, profile.entries[0], 2**32 - 1
+    assert rank.calls == more + 3
+    assert (rank.reuse.accesses, rank.reuse.again) == (more + 3, more + 3)
+    assert (rank.reuse.bytes, rank.reuse.bytes_again) == (more + 24, more + 24)
+    assert rows.time_ns[0] > rows.most_ns[0] > 0
+    assert rank.mpi_s * 1e9 >= rows.time_ns[0] - 1
+
+
+@pytest.mark.parametrize(
+    "calls", [100_000, pytest.param(100_000_000, marks=pytest.mark.deep)], ids=["10^5", "10^8"]
+)
+def test_very_many_calls_need_no_more_memory(make: Make, calls: int) -> None:
+    case = make("mpich")
+    assert case.run(1, case.compile("many.c"), case.folder, str(calls), events=0) == 0
+    profile = case.profile()
+    assert counted(profile, 0) == case.expected(0)
+    (rank,) = profile.ranks
+    assert rank.calls == sum(profile.entries[0].calls)
+    assert rank.mpi_s == pytest.approx(sum(profile.entries[0].time_ns) * 1e-9)
+    assert rank.mpi_s + rank.compute_s == pytest.approx(rank.seconds, rel=0.01)
+    assert rank.coarse_calls == rank.untracked_buffers == 0
+    assert [one.made_by for one in profile.communicators.values()] == [
+        "MPI_COMM_WORLD",
+        "MPI_COMM_SELF",
+        "MPI_Comm_dup",
+    ]
+
+
+@pytest.mark.parametrize("name", MPICH_FIRST)
 def test_a_trace_ends_where_there_is_no_room(make: Make, name: str) -> None:
     case = make(name)
     assert case.run(1, case.compile("ends.c"), case.folder, "full", events=1_000_000) == 0
@@ -220,7 +254,7 @@ def test_calls_and_events_are_kept_whatever_ends_the_program(make: Make, name: s
 def test_the_last_events_of_a_killed_rank_are_kept(make: Make) -> None:
     case = make("mpich")
     assert case.run(2, case.compile("ends.c"), case.folder, "kill") != 0
-    assert len(Part(case.folder / "1.part").events) == 5
+    assert len(Part(case.folder / "1.part").events()) == 5
 
 
 # ---------------------------------------------------------------------------------------------------------- Fortran

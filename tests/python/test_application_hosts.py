@@ -162,7 +162,7 @@ def test_shared_memory_alone_between_hosts_is_not_available(here: Here) -> None:
 def test_ranks_that_do_not_spread_are_left_out_with_the_reason(here: Here) -> None:
     found = planned(here, ranks=(1, 2, 4))
     assert [task.cell.ranks for task in found.tasks] == [2, 4]
-    assert "1 ranks do not spread evenly over 2 hosts" in found.notes[0]
+    assert "1 rank does not spread evenly over 2 hosts" in found.notes[0]
 
 
 @pytest.mark.parametrize(

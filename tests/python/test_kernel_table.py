@@ -341,6 +341,31 @@ def test_numbers_are_whole_on_a_narrow_terminal() -> None:
     assert sum("1.36 [1.00 1.71] s" in line for line in lines) == 4
 
 
+EACH = ("mpi@openmpi4:transport=shm,eager=64k", "mpi@mpich4:transport=tcp", "mpi@openmpi4:transport=tcp")
+
+
+@pytest.mark.parametrize("mappings", [[""], ["block", "cyclic"]], ids=["one host", "mappings"])
+@pytest.mark.parametrize("width", [80, 120])
+def test_names_are_whole_on_every_terminal(width: int, mappings: list[str]) -> None:
+    """On a narrow one they are broken where a reader would break them, or columns are left out."""
+    some = [
+        result(1.0 + launch / 7, variant, ranks, launch=launch, mapping=mapping)
+        for launch in range(6)
+        for variant in EACH
+        for ranks in (2, 4)
+        for mapping in mappings
+    ]
+    lines = printed(some, width=width)
+    end = next(number for number, line in enumerate(lines) if line.startswith("Speed-up"))
+    begin, stop = lines[0].index("over"), lines[0].index("time") - 16
+    assert all(len(line) <= width for line in lines[:end])
+    assert not any("…" in line for line in lines)
+    names = "".join(line[begin:stop].strip() for line in lines[1:end])
+    assert all(names.count(name) == 2 * len(mappings) for name in EACH)
+    assert sum("1.36 [1.00 1.71] s" in line for line in lines) == 6 * len(mappings)
+    assert ("Mop/s" in lines[0]) == (width == 120)
+
+
 def test_a_control_character_of_a_foreign_file_is_shown() -> None:
     assert "\x1b" not in "".join(printed([result(1.0, "mpi@\x1b[31mred")]))
 

@@ -189,7 +189,10 @@ def test_ranks_spread_over_hosts_in_blocks() -> None:
         ("a:0", None, "'a:0': a host needs at least one rank"),
         ("a,a", None, "host a is named twice; write a:2"),
         ("a,b,c", 4, "4 ranks do not spread evenly over 3 hosts; say how many each has: a:2,b:1,c:1"),
+        ("a,b", 1, "1 rank does not spread evenly over 2 hosts; say how many each has: a:1"),
         ("a:2,b:2", 6, "the hosts have 4 ranks together and 6 were requested"),
+        ("a:1", 2, "the hosts have 1 rank together and 2 were requested"),
+        ("a:2,b:2", 1, "the hosts have 4 ranks together and 1 was requested"),
     ],
 )
 def test_hosts_that_make_no_sense_are_a_sentence(text: str, ranks: int | None, says: str) -> None:

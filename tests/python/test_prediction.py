@@ -182,6 +182,26 @@ def test_calls_that_wait_for_each_other_are_named() -> None:
         replay(both, plain())
 
 
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_message_moves_also_if_the_trace_ends_before_its_sender_waits(sender: int) -> None:
+    large, receiver = 1 << 20, 1 - sender
+    made = {
+        sender: [("Isend", 0, 10, large, receiver, 1)],
+        receiver: [("Recv", 9000, 50, large, sender, 0)],
+    }
+    assert replayed(made[0], made[1]).by_rank == {sender: SEND, receiver: LATENCY}
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_message_moves_also_if_the_trace_ends_before_its_receiver_waits(sender: int) -> None:
+    large, receiver = 1 << 20, 1 - sender
+    made = {
+        sender: [("Send", 0, 50, large, receiver, 0)],
+        receiver: [("Irecv", 9000, 10, large, sender, 1)],
+    }
+    assert replayed(made[0], made[1]).by_rank[sender] == pytest.approx(9000 + LATENCY, abs=10)
+
+
 def test_a_profile_without_a_trace_says_how_to_get_one() -> None:
     with pytest.raises(NotAProfile, match="--no-trace"):
         calls(profile_of([]))

@@ -19,8 +19,11 @@ from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
-    from netpipe.applications.plan import Planned
+    from collections.abc import Mapping
+
+    from netpipe.applications.plan import Planned, Request
     from netpipe.applications.session import Outcome, Progress
+    from netpipe.launch.jobs import Settings
     from netpipe.libraries.starting.hosts import Hosts
 
 MOST_RANKS = 1 << 20
@@ -102,7 +105,7 @@ def command(**given: Any) -> int:
     """
     if not given["kernels"]:
         return show_kernels(given["as_json"])
-    from netpipe.applications.plan import PLACEMENT, Request, plan
+    from netpipe.applications.plan import plan
     from netpipe.applications.session import DEFAULT_LAUNCHES, DEFAULT_TIMEOUT_S, check_output, run
     from netpipe.kernels.lines import Header
     from netpipe.launch.interrupt import Interrupt
@@ -113,15 +116,8 @@ def command(**given: Any) -> int:
 
     launches = given["launches"] or DEFAULT_LAUNCHES
     hosts = parse(given["hosts"])
-    request = Request(
-        given["kernels"],
-        given["variants"],
-        words(given["classes"] or ""),
-        ranks_of(given["ranks"], hosts),
-        given["pin"] or PLACEMENT,
-        settings(hosts, given["launcher"], given["launcher_args"], given["remote_shell"]),
-        mappings_of(given["mapping"], hosts),
-    )
+    launching = settings(hosts, given["launcher"], given["launcher_args"], given["remote_shell"])
+    request = request_of(given, launching)
     check_output(given["output"])
     line = Line(console(sys.stderr), say)
     show = (lambda _: None) if given["quiet"] else line.show
@@ -162,6 +158,21 @@ def version() -> str:
     from netpipe import version
 
     return version()
+
+
+def request_of(given: Mapping[str, Any], launching: Settings) -> Request:
+    """From the texts of the options, or of a suite. Raises Failure (2)."""
+    from netpipe.applications.plan import PLACEMENT, Request
+
+    return Request(
+        given["kernels"],
+        given["variants"],
+        words(given["classes"] or ""),
+        ranks_of(given["ranks"], launching.hosts),
+        given["pin"] or PLACEMENT,
+        launching,
+        mappings_of(given["mapping"], launching.hosts),
+    )
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -223,7 +223,10 @@ def _measure(whole: Profile, variants: tuple[str, ...], output: Path, budget: st
     )
     result = session.measure(output)
     if result.exit_code:
-        raise Failure(result.exit_code, f"the measurement did not end well; what it has is in {output}")
+        why = next(
+            (f"{one.variant}, {one.pattern}: {one.message}" for one in result.run.errors), "it was ended"
+        )
+        raise Failure(result.exit_code, f"the measurement failed ({why}); what was measured is in {output}")
     say("measuring what the first message takes")
     add_first(output, first_contacts(list(expand(variants))))
     return output

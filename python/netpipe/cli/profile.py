@@ -41,6 +41,7 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
     from netpipe.profiles.lines import is_profile, write
     from netpipe.profiling import Request, profile
     from netpipe.profiling.run import DEFAULT_EVENTS
+    from netpipe.units import counted
 
     if no_trace and events:
         raise Failure(USAGE, "--no-trace and --events exclude each other")
@@ -66,7 +67,7 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
         share = sum(one.mpi_s for one in ranks) / max(sum(one.seconds for one in ranks), 1e-9)
         calls = sum(one.calls for one in ranks)
         say(
-            f"{whole.header.ranks} ranks made {calls:,} calls of MPI, in which they spent {share:.0%} of their time; "
+            f"{counted(whole.header.ranks, 'rank')} made {calls:,} calls of MPI, which took {share:.0%} of the time; "
             f"netpipe show {output} prints them"
         )
     return code

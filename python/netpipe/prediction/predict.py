@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, costs
 from netpipe.prediction.replay import Replayed, replay
+from netpipe.prediction.together import replay_all
 from netpipe.profiles.calls import calls
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ def predict(
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
     largest = max((message.bytes for one in made for message in one.messages), default=0)
     for variant, one in bounds["value"].items():
-        runs = {bound: [replay(some, bounds[bound][variant]) for some in made] for bound in bounds}
+        each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
+        runs = dict(zip(bounds, zip(*each, strict=True), strict=True))
         times = {
             bound: [carried(mean(run), more) for run, more in zip(some, beyond, strict=True)]
             for bound, some in runs.items()

@@ -5,18 +5,23 @@ takes what the costs say, and waits for what it needs from other ranks.
 * A message that is sent at once (eager) leaves the sender after its processor time, is there after the latency of its
   size, and costs the receiver its processor time if it was there before.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
-  latency of its size; for that of an exchange if
-  one went the other way at the same time. A rank receives one after the other.
+  latency of its size; for that of an exchange if one went the other way at the same time. A rank receives one after the
+  other. A rank whose trace has ended is taken to be in a call that waits.
 * A message of a rank to itself crosses nothing: its calls take what they took.
 * The first message between two ranks, and the first collective, takes what a library needs to connect.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
   for the others of a reduction too.
+
+The order in which ranks go on depends on no time. So several costs can be replayed at once (together.py), and a time
+here may be a row of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from netpipe.prediction.costs import Costs
 from netpipe.profiles.calls import Call, Calls, Kind
@@ -51,7 +56,7 @@ class _Moving:
     done: float | None = None
 
 
-class _Replay:
+class Replay:
     def __init__(self, calls: Calls, costs: Costs) -> None:
         self.calls = calls
         self.costs = costs
@@ -70,15 +75,26 @@ class _Replay:
             by_rank=dict.fromkeys(calls.ranks, 0.0), waiting=dict.fromkeys(calls.ranks, 0.0)
         )
         self.runnable = list(calls.ranks)
+        self.woken: set[int] = set()  # by the rank that goes on
+
+    @staticmethod
+    def latest(*times: float) -> float:
+        return max(times)
+
+    @staticmethod
+    def earliest(*times: float) -> float:
+        return min(times)
 
     def run(self) -> Replayed:
         while self.runnable:
             self._go(self.runnable.pop())
+            self.runnable += sorted(self.woken)
+            self.woken.clear()
         stuck = [rank for rank, made in self.calls.ranks.items() if self.next[rank] < len(made)]
         if stuck:
             call = self.calls.ranks[stuck[0]][self.next[stuck[0]]]
             raise Stuck(f"rank {stuck[0]} waits in MPI_{call.name} for a call that is not in the trace")
-        self.found.wall = max(self.clock.values(), default=0.0)
+        self.found.wall = self.latest(0.0, *self.clock.values())
         return self.found
 
     def _go(self, rank: int) -> None:
@@ -100,6 +116,7 @@ class _Replay:
             self.found.by_rank[rank] += end - begin
             key = (call.name, call.bytes)
             self.found.by_call[key] = self.found.by_call.get(key, 0.0) + end - begin
+        self._try_all(rank)
 
     # ----------------------------------------------------------------------------------------- the parts of a call
 
@@ -112,8 +129,7 @@ class _Replay:
                 self.moving[number].expected = begin
             self.open[rank].update(call.sends, call.receives)
         if call.kind is not Kind.OTHER:
-            for number in sorted(self.open[rank]):
-                self._try(number)
+            self._try_all(rank)
         if call.kind is Kind.COLLECTIVE:
             came = self.groups[call.group]
             came[rank] = begin
@@ -140,34 +156,55 @@ class _Replay:
         self.met.add(pair)
         return self.costs.first
 
+    def _try_all(self, rank: int) -> None:
+        for number in sorted(self.open[rank]):
+            self._try(number)
+
     def _try(self, number: int) -> None:
         """A message that asks first moves when both sides know of it and are in a call."""
         message, moving = self.calls.messages[number], self.moving[number]
         if moving.arrives is None and moving.done is None:
             if moving.posted is None or moving.expected is None:
                 return
-            sender, receiver = self.begun.get(message.source), self.begun.get(message.target)
+            sender, receiver = self._inside(message.source), self._inside(message.target)
             if sender is None or receiver is None:
                 return
             cost = self.costs.exchange if message.returned else self.costs.latency
-            both_in = max(moving.posted, moving.expected, sender, receiver)
-            if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
+            both_in = self.latest(moving.posted, moving.expected, sender, receiver)
+            takes = moving.connects + cost(message.bytes)
+            if not self._move(number, both_in, takes):
                 return
-            start = max(both_in, self.busy[message.target])
-            moving.done = self.busy[message.target] = start + moving.connects + cost(message.bytes)
             self._wake(message.source)
             self._wake(message.target)
         self.open[message.source].discard(number)
         self.open[message.target].discard(number)
 
+    def _move(self, number: int, both_in: float, takes: float) -> bool:
+        """Whether it does, now that both sides are in a call."""
+        message = self.calls.messages[number]
+        if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
+            return False
+        done = max(both_in, self.busy[message.target]) + takes
+        self.moving[number].done = self.busy[message.target] = done
+        return True
+
+    def _inside(self, rank: int) -> float | None:
+        """Since when the rank is in a call. Where its trace has ended it is taken to wait in the next one."""
+        return self.clock[rank] if self._ended(rank) else self.begun.get(rank)
+
+    def _ended(self, rank: int) -> bool:
+        return self.next[rank] == len(self.calls.ranks[rank])
+
     def _leaves_before(self, rank: int, moment: float) -> bool:
         """Whether the call that a rank is in only starts a transfer, and is over by then."""
+        if self._ended(rank):
+            return False
         call = self.calls.ranks[rank][self.next[rank]]
         return call.kind is Kind.START and moment > self.begun[rank]
 
     def _wake(self, rank: int) -> None:
         if rank in self.begun:
-            self.runnable.append(rank)
+            self.woken.add(rank)
 
     def _finish(self, number: int) -> None:
         group, came = self.calls.groups[number], self.groups[number]
@@ -177,17 +214,17 @@ class _Replay:
             self.found.without_curve[key] = self.found.without_curve.get(key, 0) + 1
             took = self._guess(group.name, group.ranks, group.bytes)
         connects = self._gathers(set(came))
-        took += connects
-        last = max(came.values())
+        took = took + connects  # not +=, which would change a row of the costs
+        last = self.latest(*came.values())
         ends = dict.fromkeys(came, last + took)
         if group.root in came:
             root = came[group.root]
             sent = connects + self.costs.blocks(group.bytes) if self.costs.eager(group.bytes) else took
             if group.name in FROM_ROOT:
-                ends = {rank: max(begin, root) + took for rank, begin in came.items()}
+                ends = {rank: self.latest(begin, root) + took for rank, begin in came.items()}
                 ends[group.root] = root + sent
             elif group.name in TO_ROOT:
-                ends = {rank: begin + min(sent, took) for rank, begin in came.items()}
+                ends = {rank: begin + self.earliest(sent, took) for rank, begin in came.items()}
                 ends[group.root] = last + took
         self.ends[number] = ends
         for rank in came:
@@ -216,40 +253,43 @@ class _Replay:
             ends = self.ends[call.group]
             if ends is None:
                 return None
-            self.found.waiting[rank] += max(self.groups[call.group].values()) - begin
+            self.found.waiting[rank] += self.latest(*self.groups[call.group].values()) - begin
             return ends[rank]
         if call.kind is Kind.START:
             return begin + self._started(call)
         if self._within(call):
             return begin + call.took_ns
-        end = begin
         waited = 0.0
-        for number in sorted(call.receives, key=self._arrival):
+        there: list[tuple[float, float]] = []  # when each message is there, and what its copy takes
+        for number in call.receives:
             moving, message = self.moving[number], self.calls.messages[number]
             if message.within:
                 if moving.arrives is None:
                     return None
             elif moving.arrives is not None:
-                # What is there costs its copy; what comes while the rank waits has it in its latency.
-                end = max(end + self.costs.recv(message.bytes), moving.arrives)
+                there.append((moving.arrives, self.costs.recv(message.bytes)))
             elif moving.done is not None:
-                end = max(end, moving.done)
+                there.append((moving.done, 0.0))
             else:
                 return None
             assert moving.posted is not None
-            waited = max(waited, moving.posted - begin)
+            waited = self.latest(waited, moving.posted - begin)
+        end = begin
+        for arrives, copy in self._in_order(there):
+            # What is there costs its copy; what comes while the rank waits has it in its latency.
+            end = self.latest(end + copy, arrives)
         for number in call.sends:
             moving, message = self.moving[number], self.calls.messages[number]
             if moving.arrives is not None:
                 if call.kind in (Kind.SEND, Kind.BOTH) and not message.within:
-                    end = max(end, begin + moving.connects + self.costs.blocks(message.bytes))
+                    end = self.latest(end, begin + moving.connects + self.costs.blocks(message.bytes))
             elif moving.done is not None:
-                end = max(end, moving.done)
+                end = self.latest(end, moving.done)
                 if moving.expected is not None:
-                    waited = max(waited, moving.expected - begin)
+                    waited = self.latest(waited, moving.expected - begin)
             else:
                 return None
-        self.found.waiting[rank] += min(waited, end - begin)
+        self.found.waiting[rank] += self.earliest(waited, end - begin)
         return end
 
     def _within(self, call: Call) -> bool:
@@ -260,9 +300,8 @@ class _Replay:
             for number in numbers
         )
 
-    def _arrival(self, number: int) -> float:
-        moving = self.moving[number]
-        return moving.arrives if moving.arrives is not None else moving.done or 0.0
+    def _in_order(self, there: list[tuple[float, float]]) -> Iterable[tuple[float, float]]:
+        return sorted(there, key=itemgetter(0))
 
     def _started(self, call: Call) -> float:
         """A send that is eager does its work now; others only ask."""
@@ -271,9 +310,9 @@ class _Replay:
         if call.sends:
             message = self.calls.messages[call.sends[0]]
             return self.costs.send(message.bytes if self.costs.eager(message.bytes) else 1)
-        return min(self.costs.recv(1), call.took_ns)
+        return self.earliest(self.costs.recv(1), call.took_ns)
 
 
 def replay(calls: Calls, costs: Costs) -> Replayed:
     """Raises Stuck."""
-    return _Replay(calls, costs).run()
+    return Replay(calls, costs).run()

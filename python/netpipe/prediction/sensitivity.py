@@ -19,7 +19,7 @@ change has no less than the error of a prediction (LEAST_ERROR).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
 from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, carried, mean, oversubscribed, spread
 from netpipe.prediction.replay import replay
+from netpipe.prediction.together import replay_all
 from netpipe.profiles.calls import Kind, calls
 from netpipe.reading.estimate import Estimate
 
@@ -37,13 +38,17 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
 
 PARAMETERS = ("latency", "overhead", "bandwidth")
+PLAIN = ("", 1.0)  # none of them is changed
 FACTORS = (0.25, 0.5, 2.0, 4.0, 8.0, 16.0)  # that are shown, besides 1
+ENDS = ("high", "value", "low")  # of an estimate
 SLOWER = (0.01, 0.02, 0.05)  # of the whole program, whose tolerances are told
-REACH = 1024.0  # no parameter is made worse than this many times
+OCTAVES = tuple(2.0**power for power in range(1, 11))  # how many times worse a parameter is made
+REACH = OCTAVES[-1]
 STEP = 0.05  # of a parameter, to find the share of the time that it takes
 BENDS = 0.1  # of a tolerance's slowdown: where a curve is straight to within this, no more of it is replayed
 HALVINGS = 2  # of an octave, to locate a tolerance
-MOST_EVENTS = 50_000  # of all launches together: each is replayed more than a hundred times
+AHEAD = 3  # halvings that are replayed at once, as each of them costs little more
+MOST_EVENTS = 50_000  # of all launches together: each is replayed with more than a hundred costs
 MOST_FIXED = 0.5  # of the time in MPI, that takes in the replay what it took; beyond it nothing is said
 LEAST_FIXED = 0.02  # and beyond this it is told
 MOST_WAITING = 0.5  # of the time in MPI; beyond it the parameters say little
@@ -140,11 +145,18 @@ def sensitivities(
 
 def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], None]) -> Sensitivity:
     latency = program.costs["value"].latency
+    tell(f"replaying {variant}")
+    program.replay(
+        [
+            PLAIN,
+            *((name, _worse(name, factor)) for name in PARAMETERS for factor in FACTORS),
+            *((name, worse) for name in PARAMETERS for worse in (1.0 - STEP, 1.0 + STEP, *OCTAVES)),
+        ]
+    )
     base = [carried(mpi, more) for (mpi, _), more in zip(program.plain("value"), program.beyond, strict=True)]
-    parameters = []
-    for name in PARAMETERS:
-        tell(f"replaying {variant} with another {name}")
-        parameters.append(_parameter(name, program))
+    tell(f"replaying {variant}: what it tolerates")
+    program.replay((name, worse) for name in PARAMETERS for worse in _soon(_octaves(name, program)))
+    parameters = [_parameter(name, program) for name in PARAMETERS]
     there = [mpi for mpi, _ in program.plain("value")]
     unexplained = median(
         (whole - mpi) / whole if whole > 0 else 0.0 for mpi, whole in zip(there, base, strict=True)
@@ -192,19 +204,31 @@ class _Program:
         self.beyond = beyond
         self._known: dict[tuple[Bound, str, float], list[tuple[float, float]]] = {}
 
+    def replay(self, changes: Iterable[tuple[str, float]]) -> None:
+        """With all of these changes (parameter, how much worse) at once, so that `at` and `share` need not wait for
+        each. What is known is not replayed again.
+        """
+        wanted = [(bound, *change) for change in changes for bound in BOUNDS]
+        keys = [key for key in dict.fromkeys(wanted) if key not in self._known]
+        given = [
+            self.costs[bound].changed(_factors(name, worse)) if name else self.costs[bound]
+            for bound, name, worse in keys
+        ]
+        launches = [replay_all(one, given) for one in self.made]
+        for key, *runs in zip(keys, *launches, strict=True):
+            self._known[key] = [(mean(run), run.wall * 1e-9) for run in runs]
+
+    def knows(self, name: str, worse: float) -> bool:
+        return (BOUNDS[0], name, worse) in self._known
+
     def plain(self, bound: Bound) -> list[tuple[float, float]]:
-        return self._times(bound, "", 1.0)
+        return self._times(bound, *PLAIN)
 
     def _times(self, bound: Bound, name: str, worse: float) -> list[tuple[float, float]]:
         """Seconds in MPI, in the mean over the ranks, and of the whole program, of each launch."""
         key = bound, name, worse
         if key not in self._known:
-            given = self.costs[bound]
-            if name:
-                given = given.changed(_factors(name, worse))
-            self._known[key] = [
-                (mean(run), run.wall * 1e-9) for run in (replay(one, given) for one in self.made)
-            ]
+            self.replay([(name, worse)])
         return self._known[key]
 
     def _changes(
@@ -273,19 +297,17 @@ def _widened(value: float, ends: Sequence[float], apart: float) -> tuple[float, 
 
 def _tolerances(name: str, program: _Program) -> Iterator[Tolerance]:
     """Octaves, then halves of those in which a limit is crossed, as long as the curve bends in them."""
-    points: dict[float, Estimate] = {1.0: Estimate(1.0, 1.0, 1.0), REACH: program.at(name, REACH)[1]}
-    worse = 1.0 if points[REACH].high >= 1.0 + SLOWER[0] else REACH  # else there is nothing to look for
-    while worse < REACH and points[worse].low < 1.0 + SLOWER[-1]:
-        worse *= 2.0
-        points[worse] = program.at(name, worse)[1]
+    points = _octaves(name, program)
     for slower in SLOWER:
         found: dict[str, float | None] = {}
-        for end in ("high", "value", "low"):
+        for end in ENDS:
             for _ in range(HALVINGS):
                 around = _crossing(points, end, 1.0 + slower)
                 if around is None:
                     break
-                middle = math.sqrt(around[0] * around[1])
+                middle = _middle(*around)
+                if not program.knows(name, middle):
+                    program.replay((name, worse) for worse in _soon(points))
                 guess = _between(points, end, around, middle)
                 points[middle] = program.at(name, middle)[1]
                 if abs(getattr(points[middle], end) - guess) <= BENDS * slower:
@@ -296,6 +318,30 @@ def _tolerances(name: str, program: _Program) -> Iterator[Tolerance]:
         value, first, last = (_at(name, found[end]) for end in ("value", "high", "low"))
         low, high = (last, first) if name == "bandwidth" else (first, last)
         yield Tolerance(slower, value, low, high)
+
+
+def _octaves(name: str, program: _Program) -> dict[float, Estimate]:
+    return {1.0: Estimate(1.0, 1.0, 1.0)} | {worse: program.at(name, worse)[1] for worse in OCTAVES}
+
+
+def _middle(below: float, above: float) -> float:
+    return math.sqrt(below * above)
+
+
+def _soon(points: dict[float, Estimate]) -> Iterator[float]:
+    """What may be asked for next, by any tolerance and any end."""
+    crossed = {_crossing(points, end, 1.0 + slower) for slower in SLOWER for end in ENDS}
+    for below, above in filter(None, crossed):
+        yield from _halves(below, above, AHEAD)
+
+
+def _halves(below: float, above: float, times: int) -> Iterator[float]:
+    """All that halving so many times may ask for."""
+    if times:
+        middle = _middle(below, above)
+        yield middle
+        yield from _halves(below, middle, times - 1)
+        yield from _halves(middle, above, times - 1)
 
 
 def _at(name: str, worse: float | None) -> float | None:

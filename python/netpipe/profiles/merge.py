@@ -28,7 +28,7 @@ DOES = (  # bits of src/profiler/calls.h, from the lowest
     ),
     "half",
 )
-THREADS = ("single", "funneled", "serialized", "multiple")
+LAST_NUMBER = 0xFFFF  # of a communicator that a trace can name
 
 
 @dataclass(slots=True)
@@ -80,10 +80,11 @@ def merge(found: Parts, header: Header, end: End) -> Profile:
     origin = min(int(part.header["first"][clock]) for part in parts)
     for part in parts:
         rate = part.rate() or rates.get(part.text("host"), 1.0)
-        profile.ranks.append(_rank(part, rate, found.problems.get(part.rank)))
+        events = part.events()
+        profile.ranks.append(_rank(part, rate, len(events), found.problems.get(part.rank)))
         profile.entries[part.rank] = _entries(part, rate, numbers[part.rank])
-        if len(part.events):
-            profile.traces[part.rank] = _trace(part, rate, numbers[part.rank], clock, origin)
+        if len(events):
+            profile.traces[part.rank] = _trace(part, events, rate, numbers[part.rank], clock, origin)
     there = {part.rank for part in parts}
     for rank in range(header.ranks):
         if rank not in there:
@@ -100,10 +101,9 @@ def _call(one: Any) -> Call:
     )
 
 
-def _rank(part: Part, rate: float, problem: str | None) -> Rank:
+def _rank(part: Part, rate: float, events: int, problem: str | None) -> Rank:
     header = part.header
     state = int(header["state"])
-    level = int(header["thread_level"])
 
     def seconds(ticks: int) -> float:
         return round(ticks * rate * 1e-9, 9)
@@ -115,7 +115,7 @@ def _rank(part: Part, rate: float, problem: str | None) -> Rank:
         program=part.text("program"),
         state=STATES.get(state, "unfinished"),
         exit_code=int(header["exit_code"]) if STATES.get(state) == "aborted" else None,
-        threads=THREADS[level] if 0 <= level < len(THREADS) else "single",
+        threads=part.threads,
         seconds=seconds(part.last_ticks() - int(header["began"])),
         mpi_s=seconds(int(header["mpi_ticks"])),
         compute_s=seconds(int(header["compute_ticks"])),
@@ -123,35 +123,42 @@ def _rank(part: Part, rate: float, problem: str | None) -> Rank:
         reuse=Reuse(**{name: int(header["reuse"][name]) for name in header["reuse"].dtype.names}),
         untracked_buffers=int(header["untracked_buffers"]),
         coarse_calls=int(header["coarse_calls"]),
-        events=len(part.events),
+        events=events,
         events_complete=not int(header["event_limit"]) or not int(header["events_lost"]),
         problem=problem,
     )
 
 
 def _number_communicators(parts: Sequence[Part], profile: Profile) -> dict[int, list[int]]:
-    """Gives every communicator one number on all ranks. Returns, for each rank, the numbers of its own ones."""
+    """Gives every communicator one number on all ranks. Returns, for each rank, the numbers of its own ones. Those that
+    a rank has alone, of which there may be more than a trace can name, come last: no message between ranks is theirs.
+    """
     known: dict[tuple[int, int, int], int] = {}
-    numbers: dict[int, list[int]] = {}
-    for part in parts:
-        mine = []
-        for one in part.communicators:
-            first, listed = int(one["first"]), int(one["listed"])
-            members = [int(rank) for rank in part.members[first : first + listed]]
-            # Those of this rank alone, of which there may be many, are on no other rank.
-            alone = members == [part.rank]
-            key = (int(one["members_hash"]), int(one["ordinal"]), part.rank if alone else -1)
-            if key not in known:
-                known[key] = len(known)
-                profile.communicators[known[key]] = Communicator(
-                    communicator=known[key],
-                    size=int(one["size"]),
-                    members=members,
-                    made_by=bytes(one["name"]).decode(),
-                )
-            mine.append(known[key])
-        numbers[part.rank] = mine
+    there = [(part, one, _key(part, one)) for part in parts for one in part.communicators]
+    for part, one, key in sorted(there, key=lambda each: each[2][2] >= 0):
+        if key not in known:
+            known[key] = len(known)
+            profile.communicators[known[key]] = Communicator(
+                communicator=known[key],
+                size=int(one["size"]),
+                members=_members(part, one),
+                made_by=bytes(one["name"]).decode(),
+            )
+    numbers: dict[int, list[int]] = {part.rank: [] for part in parts}
+    for part, _, key in there:
+        numbers[part.rank].append(known[key])
     return numbers
+
+
+def _members(part: Part, communicator: Any) -> list[int]:
+    first, listed = int(communicator["first"]), int(communicator["listed"])
+    return [int(rank) for rank in part.members[first : first + listed]]
+
+
+def _key(part: Part, communicator: Any) -> tuple[int, int, int]:
+    """What is the same on all ranks that have it; the last is the rank that has it alone, or -1."""
+    alone = _members(part, communicator) == [part.rank]
+    return int(communicator["members_hash"]), int(communicator["ordinal"]), part.rank if alone else -1
 
 
 def _entries(part: Part, rate: float, numbers: list[int]) -> Entries:
@@ -181,9 +188,8 @@ def _entries(part: Part, rate: float, numbers: list[int]) -> Entries:
     )
 
 
-def _trace(part: Part, rate: float, numbers: list[int], clock: str, origin: int) -> Trace:
+def _trace(part: Part, events: Any, rate: float, numbers: list[int], clock: str, origin: int) -> Trace:
     """Times count from the moment at which the first rank came out of MPI_Init."""
-    events = part.events
     first = part.header["first"]
     begin = (events["begin"].astype(np.int64) - np.int64(first["ticks"])) * rate + (
         int(first[clock]) - origin
@@ -193,7 +199,7 @@ def _trace(part: Part, rate: float, numbers: list[int], clock: str, origin: int)
         name: events[name] for name in ("bytes", "request", "peer", "tag", "call", "phase")
     }
     columns["begin_ns"] = np.rint(begin)
-    columns["duration_ns"] = np.rint(lasted)
-    lookup = np.array([*numbers, 0], np.uint16)
+    columns["duration_ns"] = np.rint(np.maximum(lasted, 0))
+    lookup = np.minimum([*numbers, 0], LAST_NUMBER)
     columns["communicator"] = lookup[np.minimum(events["communicator"], len(numbers))]
     return Trace.of(part.rank, columns)

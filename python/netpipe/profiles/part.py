@@ -13,6 +13,7 @@ import numpy as np
 MAGIC = 0x31666F7270706E21
 LAYOUT = 1
 STATES = {1: "unfinished", 2: "finalized", 3: "aborted"}
+THREADS = ("single", "funneled", "serialized", "multiple")  # the levels of MPI, in their order
 
 _u4, _u8, _i4 = "<u4", "<u8", "<i4"
 MOMENT = np.dtype([("ticks", _u8), ("monotonic_ns", _u8), ("realtime_ns", _u8)])
@@ -116,16 +117,21 @@ class Part:
         self.members = table(np.dtype(_i4), "member", "members")
         entries = table(ENTRY, "entry", "entry_capacity")
         self.entries = entries[entries["calls"] > 0]
-        trace = path.with_suffix(".trace")
-        self.events = np.empty(0, EVENT)
-        events = int(header["events"])
-        if events and trace.is_file():
-            self.events = np.fromfile(trace, EVENT, events)
-            # A process that was killed leaves the last ones in its part.
-            left = events - len(self.events)
-            if 0 < left <= int(header["window_events"]):
-                last = np.frombuffer(data, EVENT, left, int(header["window_offset"]))
-                self.events = np.concatenate([self.events, last])
+        self._trace = path.with_suffix(".trace")
+        self._data = data
+
+    def events(self) -> Any:
+        """Read anew at each call: those of all ranks together may be more than the memory holds."""
+        events = int(self.header["events"])
+        if not events or not self._trace.is_file():
+            return np.empty(0, EVENT)
+        found = np.fromfile(self._trace, EVENT, events)
+        # A process that was killed leaves the last ones in its part.
+        left = events - len(found)
+        if 0 < left <= int(self.header["window_events"]):
+            window = np.frombuffer(self._data, EVENT, left, int(self.header["window_offset"]))
+            found = np.concatenate([found, window])
+        return found
 
     @property
     def rank(self) -> int:
@@ -133,6 +139,11 @@ class Part:
 
     def text(self, name: str) -> str:
         return bytes(self.header[name]).decode(errors="replace")
+
+    @property
+    def threads(self) -> str:
+        level = int(self.header["thread_level"])
+        return THREADS[level] if 0 <= level < len(THREADS) else THREADS[0]
 
     def rate(self) -> float:
         """Nanoseconds of a tick. Raises Torn where nothing tells it."""
@@ -146,8 +157,8 @@ class Part:
         header = self.header
         if int(header["ended"]):
             return int(header["ended"])
+        last = int(header["last"]["ticks"])
+        if self.threads == "multiple":
+            return last  # what was counted is the sum of several threads
         # began + what was counted since, which is later than the last moment that was noted.
-        return max(
-            int(header["last"]["ticks"]),
-            int(header["began"]) + int(header["mpi_ticks"]) + int(header["compute_ticks"]),
-        )
+        return max(last, int(header["began"]) + int(header["mpi_ticks"]) + int(header["compute_ticks"]))

@@ -56,12 +56,12 @@ class Hosts:
             if said == ranks:
                 return tuple(Host(name, count or 1) for name, count in self.given)
             if rest or not each or each > min(count or 1 for _, count in self.given):
-                raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
+                raise _other_count(said, ranks)
         elif rest or not each:
             some = [(name, each + (place < rest)) for place, name in enumerate(self.names)]
             raise Failure(
                 USAGE,
-                f"{ranks} ranks do not spread evenly over {len(self.given)} hosts; "
+                f"{ranks} {'rank does' if ranks == 1 else 'ranks do'} not spread evenly over {len(self.given)} hosts; "
                 f"say how many each has: {','.join(f'{name}:{count}' for name, count in some if count)}",
             )
         return tuple(Host(name, each) for name in self.names)
@@ -87,9 +87,16 @@ def parse(text: str | None, ranks: int | None = None) -> Hosts:
     hosts = Hosts(tuple(given))
     if ranks is not None:
         if any(count is not None for _, count in given) and (said := hosts.ranks()) != ranks:
-            raise Failure(USAGE, f"the hosts have {said} ranks together and {ranks} were requested")
+            raise _other_count(said, ranks)
         hosts.spread(ranks)
     return hosts
+
+
+def _other_count(said: int | None, ranks: int) -> Failure:
+    have = f"{said} {'rank' if said == 1 else 'ranks'}"
+    return Failure(
+        USAGE, f"the hosts have {have} together and {ranks} {'was' if ranks == 1 else 'were'} requested"
+    )
 
 
 def check_name(option: str, name: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from netpipe.kernels.table import Row
 
 
-WITH_MAPPING = 90  # columns of a terminal that hold all of the table with mappings
+MOPS, SPEED_UP = "Mop/s", "speed-up"
 CLASSES = "SWABCDEF"  # of the NAS benchmarks, the smallest first
 
 
@@ -90,25 +90,36 @@ class Line:
 
 
 def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> None:
-    """A block of rows for each kernel and class. Columns in which there is nothing to compare are left out."""
+    """A block of rows for each kernel and class. On a narrow terminal Mop/s are left out, then names are broken, then
+    speed-ups are left out: a name that is cut is that of another variant.
+    """
+    whole, unrated, least = (table(rows, left_out) for left_out in ((), (MOPS,), (MOPS, SPEED_UP)))
+    fitting = (one for one in (whole, unrated) if one.fits(out.width))
+    out.print(next(fitting, unrated if unrated.fits(out.width, broken=True) else least))
+    for note in notes(rows, processors):
+        out.print(note, style="dim")
+
+
+def table(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Rows:
+    """Without these columns, and without those in which there is nothing to compare."""
     compared = len({(row.cell.variant, row.cell.mapping) for row in rows}) > 1
     mapped = any(row.cell.mapping for row in rows)
-    rated = not mapped or out.width >= WITH_MAPPING  # where it would cut the names it gives way
-    scaled = any(row.speedup is not None for row in rows)
-    table = Rows(
+    rated = MOPS not in left_out
+    scaled = SPEED_UP not in left_out and any(row.speedup is not None for row in rows)
+    made = Rows(
         ("kernel", "name"),
         ("ranks", "right"),
         *([("map", "left")] if mapped else []),
         ("over", "name"),
         ("time", "right"),
-        *([("Mop/s", "right")] if rated else []),
-        *([("speed-up", "right")] if scaled else []),
+        *([(MOPS, "right")] if rated else []),
+        *([(SPEED_UP, "right")] if scaled else []),
         *([("to fastest", "right")] if compared else []),
     )
     last = ""
     for row in in_order(rows):
         kernel = kernel_text(row)
-        table.add_row(
+        made.add_row(
             kernel if kernel != last else "",
             str(row.cell.ranks),
             *([row.cell.mapping or UNKNOWN] if mapped else []),
@@ -120,9 +131,7 @@ def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> No
             style="dim" if row.seconds is None else "",
         )
         last = kernel
-    out.print(table)
-    for note in notes(rows, processors):
-        out.print(note, style="dim")
+    return made
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:

@@ -70,18 +70,20 @@ class Name:
         self.text = printable(text)  # before it is measured
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(max(map(len, self._pieces())), len(self.text))
+        return Measurement(max(map(len, pieces(self.text))), len(self.text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [""]
-        for piece in self._pieces():
+        for piece in pieces(self.text):
             if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
                 lines.append("")
             lines[-1] += piece
         yield line("\n".join(lines))
 
-    def _pieces(self) -> list[str]:
-        return re.findall(r"[^:,=]*[:,=]?", self.text)[:-1] or [""]
+
+def pieces(name: str) -> list[str]:
+    """Where it may be broken."""
+    return re.findall(r"[^:,=]*[:,=]?", name)[:-1] or [""]
 
 
 def line(text: str) -> Text:
@@ -107,6 +109,7 @@ class Rows:
         self._kinds = [kind for _, kind in columns]
         self._rows: list[tuple[tuple[str | Text, ...], str]] = []  # and the style of each
         self._least = [len(header) for header in self._headers]
+        self._broken = list(self._least)  # the same with names broken
         self._whole = list(map(cell_len, self._headers))  # what the columns take if they may
         self._whole[-1:] = [max(1, width) for width in self._whole[-1:]]
         self._simple = not any(
@@ -121,6 +124,9 @@ class Rows:
             least = max(map(cell_len, text.split()), default=0) if kind == "left" else width
             if least > self._least[place]:
                 self._least[place] = least
+            broken = max(map(cell_len, pieces(text))) if kind == "name" else least
+            if broken > self._broken[place]:
+                self._broken[place] = broken
             if width > self._whole[place]:
                 self._whole[place] = width
             if not text.isprintable() or text.endswith(" "):
@@ -128,6 +134,10 @@ class Rows:
             if isinstance(cell, Text) and (cell.spans or (cell.style and style)):
                 self._simple = False
         self._rows.append((kept, style))
+
+    def fits(self, width: int, broken: bool = False) -> bool:
+        """Whether all of it has room, or (`broken`) no more gives way than names that continue on the next line."""
+        return self._width(self._broken if broken else self._whole) <= width
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         if self._simple:

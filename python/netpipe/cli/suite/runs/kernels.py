@@ -309,8 +309,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def planned(run: Part, site: Site, build: bool = True) -> Kernels:
     """Without `build` nothing is compiled. Raises Failure (2) where the file is wrong about the kernels."""
-    from netpipe.applications.plan import PLACEMENT, Request, plan
-    from netpipe.cli.apps import mappings_of, ranks_of, words
+    from netpipe.applications.plan import plan
+    from netpipe.cli.apps import request_of
     from netpipe.launch.jobs import settings
     from netpipe.libraries.starting.hosts import parse
 
@@ -321,14 +321,9 @@ def planned(run: Part, site: Site, build: bool = True) -> Kernels:
         return Kernels(run, None, f"the kernels are profiled on this host alone, not on {site.hosts}")
     hosts = parse(site.hosts)
     try:
-        request = Request(
-            given["kernels"],
-            given["variants"],
-            words(given["classes"] or ""),
-            ranks_of(given["ranks"], hosts),
-            given["pin"] or PLACEMENT,
+        request = request_of(
+            {**given, "mapping": given["mapping"] if hosts.given else None},
             settings(hosts, site.launcher, None, site.remote_shell),
-            mappings_of(given["mapping"] if hosts.given else None, hosts),
         )
         return Kernels(run, plan(request, build=build))
     except Failure as failure:
