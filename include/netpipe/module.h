@@ -256,6 +256,14 @@ typedef struct np_messages {
    * is where to join a group; where the settings allow no casts it returns NP_UNSUPPORTED. */
   np_status (*cast)(np_endpoint* endpoint, const void* data, size_t bytes);
   np_status (*recv_cast)(np_endpoint* endpoint, int sender, void* data, size_t bytes);
+  /* A message whose parts, all of one size, become ready one by one (partitioned communication of MPI-4). isend_parts
+   * begins it and says how many parts it has; each of them is then marked once, by any of max_threads threads and while
+   * others mark theirs, and may leave from then on. When all are marked, wait or test ends it. It arrives as any other,
+   * at recv or irecv. request NULL: nothing begins, and it only says how many parts such a message has, or returns
+   * NP_UNSUPPORTED where the settings allow none. */
+  np_status (*isend_parts)(np_endpoint* endpoint, int peer, const void* data, size_t bytes, np_request* request,
+                           uint32_t* parts);
+  np_status (*part_ready)(np_endpoint* endpoint, np_request* request, uint32_t part);
 } np_messages;
 
 /* ---------------------------------------------------------------------------------------------- one-sided */

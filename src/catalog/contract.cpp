@@ -26,6 +26,8 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(irecv, irecv)                                \
   X(cast, cast)                                  \
   X(recv_cast, recv_cast)                        \
+  X(isend_parts, isend_parts)                    \
+  X(part_ready, part_ready)                      \
   X(wait, wait)                                  \
   X(test, test)                                  \
   X(expose, expose)                              \

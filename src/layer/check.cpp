@@ -52,7 +52,8 @@ std::string group_fault(const Layer& l) {
                          l.put_each != nullptr || l.get_each != nullptr || l.put_signal != nullptr ||
                          l.put_strided != nullptr || l.get_strided != nullptr || l.atomic != nullptr ||
                          l.accumulate != nullptr;
-  const bool requests = l.isend != nullptr || l.irecv != nullptr || l.iput != nullptr || l.iget != nullptr;
+  const bool requests =
+      l.isend != nullptr || l.irecv != nullptr || l.isend_parts != nullptr || l.iput != nullptr || l.iget != nullptr;
   const bool collective = l.np_collectives::prepare != nullptr;
   const struct {
     bool kept;
@@ -63,7 +64,9 @@ std::string group_fault(const Layer& l) {
       {together(l.address != nullptr, l.connect != nullptr), "address and connect belong together"},
       {together(l.isend != nullptr, l.irecv != nullptr), "isend and irecv belong together"},
       {together(l.cast != nullptr, l.recv_cast != nullptr), "cast and recv_cast belong together"},
-      {!requests || (l.wait != nullptr && l.test != nullptr), "isend, irecv, iput and iget need wait and test"},
+      {together(l.isend_parts != nullptr, l.part_ready != nullptr), "isend_parts and part_ready belong together"},
+      {!requests || (l.wait != nullptr && l.test != nullptr),
+       "isend, irecv, isend_parts, iput and iget need wait and test"},
       {!one_sided || (l.expose != nullptr && l.attach != nullptr && l.withdraw != nullptr),
        "put, get and the other one-sided operations need expose, attach and withdraw"},
       {together(l.put_signal != nullptr, l.await_signal != nullptr), "put_signal and await_signal belong together"},

@@ -17,7 +17,6 @@
 // turns, and the measure `waiting` says for how much of their time.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -47,7 +46,6 @@ constexpr std::array<Measure, 2> measures{{
 
 // What a rank notes of a sample, in ns from the first start of a thread on; parts: waiting, in millionths.
 enum Note { ended, first_out, parts, notes };
-constexpr double millionths = 1e6;
 
 int threads_of(const Part& part) { return static_cast<int>(part.options[count].number); }
 bool windows(const Part& part) { return part.options[traffic].number != 0; }
@@ -213,12 +211,7 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
     if (came != NP_OK) clock.meeting.leave();
     return came;
   });
-  double sum = 0;
-  for (const double share : waited) sum += share;
-  const double mean = sum / static_cast<double>(waited.size());
-  for (std::uint64_t i = 0; i < samples; ++i) {
-    to[i * notes + parts] = std::isnan(mean) ? -1 : std::llround(mean * millionths);
-  }
+  for (std::uint64_t i = 0; i < samples; ++i) to[i * notes + parts] = mean_in_millionths(waited);
   return status;
 }
 
@@ -227,8 +220,7 @@ std::uint32_t operations(const Part& part) { return windows(part) ? width(part) 
 void evaluate(const Part& part, std::uint64_t rounds, Notes of, Reading& reading) {
   const std::span<const std::int64_t> own = of.front();
   reading.ns = static_cast<double>(own[ended]);
-  reading.measures[0] =
-      own[parts] < 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(own[parts]) / millionths;
+  reading.measures[0] = of_millionths(own[parts]);
   reading.measures[1] = static_cast<double>(own[first_out]) / static_cast<double>(rounds * operations(part));
 }
 

@@ -84,14 +84,18 @@ def listing(worker: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def measure(worker: Path, tmp_path: Path) -> Runner:
-    """measure("variant tcp", "budget 0.2"): one plan, run to its end. `record` takes the place of the run file."""
+    """measure("variant tcp", "budget 0.2"): one plan, run to its end. `record` takes the place of the run file, and
+    `inside` is what a network namespace is entered with.
+    """
 
-    def run(*lines: str, record: str | None = None, limit_s: float = LIMIT_S) -> Outcome:
+    def run(
+        *lines: str, record: str | None = None, limit_s: float = LIMIT_S, inside: tuple[str, ...] = ()
+    ) -> Outcome:
         path = tmp_path / "run.jsonl"
         path.unlink(missing_ok=True)
         plan = "\n".join(["netpipe-plan 1", f"record {record or path}", *lines, "end", ""])
         done = subprocess.run(
-            [worker, "run"], input=plan, capture_output=True, text=True, timeout=limit_s, check=False
+            [*inside, worker, "run"], input=plan, capture_output=True, text=True, timeout=limit_s, check=False
         )
         records = parse(path.read_text()) if path.exists() else []
         return Outcome(done.returncode, done.stderr, parse(done.stdout), records)

@@ -16,6 +16,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path as File
 
 import pytest
 
@@ -30,6 +31,19 @@ Treat = Callable[[bytes], list[bytes]]
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+
+
+def has_ipv6() -> bool:
+    return File("/proc/net/if_inet6").exists()
+
+
+def is_udp(packet: bytes) -> bool:
+    return (packet[6] if packet[0] >> 4 == 6 else packet[9]) == UDP
+
+
+def goes_to_a_group(packet: bytes) -> bool:
+    """By the destination in an IPv4 or IPv6 header: 224.0.0.0/4, ff00::/8."""
+    return packet[24] == 0xFF if packet[0] >> 4 == 6 else packet[16] >> 4 == 14
 
 
 def untouched(packet: bytes) -> list[bytes]:
@@ -74,6 +88,8 @@ class Path:
 
 FAR_ADDRESS = "10.81.0.2"
 NEAR_ADDRESS = "10.81.0.1"
+FAR_ADDRESS_6 = "fd81::2"  # where the kernel has IPv6; either end also has an address of the link
+NEAR_ADDRESS_6 = "fd81::1"
 
 
 def device(name: str) -> int:
@@ -102,9 +118,8 @@ def forward(path: Path, fds: tuple[int, int], stop: int) -> None:
                 if isinstance(treat, Swapping):  # one for each direction
                     treat = kept.setdefault(to, Swapping())
                 for packet in packets(key.fd):
-                    is_udp = packet[0] >> 4 == 4 and packet[9] == UDP
-                    path.packets += is_udp
-                    for one_packet in treat(packet) if is_udp else [packet]:
+                    path.packets += is_udp(packet)
+                    for one_packet in treat(packet) if is_udp(packet) else [packet]:
                         put(to, one_packet)
 
 
@@ -130,7 +145,8 @@ def lossy_path(mtu: int = 1500) -> Iterator[Path]:
     path = Path(f"{name}a", f"{name}b")
     with contextlib.ExitStack() as stack:
         fds = []
-        for end, address in ((path.near, NEAR_ADDRESS), (path.far, FAR_ADDRESS)):
+        ends = ((path.near, NEAR_ADDRESS, NEAR_ADDRESS_6), (path.far, FAR_ADDRESS, FAR_ADDRESS_6))
+        for end, address, address_6 in ends:
             ip("netns", "add", end)
             stack.callback(
                 subprocess.run, ["ip", "netns", "del", end], capture_output=True, timeout=20, check=False
@@ -140,6 +156,8 @@ def lossy_path(mtu: int = 1500) -> Iterator[Path]:
             ip("link", "set", end, "netns", end)
             ip("-n", end, "link", "set", "lo", "up")
             ip("-n", end, "addr", "add", f"{address}/24", "dev", end)
+            if has_ipv6():
+                ip("-n", end, "addr", "add", f"{address_6}/64", "dev", end, "nodad")
             ip("-n", end, "link", "set", end, "mtu", str(mtu), "up")
         stop, stopper = os.pipe()
         thread = threading.Thread(target=forward, args=(path, (fds[0], fds[1]), stop), daemon=True)

@@ -60,7 +60,7 @@ def settings_of(pattern: dict[str, Any]) -> list[tuple[str, str]]:
         )
         for one in LISTING["patterns"]
         # No layer of ours, nor of the tests, has what they need: test_mpi_threads.py.
-        if one["name"] not in ("threads", "collective_overlap")
+        if one["name"] not in ("threads", "partitioned", "collective_overlap")
     ],
 )
 def test_every_choice_of_every_option_of_a_pattern_was_in_force_or_refused(

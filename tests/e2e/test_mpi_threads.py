@@ -80,6 +80,59 @@ def test_threads_that_would_not_be_in_force_are_refused(netpipe: Netpipe, with_m
     assert set(reasons) == {"mpi@mpich", "mpi@mpich:op=bsend,thread=multiple"}
 
 
+IN_PARTS = ("partitioned", "partitioned:threads=4,fill=no", "partitioned:threads=4,by=send")
+
+
+@pytest.mark.parametrize("library", ["mpich", "openmpi", pytest.param("mpich4", marks=pytest.mark.deep)])
+def test_every_byte_of_every_part_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    variants = [
+        f"mpi@{library}:op=partitioned,{reuse}partitions=8,thread=multiple" for reuse in ("", "reuse=no,")
+    ]
+    done = netpipe(
+        *variants,
+        *patterns(*IN_PARTS),
+        *("--verify", "--sizes", "0,8,6,65536", "--budget", "0.02", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    assert {(one["size_bytes"], one["reason"]) for one in done.of("skipped")} == {
+        (6, "no multiple of 4 bytes")
+    }
+    for variant in variants:
+        for pattern in IN_PARTS:
+            points = done.of("point", variant=variant, pattern=pattern)
+            sizes = [0, 8, 65536] if "threads=4" in pattern else [0, 6, 8, 65536]
+            assert [point["size_bytes"] for point in points] == sizes, (variant, pattern)
+            for point in points[1:]:
+                assert point["verified_bytes"] > 0, (variant, pattern)
+                assert point["bytes_per_s"] == pytest.approx(point["size_bytes"] * 1e9 / point["median_ns"])
+
+
+def test_parts_that_would_not_be_in_force_are_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("openmpi")
+    refused = {
+        "mpi@openmpi:thread=multiple": "this variant has op=send",
+        "mpi@openmpi:op=partitioned": "choose thread=multiple",
+        "mpi@openmpi:op=partitioned,partitions=3,thread=multiple": "cannot share the parts of a message evenly",
+    }
+    done = netpipe(
+        *(*refused, "tcp"),
+        *patterns("partitioned", "partitioned:by=send"),
+        *("--sizes", "8", "--budget", "0.02", "--launches", "1"),
+    )
+    assert done.code == 0, done.said
+    reasons = {one["variant"]: one["reason"] for one in done.of("skipped")}
+    assert reasons.pop("tcp") == (
+        "pattern partitioned needs isend_parts and part_ready, which module tcp lacks; by=send needs neither"
+    )
+    assert set(reasons) == set(refused)
+    for variant, words in refused.items():
+        assert words in reasons[variant]
+    assert {(one["variant"], one["pattern"]) for one in done.of("point")} == {
+        (variant, "partitioned:by=send") for variant in (*refused, "tcp")
+    }
+
+
 @pytest.mark.deep
 def test_a_library_without_such_threads_is_refused(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("lam")

@@ -127,10 +127,11 @@ def test_a_setting_is_in_force_and_every_byte_arrives(
         ("gso=yes,batch=1", "gso=yes has nothing to cut: with payload=1472 and batch=1 a call takes one"),
         ("gso=yes,payload=40000", "gso=yes has nothing to cut: with payload=40000 and batch=0"),
         ("port=65534", "port=65534 leaves no room for the 2 x 2 ports of this run; give a lower one"),
-        ("multicast=10.0.0.1,connected=no", "multicast=10.0.0.1 is no IPv4 group for programs"),
-        ("multicast=224.0.0.1,connected=no", "multicast=224.0.0.1 is no IPv4 group for programs"),
-        ("multicast=ff15::1,connected=no", "multicast=ff15::1 is no IPv4 group for programs"),
-        ("multicast=239.1.2.3,connected=no,ip=6", "the ranks reach each other over IPv6"),
+        ("multicast=10.0.0.1,connected=no", "multicast=10.0.0.1 is no group for programs"),
+        ("multicast=224.0.0.1,connected=no", "multicast=224.0.0.1 is no group for programs"),
+        ("multicast=fd81::1,connected=no,ip=6", "multicast=fd81::1 is no group for programs"),
+        ("multicast=ff15::1,connected=no", "an IPv6 group, and the ranks reach each other over IPv4"),
+        ("multicast=239.1.2.3,connected=no,ip=6", "an IPv4 group, and the ranks reach each other over IPv6"),
         ("multicast=239.1.2.3", "connected to a group takes nothing from its members; give connected=no too"),
     ],
 )
@@ -309,9 +310,9 @@ def path(shared_path: Path) -> Path:
     return shared_path
 
 
-def between(path: Path, serve: Serve, folder: File, *lines: str) -> Outcome:
+def between(path: Path, serve: Serve, folder: File, *lines: str, far: str = FAR_ADDRESS) -> Outcome:
     """A plan of one namespace with the other."""
-    server = serve("--bind", FAR_ADDRESS, inside=path.inside(path.far))
+    server = serve("--bind", far, inside=path.inside(path.far))
     record = folder / "run.jsonl"
     text = "\n".join(["netpipe-plan 1", f"record {record}", *plan(server, *lines), "end", ""])
     done = subprocess.run(

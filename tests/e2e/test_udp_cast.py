@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Outcome, Runner
-from lossy_path import Path, Treat, losing, lossy_path
+from lossy_path import Path, Treat, goes_to_a_group, losing, lossy_path
 from test_two_hosts import Serve, serve, token  # noqa: F401
 from test_udp import between, listed, loss_of, settings
 from test_udp import pytestmark as of_udp
@@ -112,13 +112,14 @@ def test_the_group_is_recorded_and_obeyed_by_casts_alone(measure: Runner) -> Non
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        ("cast_group=10.0.0.1", 2, "cast_group=10.0.0.1 is no IPv4 group for programs"),
-        ("cast_group=224.0.0.5", 2, "cast_group=224.0.0.5 is no IPv4 group for programs"),
-        (
-            "cast_group=239.7.8.9,ip=6",
-            2,
-            "cast_group=239.7.8.9 is an IPv4 group, and the ranks reach each other",
-        ),
+        ("cast_group=10.0.0.1", 2, "cast_group=10.0.0.1 is no group for programs"),
+        ("cast_group=224.0.0.5", 2, "cast_group=224.0.0.5 is no group for programs"),
+        ("cast_group=239.7.8.9,ip=6", 2, "is an IPv4 group, and the ranks reach each other over IPv6"),
+        ("cast_group=ff15::1", 2, "is an IPv6 group, and the ranks reach each other over IPv4"),
+        ("cast_group=ff02::1,ip=6", 2, "cast_group=ff02::1 is no group for programs"),
+        ("cast_group=ff11::1,ip=6", 2, "cast_group=ff11::1 is no group for programs"),
+        ("cast_group=ff15::1%lo,ip=6", 2, "cast_group=ff15::1%lo is no group for programs"),
+        ("cast_group=ff12::1,ttl=2,ip=6", 2, "ttl=2: no router forwards what goes to cast_group=ff12::1"),
         ("port=65531", 3, "port=65531 leaves no room for 2 more ports to cast; give a lower one"),
     ],
 )
@@ -154,10 +155,6 @@ def shared_path() -> Iterator[Path]:
 def path(shared_path: Path) -> Path:
     shared_path.treat = lambda packet: [packet]
     return shared_path
-
-
-def goes_to_a_group(packet: bytes) -> bool:
-    return packet[16] >> 4 == 14  # 224.0.0.0/4 in the destination of an IPv4 header
 
 
 def to_groups(treat: Treat) -> Treat:

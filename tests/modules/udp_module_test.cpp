@@ -3,6 +3,7 @@
 // its sender does something else by then.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,16 @@ np_status prepare(Rank& rank, uint32_t uses) {
   return rank.module->np_module::prepare(rank.endpoint, &visit);
 }
 
+// Linux gives the loopback no route to IPv6 groups by itself (test_udp_groups.py adds it).
+bool has_ipv6_groups_on_loopback() {
+  std::ifstream routes("/proc/net/ipv6_route");
+  for (std::string line; std::getline(routes, line);) {
+    const bool to_groups = line.starts_with("ff000000000000000000000000000000 08 ") && line.ends_with(" lo");
+    if (to_groups && line.find(" 80200001 ") != std::string::npos) return true;  // RTF_UP, RTF_LOCAL
+  }
+  return false;
+}
+
 // Both ranks cast, in turn, and messages between them go on as before.
 std::string cast_each(Rank& rank, const std::vector<size_t>& sizes) {
   if (const np_status s = prepare(rank, NP_USES_MESSAGES | NP_USES_CAST); s != NP_OK) return failed(rank, "prepare", s);
@@ -141,11 +152,14 @@ std::string cast_each(Rank& rank, const std::vector<size_t>& sizes) {
 
 TEST_P(EveryUdpVariant, CastsEveryByteOfEverySize) {
   const std::string variant = GetParam();
-  const bool v6 = variant.find("ip=6") != std::string::npos;
+  const bool no_way = variant.find("ip=6") != std::string::npos && !has_ipv6_groups_on_loopback();
   const auto body = [&](Rank& rank) -> std::string {
-    if (!v6) return cast_each(rank, {0, 1, 8, 1023, 1024, 1025, 1448, 1449, 2897, 65483, 65484, 131072, 300001, 8, 0});
+    if (!no_way) {
+      return cast_each(rank, {0, 1, 8, 1023, 1024, 1025, 1448, 1449, 2897, 65483, 65484, 131072, 300001, 8, 0});
+    }
     rank.meet();  // both have connected
-    return expect(rank, prepare(rank, NP_USES_CAST), NP_UNSUPPORTED, "casts go to an IPv4 group");
+    return expect(rank, prepare(rank, NP_USES_CAST), NP_UNSUPPORTED,
+                  "add the route: ip -6 route add local ff00::/8 dev lo table local");
   };
   EXPECT_EQ("", run_connected(variant, body).both());
 }

@@ -59,6 +59,10 @@ Tables good_tables() {
   t.messages.irecv = [](np_endpoint*, int, void*, std::size_t, std::size_t, np_request*, std::size_t) { return NP_OK; };
   t.messages.cast = [](np_endpoint*, const void*, std::size_t) { return NP_OK; };
   t.messages.recv_cast = [](np_endpoint*, int, void*, std::size_t) { return NP_OK; };
+  t.messages.isend_parts = [](np_endpoint*, int, const void*, std::size_t, np_request*, std::uint32_t*) {
+    return NP_OK;
+  };
+  t.messages.part_ready = [](np_endpoint*, np_request*, std::uint32_t) { return NP_OK; };
   m.wait = [](np_endpoint*, np_request*, std::size_t) { return NP_OK; };
   m.test = [](np_endpoint*, np_request*) { return NP_OK; };
   t.one_sided.expose = [](np_endpoint*, void*, std::size_t, np_region*) { return NP_OK; };
@@ -187,6 +191,7 @@ TEST(Layer, TakesATableFromBeforeThereWereCasts) {
   EXPECT_EQ((*layer)->irecv, tables.messages.irecv);
   EXPECT_EQ((*layer)->cast, nullptr);
   EXPECT_EQ((*layer)->recv_cast, nullptr);
+  EXPECT_EQ((*layer)->isend_parts, nullptr);
 }
 
 TEST(Layer, LeavesOutMemoryOfAKindThatItDoesNotKnow) {
@@ -241,6 +246,9 @@ TEST(Layer, RefusesWhatDoesNotFitAndNamesBothSides) {
       {"isend", [](Tables& t) { t.messages.isend = nullptr; }, {"isend and irecv belong together"}},
       {"irecv", [](Tables& t) { t.messages.irecv = nullptr; }, {"isend and irecv belong together"}},
       {"cast", [](Tables& t) { t.messages.cast = nullptr; }, {"cast and recv_cast belong together"}},
+      {"part_ready",
+       [](Tables& t) { t.messages.part_ready = nullptr; },
+       {"isend_parts and part_ready belong together"}},
       {"recv_cast", [](Tables& t) { t.messages.recv_cast = nullptr; }, {"cast and recv_cast belong together"}},
       {"wait", [](Tables& t) { t.module.wait = nullptr; }, {"need wait and test"}},
       {"test", [](Tables& t) { t.module.test = nullptr; }, {"need wait and test"}},

@@ -353,8 +353,16 @@ struct binding {
   np_module table;
 };
 
-static const np_messages messages = {
-    .size = sizeof(np_messages), .send = mpi_send, .recv = mpi_recv, .isend = mpi_isend, .irecv = mpi_irecv};
+static const np_messages messages = {.size = sizeof(np_messages),
+                                     .send = mpi_send,
+                                     .recv = mpi_recv,
+                                     .isend = mpi_isend,
+                                     .irecv = mpi_irecv,
+#if HAVE_PARTITIONED
+                                     .isend_parts = mpi_isend_parts,
+                                     .part_ready = mpi_part_ready
+#endif
+};
 static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .expose = mpi_expose,
                                        .attach = mpi_attach,

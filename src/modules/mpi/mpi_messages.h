@@ -26,15 +26,17 @@ static inline int thread_tag(const np_endpoint* e, int* peer) {
   return TAG_THREADS + thread;
 }
 
+static COLD np_status lacks_threads(np_endpoint* e) {
+  return fail(e->context, NP_UNSUPPORTED,
+              "several threads send at once only where MPI_THREAD_MULTIPLE was asked for, and this variant has "
+              "thread=%s: choose thread=multiple",
+              text_of(&e->settings, "thread"));
+}
+
 /* Whether the messages of this peer's thread can be sent and received: asked by a batch of none. */
 static COLD np_status ask_for_thread(np_endpoint* e, int peer) {
   if (!of_thread(e, peer)) return NP_OK;
-  if (e->thread_level < MPI_THREAD_MULTIPLE) {
-    return fail(e->context, NP_UNSUPPORTED,
-                "several threads send at once only where MPI_THREAD_MULTIPLE was asked for, and this variant has "
-                "thread=%s: choose thread=multiple",
-                text_of(&e->settings, "thread"));
-  }
+  if (e->thread_level < MPI_THREAD_MULTIPLE) return lacks_threads(e);
   if (!e->threaded) {
     return fail(e->context, NP_UNSUPPORTED,
                 "several threads send at once with op=send, isend and ssend of plain bytes to a named rank: leave out "
@@ -164,11 +166,15 @@ static COLD np_status all_in_flight(np_endpoint* e) {
   return fail(e->context, NP_UNSUPPORTED, "more than %d persistent requests in flight in one direction", KEPT);
 }
 
+static inline uint32_t partitions_of(const np_endpoint* e, size_t bytes) {
+  return (uint32_t)greatest_divisor(bytes, (uint64_t)e->partitions); /* an empty message has all of them */
+}
+
 static int make_request(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
                         const struct shape* shape, MPI_Request* request) {
 #if HAVE_PARTITIONED
   if (e->op == OP_PARTITIONED) {
-    const uint64_t parts = bytes == 0 ? 1 : greatest_divisor(bytes, (uint64_t)e->partitions);
+    const uint32_t parts = partitions_of(e, bytes);
     const MPI_Count count = (MPI_Count)(bytes / parts);
     return direction == FOR_SEND ? MPI_Psend_init(PLAIN(data), (int)parts, count, MPI_BYTE, peer, TAG_MESSAGE, e->comm,
                                                   MPI_INFO_NULL, request)
@@ -204,22 +210,29 @@ static inline np_status find_or_make(np_endpoint* e, int direction, int peer, co
   return NP_OK;
 }
 
-static inline np_status start_kept(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
-                                   struct kept_request** started) {
+/* A partitioned message: nothing of it is ready. */
+static inline np_status start_unmarked(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                                       struct kept_request** started) {
   struct kept_request* one = NULL;
   const np_status status_of_request = find_or_make(e, direction, peer, data, bytes, &one);
   if (UNLIKELY(status_of_request != NP_OK)) return status_of_request;
   e->peers[direction] = peer;
   MPI_OR_RETURN(e, MPI_Start(&one->request), "MPI_Start");
   one->active = 1;
-#if HAVE_PARTITIONED
-  if (e->op == OP_PARTITIONED && direction == FOR_SEND) {
-    const int parts = bytes == 0 ? 1 : (int)greatest_divisor(bytes, (uint64_t)e->partitions);
-    MPI_OR_RETURN(e, MPI_Pready_range(0, parts - 1, one->request), "MPI_Pready_range");
-  }
-#endif
   *started = one;
   return NP_OK;
+}
+
+static inline np_status start_kept(np_endpoint* e, int direction, int peer, const void* data, size_t bytes,
+                                   struct kept_request** started) {
+  const np_status status = start_unmarked(e, direction, peer, data, bytes, started);
+#if HAVE_PARTITIONED
+  if (status == NP_OK && e->op == OP_PARTITIONED && direction == FOR_SEND) {
+    const int last = (int)partitions_of(e, bytes) - 1;
+    MPI_OR_RETURN(e, MPI_Pready_range(0, last, (*started)->request), "MPI_Pready_range");
+  }
+#endif
+  return status;
 }
 
 static inline np_status finish_kept(np_endpoint* e, int direction, struct kept_request* one) {
@@ -399,6 +412,29 @@ static np_status start_message(np_endpoint* e, int direction, int peer, const vo
   }
   return NP_OK;
 }
+
+#if HAVE_PARTITIONED
+/* Parts that other threads mark. */
+static np_status mpi_isend_parts(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request,
+                                 uint32_t* parts) {
+  *parts = partitions_of(e, bytes);
+  if (UNLIKELY(request == NULL)) {
+    if (e->op != OP_PARTITIONED) {
+      return fail(e->context, NP_UNSUPPORTED,
+                  "messages have partitions with op=partitioned, and this variant has op=%s",
+                  text_of(&e->settings, "op"));
+    }
+    return e->thread_level == MPI_THREAD_MULTIPLE ? NP_OK : lacks_threads(e);
+  }
+  struct kept_request* one = NULL;
+  const np_status status = start_unmarked(e, FOR_SEND, peer, data, bytes, &one);
+  if (status == NP_OK) store_kept(request, one, FOR_SEND);
+  return status;
+}
+static np_status mpi_part_ready(np_endpoint* e, np_request* request, uint32_t part) {
+  return outcome(e, MPI_Pready((int)part, kept_in(request)->request), "MPI_Pready");
+}
+#endif
 
 static APART np_status start_messages(np_endpoint* e, int direction, int peer, const void* data, size_t stride,
                                       size_t bytes, np_request* requests, size_t count) {

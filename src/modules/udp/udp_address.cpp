@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -28,6 +29,13 @@ bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
   return std::memcmp(&v6(a).sin6_addr, &v6(b).sin6_addr, sizeof v6(a).sin6_addr) == 0;
 }
 
+// Of an IPv6 group: the interface of the own address. The kernel asks for it in the link's scope, and ignores it in
+// others.
+void set_interface(const Place& own, Place& group) {
+  if (group.is_v4()) return;
+  v6(group.at).sin6_scope_id = own.interface() != 0 ? own.interface() : if_nametoindex(interface_of(own).c_str());
+}
+
 bool look_up(const char* host, Place& place) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
@@ -41,35 +49,65 @@ bool look_up(const char* host, Place& place) {
   return true;
 }
 
-// An IPv4 group that programs may use. False: it is none.
-bool read_group(const char* text, Place& group) {
-  constexpr uint32_t kLocalControl = 0xe0000000;  // 224.0.0.0/24, RFC 5771
-  if (!look_up(text, group) || !group.is_v4()) return false;
-  const uint32_t host = ntohl(v4(group.at).sin_addr.s_addr);
-  return IN_MULTICAST(host) && host >> 8 != kLocalControl >> 8;
+constexpr int kLinkScope = 2, kGlobalScope = 14;  // RFC 4291
+
+int scope_of(const Place& v6_group) { return v6(v6_group.at).sin6_addr.s6_addr[1] & 0xf; }
+
+// Programs may use all IPv4 groups but those of 224.0.0.0/24 (RFC 5771), and the IPv6 groups that are not assigned for
+// good and that leave their host.
+bool for_programs(const Place& group) {
+  constexpr uint32_t kLocalControl = 0xe0000000;
+  if (group.is_v4()) {
+    const uint32_t host = ntohl(v4(group.at).sin_addr.s_addr);
+    return IN_MULTICAST(host) && host >> 8 != kLocalControl >> 8;
+  }
+  const uint8_t* const host = v6(group.at).sin6_addr.s6_addr;
+  const bool transient = host[0] == 0xff && host[1] >> 4 == 1;
+  return transient && scope_of(group) >= kLinkScope && scope_of(group) <= kGlobalScope;
 }
 
-np_status no_group(const np_context* context, Option option) {
-  return fail(context, NP_USAGE,
-              "udp: %s=%s is no IPv4 group for programs: those are 224.0.1.0 to 239.255.255.255, and 239.x.x.x stay "
-              "within a site",
-              kTable[option].name, context->options[option].text);
+// The group that an option names.
+np_status read_group(const np_context* context, Option option, const Place& own, Place& group) {
+  const char *const name = kTable[option].name, *const text = context->options[option].text;
+  if (std::strchr(text, '%') != nullptr || !look_up(text, group) || !for_programs(group)) {
+    return fail(context, NP_USAGE,
+                "udp: %s=%s is no group for programs: those are 224.0.1.0 to 239.255.255.255 (239.x.x.x stay within a "
+                "site), and of IPv6 ff12::/16 (within the link), ff15::/16 (within the site) and the others up to "
+                "ff1e::/16",
+                name, text);
+  }
+  if (group.is_v4() != own.is_v4()) {
+    return fail(context, NP_USAGE, "udp: %s=%s is an IPv%d group, and the ranks reach each other over IPv%d", name,
+                text, group.is_v4() ? 4 : 6, own.is_v4() ? 4 : 6);
+  }
+  if (!group.is_v4() && scope_of(group) == kLinkScope && context->options[kTtl].number != 1) {
+    return fail(context, NP_USAGE, "udp: ttl=%s: no router forwards what goes to %s=%s; give a group of ff15::/16",
+                context->options[kTtl].text, name, text);
+  }
+  set_interface(own, group);
+  return NP_OK;
 }
 
-np_status not_over_v6(const np_context* context, Option option) {
-  return fail(context, NP_USAGE, "udp: %s=%s is an IPv4 group, and the ranks reach each other over IPv6",
-              kTable[option].name, context->options[option].text);
-}
-
-// One of 239.255.0.0/16, which no router forwards beyond its own network (RFC 2365), by lot for each run.
-Place group_of_run(const char* job) {
-  constexpr uint32_t kLocalScope = 0xefff0000, kPrime = 16777619;
+// By lot for each run: one of 239.255.0.0/16, which no router forwards beyond its own network (RFC 2365), or of
+// ff15::/16 with a number that hosts may draw (RFC 3307). That scope is the site, so that `ttl` says how far it goes:
+// what goes to ff12::/16 no router forwards.
+Place group_of_run(const char* job, const Place& own) {
+  constexpr uint32_t kLocalScope = 0xefff0000, kDrawn = 0x80000000, kPrime = 16777619;
   uint32_t hash = 2166136261;  // FNV-1a
   for (const char* c = job; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * kPrime;
   Place group;
-  v4(group.at).sin_family = AF_INET;
-  v4(group.at).sin_addr.s_addr = htonl(kLocalScope | ((hash >> 16 ^ hash) & 0xffff));
-  group.bytes = sizeof(sockaddr_in);
+  group.at.ss_family = own.at.ss_family;
+  group.bytes = own.bytes;
+  if (own.is_v4()) {
+    v4(group.at).sin_addr.s_addr = htonl(kLocalScope | ((hash >> 16 ^ hash) & 0xffff));
+    return group;
+  }
+  const uint32_t number = htonl(kDrawn | hash);
+  uint8_t* const host = v6(group.at).sin6_addr.s6_addr;
+  host[0] = 0xff;
+  host[1] = 0x15;
+  std::memcpy(host + 12, &number, sizeof number);
+  set_interface(own, group);
   return group;
 }
 
@@ -79,21 +117,21 @@ uint16_t Place::port() const { return ntohs(is_v4() ? v4(at).sin_port : v6(at).s
 
 void Place::set_port(uint16_t port) { (is_v4() ? v4(at).sin_port : v6(at).sin6_port) = htons(port); }
 
+uint32_t Place::interface() const { return is_v4() ? 0 : v6(at).sin6_scope_id; }
+
 bool Place::same(const sockaddr_storage& other) const {
   if (!same_host(at, other)) return false;
   return is_v4() ? v4(at).sin_port == v4(other).sin_port : v6(at).sin6_port == v6(other).sin6_port;
 }
 
-std::string text_of(const Place& place) {
-  char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
-  getnameinfo(place.name(), place.bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-  return std::string(host) + " port " + port;
-}
+std::string text_of(const Place& place) { return host_text(place) + " port " + std::to_string(place.port()); }
 
 std::string host_text(const Place& place) {
   char host[NI_MAXHOST] = "?";
   getnameinfo(place.name(), place.bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  return host;
+  const std::string text = host;
+  const bool group = !place.is_v4() && IN6_IS_ADDR_MULTICAST(&v6(place.at).sin6_addr);
+  return group ? text.substr(0, text.find('%')) : text;  // its interface is told by itself
 }
 
 np_status own_address(const np_context* context, Place& place) {
@@ -125,8 +163,7 @@ np_status group_address(const np_context* context, const Place& own, Place& grou
   const np_value* options = context->options;
   const char* const text = options[kMulticast].text;
   if (*text == '\0') return NP_OK;
-  if (!read_group(text, group)) return no_group(context, kMulticast);
-  if (!own.is_v4()) return not_over_v6(context, kMulticast);
+  if (const np_status s = read_group(context, kMulticast, own, group); s != NP_OK) return s;
   if (options[kConnected].number != 0) {
     return fail(context, NP_USAGE,
                 "udp: multicast=%s: a socket that is connected to a group takes nothing from its members; give "
@@ -138,10 +175,8 @@ np_status group_address(const np_context* context, const Place& own, Place& grou
 
 np_status cast_group(const np_context* context, const Place& own, const Place& multicast, Place& group) {
   const char* const text = context->options[kCastGroup].text;
-  const bool chosen = std::strcmp(text, kTable[kCastGroup].default_value) != 0;
-  if (chosen && !read_group(text, group)) return no_group(context, kCastGroup);
-  if (chosen && !own.is_v4()) return not_over_v6(context, kCastGroup);
-  if (!chosen && own.is_v4()) group = multicast.bytes != 0 ? multicast : group_of_run(context->job);
+  if (std::strcmp(text, kTable[kCastGroup].default_value) != 0) return read_group(context, kCastGroup, own, group);
+  group = multicast.bytes != 0 ? multicast : group_of_run(context->job, own);
   return NP_OK;
 }
 

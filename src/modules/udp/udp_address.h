@@ -22,6 +22,8 @@ struct Place {
   [[nodiscard]] bool is_v4() const { return at.ss_family == AF_INET; }
   [[nodiscard]] uint16_t port() const;
   void set_port(uint16_t port);
+  // IPv6: of a group, or of an address of the link. 0: none.
+  [[nodiscard]] uint32_t interface() const;
   [[nodiscard]] bool same(const sockaddr_storage& other) const;
 };
 
@@ -37,7 +39,7 @@ np_status own_address(const np_context* context, Place& place);
 np_status group_address(const np_context* context, const Place& own, Place& group);
 
 // The group that casts go to, without a port: that of the option cast_group, or of the option multicast, or one that
-// this run makes. Of no bytes where the ranks reach each other over IPv6.
+// this run draws.
 np_status cast_group(const np_context* context, const Place& own, const Place& multicast, Place& group);
 
 // An address on its way to another rank.

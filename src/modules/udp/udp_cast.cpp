@@ -20,16 +20,6 @@ using namespace netpipe::fd_io;
 
 namespace {
 
-// Ranks of one host share the port of the one that casts.
-bool share_port(const Fd& fd) {
-  const int yes = 1;
-  return setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0;
-}
-
-np_status no_sharing(const np_context* context) {
-  return fail(context, NP_UNAVAILABLE, "udp: ranks cannot share a port of a group: %s", std::strerror(errno));
-}
-
 np_status open_way_out(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   Casts& casts = endpoint.casts;
@@ -38,13 +28,12 @@ np_status open_way_out(np_endpoint& endpoint) {
     return fail(context, NP_UNSUPPORTED, "udp: port=%lld leaves no room for %lld more ports to cast; give a lower one",
                 static_cast<long long>(first), static_cast<long long>(nranks));
   }
-  // Bound before it is shared, or it might be the port of somebody else who shares his.
-  if (const np_status s = make_socket(context, casts.group, nranks * nranks + context->rank, false, casts.fd);
-      s != NP_OK) {
+  Place at = endpoint.own;
+  if (const np_status s = make_socket(context, at, nranks * nranks + context->rank, false, casts.fd); s != NP_OK) {
     return s;
   }
-  if (!share_port(casts.fd)) return no_sharing(context);
-  if (const np_status s = send_to_groups(context, casts.fd, endpoint.own); s != NP_OK) return s;
+  casts.group.set_port(at.port());
+  if (const np_status s = send_to_group(context, casts.fd, endpoint.own, casts.group); s != NP_OK) return s;
   if (getrandom(&casts.token, sizeof casts.token, 0) == sizeof casts.token) return NP_OK;
   return fail(context, NP_FAILED, "udp: getrandom: %s", std::strerror(errno));
 }
@@ -55,10 +44,7 @@ np_status join(np_endpoint& endpoint, int rank) {
   Casts::Source& source = endpoint.casts.sources[static_cast<size_t>(rank)];
   Place at = endpoint.casts.group;
   at.set_port(source.port);
-  if (const np_status s = new_socket(context, at, false, source.fd); s != NP_OK) return s;
-  if (!share_port(source.fd)) return no_sharing(context);
-  if (const np_status s = bind_socket(context, source.fd, at); s != NP_OK) return s;
-  if (const np_status s = join_group(context, source.fd, endpoint.casts.group, endpoint.own); s != NP_OK) return s;
+  if (const np_status s = listen_in_group(context, at, endpoint.own, source.fd); s != NP_OK) return s;
   source.way = way_of(context, rank, source.fd);
   source.way.connected = false;
   source.way.from = endpoint.desks[static_cast<size_t>(rank)].at;
@@ -94,9 +80,7 @@ np_status open_casts(np_endpoint& endpoint) {
   Casts& casts = endpoint.casts;
   casts.sources.resize(endpoint.links.size());
   if (const np_status s = cast_group(context, endpoint.own, endpoint.group, casts.group); s != NP_OK) return s;
-  if (casts.group.bytes == 0) {
-    casts.obstacle = "udp: casts go to an IPv4 group, and the ranks reach each other over IPv6; give ip=4";
-  } else if (open_way_out(endpoint) != NP_OK) {
+  if (open_way_out(endpoint) != NP_OK) {
     casts.error = errno;
     casts.obstacle = context->message;
     context->message[0] = '\0';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from one rank to all others at once: datagrams to an IPv4 group, in which each rank has a port of its own to
+// Messages from one rank to all others at once: datagrams to a group, in which each rank has a port of its own to
 // cast from. Each other rank has a socket for it that joins the group, and an inbox behind it. What is lost is found
 // out as between pairs; the answer to a question goes to the group too, behind the casts, and so speaks to all.
 #pragma once

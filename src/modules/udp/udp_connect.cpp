@@ -250,6 +250,7 @@ std::unique_ptr<Inbox> make_inbox(np_endpoint& endpoint, Way way, const Call& ca
   setting.question = call.question;
   setting.clerk = &endpoint.clerk;
   if (call.early != nullptr) setting.early = std::move(*call.early);
+  way.fd = call.fd;
   way.batch = std::max(batch_for(context, setting.payload), uint32_t{1});
   return std::make_unique<Inbox>(way, setting);
 }
@@ -278,12 +279,14 @@ np_status open_sockets(np_endpoint& endpoint) {
     const bool own = peer == context->rank;
     np_endpoint::Link& link = endpoint.links[static_cast<size_t>(peer)];
     Place& at = own ? endpoint.desk_at : link.own;
-    const bool in_group = !own && endpoint.group.bytes != 0;
-    at = in_group ? endpoint.group : endpoint.own;
+    at = endpoint.own;
     if (const np_status s = make_socket(context, at, index, own, own ? endpoint.desk : link.fd); s != NP_OK) return s;
-    if (!in_group) continue;
-    if (const np_status s = send_to_groups(context, link.fd, endpoint.own); s != NP_OK) return s;
-    if (const np_status s = join_group(context, link.fd, endpoint.group, endpoint.own); s != NP_OK) return s;
+    if (own || endpoint.group.bytes == 0) continue;
+    if (const np_status s = send_to_group(context, link.fd, endpoint.own, endpoint.group); s != NP_OK) return s;
+    const uint16_t port = at.port();
+    at = endpoint.group;
+    at.set_port(port);
+    if (const np_status s = listen_in_group(context, at, endpoint.own, link.group_fd); s != NP_OK) return s;
   }
   return open_casts(endpoint);
 }
@@ -325,7 +328,7 @@ np_status connect_all(np_endpoint& endpoint, const void* const* addresses, const
   for (int peer = 0; peer < context->nranks; ++peer) {
     if (peer == context->rank) continue;
     np_endpoint::Link& link = endpoint.links[static_cast<size_t>(peer)];
-    const Call call{.fd = link.fd.get(),
+    const Call call{.fd = link.incoming().get(),
                     .from = link.way.from,
                     .token = endpoint.token,
                     .group = endpoint.group.bytes != 0,

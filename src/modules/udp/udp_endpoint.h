@@ -17,13 +17,16 @@
 struct np_endpoint {
   struct Link {
     netpipe::fd_io::Fd fd;
-    netpipe::udp::Place own;  // where its socket is
+    netpipe::fd_io::Fd group_fd;  // multicast=: what comes to the group
+    netpipe::udp::Place own;      // where messages of the peer are expected
     netpipe::udp::Way way;
     std::unique_ptr<netpipe::udp::Outbox> out;
     std::unique_ptr<netpipe::udp::Inbox> in;
     int64_t mtu = 0;                       // of the path to the peer
     int64_t rtt_ns = 0;                    // of the first question
     std::vector<std::vector<char>> early;  // messages of a peer that has connected before this rank
+
+    [[nodiscard]] const netpipe::fd_io::Fd& incoming() const { return group_fd ? group_fd : fd; }
   };
 
   explicit np_endpoint(const np_context* given) : context(given), links(static_cast<size_t>(given->nranks)) {}

@@ -89,12 +89,12 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   np_emit_text(emit, to, "interface", interface_of(endpoint->own).c_str());
   np_emit_bool(emit, to, "connected", link.way.connected);
   if (endpoint->group.bytes != 0) {
-    np_emit_text(emit, to, "multicast_group", options[kMulticast].text);
-    np_emit_integer(emit, to, "multicast_ttl", socket_number(fd, IPPROTO_IP, IP_MULTICAST_TTL), "");
+    np_emit_text(emit, to, "multicast_group", host_text(endpoint->group).c_str());
+    np_emit_integer(emit, to, "multicast_ttl", multicast_ttl(link.fd, endpoint->own), "");
   }
   if (endpoint->casts.out) {
     np_emit_text(emit, to, "cast_group", host_text(endpoint->casts.group).c_str());
-    np_emit_integer(emit, to, "cast_ttl", socket_number(endpoint->casts.fd.get(), IPPROTO_IP, IP_MULTICAST_TTL), "");
+    np_emit_integer(emit, to, "cast_ttl", multicast_ttl(endpoint->casts.fd, endpoint->own), "");
     np_emit_integer(emit, to, "cast_payload_bytes", endpoint->casts.out->payload(), "bytes");
   }
   describe_datagrams(*endpoint, link, emit, to);
@@ -136,7 +136,7 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   for (const np_endpoint::Link& link : endpoint->links) {
     if (!link.in || !link.out) continue;
     add_sent(*link.out);
-    add_received(*link.in, link.fd);
+    add_received(*link.in, link.incoming());
   }
   if (endpoint->casts.out) add_sent(*endpoint->casts.out);
   for (const Casts::Source& source : endpoint->casts.sources) {

@@ -67,14 +67,15 @@ inline constexpr np_option kTable[kOptions] = {
     {"busy_poll", NP_INT, "0", 0, 1'000'000, nullptr, "us",
      "SO_BUSY_POLL: how long a receive asks the device itself before it sleeps; needs CAP_NET_ADMIN", 1},
     {"multicast", NP_TEXT, "", 0, 0, nullptr, "",
-     "IPv4 group that all datagrams are sent to (239.1.2.3), with a port of its own for each receiver; needs "
+     "group that all datagrams are sent to (239.1.2.3, ff15::1:2:3), with a port of its own for each receiver; needs "
      "connected=no",
      0},
     {"cast_group", NP_TEXT, "auto", 0, 0, nullptr, "",
-     "IPv4 group that messages to all other ranks go to; auto takes that of multicast, or else one of 239.255.0.0/16 "
-     "for this run",
+     "group that messages to all other ranks go to; auto takes that of multicast, or else one of 239.255.0.0/16 or "
+     "ff15::/16 for this run",
      0, NP_USES_CAST},
-    {"ttl", NP_INT, "1", 1, 255, nullptr, "", "IP_MULTICAST_TTL: networks that a datagram to a group may cross", 0},
+    {"ttl", NP_INT, "1", 1, 255, nullptr, "",
+     "IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS: networks that a datagram to a group may cross", 0},
     fd_io::kWaitOption,
     netpipe::kSpinOption,
 };

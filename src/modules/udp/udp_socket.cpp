@@ -58,8 +58,21 @@ np_status set_numbers(const np_context* context, int fd) {
 }
 
 template <typename Value>
-bool set_ip(const Fd& fd, int name, const Value& value) {
-  return setsockopt(fd.get(), IPPROTO_IP, name, &value, sizeof value) == 0;
+bool set(const Fd& fd, int level, int name, const Value& value) {
+  return setsockopt(fd.get(), level, name, &value, sizeof value) == 0;
+}
+
+in_addr v4(const Place& place) { return reinterpret_cast<const sockaddr_in&>(place.at).sin_addr; }
+in6_addr v6(const Place& place) { return reinterpret_cast<const sockaddr_in6&>(place.at).sin6_addr; }
+
+// A socket that is connected to this place. None: the kernel knows no way there, and errno says why.
+Fd on_the_way(const Place& own, const Place& to) {
+  Fd fd(::socket(to.at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+  Place from = own;
+  from.set_port(0);
+  const bool there = fd && (to.is_v4() || set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, to.interface())) &&
+                     ::bind(fd.get(), from.name(), from.bytes) == 0 && ::connect(fd.get(), to.name(), to.bytes) == 0;
+  return there ? std::move(fd) : Fd();
 }
 
 }  // namespace
@@ -106,36 +119,60 @@ np_status bind_socket(const np_context* context, const Fd& fd, Place& at) {
   return NP_OK;
 }
 
-np_status send_to_groups(const np_context* context, const Fd& fd, const Place& own) {
-  ip_mreqn from{};
-  from.imr_address = reinterpret_cast<const sockaddr_in&>(own.at).sin_addr;
-  const int ttl = static_cast<int>(context->options[kTtl].number), yes = 1, no = 0;
-  // Ranks may be on one host, so what leaves is looped back. Of groups that others of the host joined nothing is taken.
-  if (set_ip(fd, IP_MULTICAST_IF, from) && set_ip(fd, IP_MULTICAST_TTL, ttl) && set_ip(fd, IP_MULTICAST_LOOP, yes) &&
-      set_ip(fd, IP_MULTICAST_ALL, no)) {
-    return NP_OK;
+np_status send_to_group(const np_context* context, const Fd& fd, const Place& own, const Place& group) {
+  const ip_mreqn from{.imr_multiaddr = {}, .imr_address = v4(own), .imr_ifindex = 0};
+  const int ttl = static_cast<int>(context->options[kTtl].number), yes = 1;
+  // Ranks may be on one host, so what leaves is looped back.
+  const bool done = own.is_v4()
+                        ? set(fd, IPPROTO_IP, IP_MULTICAST_IF, from) && set(fd, IPPROTO_IP, IP_MULTICAST_TTL, ttl) &&
+                              set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, yes)
+                        : set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, group.interface()) &&
+                              set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, ttl) &&
+                              set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, yes);
+  if (!done) {
+    return fail(context, NP_UNAVAILABLE, "udp: the interface of %s sends to no groups: %s", host_text(own).c_str(),
+                std::strerror(errno));
   }
-  return fail(context, NP_UNAVAILABLE, "udp: the interface of %s sends to no groups: %s", context->local_address,
-              std::strerror(errno));
+  if (own.is_v4() || on_the_way(own, group)) return NP_OK;
+  // Linux gives every interface such a route but the loopback, where any that is not local would reject what it gets.
+  const int error = errno;
+  const std::string interface = interface_of(own);
+  fail(context, NP_UNAVAILABLE, "udp: %s sends to no IPv6 group (%s)%s", interface.c_str(), std::strerror(error),
+       interface == "lo" ? "; add the route: ip -6 route add local ff00::/8 dev lo table local" : "");
+  errno = error;
+  return NP_UNAVAILABLE;
 }
 
-np_status join_group(const np_context* context, const Fd& fd, const Place& group, const Place& own) {
-  ip_mreqn membership{};
-  membership.imr_multiaddr = reinterpret_cast<const sockaddr_in&>(group.at).sin_addr;
-  membership.imr_address = reinterpret_cast<const sockaddr_in&>(own.at).sin_addr;
-  const int no = 0;
-  if (set_ip(fd, IP_ADD_MEMBERSHIP, membership) && set_ip(fd, IP_MULTICAST_ALL, no)) return NP_OK;
-  return fail(context, NP_UNAVAILABLE, "udp: the interface of %s cannot join group %s: %s", context->local_address,
-              host_text(group).c_str(), std::strerror(errno));
+np_status listen_in_group(const np_context* context, Place at, const Place& own, Fd& made) {
+  Fd fd;
+  if (const np_status s = new_socket(context, at, false, fd); s != NP_OK) return s;
+  const int yes = 1, no = 0;
+  if (!set(fd, SOL_SOCKET, SO_REUSEADDR, yes)) {
+    return fail(context, NP_UNAVAILABLE, "udp: ranks cannot share a port of a group: %s", std::strerror(errno));
+  }
+  const ip_mreqn to_v4{.imr_multiaddr = v4(at), .imr_address = v4(own), .imr_ifindex = 0};
+  const ipv6_mreq to_v6{.ipv6mr_multiaddr = v6(at), .ipv6mr_interface = at.interface()};
+  if (const np_status s = bind_socket(context, fd, at); s != NP_OK) return s;
+  // Of what others of the host joined nothing is taken.
+  const bool joined =
+      own.is_v4() ? set(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, to_v4) && set(fd, IPPROTO_IP, IP_MULTICAST_ALL, no)
+                  : set(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, to_v6) && set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, no);
+  if (!joined) {
+    return fail(context, NP_UNAVAILABLE, "udp: the interface of %s cannot join group %s: %s", host_text(own).c_str(),
+                host_text(at).c_str(), std::strerror(errno));
+  }
+  made = std::move(fd);
+  return NP_OK;
+}
+
+int64_t multicast_ttl(const Fd& fd, const Place& own) {
+  return own.is_v4() ? socket_number(fd.get(), IPPROTO_IP, IP_MULTICAST_TTL)
+                     : socket_number(fd.get(), IPPROTO_IPV6, IPV6_MULTICAST_HOPS);
 }
 
 int64_t path_mtu(const Place& own, const Place& peer) {
-  const Fd fd(::socket(peer.at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
-  Place from = own;
-  from.set_port(0);
-  if (!fd || ::bind(fd.get(), from.name(), from.bytes) != 0 || ::connect(fd.get(), peer.name(), peer.bytes) != 0) {
-    return 0;
-  }
+  const Fd fd = on_the_way(own, peer);
+  if (!fd) return 0;
   const int64_t mtu =
       peer.is_v4() ? socket_number(fd.get(), IPPROTO_IP, IP_MTU) : socket_number(fd.get(), IPPROTO_IPV6, IPV6_MTU);
   return std::max<int64_t>(mtu, 0);

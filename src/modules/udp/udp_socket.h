@@ -16,10 +16,13 @@ np_status make_socket(const np_context* context, Place& at, int64_t index, bool 
 np_status new_socket(const np_context* context, const Place& at, bool plain, fd_io::Fd& made);
 np_status bind_socket(const np_context* context, const fd_io::Fd& fd, Place& at);
 
-// Sends to groups on the interface of the own address.
-np_status send_to_groups(const np_context* context, const fd_io::Fd& fd, const Place& own);
-// Takes what is sent to the group, on the interface of the own address.
-np_status join_group(const np_context* context, const fd_io::Fd& fd, const Place& group, const Place& own);
+// What this socket of the own address sends to the group leaves on the interface of that address.
+np_status send_to_group(const np_context* context, const fd_io::Fd& fd, const Place& own, const Place& group);
+// A socket for what is sent to this port of the group, on the interface of the own address. It is another one than that
+// which sends there: of an IPv6 socket that is bound to a group the kernel chooses the address that it sends from.
+np_status listen_in_group(const np_context* context, Place at, const Place& own, fd_io::Fd& made);
+// How many networks a datagram to a group may cross, as the kernel has it.
+int64_t multicast_ttl(const fd_io::Fd& fd, const Place& own);
 
 // A number that the kernel tells of a socket, or -1.
 int64_t socket_number(int fd, int level, int name);

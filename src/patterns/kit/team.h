@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -144,10 +145,22 @@ inline np_status work_in_threads(std::span<double> waited, Room room, std::span<
                   waited.size());
     return NP_FAILED;
   }
+  np_status first = NP_OK;
   for (const np_status status : came_to) {
-    if (status != NP_OK) return status;
+    // Who gave up because another one failed says less than that one.
+    if (first == NP_OK || (first == NP_ABORTED && status != NP_OK)) first = status;
   }
-  return NP_OK;
+  return first;
+}
+
+// What a pattern notes of those shares: their mean; negative where the kernel does not say.
+inline std::int64_t mean_in_millionths(std::span<const double> shares) {
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  return std::isnan(sum) ? -1 : std::llround(sum / static_cast<double>(shares.size()) * 1e6);
+}
+inline double of_millionths(std::int64_t noted) {
+  return noted < 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(noted) / 1e6;
 }
 
 }  // namespace netpipe

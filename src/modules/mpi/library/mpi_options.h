@@ -49,7 +49,7 @@ static const np_option first_options[] = {
      .choices = OPERATIONS,
      .unit = "",
      .help = "how a message is sent: MPI_Send, MPI_Isend with MPI_Wait, a persistent request, MPI_Ssend, MPI_Bsend, "
-             "MPI_Rsend, one-sided by MPI_Put, MPI_Get or MPI_Accumulate, or in partitions that are all ready at once",
+             "MPI_Rsend, one-sided by MPI_Put, MPI_Get or MPI_Accumulate, or in partitions",
      .tunable = 1,
      .applies_to = NP_USES_MESSAGES | NP_USES_COLLECTIVES},
     {.name = "reuse",
@@ -72,8 +72,8 @@ static const np_option first_options[] = {
      .min = 1,
      .max = 4096,
      .unit = "",
-     .help = "op=partitioned: partitions of a message, marked ready together: the cost of partitioning it and not the "
-             "gain of sending parts early; fewer where this number does not divide its size",
+     .help = "op=partitioned: partitions of a message, marked ready together, or by the threads of pattern "
+             "partitioned; fewer where this number does not divide its size",
      .tunable = 1,
      .applies_to = NP_USES_MESSAGES},
 #endif
