@@ -32,7 +32,6 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ from netpipe.launch import jobs, token
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
-from netpipe.launch.variants import added, name_of, wants_expansion
+from netpipe.launch.variants import EVERY, available, name_of, others, wants_expansion, with_every
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch, only_opens
@@ -68,7 +67,6 @@ DEFAULT_VARIANTS = (
     "tcp",
     "tcp:wait=poll",
 )
-EVERY = "all"  # as a variant: the default ones, and each other module that is available here
 DEFAULT_RANKS = 2  # of the plan
 ANY_RANKS = 2**31 - 1  # the limit of a module without one (INT32_MAX)
 REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
@@ -270,9 +268,9 @@ class Session:
         if not variants or EVERY in variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
-            names = (*self.request.defaults, *(_others(self.request.defaults, listing) if variants else ()))
-            every = _available(names, listing, far)
-            variants = _with_every(variants or (EVERY,), every)
+            names = (*self.request.defaults, *(others(self.request.defaults, listing) if variants else ()))
+            every = available(names, listing, far)
+            variants = with_every(variants or (EVERY,), every)
         if wants_expansion(variants):
             variants, self.notes = expand_libraries(variants, native.list_())
         return variants
@@ -380,34 +378,6 @@ def has_results(run: Run) -> bool:
     """Whether anything was measured, be it that variants were opened and closed again (`netpipe memory`)."""
     opened = any(map(only_opens, run.plans)) and run.launches and run.variants
     return bool(run.samples or run.points or opened)
-
-
-def _with_every(variants: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:
-    """With what `all` stands for in its place; a variant that is named as well is not measured twice."""
-    found = chain.from_iterable(every if one == EVERY else (one,) for one in variants)
-    return tuple(dict.fromkeys(found))
-
-
-def _others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:
-    """Modules that no usual variant is of, and that are not started by the launcher of a library."""
-    there = {name_of(variant) for variant in usual}
-    return [
-        module["name"]
-        for module in listing["modules"]
-        if module["name"] not in there and not module.get("launched")
-    ]
-
-
-def _available(variants: Sequence[str], listing: Mapping[str, Any], far: bool) -> tuple[str, ...]:
-    """The variants whose module can be used here, or between hosts, and the libraries that were added. Variants that
-    the user names are not filtered: they fail with their reason.
-    """
-    here = {
-        module["name"]
-        for module in listing["modules"]
-        if module["available"] and (module.get("crosses_hosts") or not far)
-    }
-    return (*(variant for variant in variants if name_of(variant) in here), *added(listing))
 
 
 def _plan(request: Request, variants: Sequence[str], settings: Mapping[str, str]) -> Plan:

@@ -48,45 +48,6 @@ def test_without_options_all_layers_are_measured(netpipe: Netpipe) -> None:
     assert "1116 points are in run.jsonl" in said.out
 
 
-def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
-    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from netpipe import native
-
-    listing = native.list_()
-    for module in listing["modules"]:
-        module["available"] = module["name"] != "shm"
-    monkeypatch.setattr(native, "list_", lambda *_: listing)
-    assert tuple(session.Session(session.Request()).variants) == (
-        "null",
-        "memcpy",
-        "pipe",
-        "unix",
-        "unix:wait=poll",
-        "tcp",
-        "tcp:wait=poll",
-    )
-
-
-def test_all_is_every_module_that_is_available_here(
-    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from netpipe import native
-
-    listing = native.list_()
-    for module in listing["modules"]:
-        module["available"] = module["name"] != "memcpy"
-    monkeypatch.setattr(native, "list_", lambda *_: listing)
-
-    def variants(*asked: str) -> list[str]:
-        return session.Session(session.Request(asked, defaults=("shm:wait=block", "tcp"))).variants
-
-    assert variants() == ["shm:wait=block", "tcp"]
-    assert variants("all") == ["shm:wait=block", "tcp", "null", "pipe", "unix"]
-    both = variants("pipe", "all", "tcp:wait=poll")
-    assert both == ["pipe", "shm:wait=block", "tcp", "null", "unix", "tcp:wait=poll"]
-
-
 def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None:
     said = netpipe(
         *(

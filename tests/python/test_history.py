@@ -121,7 +121,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path, place: Path) -> None:
     foreign = tmp_path / "foreign.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     foreign.write_bytes(b"".join([lines[0].replace(b'"run":"', b'"run":"../'), *lines[1:]]))
-    assert "no word" in refused("history", "add", foreign)
+    assert "not a word" in refused("history", "add", foreign)
     assert not list(place.glob("*.jsonl"))
     assert "empty" in refused("history", "show")
     call("history", "add", path)

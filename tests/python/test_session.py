@@ -287,3 +287,42 @@ def test_what_is_not_a_list_of_numbers_is_refused(text: str) -> None:
 
 def test_numbers_of_processes_rise_and_are_there_once() -> None:
     assert process_counts("8, 2,4,2") == [2, 4, 8]
+
+
+def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from netpipe import native
+
+    listing = native.list_()
+    for module in listing["modules"]:
+        module["available"] = module["name"] != "shm"
+    monkeypatch.setattr(native, "list_", lambda *_: listing)
+    assert tuple(session.Session(session.Request()).variants) == (
+        "null",
+        "memcpy",
+        "pipe",
+        "unix",
+        "unix:wait=poll",
+        "tcp",
+        "tcp:wait=poll",
+    )
+
+
+def test_all_is_every_module_that_is_available_here(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from netpipe import native
+
+    listing = native.list_()
+    for module in listing["modules"]:
+        module["available"] = module["name"] != "memcpy"
+    monkeypatch.setattr(native, "list_", lambda *_: listing)
+
+    def variants(*asked: str) -> list[str]:
+        return session.Session(session.Request(asked, defaults=("shm:wait=block", "tcp"))).variants
+
+    assert variants() == ["shm:wait=block", "tcp"]
+    assert variants("all") == ["shm:wait=block", "tcp", "null", "pipe", "unix"]
+    both = variants("pipe", "all", "tcp:wait=poll")
+    assert both == ["pipe", "shm:wait=block", "tcp", "null", "unix", "tcp:wait=poll"]

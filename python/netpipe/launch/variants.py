@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user means by `mpi`: every library that was added, except one that simulates its machine. Simulated numbers do
-not compare with real ones, so such a library must be named.
+not compare with real ones, so such a library must be named. And by `all`, and by nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from netpipe.libraries.starting.description import launched, read
 
 # What is measured of a library when nothing else is said: each of these that it can choose.
 TRANSPORTS = ("shm", "tcp")
+EVERY = "all"  # as a variant: the default ones, and each other module that is available here
 
 
 def wants_expansion(variants: Sequence[str]) -> bool:
@@ -122,3 +124,31 @@ def added(listing: Mapping[str, Any]) -> list[str]:
         if here and name.partition("@")[0] in per_library and not simulated(module):
             found += each_transport(name, module)
     return found
+
+
+def with_every(variants: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:
+    """With what `all` stands for in its place; a variant that is named as well is not measured twice."""
+    found = chain.from_iterable(every if one == EVERY else (one,) for one in variants)
+    return tuple(dict.fromkeys(found))
+
+
+def others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:
+    """Modules that no usual variant is of, and that are not started by the launcher of a library."""
+    there = {name_of(variant) for variant in usual}
+    return [
+        module["name"]
+        for module in listing["modules"]
+        if module["name"] not in there and not module.get("launched")
+    ]
+
+
+def available(variants: Sequence[str], listing: Mapping[str, Any], far: bool) -> tuple[str, ...]:
+    """The variants whose module can be used here, or between hosts, and the libraries that were added. Variants that
+    the user names are not filtered: they fail with their reason.
+    """
+    here = {
+        module["name"]
+        for module in listing["modules"]
+        if module["available"] and (module.get("crosses_hosts") or not far)
+    }
+    return (*(variant for variant in variants if name_of(variant) in here), *added(listing))
