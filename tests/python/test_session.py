@@ -290,10 +290,8 @@ def test_numbers_of_processes_rise_and_are_there_once() -> None:
 
 
 def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
-    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+    fake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from netpipe import native
-
     listing = native.list_()
     for module in listing["modules"]:
         module["available"] = module["name"] != "shm"
@@ -309,11 +307,7 @@ def test_a_layer_that_is_not_here_is_left_out_of_the_default_only(
     )
 
 
-def test_all_is_every_module_that_is_available_here(
-    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from netpipe import native
-
+def test_all_is_every_module_that_is_available_here(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listing = native.list_()
     for module in listing["modules"]:
         module["available"] = module["name"] != "memcpy"
