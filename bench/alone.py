@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from measured import MissingError
 
@@ -16,6 +16,9 @@ NETWORK = (
     "ip link set lo up && ip link add lan type veth peer name wall && ip address add 192.0.2.1/24 dev lan && "
     "ip link set lan up"
 )
+
+
+ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 
 def alone(command: Sequence[str], first: str = "") -> list[str]:
@@ -30,7 +33,12 @@ def alone(command: Sequence[str], first: str = "") -> list[str]:
 
 
 def congestion(name: str) -> str:
-    """The shell command that puts all TCP of the namespace under this congestion control. Raises ValueError."""
-    if not re.fullmatch(r"[a-z0-9_]+", name):
-        raise ValueError(f"{name!r} is no name of a congestion control")
+    """The shell command that puts all TCP of the namespace under this congestion control. Raises ValueError where the
+    kernel would refuse it there.
+    """
+    allowed = ALLOWED.read_text().split() if ALLOWED.is_file() else []
+    if name not in allowed:
+        raise ValueError(
+            f"a namespace can be under {', '.join(allowed) or 'none'} ({ALLOWED}), and not under {name!r}"
+        )
     return f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control"

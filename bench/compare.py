@@ -6,7 +6,7 @@ with its 95 % interval. A row is met if the median meets the target and the inte
 missed if the whole interval lies outside, and else undecided. Comparisons are in the files of_*.py beside this one; a
 new one needs nothing else.
 
-    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion cubic] [--json FILE] [--gate]
+    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion reno] [--json FILE] [--gate]
 
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
 both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed is

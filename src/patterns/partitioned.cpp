@@ -14,6 +14,7 @@
 // send. Between the two lies what parts bring that leave early, or what they cost.
 //
 // Writing is one byte in each line of the caches, by the value that it has, so that every byte can be verified.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>

@@ -20,7 +20,7 @@ import compare  # noqa: E402
 import of_runs  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
-from alone import alone, congestion  # noqa: E402
+from alone import ALLOWED, alone, congestion  # noqa: E402
 from measured import Result  # noqa: E402
 
 BATCH = 50  # samples of one batch (bench/mpi/samples.h)
@@ -210,7 +210,9 @@ def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
     assert all(one.__doc__ for one in compare.COMPARISONS.values())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not ALLOWED.is_file(), reason="needs root in the network of the machine"
+)
 def test_a_comparison_under_another_congestion_control_leaves_that_of_this_machine() -> None:
     ours = Path("/proc/sys/net/ipv4/tcp_congestion_control")
     before = ours.read_text()
@@ -224,6 +226,5 @@ def test_a_comparison_under_another_congestion_control_leaves_that_of_this_machi
     assert done.stdout.startswith("reno\n")
     assert "lan:" in done.stdout, "Open MPI's TCP needs an interface besides loopback"
     assert ours.read_text() == before
-    assert subprocess.run(alone(["true"], congestion("nosuch")), check=False, timeout=60).returncode
-    with pytest.raises(ValueError, match="no name of a congestion control"):
-        congestion("cubic; reboot")
+    with pytest.raises(ValueError, match="and not under 'nosuch'"):
+        congestion("nosuch")
