@@ -161,9 +161,9 @@ def test_times_are_believed_as_far_as_half_of_the_intervals_reach() -> None:
 
 def test_warnings_speak_against_the_times_and_what_is_severe_comes_before_them() -> None:
     odd = believed(0.01, facts={"cpu.virtual.is_virtual": True, "cpu.frequency.governor": "powersave"})
-    assert odd.endswith("; what speaks against them: frequency governor and virtual machine.")
+    assert odd.endswith("; reasons for doubt: frequency governor and virtual machine.")
     assert believed(0.01, facts={"clock.source": "hpet"}) == (
-        "Do not trust these numbers before this is mended: slow clock source."
+        "Do not trust these numbers until this is fixed: slow clock source."
     )
 
 
@@ -173,7 +173,7 @@ def test_what_failed_for_one_variant_does_not_take_the_others_with_it() -> None:
     )
     said = trust(made, judge(made).findings)
     assert said.startswith("Trust these times to ±")
-    assert said.endswith("; what speaks against them: measurement failed (tcp).")
+    assert said.endswith("; reasons for doubt: measurement failed (tcp).")
 
 
 def test_what_a_setting_gets_back_says_nothing_against_the_times() -> None:

@@ -26,8 +26,8 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
         if known[found.rule].about != CURVES and found.rule not in OF_THE_WIDTH and found.severity != NOTE
     ]
     if whole := [found for found in doubts if found.severity == SEVERE and not found.variant]:
-        return f"Do not trust these numbers before this is mended: {_named(whole)}."
-    against = f"; what speaks against them: {_named(doubts)}" if doubts else ""
+        return f"Do not trust these numbers until this is fixed: {_named(whole)}."
+    against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
     return f"{_within(reading)}{against}."
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user means by `mpi`: every library that was added, except one that simulates its machine. Simulated numbers do
-not compare with real ones, so such a library must be named. And by `all`, and by nothing.
+not compare with real ones, so such a library must be named. Also what `all` stands for, and which variants of a default
+run can be measured here.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Launcher:
         """Called before the first job of each module. Stops waiting when given_up() is true. Raises Failure."""
 
     def gone(self) -> bool:
-        """Whether what `boot` got has ended, for example with a kernel that was ended: it is booted anew then."""
+        """Whether what `boot` started has ended, as with a kernel that fails. It is booted again then."""
         return False
 
     def halt(self) -> None:
