@@ -2,6 +2,7 @@
 #include "serving/serve.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -148,12 +149,21 @@ std::string serve_help() {
   return text;
 }
 
+/// Whether a file is a pipe, as the shell's <(command) is: reading it would take the token from the server.
+bool is_read_once(const std::string& file) {
+  struct stat facts{};
+  return ::stat(file.c_str(), &facts) == 0 && S_ISFIFO(facts.st_mode);
+}
+
 }  // namespace
 
 int serve_main(std::span<const std::string> arguments, MeasureFor measure) {
   const Result<ServeArguments> given = parse_serve(arguments);
   if (!given) return complain(given.failure());
   if (given->help) return print(serve_help()) ? 0 : static_cast<int>(Exit::failed);
+  if (given->check && !given->token_file.empty() && !is_read_once(given->token_file)) {
+    if (const Result<std::string> token = read_token(given->token_file); !token) return complain(token.failure());
+  }
   if (Outcome room = room_for_descriptors(descriptors_to_serve, "a server needs"); !room)
     return complain(room.failure());
   Result<Listener> listener = listen_at(given->bind, given->port);

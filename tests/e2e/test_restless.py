@@ -38,7 +38,8 @@ def test_where_nothing_settles_the_run_says_how_far_to_trust_it_and_keeps_its_ti
     done = netpipe(tmp_path, "run", "restless", *options, *(["--strict"] if strict else []))
     assert done.returncode == (5 if strict else 0), done.stderr
     said = " ".join(done.stdout.split())
-    assert "Trust these times to " in said
+    # Where something severe disturbs the machine, such as another busy process, it says that instead.
+    assert "Trust these times to " in said or "Do not trust these numbers until this is fixed: " in said
     assert "4 of 4 sizes are not within the target of ±1.0 % (restless 4)." in said
     if strict:
         assert "4 of 4 points are not within the target of ±1.0 %; " in done.stderr

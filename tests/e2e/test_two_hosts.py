@@ -248,6 +248,30 @@ def test_a_port_that_is_taken_is_said(worker: Path, token: Path) -> None:
     assert "--port" in done.stderr
 
 
+def test_a_token_that_cannot_be_read_is_said_before_anything_else(worker: Path, tmp_path: Path) -> None:
+    """`netpipe serve` asks with --check before it prints what to do on the other host. A pipe gives a token once."""
+
+    def check(file: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [worker, "serve", "--check", "--port", "0", "--token-file", file],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    missing = check(tmp_path / "missing")
+    assert missing.returncode == 2
+    assert f"the token file {tmp_path / 'missing'} cannot be read" in missing.stderr
+    short = tmp_path / "short"
+    short.write_text("secret")
+    short.chmod(0o600)
+    assert "has 6 characters" in check(short).stderr
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert check(pipe).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [("host no-such-host.invalid", 3, "no-such-host.invalid"), ("port 1", 3, "127.0.0.1")],

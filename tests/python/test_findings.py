@@ -29,7 +29,7 @@ from netpipe.findings import (
     rules,
 )
 from netpipe.reading import Reading
-from netpipe.records import Environment, Run
+from netpipe.records import Environment, PlannedVariant, Rank, Run
 from netpipe.render.page.page import page
 from netpipe.render.terminal.findings import print_brief, print_findings
 from netpipe.render.terminal.summary import print_summary
@@ -130,6 +130,44 @@ def test_an_experiment_is_the_same_run_with_the_remedy() -> None:
     made.header.argv = ["import", "np.out"]
     (found,) = found_by("one-launch", made)
     assert found.experiment is None
+
+
+def two_of_one_module(option: str, slow: str, fast: str, found: str = "", default: str = "") -> Run:
+    """`x:OPTION=SLOW` beside a variant that is `x:OPTION=FAST`, whose name is plain `x` where that is the default. The
+    first takes twice as long. `found`: what its processes were found to use.
+    """
+    first, second = f"x:{option}={slow}", "x" if fast == default else f"x:{option}={fast}"
+    points = [
+        examples.visited(variant, 8, ns, launch)
+        for launch in range(4)
+        for variant, ns in ((first, 40_000.0), (second, 20_000.0))
+    ]
+    made = examples.run(examples.yardstick(0.0), *points, variants=(first, second))
+    values = {first: slow, second: fast}
+    for plan in made.plans:
+        plan.variants[:] = [
+            PlannedVariant(variant=one, module="x", options={option: values[one]}) for one in values
+        ]
+    for variant in made.variants:
+        settings = {option: values[variant.variant]} | ({f"{option}_found": found} if found else {})
+        variant.ranks[:] = [Rank(rank=rank, host="node17", cpu=rank, settings=settings) for rank in (0, 1)]
+    return made
+
+
+def test_a_remedy_that_is_the_default_is_found_under_the_plain_name() -> None:
+    (found,) = found_by("sleeps", two_of_one_module("wait", "block", "poll", default="poll"))
+    assert found.confirm is not None
+    assert found.confirm.remedied == "x"
+    assert found.gain is not None
+    assert found.gain.value == pytest.approx(2.0, rel=0.01)
+    assert "and x is 2.00 times as fast" in found.what
+
+
+def test_what_shared_memory_gains_is_said_where_the_run_has_it() -> None:
+    (found,) = found_by("wrong-transport", two_of_one_module("transport", "auto", "shm", found="TCP"))
+    assert found.gain is not None
+    assert found.gain.value == pytest.approx(2.0, rel=0.01)
+    assert "x:transport=shm is 2.00 times as fast at 8 B" in found.what
 
 
 # ------------------------------------------------------------------------------------------------ on the terminal

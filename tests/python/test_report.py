@@ -7,6 +7,7 @@ import base64
 import gzip
 import html
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -347,6 +348,13 @@ def test_a_coarser_distribution_loses_no_operation(buckets: dict[int, int], most
     assert len(low) <= most + 1
     assert list(low) == sorted(low)
     assert factor >= 1.01 * (1 - 1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_edges_that_are_no_times_are_left_out_of_a_distribution() -> None:
+    odd = Histogram(resolution=0.01, low_ns=[100.0, math.inf, math.nan, -1.0, 200.0], count=[1, 2, 3, 4, 5])
+    _, count, _ = coarser(odd, MOST_BUCKETS)
+    assert sum(count) == 6
 
 
 def test_columns_of_points_have_one_unit_and_as_many_decimals() -> None:

@@ -61,6 +61,18 @@ def with_setting(variant: str, name: str, value: str) -> str:
     return f"{module}:{','.join([*kept, f'{name}={value}'])}"
 
 
+def variant_with(reading: Reading, one: Opened, name: str, value: str) -> str:
+    """The variant with another setting, by the name that it has in the run if it was measured too: the run's `shm` is
+    `shm:wait=poll`, as that is the default.
+    """
+    options = {**one.options, name: value}
+    for plan in reading.run.plans:
+        for other in plan.variants:
+            if other.module == one.module and other.options == options:
+                return other.variant
+    return with_setting(one.curve.variant, name, value)
+
+
 def without_settings(variant: str, *names: str) -> str:
     """tcp:sndbuf=16k,wait=poll without sndbuf: tcp:wait=poll."""
     module, _, text = variant.partition(":")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from netpipe.findings import CURVES, NOTE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, with_setting
+from netpipe.findings.curves import command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import PlannedVariant, Rank, Run
@@ -35,7 +35,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
             continue
         at = one.curve.points[place]
         variant = one.curve.variant
-        confirm = Confirm(variant, with_setting(variant, "wait", "poll"), one.curve.pattern, [at.size_bytes])
+        confirm = Confirm(
+            variant, variant_with(reading, one, "wait", "poll"), one.curve.pattern, [at.size_bytes]
+        )
         times = reading.times_of(variant, confirm.remedied, one.curve.pattern).get(at.size_bytes)
         share = wakeup / at.time_ns.value
         evidence = {"wake-up": Quantity(wakeup, "ns"), "time": quantity(at.time_ns, "ns")}

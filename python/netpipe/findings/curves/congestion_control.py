@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import beside, command, opened, with_setting
+from netpipe.findings.curves import beside, command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run
 from netpipe.units import digits, percent_text, size_text
@@ -29,16 +29,16 @@ def judge(reading: Reading) -> Iterator[Finding]:
         if control not in PACING or not _over_loopback(one.settings, one.hosts):
             continue
         variant, pattern = one.curve.variant, one.curve.pattern
-        remedied = with_setting(variant, "congestion", INSTEAD)
+        other = variant_with(reading, one, "congestion", INSTEAD)
         last = max((at.size_bytes for at in one.curve.points), default=0)
-        confirm = Confirm(variant, remedied, pattern, [last]) if "congestion" in one.has else None
+        confirm = Confirm(variant, other, pattern, [last]) if "congestion" in one.has else None
         measured = beside(reading, confirm, LEAST_BYTES) if confirm else None
         loss = kept.get((variant, pattern))
         if measured is not None:
             size, times = measured
             if times.low <= SLOWER:
                 continue
-            said, evidence = f"{remedied} is {digits(times.value)} times as fast", quantity(times, "1")
+            said, evidence = f"{other} is {digits(times.value)} times as fast", quantity(times, "1")
         elif loss is not None and loss.large is not None and loss.large.seen:
             size, share, times = loss.large.size_bytes, loss.large.kept, loss.large.times
             if size < LEAST_BYTES or share.high >= KEPT:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, with_setting
+from netpipe.findings.curves import Opened, beside, command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Rank, Run
@@ -47,7 +47,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
             continue
         at = one.curve.points[place or 0]
         variant, pattern = one.curve.variant, one.curve.pattern
-        confirm = Confirm(variant, with_setting(variant, route.name, route.direct), pattern, [at.size_bytes])
+        confirm = Confirm(
+            variant, variant_with(reading, one, route.name, route.direct), pattern, [at.size_bytes]
+        )
         measured = beside(reading, confirm)
         said, gain = "", None
         evidence = {"time": quantity(at.time_ns, "ns")}

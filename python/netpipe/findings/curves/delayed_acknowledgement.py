@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from netpipe.findings import CURVES, SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, with_setting
+from netpipe.findings.curves import command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import PlannedVariant, Rank, Run
@@ -50,7 +50,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
         variant, size = one.curve.variant, worst.at.size_bytes
         confirm = None
         if "nodelay" in one.has:
-            confirm = Confirm(variant, with_setting(variant, "nodelay", "yes"), one.curve.pattern, [size])
+            confirm = Confirm(
+                variant, variant_with(reading, one, "nodelay", "yes"), one.curve.pattern, [size]
+            )
         of = "" if worst.all else "one message in ten of "
         yield Finding(
             severity=SEVERE,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, with_setting
+from netpipe.findings.curves import Opened, beside, command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.records import PlannedVariant, Rank, Run
@@ -34,7 +34,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         sizes = [at.size_bytes for at in one.curve.points if at.size_bytes >= LEAST_BYTES]
         if not sizes:
             continue
-        confirm = Confirm(variant, with_setting(variant, name, OPTIONS[name][1]), pattern, [sizes[-1]])
+        confirm = Confirm(variant, variant_with(reading, one, name, OPTIONS[name][1]), pattern, [sizes[-1]])
         measured = beside(reading, confirm, LEAST_BYTES)
         loss = kept.get((variant, pattern))
         judged = judged or measured is not None or loss is not None

@@ -24,7 +24,7 @@ from netpipe.findings import (
     quantity,
     rule,
 )
-from netpipe.findings.curves import Opened, command, opened, with_setting
+from netpipe.findings.curves import Opened, command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
 from netpipe.records import PlannedVariant, Rank, Run
@@ -62,7 +62,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     for (variant, pattern), found in valleys(reading).items():
         worst = max(found, key=lambda valley: min(valley.out.times.low, 1 / valley.into.times.high))
         word = next((word for word in WORDS if all(one.size_bytes % word == 0 for one in found)), 1)
-        confirm = _confirm(of.get((variant, pattern)), worst.out.above_bytes)
+        confirm = _confirm(reading, of.get((variant, pattern)), worst.out.above_bytes)
         typical = median(one.times for one in found)
         yield Finding(
             severity=WARNING,
@@ -105,11 +105,10 @@ def _has_neighbours(sizes: list[int]) -> bool:
     return any(above - below <= WORDS[-1] for below, above in pairwise(sizes) if below >= WORDS[0])
 
 
-def _confirm(one: Opened | None, size: int) -> Confirm | None:
+def _confirm(reading: Reading, one: Opened | None, size: int) -> Confirm | None:
     if one is None or one.options.get(ROUTINE, USUAL) == USUAL:
         return None
-    variant = one.curve.variant
-    return Confirm(variant, with_setting(variant, ROUTINE, USUAL), one.curve.pattern, [size])
+    return Confirm(one.curve.variant, variant_with(reading, one, ROUTINE, USUAL), one.curve.pattern, [size])
 
 
 def _run(times: float) -> Run:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import command, opened, with_setting
+from netpipe.findings.curves import beside, command, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
-from netpipe.units import size_text, time_text
+from netpipe.units import digits, size_text, time_text
 
 NETWORK = "TCP"  # as the module found it among the sockets of the process
 
@@ -30,19 +30,27 @@ def judge(reading: Reading) -> Iterator[Finding]:
         size = summarise(one.curve).latency_size_bytes
         if latency is None or size is None:
             continue
-        confirm = Confirm(variant, with_setting(variant, "transport", "shm"), one.curve.pattern, [size])
+        confirm = Confirm(variant, variant_with(reading, one, "transport", "shm"), one.curve.pattern, [size])
+        measured = beside(reading, confirm)
+        said, gain = "", None
+        evidence = {"time": quantity(latency, "ns")}
+        if measured is not None:
+            where, times = measured
+            said = f"; {confirm.remedied} is {digits(times.value)} times as fast at {size_text(where)}"
+            gain = evidence["times"] = quantity(times, "1")
         yield Finding(
             severity=WARNING,
             variant=variant,
             pattern=one.curve.pattern,
             size_bytes=size,
             what=f"{variant} sends through TCP although its ranks share a host: {time_text(latency.value)} for "
-            f"{size_text(size)}.",
-            evidence={"time": quantity(latency, "ns")},
+            f"{size_text(size)}{said}.",
+            evidence=evidence,
             certainty="The connections of the processes are certain; what shared memory would gain is shown by the "
             "experiment.",
             cause="The library did not find, or was told not to use, its transport through shared memory.",
             remedy="transport=shm, or the library's own setting (netpipe list shows what it becomes)",
+            gain=gain,
             experiment=command(confirm),
             confirm=confirm,
         )

@@ -93,14 +93,15 @@ def coarser(histogram: Histogram, most: int) -> tuple[tuple[float, ...], tuple[i
     """
     number = min(len(histogram.low_ns), len(histogram.count))
     low, count = (np.array(of[:number], np.float64) for of in (histogram.low_ns, histogram.count))
-    if not (low > 0).any():
+    known = (low > 0) & np.isfinite(low)
+    if not known.any():
         return (), (), 1.0
-    edges = np.log(low[low > 0])
+    edges = np.log(low[known])
     first, last = float(edges.min()), float(edges.max())
     width = max(
         math.log1p(histogram.resolution or 0.01), (last - first) / (most - 1) if most > 1 else math.inf
     )
-    there = (low > 0) & (count > 0)
+    there = known & (count > 0)
     cells = ((np.log(low[there]) - first) / width + 1e-9).astype(np.int64)
     counts = np.bincount(cells, count[there])
     places = np.flatnonzero(counts)
