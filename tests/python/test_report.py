@@ -475,9 +475,12 @@ def test_the_report_stands_beside_its_run(tmp_path: Path) -> None:
 
 PROBE = """
 <script>
-addEventListener("load", () => setTimeout(() => {
+// Figures are drawn when a frame shows them, and on a busy machine the first frames come late.
+const look = (left) => {
   const inside = document.querySelector("iframe");
   const page = inside.contentDocument, root = page.documentElement;
+  const waiting = [...page.querySelectorAll(".plot")].some((e) => !e.querySelector(".main-svg"));
+  if (waiting && left > 0) { setTimeout(() => look(left - 1), 250); return; }
   const wide = [...page.querySelectorAll(".plot, table, h1, p")].filter((e) => {
     const clip = e.closest(".scroll"); return !clip && e.getBoundingClientRect().right > root.clientWidth + 1; });
   document.body.dataset.found = JSON.stringify({
@@ -487,7 +490,8 @@ addEventListener("load", () => setTimeout(() => {
       .filter((e) => e.getBoundingClientRect().width > 0).length,
     lines: [...page.querySelectorAll(".chart .line")].filter((e) => e.getBoundingClientRect().width > 0).length,
     paths: page.querySelectorAll(".scatterlayer .trace path").length, errors: inside.contentWindow.failed || [] });
-}, 1500));
+};
+addEventListener("load", () => setTimeout(() => look(60), 1500));
 </script>
 """
 
