@@ -116,7 +116,7 @@ def of_losses(place: str, readings: list[Reading], by_hand: Losses) -> Iterator[
             "runs",
             f"losses at {place}, run to run",
             f"{median(both):.1%}",
-            f"{theirs:.1%}",
+            f"{theirs:.1%}{'' if place == '8 B' else ' (1 MiB)'}",
             "",
             "<= 2 %, or no more than by hand",
             median(both) <= max(0.02, theirs),

@@ -129,6 +129,15 @@ class Browser:
         self._ask("DELETE", "")
 
 
+def watched(whole: str, path: Path) -> None:
+    """The page with a list of what failed in it."""
+    watch = (
+        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
+        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>"
+    )
+    path.write_text(whole.replace("<style>", watch, 1))
+
+
 @contextmanager
 def browser(folder: Path) -> Iterator[Browser]:
     assert CHROMEDRIVER is not None

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser import MISSING
 from test_application_hosts import MEASURED
 from test_kernel_table import MPICH, OPENMPI, result
-from test_report import CHROMIUM, in_a_browser
+from test_report import in_a_browser
 
 from netpipe.kernels.lines import Applications, Check, End, Header, Result, encode
 from netpipe.kernels.table import rows
@@ -195,7 +196,7 @@ def test_lines_of_one_colour_differ_by_their_dashes() -> None:
     assert [name for _, name in found.legend] == ["0", "1", "ideal"]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.deep)])
 def test_in_a_browser_the_page_does_not_scroll_sideways(width: int, tmp_path: Path) -> None:
     found = in_a_browser(text_of([*FASTER, *MEASURED], hosts=["a", "b"]), width, tmp_path)

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import base64
 import gzip
-import html
 import json
 import math
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from browser import MISSING, browser, watched
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,7 +38,6 @@ from pages import whole as unpacked
 
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 LARGEST_BYTES = 2_000_000
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def of(made: Run) -> Page:
@@ -473,27 +470,18 @@ def test_the_report_stands_beside_its_run(tmp_path: Path) -> None:
     assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
 
 
+DRAWN = "return [...document.querySelectorAll('.plot')].every((e) => e.querySelector('.main-svg'))"
 PROBE = """
-<script>
-// Figures are drawn when a frame shows them, and on a busy machine the first frames come late.
-const look = (left) => {
-  const inside = document.querySelector("iframe");
-  const page = inside.contentDocument, root = page.documentElement;
-  const waiting = [...page.querySelectorAll(".plot")].some((e) => !e.querySelector(".main-svg"));
-  if (waiting && left > 0) { setTimeout(() => look(left - 1), 250); return; }
-  const wide = [...page.querySelectorAll(".plot, table, h1, p")].filter((e) => {
-    const clip = e.closest(".scroll"); return !clip && e.getBoundingClientRect().right > root.clientWidth + 1; });
-  document.body.dataset.found = JSON.stringify({
-    scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length,
-    drawn: [...page.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
-    bars: [...page.querySelectorAll(".track i, .map .cells rect, .ranks path")]
-      .filter((e) => e.getBoundingClientRect().width > 0).length,
-    lines: [...page.querySelectorAll(".chart .line")].filter((e) => e.getBoundingClientRect().width > 0).length,
-    paths: page.querySelectorAll(".scatterlayer .trace path").length, errors: inside.contentWindow.failed || [] });
-};
-addEventListener("load", () => setTimeout(() => look(60), 1500));
-</script>
-"""
+const root = document.documentElement;
+const wide = [...document.querySelectorAll(".plot, table, h1, p")].filter((e) =>
+  !e.closest(".scroll") && e.getBoundingClientRect().right > root.clientWidth + 1);
+const seen = (of) => [...document.querySelectorAll(of)].filter((e) => e.getBoundingClientRect().width > 0).length;
+return {
+  scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length, errors: failed,
+  drawn: [...document.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
+  paths: document.querySelectorAll(".scatterlayer .trace path").length,
+  bars: seen(".track i, .map .cells rect, .ranks path"), lines: seen(".chart .line"),
+};"""
 
 
 @pytest.mark.deep
@@ -503,7 +491,7 @@ def test_limits_are_in_the_unit_of_the_time_beside_them() -> None:
     assert row[1:3] == ("1.00 µs", "0.990 – 1.01")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 @pytest.mark.parametrize("width", [390, pytest.param(1400, marks=pytest.mark.deep)])
 def test_in_a_browser_it_draws_and_the_page_does_not_scroll_sideways(
     whole: str, width: int, tmp_path: Path
@@ -532,42 +520,17 @@ def test_a_library_that_is_built_in_another_way_is_taken_whole() -> None:
 
 def in_a_browser(whole: str, width: int, tmp_path: Path, height: int = 12_000) -> dict[str, Any]:
     """What a browser made of the page, all of which is seen: figures are drawn where they are."""
-    assert CHROMIUM is not None
-    watched = whole.replace(
-        "<style>",
-        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
-        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>",
-        1,
-    )
-    frame = f'<iframe style="border:0;width:{width}px;height:{height}px" srcdoc="{html.escape(watched)}"></iframe>'
-    outer = tmp_path / "outer.html"
-    outer.write_text(f"<!doctype html><meta charset=utf-8><body>{frame}{PROBE}")
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *(
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--disable-background-networking",
-            ),
-            *("--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"),
-            *("--virtual-time-budget=20000", f"--window-size=1500,{height}", "--dump-dom", outer.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    marker = 'data-found="'
-    assert marker in done.stdout, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(html.unescape(done.stdout.split(marker, 1)[1].split('"', 1)[0]))
+    written = tmp_path / "page.html"
+    watched(whole, written)
+    with browser(tmp_path) as window:
+        window.open(written, width, height)
+        window.until(DRAWN)
+        found: dict[str, Any] = window.run(PROBE)
     return found
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) -> None:
     found = in_a_browser(page(Reading(patterned())), 1200, tmp_path, height=20_000)
     assert found["errors"] == []
@@ -575,7 +538,7 @@ def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) ->
     assert found["drawn"] == 7 + len(of_patterns.data()["panels"])
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 @pytest.mark.parametrize(
     ("ranks", "bars"),
     # The calls, the ranks and their parts, two sizes twice, two matrices; 40 ranks stand side by side.

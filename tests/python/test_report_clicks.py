@@ -11,7 +11,7 @@ from typing import Any
 
 import large
 import pytest
-from browser import CONTROL, ENTER, MISSING, SPACE, TAB, Browser, browser
+from browser import CONTROL, ENTER, MISSING, SPACE, TAB, Browser, browser, watched
 from synthetic import classic_sizes, run
 
 from netpipe.findings import judge
@@ -48,15 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("page")
     watched(page(Reading(MADE)), made / "report.html")
     return made
-
-
-def watched(whole: str, path: Path) -> None:
-    """The page with a list of what failed in it."""
-    watch = (
-        "<script>window.failed = []; onerror = (what) => { failed.push(String(what)); };"
-        "addEventListener('unhandledrejection', (event) => failed.push(String(event.reason)));</script><style>"
-    )
-    path.write_text(whole.replace("<style>", watch, 1))
 
 
 @pytest.fixture(scope="module")

@@ -237,14 +237,21 @@ def certain_gain(found: Finding) -> float:
 
 
 def most_important(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Of findings in order, at most three that are worth acting on: each has a remedy, and is severe, a warning,
-    or a note whose gain is certain. One for each rule: what mends it mostly mends the others of that rule too.
+    """Of findings in order, at most three that are worth acting on: each has a remedy, and is severe, a warning about
+    the run, or a note whose gain is certain. One for each rule: what mends it mostly mends the others of that rule too.
+    Warnings about the machine are no part of a run's answer: one line names them, and `netpipe doctor` has them in full.
     """
     chosen: dict[str, Finding] = {}
     for found in findings:
-        if found.remedy and (found.severity != NOTE or certain_gain(found) > 1):
+        if found.remedy and (found.severity == SEVERE or _acts(found)):
             chosen.setdefault(found.rule, found)
     return tuple(chosen.values())[:MOST_IMPORTANT]
+
+
+def _acts(found: Finding) -> bool:
+    rule = _rules.get(found.rule)
+    of_the_run = rule is None or rule.about != MACHINE
+    return (found.severity == WARNING and of_the_run) or certain_gain(found) > 1
 
 
 def quantity(estimate: Estimate, unit: str) -> Quantity:
