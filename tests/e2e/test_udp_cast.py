@@ -6,15 +6,14 @@ multicast gets through somebody says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path as File
 from typing import Any
 
 import pytest
 from conftest import Outcome, Runner
-from lossy_path import Path, Treat, goes_to_a_group, losing, lossy_path
+from lossy_path import Path, Treat, goes_to_a_group, losing
 from test_two_hosts import Serve, serve, token  # noqa: F401
-from test_udp import between, listed, loss_of, settings
+from test_udp import between, listed, loss_of, path, settings, shared_path  # noqa: F401
 from test_udp import pytestmark as of_udp
 
 pytestmark = of_udp
@@ -143,18 +142,6 @@ def test_another_layer_says_that_it_cannot_and_how_to_do_without(measure: Runner
 
 
 # ------------------------------------------------------------------------------------------------------ two hosts
-
-
-@pytest.fixture(scope="module")
-def shared_path() -> Iterator[Path]:
-    with lossy_path() as made:
-        yield made
-
-
-@pytest.fixture
-def path(shared_path: Path) -> Path:
-    shared_path.treat = lambda packet: [packet]
-    return shared_path
 
 
 def to_groups(treat: Treat) -> Treat:
