@@ -24,6 +24,7 @@ from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import CLOSE, Step
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.records import Run
+from netpipe.units import listed
 
 MOST_S = 60.0
 LAYERS = ("memcpy", "shm", "pipe", "unix", "tcp", "tcp:wait=poll")
@@ -238,6 +239,7 @@ def thresholds(rounds: int) -> list[Result]:
     results = []
     for transport in ("shm", "tcp"):
         hits: list[bool] = []
+        missing: list[str] = []
         false: list[Step] = []
         seconds = []
         limits = {f"{module}:transport={transport},eager={text}": limit for text, limit in EAGER.items()}
@@ -249,6 +251,7 @@ def thresholds(rounds: int) -> list[Result]:
                     found[step.variant].append(step)
                 hit, more = thresholds_of(found, limits)
                 hits += hit
+                missing += [text for text, there in zip(EAGER, hit, strict=True) if not there]
                 false += more
                 seconds.append(took)
         wrong = ", ".join(sorted({f"{step.below_bytes} to {step.above_bytes} B" for step in false}))
@@ -256,7 +259,7 @@ def thresholds(rounds: int) -> list[Result]:
             Result(
                 "thresholds",
                 f"eager limits of {', '.join(EAGER)} over {transport}, found within a sixteenth of an octave",
-                f"{sum(hits)} of {len(hits)}",
+                f"{sum(hits)} of {len(hits)}{f' (not {listed(missing)})' if missing else ''}",
                 "",
                 f"{len(false)} false{f' ({wrong})' if wrong else ''}, {shown(seconds, 1, ' s')} a run",
                 f"all, none false, <= {MOST_S:g} s",

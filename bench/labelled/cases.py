@@ -159,8 +159,9 @@ DATAGRAMS = Case(
 ODD = Case(
     "odd-sizes",
     (
-        *clean("memcpy", "memcpy:routine=word4_tail", "memcpy:routine=byte", "shm"),
+        *clean("memcpy", "memcpy:routine=word4_tail", "memcpy:routine=byte"),
         *wrong("odd-sizes", None, "memcpy:routine=word4"),
+        Labelled("shm", ("eager-limit",), limit_bytes=4 << 10),  # its own: 4099 bytes are the next size
     ),
     ("--schedule", "classic", "--start", "64", "--end", "4k"),
     allows=("cache-cliff",),
@@ -264,6 +265,8 @@ GUIDELINE = Case(
         Labelled(f"mpi@openmpi4:env={SLOW_ALLREDUCE}", ("broken-guideline",), "collective"),
     ),
     (*sizes("8,8k,64k"), "--pattern", COLLECTIVE("reduce"), "--pattern", COLLECTIVE("bcast")),
+    # Of two ranks, its allreduce of 8 KiB takes 1.8 times as long as both of the others: the guideline is broken.
+    allows=("broken-guideline",),
 )
 
 # ------------------------------------------------------------------------------------------------ hosts and links

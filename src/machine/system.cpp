@@ -164,36 +164,56 @@ std::vector<std::string> debug_features(const Files& files, const std::string& r
   return found;
 }
 
-// The state letter and the process group of a row of /proc/PID/stat. The name stands in parentheses and may hold any.
+// Of a row of /proc/PID/stat. The name stands in parentheses and may hold any.
 struct ProcessState {
-  char state;
+  char state;  // of the first thread
   std::int64_t group;
+  std::int64_t threads;
 };
-std::optional<ProcessState> process_state(const Files& files, const std::string& pid) {
-  const auto row = files.line("/proc/" + pid + "/stat");
+std::optional<ProcessState> process_state(const Files& files, const std::string& process) {
+  const auto row = files.line("/proc/" + process + "/stat");
   if (!row) return std::nullopt;
   const std::size_t end = row->rfind(')');
   if (end == std::string::npos) return std::nullopt;
   const std::vector<std::string> words = split_words(std::string_view(*row).substr(end + 1));  // state, parent, group
+  constexpr std::size_t threads_at = 17;
   if (words.size() < 3 || words[0].size() != 1) return std::nullopt;
-  return ProcessState{words[0][0], parse_number(words[2]).value_or(-1)};
+  const std::int64_t threads = words.size() > threads_at ? parse_number(words[threads_at]).value_or(1) : 1;
+  return ProcessState{words[0][0], parse_number(words[2]).value_or(-1), threads};
 }
 
-// Processes outside our own process group that run or want to run at this moment. Not counted on a machine with so many
-// processes that asking each would disturb more than the answer is worth.
+std::vector<std::string> numbers_in(const Files& files, const std::string& folder) {
+  std::vector<std::string> found = files.names(folder);
+  std::erase_if(found,
+                [](const std::string& name) { return name.find_first_not_of("0123456789") != std::string::npos; });
+  return found;
+}
+
+// Processes outside our own process group of which a thread runs or wants to run at this moment. Not counted on a
+// machine with so many processes that asking each would disturb more than the answer is worth; nor are the threads of
+// those that have as many.
 std::optional<std::int64_t> other_busy_processes(const Files& files) {
   constexpr std::size_t most = 1000;
   const auto self = process_state(files, "self");
   if (!self) return std::nullopt;
-  std::vector<std::string> pids;
-  for (std::string& name : files.names("/proc")) {
-    if (name.find_first_not_of("0123456789") == std::string::npos) pids.push_back(std::move(name));
-  }
+  const std::vector<std::string> pids = numbers_in(files, "/proc");
   if (pids.size() > most) return std::nullopt;
+  std::size_t asked = pids.size();
   std::int64_t busy = 0;
   for (const std::string& pid : pids) {
     const auto other = process_state(files, pid);
-    if (other && other->state == 'R' && other->group != self->group) ++busy;
+    if (!other || other->group == self->group) continue;
+    bool runs = other->state == 'R';
+    if (!runs && other->threads > 1) {
+      const std::vector<std::string> threads = numbers_in(files, "/proc/" + pid + "/task");
+      asked += threads.size();
+      if (asked > most) continue;
+      runs = std::ranges::any_of(threads, [&](const std::string& thread) {
+        const auto one = process_state(files, pid + "/task/" + thread);
+        return one && one->state == 'R';
+      });
+    }
+    busy += runs ? 1 : 0;
   }
   return busy;
 }

@@ -344,6 +344,17 @@ TEST(Environment, ProcessesOfOurOwnGroupAreNotOthers) {
   EXPECT_EQ(host.facts().number("load.other_busy_processes"), 1);
 }
 
+TEST(Environment, AProcessWhoseFirstThreadSleepsIsBusyIfAnotherRuns) {
+  FakeHost host;
+  const std::string more = " 0 0 -1 0 0 0 0 0 0 0 0 20 0 2 0\n";  // two threads
+  host.write("/proc/self/stat", "7 (netpipe-worker) R 1 7 7 0 0\n").write("/proc/9/stat", "9 (java) S 1 9 9" + more);
+  host.write("/proc/9/task/9/stat", "9 (java) S 1 9 9" + more)
+      .write("/proc/9/task/10/stat", "10 (java) S 1 9 9" + more);
+  EXPECT_EQ(host.facts().number("load.other_busy_processes"), 0);
+  host.write("/proc/9/task/10/stat", "10 (java) R 1 9 9" + more);
+  EXPECT_EQ(host.facts().number("load.other_busy_processes"), 1);
+}
+
 TEST(Environment, TheLoadAverageIsThatOfTheKernel) {
   FakeHost host;
   make_quiet_machine(host);
