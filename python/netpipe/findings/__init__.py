@@ -239,7 +239,7 @@ def certain_gain(found: Finding) -> float:
 def most_important(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Of findings in order, at most three that are worth acting on: each has a remedy, and is severe, a warning about
     the run, or a note whose gain is certain. One for each rule: what mends it mostly mends the others of that rule too.
-    Warnings about the machine are no part of a run's answer: one line names them, and `netpipe doctor` has them in full.
+    Warnings about the machine are no part of a run's answer: one line names them, and `netpipe doctor` has them all.
     """
     chosen: dict[str, Finding] = {}
     for found in findings:
