@@ -170,6 +170,15 @@ def test_what_shared_memory_gains_is_said_where_the_run_has_it() -> None:
     assert "x:transport=shm is 2.00 times as fast at 8 B" in found.what
 
 
+def test_a_network_that_was_asked_for_by_the_name_of_the_library_is_no_wrong_transport() -> None:
+    made = two_of_one_module("transport", "auto", "shm", found="TCP")
+    assert found_by("wrong-transport", made)
+    for plan in made.plans:
+        for variant in plan.variants:
+            variant.options["rpi"] = "tcp"
+    assert not found_by("wrong-transport", made)
+
+
 # ------------------------------------------------------------------------------------------------ on the terminal
 
 

@@ -12,6 +12,8 @@ from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.units import digits, size_text, time_text
 
+WAYS = ("transport", "rpi")  # settings that say how messages go; LAM has its own
+OPEN = (None, "", "auto")  # the library chooses
 NETWORK = "TCP"  # as the module found it among the sockets of the process
 
 
@@ -21,8 +23,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
     for one in opened(reading):
         variant = one.curve.variant
-        asked = one.options.get("transport")
-        if asked not in (None, "", "auto") or "transport" not in one.options or len(hosts[variant]) != 1:
+        asked = any(one.options.get(name) not in OPEN for name in WAYS)
+        if asked or "transport" not in one.options or len(hosts[variant]) != 1:
             continue
         if one.settings.get("transport_found") != NETWORK:
             continue
