@@ -14,6 +14,7 @@ from conftest import TEST_MODULES, parse
 
 LONGEST_LINE = 80
 MOST_LINES = 24  # of a terminal
+FOR_A_SEVERE_ONE = 8
 
 
 def netpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -38,13 +39,14 @@ def test_where_nothing_settles_the_run_says_how_far_to_trust_it_and_keeps_its_ti
     done = netpipe(tmp_path, "run", "restless", *options, *(["--strict"] if strict else []))
     assert done.returncode == (5 if strict else 0), done.stderr
     said = " ".join(done.stdout.split())
-    # Where something severe disturbs the machine, such as another busy process, it says that instead.
-    assert "Trust these times to " in said or "Do not trust these numbers until this is fixed: " in said
+    # Where something severe disturbs the machine, such as other work, it says that instead, and what to do about it.
+    disturbed = "Do not trust these numbers until this is fixed: " in said
+    assert disturbed or "Trust these times to " in said
     assert "4 of 4 sizes are not within the target of ±1.0 % (restless 4)." in said
     if strict:
         assert "4 of 4 points are not within the target of ±1.0 %; " in done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) <= MOST_LINES, done.stdout
+    assert len(lines) <= MOST_LINES + disturbed * FOR_A_SEVERE_ONE, done.stdout
     assert max(map(len, lines[:-2])) <= LONGEST_LINE  # the last ones are a path and a command to copy
     measured_s = sum(
         one["seconds"] for one in parse((tmp_path / "run.jsonl").read_text()) if one["type"] == "launch"

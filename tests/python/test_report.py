@@ -477,7 +477,7 @@ const wide = [...document.querySelectorAll(".plot, table, h1, p")].filter((e) =>
   !e.closest(".scroll") && e.getBoundingClientRect().right > root.clientWidth + 1);
 const seen = (of) => [...document.querySelectorAll(of)].filter((e) => e.getBoundingClientRect().width > 0).length;
 return {
-  scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length, errors: failed,
+  scroll: root.scrollWidth, client: root.clientWidth, wide: wide.length, errors: window.failed || [],
   drawn: [...document.querySelectorAll(".plot")].filter((e) => e.querySelector(".main-svg")).length,
   paths: document.querySelectorAll(".scatterlayer .trace path").length,
   bars: seen(".track i, .map .cells rect, .ranks path"), lines: seen(".chart .line"),

@@ -14,7 +14,7 @@ import pytest
 from browser import CONTROL, ENTER, MISSING, SPACE, TAB, Browser, browser, watched
 from synthetic import classic_sizes, run
 
-from netpipe.findings import judge
+from netpipe.findings import examples, judge
 from netpipe.findings.curves import small_buffers
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -29,6 +29,7 @@ pytestmark = [
 ]
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 MADE = run(sizes=SIZES, launches=2)
+MADE.environments += examples.with_facts({"clock.source": "hpet"}).environments  # something to act on
 READY = "return document.querySelector('#legend button') !== null"
 DRAWN = """const host = document.getElementById("plot-%s");
 host.scrollIntoView({ block: "center" });
