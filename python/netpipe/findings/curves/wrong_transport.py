@@ -36,7 +36,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         measured = beside(reading, confirm)
         said, gain = "", None
         evidence = {"time": quantity(latency, "ns")}
-        if measured is not None:
+        if measured is not None and measured[1].low > 1:
             where, times = measured
             said = f"; {confirm.remedied} is {digits(times.value)} times as fast at {size_text(where)}"
             gain = evidence["times"] = quantity(times, "1")
