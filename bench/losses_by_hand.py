@@ -23,7 +23,7 @@ from slices import Start, beside, usual
 from netpipe.libraries.adding import added
 
 STARTS = 4
-T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57}  # Student's t of so many starts
+T_95 = 3.18  # Student's t for the mean of so many
 LARGE = 1 << 20  # the loops write a line every 50 messages: of 8 MiB that would take half a minute a pair
 
 
@@ -31,7 +31,6 @@ LARGE = 1 << 20  # the loops write a line every 50 messages: of 8 MiB that would
 class ByHand:
     """One ratio of two loops at one size: ln of it, of each start, run after run."""
 
-    what: str
     runs: list[list[float]] = field(default_factory=list)
 
     def differences(self) -> Iterator[float]:
@@ -41,7 +40,7 @@ class ByHand:
     def half_widths(self) -> Iterator[float]:
         """Of the 95 % intervals of the ratio itself."""
         for one in self.runs:
-            yield math.expm1(T_95[len(one)] * stdev(one) / math.sqrt(len(one)))
+            yield math.expm1(T_95 * stdev(one) / math.sqrt(STARTS))
 
 
 class Losses:
@@ -61,8 +60,8 @@ class Losses:
             }
             if size == 8:
                 below["shm"] = by_hand("shm_pingpong", "--bytes", "8")
-                self._add(place, "tcp over shm", below["tcp"], below["shm"])
-            self._add(place, "tcp, blocking over polling", below["tcp:block"], below["tcp"])
+                self._add(place, below["tcp"], below["shm"])
+            self._add(place, below["tcp:block"], below["tcp"])
             for family, module in libraries.items():
                 for transport in ("shm", "tcp"):
                     if transport not in below:
@@ -71,10 +70,10 @@ class Losses:
                     inside.mkdir(exist_ok=True)
                     library = Library(module, f"transport={transport}", inside)
                     loop = library.by_hand("pingpong", size, (), usual)
-                    self._add(place, f"{module} over {transport}", loop, below[transport])
+                    self._add(place, loop, below[transport])
 
-    def _add(self, place: str, what: str, above: Start, below: Start) -> None:
-        self.pairs[place].append((ByHand(what), above, below))
+    def _add(self, place: str, above: Start, below: Start) -> None:
+        self.pairs[place].append((ByHand(), above, below))
 
     def measure(self) -> None:
         """Once more."""
