@@ -237,8 +237,8 @@ typedef struct np_bootstrap {
 /* Two-sided. A message arrives whole, in order (unless limits say otherwise), at the receive that names its sender and
  * its exact size. With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
 typedef struct np_messages {
-  uint32_t size; /* sizeof(np_messages) */
-  uint32_t reserved;
+  uint32_t size;      /* sizeof(np_messages) */
+  uint32_t to_itself; /* 1: with more ranks, too, a rank may send to itself what it has asked for by irecv */
   np_status (*send)(np_endpoint* endpoint, int peer, const void* data, size_t bytes);
   np_status (*recv)(np_endpoint* endpoint, int peer, void* data, size_t bytes);
   /* These start count messages, the i-th from or into data + i * stride, with requests[i]: in one call, because a layer

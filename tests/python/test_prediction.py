@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from profiled import ANY, CALLS, NUMBERS, profile_of
 
 from netpipe.cli.predict import _launches, add_first
 from netpipe.failure import Failure
-from netpipe.prediction.costs import Costs, Factors, Sized, costs
+from netpipe.prediction.costs import Costs, Factors, Sized, Times, costs
 from netpipe.prediction.predict import predict, wanted
 from netpipe.prediction.replay import Replayed, Stuck, replay
 from netpipe.profiles import NotAProfile, Profile, Trace
@@ -344,6 +345,19 @@ def test_a_message_of_a_rank_to_itself_takes_what_it_took() -> None:
     assert found.by_rank[0] == 3 + 40 + 7
 
 
+def test_a_message_of_a_rank_to_itself_takes_as_much_longer_as_the_library_does() -> None:
+    known = plain()
+    known.within = Times(flat(6000.0), flat(2000.0))
+    to_itself = [("Irecv", 0, 3, 4096, 0, 1), ("Send", 3, 40, 4096, 0, 0), ("Wait", 43, 7, 4096, 0, 1)]
+    assert replay(calls(traced(to_itself)), known).by_rank[0] == 3 * (3 + 40 + 7)
+
+
+def test_messages_to_itself_are_measured_where_the_program_sends_such() -> None:
+    to_itself = [("Irecv", 0, 3, 4096, 0, 1), ("Send", 3, 40, 4096, 0, 0), ("Wait", 43, 7, 4096, 0, 1)]
+    assert wanted(calls(traced(to_itself)))["itself"] == {4096}
+    assert "itself" not in wanted(calls(one_message()))
+
+
 def test_the_first_message_between_two_ranks_connects_them() -> None:
     known = plain()
     known.first = 10_000.0
@@ -437,6 +451,22 @@ def test_first_messages_are_added_to_a_run_and_read_again(tmp_path: Path) -> Non
     found = costs(Reading(Run.read(path)))
     assert found["mpi@x"].first == 8000
     assert costs(Reading(Run.read(path)), "high")["mpi@x"].first == 9000
+
+
+def test_a_library_that_takes_longer_for_messages_to_itself_is_predicted_to_take_longer() -> None:
+    profile = traced(
+        [("Irecv", 0, 3, 4096, 0, 1), ("Send", 3, 4000, 4096, 0, 0), ("Wait", 4003, 7, 4096, 0, 1)]
+    )
+    points = [
+        msgspec.structs.replace(point(pattern, 4096, time), variant=variant)
+        for variant, times in (("mpi@x", 2000.0), ("mpi@y", 8000.0))
+        for pattern, time in (("pingpong", 1000.0), ("itself", times))
+    ]
+    reading = run_of(*points)
+    found = predict(profile, reading, own="mpi@x")
+    seconds = {one.variant: one.seconds for one in found.variants}
+    assert seconds["mpi@x"] == pytest.approx(found.measured)
+    assert seconds["mpi@y"] - seconds["mpi@x"] == pytest.approx(3 * 4010e-9)
 
 
 def test_profiles_of_two_commands_are_refused(tmp_path: Path) -> None:

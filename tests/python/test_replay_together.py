@@ -133,6 +133,7 @@ def measured(ranks: int) -> Costs:
         eager=lambda size: size <= EAGER,
         blocking=flat(130.0),
         first=7000.0,
+        within=Sized({1: 3.0, LARGE: 0.8}),
         collectives={("Allreduce", ranks): flat(1700.0), ("Bcast", ranks): Sized({1: 800.0, LARGE: 1e5})},
     )
 

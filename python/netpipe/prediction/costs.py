@@ -8,6 +8,8 @@ if").
     blocking    the same, blocking    and where the call is MPI_Send
     recv_ns     overhead:side=recv    processor time of the receiver, of a message that is there
     collective  collective:what=...   until the last rank leaves, all having begun at once
+    itself      itself                a message of a rank to itself: its calls take what they took, times what it takes
+                                      over what it takes with the library of the profile
     first       first                 what the first message between two ranks takes besides
 
 A ping-pong sends from where the last message landed, so the data is new at every turn. `bidirectional` sends the same
@@ -126,6 +128,18 @@ class Sized:
         return Sized({size: time * factor for size, time in zip(self.sizes, self.times, strict=True)})
 
 
+class Times(Sized):
+    """How many times one time is another one, by size."""
+
+    def __init__(self, one: Sized, other: Sized) -> None:
+        super().__init__({})
+        self.one, self.other = one, other
+
+    def _at(self, size: int) -> float:
+        other = self.other(size)
+        return self.one(size) / other if other > 0 else 1.0
+
+
 def larger(one: Sized, other: Sized) -> Sized:
     """At each size of `one`."""
     return Sized({size: max(time, other(size)) for size, time in zip(one.sizes, one.times, strict=True)})
@@ -143,6 +157,8 @@ class Costs:
     eager: Callable[[int], bool]
     blocking: Sized | None = None  # as `send`, for MPI_Send
     first: float = 0.0
+    itself: Sized | None = None  # a message of a rank to itself
+    within: Sized | None = None  # and how many times that is what it takes over the library of the profile
     collectives: dict[tuple[str, int], Sized] = field(default_factory=dict)  # by operation of MPI, ranks
     largest: int = 0  # bytes: beyond it nothing was measured
     guessed: list[str] = field(default_factory=list)  # what was not measured
@@ -202,6 +218,7 @@ def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -
     send, left = _send(send_curve, latency, bound)
     blocking = _named(by_name, "overhead", "call=blocking")  # the default side is that of the sender
     first = _named(by_name, FIRST)
+    itself = _named(by_name, "itself")
     recv = _times(recv_curve, bound) if recv_curve is not None else latency.scaled(0.5)
 
     def eager(size: int) -> bool:
@@ -226,6 +243,7 @@ def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -
         eager=eager,
         blocking=_times(blocking, bound) if blocking is not None else None,
         first=0.0 if first is None else _times(first, bound).times[0],
+        itself=None if itself is None or not itself.points else _times(itself, bound),
         collectives=collectives,
         largest=max(point.size_bytes for point in pingpong.points),
         guessed=guessed,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, costs
+from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs
 from netpipe.prediction.replay import Replayed, replay
 from netpipe.prediction.together import replay_all
 from netpipe.profiles.calls import calls
@@ -120,6 +120,7 @@ def predict(
     measured = [_measured(one) for one in launches]
     found = Predicted(measured=median(measured), launches=len(launches))
     plain = costs(reading)
+    before = plain[own].itself if own in plain else None
     # What each launch spent beyond what the model says of its own library, and of which calls.
     beyond = [0.0 for _ in launches]
     by_call: list[dict[Key, float]] = [{} for _ in launches]
@@ -130,6 +131,9 @@ def predict(
         middle = _middle(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
+    for one in (one for some in bounds.values() for one in some.values()):
+        if one.itself is not None and before is not None:
+            one.within = Times(one.itself, before)
     largest = max((message.bytes for one in made for message in one.messages), default=0)
     for variant, one in bounds["value"].items():
         each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
@@ -194,6 +198,8 @@ def wanted(made: Calls) -> dict[str, set[int]]:
     if made.messages or made.groups:
         for pattern in POINT_TO_POINT:
             found[pattern] = set(sizes)
+    if within := {message.bytes for message in made.messages if message.within and message.bytes}:
+        found["itself"] = within
     for group in made.groups:
         ours = OPERATIONS.get(group.name)
         if ours is not None and group.ranks > 1:

@@ -7,7 +7,8 @@ takes what the costs say, and waits for what it needs from other ranks.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
   latency of its size; for that of an exchange if one went the other way at the same time. A rank receives one after the
   other. A rank whose trace has ended is taken to be in a call that waits.
-* A message of a rank to itself crosses nothing: its calls take what they took.
+* A message of a rank to itself crosses nothing: its calls take what they took, or as much more or less as the library
+  takes for it.
 * The first message between two ranks, and the first collective, takes what a library needs to connect.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
   for the others of a reduction too.
@@ -258,7 +259,7 @@ class Replay:
         if call.kind is Kind.START:
             return begin + self._started(call)
         if self._within(call):
-            return begin + call.took_ns
+            return begin + self._took_within(call)
         waited = 0.0
         there: list[tuple[float, float]] = []  # when each message is there, and what its copy takes
         for number in call.receives:
@@ -293,12 +294,19 @@ class Replay:
         return end
 
     def _within(self, call: Call) -> bool:
-        """Whether it has messages of the rank to itself alone, all of which were sent."""
+        """Whether it has messages of the rank to itself alone, all of which were sent, or are only asked for."""
         numbers = [*call.sends, *call.receives]
         return bool(numbers) and all(
-            self.calls.messages[number].within and self.moving[number].arrives is not None
+            self.calls.messages[number].within
+            and (call.kind is Kind.START or self.moving[number].arrives is not None)
             for number in numbers
         )
+
+    def _took_within(self, call: Call) -> float:
+        if self.costs.within is None:
+            return call.took_ns
+        size = max(self.calls.messages[number].bytes for number in (*call.sends, *call.receives))
+        return call.took_ns * self.costs.within(size)
 
     def _in_order(self, there: list[tuple[float, float]]) -> Iterable[tuple[float, float]]:
         return sorted(there, key=itemgetter(0))
@@ -306,7 +314,7 @@ class Replay:
     def _started(self, call: Call) -> float:
         """A send that is eager does its work now; others only ask."""
         if self._within(call):
-            return call.took_ns
+            return self._took_within(call)
         if call.sends:
             message = self.calls.messages[call.sends[0]]
             return self.costs.send(message.bytes if self.costs.eager(message.bytes) else 1)

@@ -33,8 +33,9 @@ def replay_all(calls: Calls, several: Sequence[Costs]) -> list[Replayed]:
     sizes = {one.bytes for one in calls.messages} | {one.bytes for one in calls.groups}
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(several):
-        # What has to be the same in all columns: which messages are sent at once, and which collectives have a curve.
-        alike[frozenset(filter(one.eager, sizes)), frozenset(one.collectives)].append(place)
+        # What has to be the same in all columns: which messages are sent at once, and which curves there are.
+        eager = frozenset(filter(one.eager, sizes))
+        alike[eager, frozenset(one.collectives), one.within is None].append(place)
     found: dict[int, Replayed] = {}
     for places in alike.values():
         for first in range(0, len(places), MOST):
@@ -66,8 +67,15 @@ def _rows(several: Sequence[Costs]) -> Costs:
         recv=_Rows([one.recv for one in several]),
         blocking=_Rows([one.send if one.blocking is None else one.blocking for one in several]),
         first=first,
+        within=_rows_of([one.within for one in several]),
         collectives={key: _Rows([one.collectives[key] for one in several]) for key in several[0].collectives},
     )
+
+
+def _rows_of(several: Sequence[Sized | None]) -> _Rows | None:
+    """None where they have no such curve: all have it, or none."""
+    there = [one for one in several if one is not None]
+    return _Rows(there) if there else None
 
 
 class _Together(Replay):

@@ -354,6 +354,7 @@ struct binding {
 };
 
 static const np_messages messages = {.size = sizeof(np_messages),
+                                     .to_itself = 1,
                                      .send = mpi_send,
                                      .recv = mpi_recv,
                                      .isend = mpi_isend,

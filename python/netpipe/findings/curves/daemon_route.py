@@ -53,7 +53,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         measured = beside(reading, confirm)
         said, gain = "", None
         evidence = {"time": quantity(at.time_ns, "ns")}
-        if measured is not None:
+        if measured is not None and measured[1].low > 1:
             size, times = measured
             said = f"; {confirm.remedied} is {digits(times.value)} times as fast at {size_text(size)}"
             gain = evidence["times"] = quantity(times, "1")
