@@ -22,6 +22,7 @@ class Labelled:
     pattern: str = "pingpong"
     without: str | None = None  # the variant without the cause
     limit_bytes: int | None = None  # the last size below the threshold that the rule has to locate
+    repeats: bool = False  # the threshold is at all multiples of that as well
 
     @property
     def name(self) -> tuple[str, str]:
@@ -147,9 +148,9 @@ DATAGRAMS = Case(
     "datagrams",
     (
         *clean("udp:wait=poll,payload=16000"),
-        Labelled("udp:wait=poll,payload=1472", ("segment-step",), limit_bytes=1472 - 24),
-        Labelled("udp:wait=poll,payload=1000", ("segment-step",), limit_bytes=1000 - 24),
-        Labelled("udp:wait=poll,payload=4000", ("segment-step",), limit_bytes=4000 - 24),
+        Labelled("udp:wait=poll,payload=1472", ("segment-step",), limit_bytes=1472 - 24, repeats=True),
+        Labelled("udp:wait=poll,payload=1000", ("segment-step",), limit_bytes=1000 - 24, repeats=True),
+        Labelled("udp:wait=poll,payload=4000", ("segment-step",), limit_bytes=4000 - 24, repeats=True),
     ),
     ("--start", "256", "--end", "8k"),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from netpipe.findings import CURVES, MACHINE, Finding, judge, rules
 from netpipe.reading import Reading
+from netpipe.reading.blocks.steps import Step
 from netpipe.records import Run
 
 from .cases import BITES, Case, Labelled
@@ -16,6 +17,9 @@ from .cases import BITES, Case, Labelled
 NEAR = 1 / 16  # of an octave
 # Rules about hosts that are provoked here. Others say what is true of this machine whatever is measured.
 HOST_RULES = ("small-dev-shm", "full-dev-shm", "oversubscribed")
+# And about the whole run: no rank of these runs is slower than the others. What other rules say of a run (`step`,
+# `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong.
+RUN_RULES = ("slowest-rank",)
 
 
 @dataclass
@@ -51,9 +55,9 @@ class Score:
 
 
 def graded() -> frozenset[str]:
-    """The rules that count: all about curves, and some about hosts."""
+    """The rules that count: all about curves, and some about hosts and runs."""
     about_curves = {one.id for one in rules().values() if one.about == CURVES}
-    return frozenset({*about_curves, *HOST_RULES})
+    return frozenset({*about_curves, *HOST_RULES, *RUN_RULES})
 
 
 def scored(case: Case, run: Run) -> Score:
@@ -74,7 +78,7 @@ def scored(case: Case, run: Run) -> Score:
         own = [one for one in found if known[one.rule].about != MACHINE and _about(one, curve)]
         _count(score, case, " ".join(name), curve.finds, own)
         if curve.limit_bytes is not None:
-            score.located.append(any(_locates(one, curve, reading) for one in own if one.rule in curve.finds))
+            _locate(score, case, curve, [one for one in own if one.rule in curve.finds], reading)
         score.provoked += bool(curve.finds or case.finds_host)
         score.clean += not (curve.finds or case.finds_host)
         score.noisy += bool(case.noise)
@@ -127,15 +131,25 @@ def _count(score: Score, case: Case, name: str, wanted: Iterable[str], found: li
             score.false.append(f"{case.name}: {name}: {rule}: {one.what}")
 
 
-def _locates(one: Finding, curve: Labelled, reading: Reading) -> bool:
-    """Is the step of the finding within a sixteenth of an octave of the threshold?"""
+def _locate(score: Score, case: Case, curve: Labelled, found: list[Finding], reading: Reading) -> None:
+    """Whether one of the findings is at the threshold. Any that is elsewhere is false."""
+    steps = {(step.variant, step.pattern, step.above_bytes): step for step in reading.steps}
+    at = [0]
+    for one in found:
+        step = steps.get((one.variant or "", one.pattern or "", one.size_bytes or 0))
+        time = _which(step, curve) if step is not None else None
+        if time is None:
+            score.false.append(f"{case.name}: {one.variant}: {one.rule} elsewhere: {one.what}")
+        else:
+            at.append(time)
+    score.located.append(1 in at)
+
+
+def _which(step: Step, curve: Labelled) -> int | None:
+    """The multiple of the limit (1: the limit) within a sixteenth of an octave of which the step lies; None: of none.
+    Only limits that repeat, as that of a packet, have other multiples.
+    """
     assert curve.limit_bytes is not None
-    steps = [
-        step
-        for step in reading.steps
-        if (step.variant, step.above_bytes) == (one.variant, one.size_bytes) and step.pattern == one.pattern
-    ]
-    return any(
-        abs(math.log2(math.sqrt(step.below_bytes * step.above_bytes) / curve.limit_bytes)) <= NEAR
-        for step in steps
-    )
+    middle = math.sqrt(step.below_bytes * step.above_bytes)
+    time = max(round(middle / curve.limit_bytes), 1) if curve.repeats else 1
+    return time if abs(math.log2(middle / (time * curve.limit_bytes))) <= NEAR else None
