@@ -83,6 +83,7 @@ void add_absent(Json& json, const AbsentModule& module) {
   json.field("path", module.path).field("launched", false).field_null("description");
   json.field("available", false).field("reason", module.reason).field_null("below").field_null("adds");
   json.field("min_ranks", 1).field("max_ranks", 1).field("max_threads", 1).field("crosses_hosts", false);
+
   for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
   json.close('}');
 }
@@ -208,7 +209,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
     for (const ChosenPattern& mode : resolved.modes) {
-      const std::string reason = skip_reason(mode, variant);
+      const std::string reason = foreseen_obstacle(plan, mode, variant);
       const std::size_t points = reason.empty() ? points_of(plan, resolved, mode, variant.ranks) : 0;
       seconds += reason.empty() ? launch_budget_s(plan) : 0;
       json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
@@ -217,8 +218,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
       json.close('}');
     }
   }
-  const std::uint64_t memory = 2 * (half_bytes(resolved.pool) * resolved.variants.size() + resolved.pool.fresh_bytes);
-  json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
+  json.close(']').field("expected_s", seconds).field("memory_bytes", buffer_bytes(plan, resolved)).close('}');
   return record + "," + json.text().substr(1);
 }
 

@@ -241,6 +241,39 @@ def test_a_dry_run_refuses_what_a_run_refuses(lines: tuple[str, ...], says: str)
     assert says in sentence
 
 
+def test_a_dry_run_knows_modules_that_cannot_be_used_here(listing: dict[str, Any]) -> None:
+    built = [one for one in listing["modules"] if one["version"]]  # another one is refused by name
+    missing = {one["name"]: one["reason"] for one in built if not one["available"]}
+    if not missing:
+        pytest.skip("every module can be used here")
+    name = min(missing)
+    said = answer("variant tcp", f"variant {name}")
+    reasons = {one["variant"]: (one["points"] > 0, one["reason"]) for one in said["curves"]}
+    assert reasons == {"tcp": (True, None), name: (False, f"module {name} is not available: {missing[name]}")}
+    assert said["expected_s"] == answer("variant tcp")["expected_s"], "it takes no time"
+
+
+@pytest.mark.parametrize(
+    ("lines", "ranks"),
+    [
+        (("variant tcp",), 2),
+        (("variant tcp", "variant tcp:wait=poll"), 2),  # they share their buffers
+        (("variant tcp", "ranks 16"), 16),
+        (("variant memcpy",), 1),
+    ],
+)
+def test_a_dry_run_counts_the_buffers_of_every_rank_once(lines: tuple[str, ...], ranks: int) -> None:
+    said = answer(*lines, "schedule list", "sizes 1M")
+    # A half for each direction, of a message and some lines.
+    assert ranks * (2 << 20) <= said["memory_bytes"] < ranks * ((2 << 20) + 65536)
+
+
+def test_incast_has_a_place_for_a_message_of_each_rank() -> None:
+    said = answer("variant tcp", "ranks 16", "pattern incast", "schedule list", "sizes 1M")
+    per_rank = said["memory_bytes"] / 16
+    assert 30 << 20 <= per_rank < 33 << 20, "15 places in each direction"
+
+
 def test_a_dry_run_wants_two_processors_that_are_so_near(tmp_path: Path) -> None:
     failures = []
     for near in ("smt", "cache", "socket", "sockets"):
