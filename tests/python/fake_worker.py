@@ -131,6 +131,7 @@ def keys() -> dict[str, Any]:
             }
             for option, metavar, kind, default in PLAN_KEYS
         ],
+        "serve_options": [],
         "exit_codes": [{"code": code} for code in (0, 5, 3, 2, 4, 1, 130)],
         "module_directories": module_directories(),
     }
@@ -157,6 +158,7 @@ def listing() -> dict[str, Any]:
                 "version": "none",
                 "below": below,
                 "adds": adds,
+                "idle": name == "null",
                 "path": f"lib/netpipe/modules/{name}.so",
                 "available": True,
                 "reason": None,

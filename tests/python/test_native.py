@@ -18,6 +18,7 @@ from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
 from netpipe.reading import layers
 from netpipe.reading.machine import states
+from netpipe.tuning import placement
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text()
@@ -299,6 +300,41 @@ def test_a_dry_run_refuses_more_processes_than_a_host_runs(
         ("mpi@many:ranks=3", 3),
         ("tcp", 4),
     ]
+
+
+def test_the_listing_says_which_module_is_idle(listing: dict[str, Any]) -> None:
+    assert [one["name"] for one in listing["modules"] if one["idle"]] == ["null"]
+
+
+def test_a_module_has_the_same_summary_where_it_is_built_and_where_it_is_not(listing: dict[str, Any]) -> None:
+    written = {
+        file.parent.name: re.search(r'^summary = "(.*)"$', file.read_text(), re.MULTILINE)
+        for file in (ROOT / "src" / "modules").glob("*/module.toml")
+    }
+    checked = 0
+    for module in listing["modules"]:
+        if (found := written.get(module["name"].partition("@")[0])) is not None:
+            assert module["summary"] == found[1], module["name"]
+            checked += bool(module["version"])
+    assert checked >= 6, "the layers of the kernel and of memory are built everywhere"
+
+
+def test_serve_has_the_options_of_the_worker(keys: dict[str, Any]) -> None:
+    options = {one["name"]: one for one in keys["serve_options"]}
+    done = subprocess.run([native.worker(), "serve", "--help"], capture_output=True, text=True, check=True)
+    assert re.findall(r"^  --([\w-]+)", done.stdout, flags=re.MULTILINE) == list(options)
+    assert {name: one["default"] for name, one in options.items() if one["metavar"]} == {
+        "bind": "127.0.0.1",
+        "port": next(one["default"] for one in keys["plan_keys"] if one["name"] == "port"),
+        "token-file": "NETPIPE_TOKEN in the environment",
+        "max-size": "64M",
+        "max-memory": "1G",
+        "max-seconds": "600",
+    }
+
+
+def test_tuning_tries_every_placement_that_has_a_word() -> None:
+    assert placement.words() == ["auto", "smt", "cache", "socket", "sockets"]
 
 
 def test_the_stack_of_a_plan_is_that_of_the_modules(listing: dict[str, Any]) -> None:
