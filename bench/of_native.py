@@ -15,6 +15,7 @@ from slices import (
     Speed,
     Start,
     at_most,
+    at_most_ns,
     beside,
     compared,
     from_numbers,
@@ -49,19 +50,9 @@ def harness_tcp(rounds: int) -> list[Result]:
 
 def harness_shm(rounds: int) -> list[Result]:
     """A ping-pong through shared memory, beside the same cells by hand."""
-    found = beside(rounds, netpipe("shm", 8), by_hand("shm_pingpong", "--bytes", "8"))
-    more = [(one.ratio - 1) * one.peer_ns for one in found]
-    return [
-        Result(
-            "harness-shm",
-            "8 B over the same shared-memory cells: netpipe - hand-written",
-            shown([one.ours_ns for one in found], 1, " ns"),
-            shown([one.peer_ns for one in found], 1, " ns"),
-            shown(more, 1, " ns"),
-            "<= 3 ns",
-            interval(more)[0] <= 3,
-        )
-    ]
+    what = "8 B over the same shared-memory cells: netpipe - hand-written"
+    ours, peer = netpipe("shm", 8), by_hand("shm_pingpong", "--bytes", "8")
+    return [compared("harness-shm", what, rounds, ours, peer, at_most_ns(3))]
 
 
 def by_hand_twice(rounds: int) -> list[Result]:

@@ -221,18 +221,34 @@ def beside(rounds: int, ours: Start, peer: Start, first: int = 0) -> list[Sliced
     ]
 
 
+def ratio_of(one: Sliced) -> float:
+    return one.ratio
+
+
+def difference_ns(one: Sliced) -> float:
+    """By how many ns ours is slower, from the ratio: its slices met the same seconds."""
+    return (one.ratio - 1) * one.peer_ns
+
+
 @dataclass(frozen=True)
 class Bounds:
-    """Between them the median of the ratios meets the target. A row without a target has no limit above."""
+    """Between them the median of the figures meets the target. A row without a target has no limit above."""
 
     target: str
     least: float
     most: float
+    figure: Callable[[Sliced], float] = ratio_of  # of each launch
+    equal: float = 1  # the figure of two that do not differ
+    digits: int = 3
+    unit: str = ""
 
     @property
     def width(self) -> float:
         """The interval that tells a met target from a missed one."""
-        return self.most - self.least if self.least > 0 else 2 * (self.most - 1)
+        return self.most - self.least if math.isfinite(self.least) else 2 * (self.most - self.equal)
+
+    def figures(self, found: list[Sliced]) -> list[float]:
+        return [self.figure(one) for one in found]
 
 
 def within(part: float) -> Bounds:
@@ -240,7 +256,12 @@ def within(part: float) -> Bounds:
 
 
 def at_most(ratio: float) -> Bounds:
-    return Bounds(f"<= {ratio:g}", 0, ratio)
+    return Bounds(f"<= {ratio:g}", -math.inf, ratio)
+
+
+def at_most_ns(more: float) -> Bounds:
+    """Of how many ns netpipe takes longer than its peer."""
+    return Bounds(f"<= {more:g} ns", -math.inf, more, difference_ns, equal=0, digits=1, unit=" ns")
 
 
 SAID = Bounds("none", 0, math.inf)
@@ -249,7 +270,7 @@ SAID = Bounds("none", 0, math.inf)
 def compared(
     name: str, what: str, rounds: int, ours: Start, peer: Start, bounds: Bounds, digits: int = 1
 ) -> Result:
-    """`rounds` launches of each, and up to MORE times as many until the interval of the median ratio is as narrow as
+    """`rounds` launches of each, and up to MORE times as many until the interval of the median figure is as narrow as
     the target. Where that did not decide it, two copies of the peer show what this machine could decide.
     """
     found = beside(rounds, ours, peer)
@@ -258,26 +279,28 @@ def compared(
     row = result(name, what, found, bounds, digits)
     if row.verdict != "undecided":
         return row
-    copies = [one.ratio for one in beside(len(found), partial(peer), peer)]
-    return replace(row, figure=f"{row.figure}; two copies of the peer {shown(copies)}")
+    copies = bounds.figures(beside(len(found), partial(peer), peer))
+    return replace(
+        row, figure=f"{row.figure}; two copies of the peer {shown(copies, bounds.digits, bounds.unit)}"
+    )
 
 
 def too_wide(found: list[Sliced], bounds: Bounds) -> bool:
-    _, low, high = interval([one.ratio for one in found])
+    _, low, high = interval(bounds.figures(found))
     return high - low > bounds.width and not bounds.least <= low <= high <= bounds.most
 
 
 def result(name: str, what: str, found: list[Sliced], bounds: Bounds, digits: int = 1) -> Result:
     """Of several launches."""
-    ratios = [one.ratio for one in found]
-    middle, low, high = interval(ratios)
+    figures = bounds.figures(found)
+    middle, low, high = interval(figures)
     met = bounds.least <= middle <= bounds.most and not too_wide(found, bounds)
     return Result(
         name,
         what,
         shown([one.ours_ns for one in found], digits, " ns"),
         shown([one.peer_ns for one in found], digits, " ns"),
-        f"{shown(ratios)}, {len(found)} starts",
+        f"{shown(figures, bounds.digits, bounds.unit)}, {len(found)} starts",
         bounds.target,
         met,
         undecided=not met and low <= bounds.most and high >= bounds.least,

@@ -165,8 +165,9 @@ typedef struct np_context {
   const char* job;           /* unguessable and the same on all ranks: for names, and to prove who connects */
   int64_t timeout_ns;        /* how long open, connect and reset may take */
   uint32_t oversubscribed;   /* 1: ranks share a processor, so a polling loop must yield */
-  uint32_t threads; /* how many threads will use the endpoint at once; at most np_module.max_threads. 1 so far */
-  uint32_t rails;   /* local addresses to use, 1 or more; at most np_module.max_rails. 1 so far */
+  uint32_t threads; /* always 1 here: only a pattern with threads has more of them use the endpoint at once, at most
+                       np_module.max_threads */
+  uint32_t rails;   /* local addresses to use, at most np_module.max_rails: netpipe gives 1 */
   const char* const* rail_addresses; /* their numeric addresses, the first is local_address */
 } np_context;
 
@@ -177,12 +178,14 @@ typedef struct np_endpoint np_endpoint; /* the module's own: one variant of it, 
 typedef struct np_limits {
   uint32_t size;              /* sizeof(np_limits) of this netpipe */
   uint32_t delivers;          /* 1: what is sent arrives. 0: nothing arrives anywhere, so there is nothing to verify */
-  uint32_t idle;              /* 1: not even a byte is touched (null), so there is a time and no rate */
+  uint32_t idle;              /* 1: with these settings not even a byte is touched, so there is a time and no rate. Set
+                                 already for a module that is idle (np_module.idle) */
   uint32_t lossy;             /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
-  uint32_t unordered;         /* 1: messages may overtake each other */
+  uint32_t unordered;         /* 1: messages may overtake each other. netpipe does not read it yet */
   uint32_t empty;             /* 1: a message may have 0 bytes. 0: the smallest has 1, as in a stream of bytes */
   uint64_t max_message_bytes; /* 0: no limit */
-  uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is */
+  uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is. netpipe
+                                 does not read it yet */
   uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
   uint32_t any_memory;        /* of a module with memory of its own: 1: messages may lie in any other memory as well */
   uint32_t reserved;
@@ -512,6 +515,9 @@ typedef struct np_module {
    * as a text. Called before the library has started, in a process of its own; of the context only options, message,
    * nranks and oversubscribed are meant. NP_USAGE for a setting that only netpipe's own calls can have. */
   np_status (*environment)(const np_context* context, np_emit emit, void* to);
+
+  uint32_t idle;     /* 1: it moves nothing, whatever its settings (null): its time is that of netpipe itself */
+  uint32_t reserved; /* 0 */
 } np_module;
 
 const np_module* netpipe_module(void);

@@ -261,6 +261,21 @@ def _check_is_run(path: Path) -> Header | None:
     return first if isinstance(first, Header) else None
 
 
+def check_output(path: Path) -> None:
+    """Raises Failure (2) or OSError where a new run could not be written to `path`, as `Recording` does. It leaves
+    everything as it was.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if is_stream(path):
+        return
+    _check_is_run(path)
+    with _named(path):
+        made, file = _create(path.with_name(f"{path.name}.{os.getpid()}{more}.part") for more in _numbers())
+        os.close(file)
+        made.unlink()
+
+
 def check_target(path: Path) -> None:
     """Raises Failure (2) when a run is at `path`, where something else is to be written, and OSError when nothing can
     be written there. It leaves everything as it was: a command asks before it works or measures for it.

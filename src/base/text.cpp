@@ -102,6 +102,12 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string(bytes) + suffix;
 }
 
+std::string counted(std::uint64_t number, std::string_view word, std::string_view plural) {
+  std::string text = std::to_string(number) + " ";
+  if (number == 1) return text.append(word);
+  return plural.empty() ? text.append(word).append("s") : text.append(plural);
+}
+
 std::string without_controls(std::string_view text) {
   std::string clean;
   clean.reserve(text.size());

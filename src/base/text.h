@@ -21,6 +21,9 @@ Result<bool> parse_yes_no(std::string_view text);
 // Shortest text that parse_size reads back as the same number: 65536 is "64k".
 std::string size_text(std::uint64_t bytes);
 
+// 1, "rank" -> "1 rank"; 2, "rank" -> "2 ranks". plural: of a word that takes more than an s ("processes").
+std::string counted(std::uint64_t number, std::string_view word, std::string_view plural = {});
+
 // Foreign text, fit for a line of a terminal: blanks of all kinds become a blank, other control characters (C0, DEL and
 // C1, ECMA-48) '?'.
 std::string without_controls(std::string_view text);

@@ -183,6 +183,7 @@ Result<Variant> parse_variant(std::string_view whole, const Registry& registry, 
   const Layer& module = *(*loaded)->layer;
   Variant variant;
   variant.module = &module;
+  variant.lack = (*loaded)->reason;
   variant.options.assign(module.options, module.options + module.noptions);
   const bool own = std::any_of(variant.options.begin(), variant.options.end(), [](const np_option& option) {
     return std::string_view(option.name) == of_variants[0].name;

@@ -42,6 +42,7 @@ struct ChosenSettings {
 struct Variant : ChosenSettings {
   const Layer* module = nullptr;
   int ranks = default_ranks;  // processes that take part: within what the module can
+  std::string lack;           // why its module cannot be used on this host; "": it can, or that is not known
 
   // What it is a copy of: tcp of tcp#2.
   [[nodiscard]] std::string original() const { return name.substr(0, name.size() - copy.size()); }

@@ -88,6 +88,7 @@ np_status limits_of(const Layer& layer, np_endpoint* endpoint, np_limits& limits
   } answer{};
   answer.ours.size = sizeof(np_limits);
   answer.ours.delivers = 1;
+  answer.ours.idle = layer.idle;
   const np_status status = layer.limits != nullptr ? layer.limits(endpoint, &answer.ours) : NP_OK;
   if (status == NP_OK) limits = answer.ours;
   return status;

@@ -14,6 +14,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/text.h"
 #include "machine/environment.h"
 
 namespace netpipe {
@@ -108,11 +109,6 @@ Cores cores_of(const Topology& topology) {
 }
 
 constexpr std::size_t few_cores = 4;  // so few are not given away to spare that of processor 0
-
-// "2 sockets"
-std::string counted(std::size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -330,9 +331,8 @@ Outcome check_pinning(const Plan& plan, const Resolved& resolved) {
   const bool too_few = plan.pin.kind == Pinning::Kind::list && plan.host.empty() && plan.hosts.empty() &&
                        plan.pin.cpus.size() < static_cast<std::size_t>(resolved.nranks);
   if (!too_few) return ok();
-  const std::size_t named = plan.pin.cpus.size();
-  return usage(pin + " names " + std::to_string(named) + (named == 1 ? " processor" : " processors") + " for " +
-               std::to_string(resolved.nranks) + " ranks; name one for each rank");
+  return usage(pin + " names " + counted(plan.pin.cpus.size(), "processor") + " for " +
+               counted(static_cast<std::uint64_t>(resolved.nranks), "rank") + "; name one for each rank");
 }
 
 // The name of a variant may contain blanks.
@@ -399,16 +399,49 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   return resolved;
 }
 
+namespace {
+
+// Two halves. UINT64_MAX: too much to count.
+std::uint64_t per_rank(const PoolNeed& need) {
+  constexpr std::uint64_t too_much = 1ULL << 62U;  // or it would wrap around
+  const std::uint64_t half = half_bytes(need);
+  return half >= too_much || need.fresh_bytes >= too_much ? UINT64_MAX : 2 * (half + need.fresh_bytes);
+}
+
+}  // namespace
+
+std::uint64_t buffer_bytes(const Plan& plan, const Resolved& resolved) {
+  std::uint64_t total = 0;
+  std::set<std::vector<std::uint32_t>> seen;
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    const std::vector<std::uint32_t> together = measured_with(plan, resolved, v);
+    if (!seen.insert(together).second) continue;
+    std::uint64_t ranks = 0;
+    for (const std::uint32_t one : together.empty() ? own_variants(resolved) : together) {
+      ranks = std::max(ranks, static_cast<std::uint64_t>(resolved.variants[one].ranks));
+    }
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(ranks, per_rank(pool_need(plan, resolved, line_bytes, together)), &bytes) ||
+        __builtin_add_overflow(total, bytes, &total)) {
+      return UINT64_MAX;
+    }
+  }
+  return total;
+}
+
+std::string foreseen_obstacle(const Plan& plan, const ChosenPattern& pattern, const Variant& variant) {
+  // Where a launcher or ssh starts the ranks on other hosts, those hosts count.
+  if (!variant.lack.empty() && plan.hosts.empty()) {
+    return std::string("module ") + variant.module->name + " is not available: " + variant.lack;
+  }
+  return skip_reason(pattern, variant);
+}
+
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes) {
-  // Two halves for each rank of this host. Ranks that a library's launcher starts may be elsewhere: each checks its
+  // Of each rank of this host. Ranks that a library's launcher starts may be elsewhere: each checks its
   // own.
   const bool here = plan.host.empty() && plan.hosts.empty();
   const auto ranks = static_cast<std::uint64_t>(here ? resolved.nranks : 1);
-  const auto per_rank = [](const PoolNeed& need) {
-    constexpr std::uint64_t too_much = 1ULL << 62U;  // or it would wrap around
-    const std::uint64_t half = half_bytes(need);
-    return half >= too_much || need.fresh_bytes >= too_much ? UINT64_MAX : 2 * (half + need.fresh_bytes);
-  };
   if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
   const auto alone = [&](const ChosenPattern& mode) { return per_rank(need_of(plan, resolved, {&mode, 1})); };
   const auto largest =
@@ -416,9 +449,9 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
                        [&](const ChosenPattern& a, const ChosenPattern& b) { return alone(a) < alone(b); });
   const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
-               shown(per_rank(resolved.pool)) + " of buffers on each of " + std::to_string(ranks) +
-               " ranks, and this host has " + shown(available_bytes) +
-               " available; choose smaller messages, or fewer of them at once");
+               shown(per_rank(resolved.pool)) + " of buffers on " +
+               (ranks == 1 ? "one rank" : "each of " + std::to_string(ranks) + " ranks") + ", and this host has " +
+               shown(available_bytes) + " available; choose smaller messages, or fewer of them at once");
 }
 
 std::string canonical_text(const Plan& plan, const Resolved& resolved, const std::vector<std::uint32_t>& only) {

@@ -76,6 +76,14 @@ struct Resolved {
 // what needs how much.
 Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t available_bytes);
 
+// Bytes of the buffers of all ranks together, on whatever host they are. The variants that the same processes measure
+// share them. UINT64_MAX: more than can be counted.
+std::uint64_t buffer_bytes(const Plan& plan, const Resolved& resolved);
+
+// Why nothing can be measured of this curve, as far as the plan and this host tell before a process is started; or "".
+// More may be known once the variant is open (its largest message, whether it has empty ones).
+std::string foreseen_obstacle(const Plan& plan, const ChosenPattern& pattern, const Variant& variant);
+
 // Are the ranks of netpipe's own layers processes of a job, which ssh or srun starts on the hosts of the plan? Where it
 // names a host that serves, they are forked here and there.
 bool starts_on_hosts(const Plan& plan);

@@ -16,7 +16,14 @@ using Field = PlanKey::Field;
 constexpr std::array<std::string_view, 9> type_names = {"text",  "integer", "real",   "percent",   "size",
                                                         "sizes", "choice",  "yes_no", "processors"};
 
-const std::vector<std::string> pinnings = {"auto", "none", "smt", "cache", "socket", "sockets"};
+const std::vector<std::string>& pinnings() {
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all = {"auto", "none"};
+    all.insert(all.end(), nearness_names.begin(), nearness_names.end());
+    return all;
+  }();
+  return words;
+}
 
 const std::vector<PlanKey>& table() {
   static const std::vector<PlanKey> keys = {
@@ -190,7 +197,7 @@ const std::vector<PlanKey>& table() {
        .option = "pin",
        .metavar = "CPUS",
        .type = PlanType::processors,
-       .choices = pinnings,
+       .choices = pinnings(),
        .help = "Processors, one for each rank: 0,1. auto chooses them, none leaves them to the kernel; smt, cache, "
                "socket and sockets choose two that share a core, a last-level cache, a socket, or nothing",
        .field = [](Plan& p) -> Field { return &p.pin; }},
@@ -317,7 +324,7 @@ Result<Pinning> parse_pinning(std::string_view text) {
     const Result<std::int64_t> cpu = parse_integer(one);
     if (!cpu || *cpu < 0 || *cpu > 65535) {
       std::string words;
-      for (const std::string& word : pinnings) words += word + ", ";
+      for (const std::string& word : pinnings()) words += word + ", ";
       return usage("'" + std::string(text) + "' names no processors; write " + words +
                    "or one processor number for each rank, such as 0,1");
     }

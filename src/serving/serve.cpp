@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <string_view>
@@ -67,38 +68,47 @@ Outcome raise(bool& flag) {
   return ok();
 }
 
+using Defaults = const ServeArguments&;
+
 struct ServeOption {
   std::string_view name;
-  std::string_view value;  // its name in the help; "": the option takes no value
+  std::string_view value;               // its name in the help; "": the option takes no value
+  std::string (*preset)(Defaults now);  // its default as text; nullptr: it has none
   std::string_view help;
   Outcome (*read)(const std::string& text, ServeArguments& into);
 };
 
-// The one list of the options; the help and the parser follow it.
+// The one list of the options; the parser, both helps and `netpipe serve` follow it.
 constexpr std::array<ServeOption, 9> serve_options = {{
-    {"--bind", "ADDRESS",
-     "address to listen on; default 127.0.0.1, which only this host reaches; 0.0.0.0 for all of IPv4",
+    {"--bind", "ADDRESS", [](Defaults now) { return now.bind; },
+     "The address to listen on; only this host reaches the default; 0.0.0.0 for every IPv4 address",
      [](const std::string& text, ServeArguments& into) {
        into.bind = text;
        return check_host_name(text);
      }},
-    {"--port", "PORT", "port to listen on; default 5002; 0 takes any free port", read_port},
-    {"--token-file", "FILE",
-     "file with the token that clients must know, 16 characters or more; default: NETPIPE_TOKEN in the environment",
+    {"--port", "PORT", [](Defaults now) { return std::to_string(now.port); },
+     "The port to listen on; 0 for any that is free", read_port},
+    {"--token-file", "FILE", [](Defaults) { return std::string("NETPIPE_TOKEN in the environment"); },
+     "The file with the token that clients must know, 16 characters or more",
      [](const std::string& text, ServeArguments& into) {
        into.token_file = text;
        return text.empty() ? Outcome(usage("the name of a file is missing")) : ok();
      }},
-    {"--max-size", "SIZE", "largest message that a client may measure; default 64M",
+    {"--max-size", "SIZE", [](Defaults now) { return size_text(now.bounds.max_message_bytes); },
+     "The largest message that a client may measure",
      [](const std::string& text, ServeArguments& into) { return read_bytes(text, into.bounds.max_message_bytes); }},
-    {"--max-memory", "SIZE", "memory that a measurement may take; default 1G",
+    {"--max-memory", "SIZE", [](Defaults now) { return size_text(now.bounds.max_memory_bytes); },
+     "The memory that a measurement may take",
      [](const std::string& text, ServeArguments& into) { return read_bytes(text, into.bounds.max_memory_bytes); }},
-    {"--max-seconds", "SECONDS", "time that a measurement may take; default 600", read_max_seconds},
-    {"--once", "", "exit after one measurement, with its exit code",
+    {"--max-seconds", "SECONDS",
+     [](Defaults now) { return std::to_string(static_cast<std::int64_t>(now.bounds.max_seconds)); },
+     "The time that a measurement may take", read_max_seconds},
+    {"--once", "", nullptr, "Exit after one measurement, with its exit code",
      [](const std::string&, ServeArguments& into) { return raise(into.once); }},
-    {"--check", "", "print where it would listen, and exit",
+    {"--check", "", nullptr, "Print where it would listen, and exit",
      [](const std::string&, ServeArguments& into) { return raise(into.check); }},
-    {"--help", "", "print this text", [](const std::string&, ServeArguments& into) { return raise(into.help); }},
+    {"--help", "", nullptr, "Print this text",
+     [](const std::string&, ServeArguments& into) { return raise(into.help); }},
 }};
 
 // A line for people. If nobody reads it, the line is lost and the server goes on.
@@ -141,10 +151,10 @@ std::string serve_help() {
   std::string text =
       "netpipe-worker serve: the far side of a measurement between two hosts. It listens until it is stopped, and\n"
       "serves only clients that know its token, one at a time.\n\n";
-  for (const ServeOption& one : serve_options) {
-    std::string left = "  " + std::string(one.name) + (one.value.empty() ? "" : " ") + std::string(one.value);
+  for (const ServeOptionText& one : serve_option_texts()) {
+    std::string left = "  --" + one.name + (one.metavar.empty() ? "" : " ") + one.metavar;
     left.resize(std::max<std::size_t>(left.size() + 2, 24), ' ');
-    text += left + std::string(one.help) + "\n";
+    text += left + one.help + (one.preset.empty() ? "" : "  [" + one.preset + "]") + "\n";
   }
   return text;
 }
@@ -156,6 +166,18 @@ bool is_read_once(const std::string& file) {
 }
 
 }  // namespace
+
+std::vector<ServeOptionText> serve_option_texts() {
+  std::vector<ServeOptionText> texts;
+  const ServeArguments defaults;
+  for (const ServeOption& one : serve_options) {
+    texts.push_back({.name = std::string(one.name.substr(2)),
+                     .metavar = std::string(one.value),
+                     .preset = one.preset != nullptr ? one.preset(defaults) : "",
+                     .help = std::string(one.help)});
+  }
+  return texts;
+}
 
 int serve_main(std::span<const std::string> arguments, MeasureFor measure) {
   const Result<ServeArguments> given = parse_serve(arguments);

@@ -54,9 +54,9 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
       return usage("module " + name + " does not cross hosts; leave it out of a run with --hosts");
     }
     if (static_cast<std::size_t>(variant.ranks) < hosts) {
-      return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
-                   (variant.ranks == 1 ? " rank" : " ranks") + " and --hosts names " + std::to_string(hosts) +
-                   " hosts, and each must have a rank; name fewer hosts, or give the variant more ranks");
+      return usage("variant " + variant.name + " has " + counted(static_cast<std::uint64_t>(variant.ranks), "rank") +
+                   " and --hosts names " + counted(hosts, "host") +
+                   ", and each must have a rank; name fewer hosts, or give the variant more ranks");
     }
   }
   return ok();
@@ -66,8 +66,9 @@ Outcome hosts_fit(const Plan& plan, const Resolved& resolved) {
 
 Outcome room_for_connections(int connections) {
   constexpr std::size_t ours = 64 + Reception::strangers;
+  const std::string who = counted(static_cast<std::uint64_t>(connections), "process", "processes");
   return room_for_descriptors(static_cast<std::size_t>(connections) + ours,
-                              std::to_string(connections) + " processes need", ", or use fewer ranks");
+                              who + (connections == 1 ? " needs" : " need"), ", or use fewer ranks");
 }
 
 Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::vector<int>& usable) {
@@ -78,8 +79,9 @@ Outcome processors_exist(const Plan& plan, const Resolved& resolved, const std::
     if (!plan.host.empty() || !starts_here(plan, variant)) continue;
     here = std::max(here, static_cast<std::size_t>(variant.ranks));
     if (plan.pin.cpus.size() < static_cast<std::size_t>(variant.ranks)) {
-      return usage(pin + " names " + std::to_string(plan.pin.cpus.size()) + " processors for the " +
-                   std::to_string(variant.ranks) + " ranks of variant " + variant.name + "; name one for each rank");
+      return usage(pin + " names " + counted(plan.pin.cpus.size(), "processor") + " for the " +
+                   counted(static_cast<std::uint64_t>(variant.ranks), "rank") + " of variant " + variant.name +
+                   "; name one for each rank");
     }
   }
   for (std::size_t i = 0; i < std::min(here, plan.pin.cpus.size()); ++i) {
@@ -96,7 +98,7 @@ Outcome processes_fit(const Plan& plan, const Resolved& resolved, std::size_t us
   for (const Variant& variant : resolved.variants) {
     if (!starts_here(plan, variant) || static_cast<std::size_t>(variant.ranks) <= most) continue;
     return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
-                 " ranks, and this host with its " + std::to_string(usable) + " processors runs at most " +
+                 " ranks, and this host with its " + counted(usable, "processor") + " runs at most " +
                  std::to_string(most) + "; use fewer ranks, or more hosts (--hosts)");
   }
   return ok();
@@ -112,9 +114,8 @@ Result<std::vector<int>> place_program(const Pinning& pin, int ranks, const std:
                  std::to_string(ranks) + "; name one processor for each rank");
   }
   if (pin.kind == Pinning::Kind::list && pin.cpus.size() < static_cast<std::size_t>(ranks)) {
-    return usage("pin " + pin_text(pin) + " names " + std::to_string(pin.cpus.size()) +
-                 (pin.cpus.size() == 1 ? " processor" : " processors") + " for " + std::to_string(ranks) +
-                 " ranks; name one for each rank");
+    return usage("pin " + pin_text(pin) + " names " + counted(pin.cpus.size(), "processor") + " for " +
+                 counted(static_cast<std::uint64_t>(ranks), "rank") + "; name one for each rank");
   }
   if (Outcome exist = processors_exist(plan, resolved, usable); !exist) return exist.failure();
   Result<std::vector<int>> cpus = choose_cpus(pin, ranks);

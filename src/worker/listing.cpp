@@ -11,6 +11,7 @@
 #include "plan/plan_keys.h"
 #include "record/json.h"
 #include "sampling/yardstick.h"
+#include "serving/serve.h"
 
 namespace netpipe {
 namespace {
@@ -64,7 +65,7 @@ void add_module(Json& json, const LoadedModule& module) {
   text_or_null(json, "reason", module.reason.empty() ? nullptr : module.reason.c_str());
   text_or_null(json, "below", m.below);
   text_or_null(json, "adds", m.adds);
-  json.field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks);
+  json.field("idle", m.idle != 0).field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks);
   json.field("max_threads", std::max(m.max_threads, 1U)).field("crosses_hosts", m.crosses_hosts != 0);
   json.key("operations").open('[');
   for (const std::string_view operation : operations(m)) json.value(operation);
@@ -82,7 +83,11 @@ void add_absent(Json& json, const AbsentModule& module) {
   json.open('{').field("name", module.name).field("summary", module.summary).field("version", "");
   json.field("path", module.path).field("launched", false).field_null("description");
   json.field("available", false).field("reason", module.reason).field_null("below").field_null("adds");
-  json.field("min_ranks", 1).field("max_ranks", 1).field("max_threads", 1).field("crosses_hosts", false);
+  json.field("idle", false)
+      .field("min_ranks", 1)
+      .field("max_ranks", 1)
+      .field("max_threads", 1)
+      .field("crosses_hosts", false);
   for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
   json.close('}');
 }
@@ -126,6 +131,11 @@ void add_fixed(Json& json) {
 #define NETPIPE_WAITING(number, word, meaning) json.open('{').field("word", word).field("meaning", meaning).close('}');
   NP_WAITING(NETPIPE_WAITING)
 #undef NETPIPE_WAITING
+  json.close(']').key("serve_options").open('[');
+  for (const ServeOptionText& option : serve_option_texts()) {
+    json.open('{').field("name", option.name).field("metavar", option.metavar);
+    json.field("default", option.preset).field("help", option.help).close('}');
+  }
   json.close(']').key("module_directories").open('[');
   for (const ModuleDirectory& directory : module_search_path()) {
     json.open('{').field("path", directory.path).field("kind", directory.kind).close('}');
@@ -208,7 +218,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
     for (const ChosenPattern& mode : resolved.modes) {
-      const std::string reason = skip_reason(mode, variant);
+      const std::string reason = foreseen_obstacle(plan, mode, variant);
       const std::size_t points = reason.empty() ? points_of(plan, resolved, mode, variant.ranks) : 0;
       seconds += reason.empty() ? launch_budget_s(plan) : 0;
       json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
@@ -217,8 +227,7 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
       json.close('}');
     }
   }
-  const std::uint64_t memory = 2 * (half_bytes(resolved.pool) * resolved.variants.size() + resolved.pool.fresh_bytes);
-  json.close(']').field("expected_s", seconds).field("memory_bytes", memory).close('}');
+  json.close(']').field("expected_s", seconds).field("memory_bytes", buffer_bytes(plan, resolved)).close('}');
   return record + "," + json.text().substr(1);
 }
 

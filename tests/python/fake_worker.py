@@ -3,11 +3,12 @@
 in milliseconds. So all of the front is tested without a compiler, and its faults are tested on purpose.
 
 FAKE_WORKER says how it behaves, words with spaces: pass_s=0.2 (a pass lasts), passes=4, die=VARIANT (killed by a
-signal when that variant is in the plan), leaves=CODE (so exits its module, while it measures), says=CODE (and it writes
-to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), skipped=VARIANT (all of its sizes
-are skipped, so it ends with 3), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
-the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does not
-leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON).
+signal when that variant is in the plan), leaves=CODE (so exits its module, while it measures), says=CODE (and it
+writes to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), skipped=VARIANT (all of its
+sizes are skipped, so it ends with 3), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT
+(dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn
+(does not leave after its end), foreseen=VARIANT (the plan says that it has no points), noisy (points do not converge),
+states (the machine changes), refuse (listing is no JSON).
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ def keys() -> dict[str, Any]:
             }
             for option, metavar, kind, default in PLAN_KEYS
         ],
+        "serve_options": [],
         "exit_codes": [{"code": code} for code in (0, 5, 3, 2, 4, 1, 130)],
         "module_directories": module_directories(),
     }
@@ -156,6 +158,7 @@ def listing() -> dict[str, Any]:
                 "version": "none",
                 "below": below,
                 "adds": adds,
+                "idle": name == "null",
                 "path": f"lib/netpipe/modules/{name}.so",
                 "available": True,
                 "reason": None,
@@ -282,8 +285,8 @@ def resolved(plan: dict[str, Any]) -> dict[str, Any]:
             "variant": one["variant"],
             "pattern": pattern,
             "ranks": 1 if one["module"] in ("null", "memcpy") else plan["ranks"],
-            "points": len(plan["sizes"]),
-            "reason": None,
+            "points": 0 if one["variant"] == BEHAVIOUR.get("foreseen") else len(plan["sizes"]),
+            "reason": "it has no sends" if one["variant"] == BEHAVIOUR.get("foreseen") else None,
         }
         for one in plan["variants"]
         for pattern in plan["patterns"]

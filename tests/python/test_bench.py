@@ -102,6 +102,20 @@ def nothing_left() -> Iterator[None]:
     assert set(slices.children_of_all().get(os.getpid(), [])) == before
 
 
+def test_a_difference_is_met_missed_or_undecided_as_a_ratio_is() -> None:
+    def row(*more_ns: float) -> Result:
+        found = [slices.Sliced(50 + more, 50, 1 + more / 50) for more in more_ns]
+        return slices.result("name", "what", found, slices.at_most_ns(3))
+
+    assert row(1, 2, 2.5, 2.9).verdict == "met"
+    assert row(2, 2, 2, 5, 7).verdict == "met", "narrow enough, and its median is within"
+    assert row(-13.6, -1.3, 5.2).verdict == "undecided", "the interval is wider than the target"
+    assert row(0.5, 2.2, 14.8).verdict == "undecided"
+    assert row(3.5, 4, 20).verdict == "missed"
+    assert row(1, 2, 2.9).figure == "2.0 ns [1.0 2.9], 3 starts"
+    assert row(1, 2).target == "<= 3 ns"
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_two_programs_in_slices_come_to_their_ratio() -> None:
     # One sample of a slice is cut by the stop and may be anything: medians do not see it.

@@ -253,6 +253,30 @@ def test_dry_run_shows_the_plan_and_its_time(netpipe: Netpipe) -> None:
     assert not Path("run.jsonl").exists()
 
 
+def test_a_dry_run_ends_as_a_run_that_measures_nothing(netpipe: Netpipe) -> None:
+    for more in ((), ("--json",)):
+        said = netpipe("run", "tcp", "--dry-run", *more, fake="foreseen=tcp")
+        assert (said.code, said.err) == (3, "netpipe: nothing could be measured: it has no sends\n")
+        assert "it has no sends" in said.out, "the plan is shown all the same"
+    assert netpipe("run", "tcp", "shm", "--dry-run", fake="foreseen=tcp").code == 0, "something is measured"
+
+
+def test_a_dry_run_refuses_an_output_that_a_run_refuses(netpipe: Netpipe, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("[1]\n")
+    (tmp_path / "folder").mkdir()
+    for output in ("absent/x.jsonl", "other.json", "folder"):
+        words = ("run", "null", "--sizes", "8", "-o", str(tmp_path / output))
+        said = netpipe(*words, "--dry-run")
+        assert said.code == 2, output
+        assert said.err == netpipe(*words).err, "the same sentence"
+    assert {one.name for one in tmp_path.iterdir()} >= {"other.json", "folder"}
+    for output in ("-", "/dev/null", str(tmp_path / "new.jsonl")):
+        assert netpipe("run", "null", "--dry-run", "-o", output).code == 0, output
+    assert other.read_text() == "[1]\n"
+    assert not list(tmp_path.glob("new.jsonl*"))
+
+
 @pytest.mark.parametrize(
     ("placement", "pin", "says"),
     [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -289,9 +290,30 @@ def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> N
 
 
 # A worker that can serve, and says with what.
-SERVES = """#!/bin/sh
+TAKES = ("bind", "port", "token-file", "max-size")
+KEYS = json.dumps(
+    {
+        "serve_options": [
+            *(
+                {"name": name, "metavar": "WORD", "default": f"{name} 7", "help": f"The {name}"}
+                for name in TAKES
+            ),
+            *(
+                {"name": name, "metavar": "", "default": "", "help": f"Only {name}"}
+                for name in ("once", "check")
+            ),
+        ]
+    }
+)
+KNOWS = f"""#!/bin/sh
+[ "$1" = keys ] && echo '{KEYS}' && exit
+"""
+SERVES = (
+    KNOWS
+    + """
 case "$2" in --check) echo "{}";; *) echo "$@";; esac
 """
+)
 
 
 def test_serve_makes_a_token_that_only_its_owner_reads(fake: Path, tmp_path: Path) -> None:
@@ -307,13 +329,13 @@ def test_serve_makes_a_token_that_only_its_owner_reads(fake: Path, tmp_path: Pat
         token = tmp_path / "config" / "netpipe" / "token"
         assert stat.S_IMODE(token.stat().st_mode) == 0o600
         assert len(token.read_text().strip()) >= 32
-        assert done.stdout == f"serve --port=0 --token-file={token} --max-size=8Q --once\n"
+        assert done.stdout == f"serve --port=0 --max-size=8Q --token-file={token} --once\n"
         assert (f"a new token is in {token}" in done.stderr) is told
         assert token.read_text().strip() not in done.stderr
 
 
 def test_a_server_that_cannot_start_makes_no_token(fake: Path, netpipe: Netpipe, tmp_path: Path) -> None:
-    fake.write_text("#!/bin/sh\necho \"netpipe-worker: --port: '99999' is not a port\" >&2; exit 2\n")
+    fake.write_text(KNOWS + "echo \"netpipe-worker: --port: '99999' is not a port\" >&2; exit 2\n")
     said = netpipe("serve", "--port", "99999")
     assert (said.code, said.err) == (2, "netpipe: --port: '99999' is not a port\n")
     said = netpipe("serve", "--bind", "x" * 254)
@@ -322,6 +344,16 @@ def test_a_server_that_cannot_start_makes_no_token(fake: Path, netpipe: Netpipe,
         "netpipe: --bind: a host name has at most 253 characters, this one 254\n",
     )
     assert not (tmp_path / "config").exists()
+
+
+def test_the_options_of_serve_are_those_of_the_worker_with_its_defaults(fake: Path, netpipe: Netpipe) -> None:
+    fake.write_text(SERVES)
+    helped = " ".join(netpipe("serve", "--help").out.split())
+    assert "--bind WORD The bind [bind 7] --port WORD The port [port 7]" in helped, "in the worker's order"
+    assert "--once Only once." in helped
+    assert "--check" not in helped
+    assert "created if needed]" in helped, "this side makes a token where the worker would want one"
+    assert "token-file 7" not in helped
 
 
 def test_the_token_in_the_environment_is_taken(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def module(name: str, **fields: Any) -> dict[str, Any]:
         "reason": None,
         "below": None,
         "adds": None,
+        "idle": False,
         "min_ranks": 2,
         "max_ranks": 2,
         "crosses_hosts": False,
@@ -99,7 +100,7 @@ def test_a_loss_without_the_layer_below_is_missing() -> None:
     "modules",
     [
         [],
-        [module("null")],
+        [module("nothing", idle=True)],
         [module("tcp", available=False, reason="no network")],
         [module("odd", patterns=[])],
     ],

@@ -18,6 +18,7 @@ from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
 from netpipe.reading import layers
 from netpipe.reading.machine import states
+from netpipe.tuning import placement
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text()
@@ -241,6 +242,39 @@ def test_a_dry_run_refuses_what_a_run_refuses(lines: tuple[str, ...], says: str)
     assert says in sentence
 
 
+def test_a_dry_run_knows_modules_that_cannot_be_used_here(listing: dict[str, Any]) -> None:
+    built = [one for one in listing["modules"] if one["version"]]  # another one is refused by name
+    missing = {one["name"]: one["reason"] for one in built if not one["available"]}
+    if not missing:
+        pytest.skip("every module can be used here")
+    name = min(missing)
+    said = answer("variant tcp", f"variant {name}")
+    reasons = {one["variant"]: (one["points"] > 0, one["reason"]) for one in said["curves"]}
+    assert reasons == {"tcp": (True, None), name: (False, f"module {name} is not available: {missing[name]}")}
+    assert said["expected_s"] == answer("variant tcp")["expected_s"], "it takes no time"
+
+
+@pytest.mark.parametrize(
+    ("lines", "ranks"),
+    [
+        (("variant tcp",), 2),
+        (("variant tcp", "variant tcp:wait=poll"), 2),  # they share their buffers
+        (("variant tcp", "ranks 16"), 16),
+        (("variant memcpy",), 1),
+    ],
+)
+def test_a_dry_run_counts_the_buffers_of_every_rank_once(lines: tuple[str, ...], ranks: int) -> None:
+    said = answer(*lines, "schedule list", "sizes 1M")
+    # A half for each direction, of a message and some lines.
+    assert ranks * (2 << 20) <= said["memory_bytes"] < ranks * ((2 << 20) + 65536)
+
+
+def test_incast_has_a_place_for_a_message_of_each_rank() -> None:
+    said = answer("variant tcp", "ranks 16", "pattern incast", "schedule list", "sizes 1M")
+    per_rank = said["memory_bytes"] / 16
+    assert 30 << 20 <= per_rank < 33 << 20, "15 places in each direction"
+
+
 def test_a_dry_run_wants_two_processors_that_are_so_near(tmp_path: Path) -> None:
     failures = []
     for near in ("smt", "cache", "socket", "sockets"):
@@ -266,6 +300,41 @@ def test_a_dry_run_refuses_more_processes_than_a_host_runs(
         ("mpi@many:ranks=3", 3),
         ("tcp", 4),
     ]
+
+
+def test_the_listing_says_which_module_is_idle(listing: dict[str, Any]) -> None:
+    assert [one["name"] for one in listing["modules"] if one["idle"]] == ["null"]
+
+
+def test_a_module_has_the_same_summary_where_it_is_built_and_where_it_is_not(listing: dict[str, Any]) -> None:
+    written = {
+        file.parent.name: re.search(r'^summary = "(.*)"$', file.read_text(), re.MULTILINE)
+        for file in (ROOT / "src" / "modules").glob("*/module.toml")
+    }
+    checked = 0
+    for module in listing["modules"]:
+        if (found := written.get(module["name"].partition("@")[0])) is not None:
+            assert module["summary"] == found[1], module["name"]
+            checked += bool(module["version"])
+    assert checked >= 6, "the layers of the kernel and of memory are built everywhere"
+
+
+def test_serve_has_the_options_of_the_worker(keys: dict[str, Any]) -> None:
+    options = {one["name"]: one for one in keys["serve_options"]}
+    done = subprocess.run([native.worker(), "serve", "--help"], capture_output=True, text=True, check=True)
+    assert re.findall(r"^  --([\w-]+)", done.stdout, flags=re.MULTILINE) == list(options)
+    assert {name: one["default"] for name, one in options.items() if one["metavar"]} == {
+        "bind": "127.0.0.1",
+        "port": next(one["default"] for one in keys["plan_keys"] if one["name"] == "port"),
+        "token-file": "NETPIPE_TOKEN in the environment",
+        "max-size": "64M",
+        "max-memory": "1G",
+        "max-seconds": "600",
+    }
+
+
+def test_tuning_tries_every_placement_that_has_a_word() -> None:
+    assert placement.words() == ["auto", "smt", "cache", "socket", "sockets"]
 
 
 def test_the_stack_of_a_plan_is_that_of_the_modules(listing: dict[str, Any]) -> None:

@@ -63,6 +63,9 @@ TEST(Checks, RefuseMoreProcessesThanAnyHostOfThisSizeRuns) {
   EXPECT_EQ(against("variant mpi@many\nranks 99999\n", {0, 1}),
             "variant mpi@many has 99999 ranks, and this host with its 2 processors runs at most 1024; use fewer ranks, "
             "or more hosts (--hosts)");
+  EXPECT_EQ(against("variant mpi@many\nranks 99999\n", {0}),
+            "variant mpi@many has 99999 ranks, and this host with its 1 processor runs at most 1024; use fewer ranks, "
+            "or more hosts (--hosts)");
   EXPECT_EQ(against("variant mpi@many\nranks 99999\nbind 192.0.2.1\n", {0, 1}), "") << "they are on other hosts too";
   EXPECT_EQ(against("variant silent:ranks=2\nranks 99999\n", {0, 1}), "") << "it has its own number";
   EXPECT_EQ(against("variant mpi@many\nranks 1024\n", {0, 1}), "");
@@ -75,7 +78,44 @@ TEST(Checks, WantAProcessorForEachRankOfAVariant) {
   EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1\n", {0, 1}),
             "pin 0,1 names 2 processors for the 4 ranks of variant mpi@many:ranks=4; name one for each rank");
   EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1,0,1\n", {0, 1}), "");
+  EXPECT_EQ(against("variant mpi@many:ranks=4\npin 1,0,1\n", {0, 1}),
+            "pin 1,0,1 names 3 processors for the 4 ranks of variant mpi@many:ranks=4; name one for each rank");
   EXPECT_EQ(against("variant mpi@many:ranks=4\npin 0,1\nbind 192.0.2.1\n", {0, 1}), "") << "two on each host";
+}
+
+// Why nothing can be measured of the only curve of this plan.
+std::string foreseen(const std::string& text) {
+  const Result<Plan> plan = parse_plan(head + text);
+  const Result<Resolved> resolved = plan ? resolve(*plan, registry()) : plan.failure();
+  EXPECT_TRUE(resolved) << resolved.failure().sentence;
+  return resolved ? foreseen_obstacle(*plan, resolved->modes.at(0), resolved->variants.at(0)) : "";
+}
+
+TEST(Checks, ForeseeThatAModuleCannotBeUsedHere) {
+  const std::string said = foreseen("variant unavailable\n");
+  EXPECT_TRUE(said.starts_with("module unavailable is not available: ")) << said;
+  EXPECT_EQ(foreseen("variant unavailable\nhosts a,b\n"), "") << "those hosts may have what it needs";
+  EXPECT_EQ(foreseen("variant silent\n"), "");
+  EXPECT_NE(foreseen("variant silent\npattern put\n"), "") << "its pattern does not fit";
+}
+
+// What all ranks of these variants take, in the buffers of one rank of the first plan.
+double ranks_of_buffers(const std::string& text) {
+  const auto bytes = [](const std::string& lines) {
+    const Result<Plan> plan = parse_plan(head + lines + "schedule list\nsizes 1M\n");
+    const Result<Resolved> resolved = plan ? resolve(*plan, registry()) : plan.failure();
+    EXPECT_TRUE(resolved) << resolved.failure().sentence;
+    return resolved ? static_cast<double>(buffer_bytes(*plan, *resolved)) : 0;
+  };
+  return bytes(text) / bytes("variant mpi@many:ranks=1\n");
+}
+
+TEST(Checks, CountTheBuffersOfEveryRankOnce) {
+  EXPECT_EQ(ranks_of_buffers("variant silent\n"), 2);
+  EXPECT_EQ(ranks_of_buffers("variant silent\nvariant silent#2\n"), 2) << "the same processes, one pool";
+  EXPECT_EQ(ranks_of_buffers("variant mpi@many:ranks=4\n"), 4);
+  EXPECT_EQ(ranks_of_buffers("variant mpi@many:ranks=4\nvariant mpi@many:ranks=3\n"), 7) << "processes of their own";
+  EXPECT_EQ(ranks_of_buffers("variant silent\nvariant mpi@many:ranks=4\n"), 6);
 }
 
 std::vector<int> placed(std::string_view pin, int ranks, const std::vector<int>& usable = usable_cpus()) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "catalog/contract.h"
 #include "catalog/registry.h"
@@ -38,6 +39,7 @@ void expect_same_table(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.min_ranks, b.min_ranks);
   EXPECT_EQ(a.max_ranks, b.max_ranks);
   EXPECT_EQ(a.crosses_hosts, b.crosses_hosts);
+  EXPECT_EQ(a.idle, b.idle);
   EXPECT_EQ(operations(a), operations(b));
   ASSERT_EQ(a.noptions, b.noptions);
   for (std::uint32_t i = 0; i < a.noptions; ++i) {
@@ -73,6 +75,20 @@ TEST(Description, SaysAllThatTheTableSays) {
     const auto again = parsed(describe_layer((*described)->layer(), loaded.path, ""));
     ASSERT_TRUE(again) << again.failure().sentence;
     expect_same_table((*described)->layer(), (*again)->layer());
+  }
+}
+
+TEST(Description, SaysWhetherTheModuleIsIdle) {
+  const std::string busy =
+      "netpipe-module 1\nname m\nfile /x.so\nsummary s\nversion v\nranks 2 2\noperations open close bootstrap send "
+      "recv\n";
+  for (const auto& [text, idle] : {std::pair{busy, 0U}, {busy + "idle no\n", 0U}, {busy + "idle yes\n", 1U}}) {
+    const auto module = parsed(text);
+    ASSERT_TRUE(module) << module.failure().sentence;
+    EXPECT_EQ((*module)->layer().idle, idle);
+    const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
+    ASSERT_TRUE(again) << again.failure().sentence;
+    expect_same_table((*module)->layer(), (*again)->layer());
   }
 }
 

@@ -170,6 +170,14 @@ TEST(DidYouMean, SuggestsOrListsWhatThereIs) {
   EXPECT_EQ(did_you_mean("tcp", {}), "");
 }
 
+TEST(Counted, IsAWordInTheNumberThatItNeeds) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(16, "rank"), "16 ranks");
+  EXPECT_EQ(counted(1, "process", "processes"), "1 process");
+  EXPECT_EQ(counted(2, "process", "processes"), "2 processes");
+}
+
 TEST(Text, OfOthersLosesItsControlCharacters) {
   EXPECT_EQ(without_controls("plain, \u00e9 and \u20ac"), "plain, \u00e9 and \u20ac");
   EXPECT_EQ(without_controls("a\x1b]0;x\x07"), "a?]0;x?");

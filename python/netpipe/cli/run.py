@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
-from netpipe.failure import DONE, UNSTABLE, USAGE, Failure
+from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ def command(**given: Any) -> int:
 
     Records are written to the run file as they are measured: an interrupted run is a valid shorter one.
     """
-    from netpipe.run_file import check_target
+    from netpipe.run_file import check_output, check_target
 
     if given["onto"]:
         given = continued(given)
@@ -101,6 +101,8 @@ def command(**given: Any) -> int:
     if given["onto"]:
         check_continued(session, given["run"])
     if given["dry_run"]:
+        if not given["onto"] and given["output"] != "-":
+            check_output(Path(given["output"]))
         return dry_run(session, given["as_json"])
     result = measuring.measure(session, given, measuring.display(given, session), given["strict"])
     if result.exit_code == UNSTABLE:
@@ -244,19 +246,24 @@ def more_text(result: Result) -> str | None:
 
 
 def dry_run(session: Session, as_json: bool) -> int:
+    """Raises Failure (3) where the run would measure nothing, as it would itself."""
     launches = session.request.launches
     if as_json:
         import json
 
         click.echo(json.dumps({**session.answer, **session.started, "launches": launches}))
-        return DONE
-    from netpipe.render.terminal.plan import print_plan
-    from netpipe.render.terminal.rows import console
-    from netpipe.streams import say
+    else:
+        from netpipe.render.terminal.plan import print_plan
+        from netpipe.render.terminal.rows import console
+        from netpipe.streams import say
 
-    for note in session.notes:
-        say(note)
-    print_plan(console(), session.plan, {**session.answer, **session.started}, launches)
+        for note in session.notes:
+            say(note)
+        print_plan(console(), session.plan, {**session.answer, **session.started}, launches)
+    curves = session.answer.get("curves", [])
+    if curves and all(one.get("reason") for one in curves):
+        reasons = dict.fromkeys(str(one["reason"]) for one in curves)
+        raise Failure(UNAVAILABLE, f"nothing could be measured: {'; '.join(reasons)}")
     return DONE
 
 

@@ -1,45 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """netpipe serve: the far side of a measurement between two hosts. The worker does it; this side provides a token and
-says what to run on the other host.
+says what to run on the other host. The options are those of `netpipe-worker serve`.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from netpipe.command.worker_options import WorkerCommand
 from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.launch import token as tokens
 from netpipe.libraries.starting.hosts import check_name
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ANY = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
-# (name, metavar, help); the worker checks the values and knows the defaults.
-PASSED_ON = (
-    (
-        "bind",
-        "ADDRESS",
-        "The address to listen on; 0.0.0.0 for every IPv4 address  [127.0.0.1: only this host]",
-    ),
-    ("port", "PORT", "The port to listen on; 0 for any free one  [5002]"),
-    (
-        "token-file",
-        "FILE",
-        "The token that clients must know. Default: NETPIPE_TOKEN, else ~/.config/netpipe/token, created if needed.",
-    ),
-    ("max-size", "SIZE", "The largest message that a client may measure  [64M]"),
-    ("max-memory", "SIZE", "The memory that a measurement may take  [1G]"),
-    ("max-seconds", "SECONDS", "The time that a measurement may take  [600]"),
-)
+# Options of netpipe-worker that have no meaning here: this side asks for the check, and has a help of its own.
+NOT_HERE = ("check", "help")
+# Where this side looks for what the worker is not told.
+OWN_DEFAULTS = {"token-file": "NETPIPE_TOKEN, else ~/.config/netpipe/token, created if needed"}
 
 
-@click.command
-@click.option("--once", is_flag=True, help="Exit after one measurement, with its exit code.")
-def command(once: bool, **given: str | None) -> NoReturn:
+class ServeCommand(WorkerCommand):
+    def worker_options(self) -> list[click.Option]:
+        from netpipe import native
+
+        return [_option(one) for one in native.keys()["serve_options"] if one["name"] not in NOT_HERE]
+
+
+def _option(known: Mapping[str, str]) -> click.Option:
+    """An option as the worker describes it. Its text goes to the worker as it is."""
+    name, help_text = known["name"], known["help"]
+    if not known["metavar"]:
+        return click.Option([f"--{name}"], is_flag=True, help=f"{help_text}.")
+    preset = OWN_DEFAULTS.get(name, known["default"])
+    shown = f"{help_text}  [{preset}]" if preset else f"{help_text}."
+    return click.Option([f"--{name}"], metavar=known["metavar"], help=shown)
+
+
+@click.command(cls=ServeCommand)
+def command(**given: str | bool | None) -> NoReturn:
     """Wait for netpipe run --host THIS_HOST on another host.
 
     Listens on loopback unless --bind says otherwise. A client must prove that it knows the token, which is never
@@ -49,7 +54,9 @@ def command(once: bool, **given: str | None) -> NoReturn:
     from netpipe.streams import say
 
     worker = native.worker()
-    settings = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
+    said = {key.replace("_", "-"): value for key, value in given.items()}
+    settings = {name: value for name, value in said.items() if isinstance(value, str)}
+    flags = [f"--{name}" for name, value in said.items() if value is True]
     check_name("--bind", settings.get("bind", ""))
     # Before a token is made for a server that cannot start.
     native.ask(["serve", "--check", *arguments_of(settings)])
@@ -62,20 +69,16 @@ def command(once: bool, **given: str | None) -> NoReturn:
         say(line)
     try:
         # The worker replaces this process: signals and the exit code are its own.
-        os.execv(worker, [str(worker), "serve", *arguments_of(settings), *(["--once"] if once else [])])  # noqa: S606
+        os.execv(worker, [str(worker), "serve", *arguments_of(settings), *flags])  # noqa: S606
     except OSError as error:
         raise Failure(UNAVAILABLE, f"{worker} cannot be started: {error.strerror}") from None
 
 
-for name, metavar, text in reversed(PASSED_ON):
-    command = click.option(f"--{name}", metavar=metavar, help=text)(command)
+def arguments_of(settings: Mapping[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in settings.items()]
 
 
-def arguments_of(settings: dict[str, str]) -> list[str]:
-    return [f"--{name}={settings[name]}" for name, _, _ in PASSED_ON if name in settings]
-
-
-def instructions(settings: dict[str, str]) -> list[str]:
+def instructions(settings: Mapping[str, str]) -> list[str]:
     """What to do on the other host, line by line."""
     bind = settings.get("bind", LOOPBACK[0])
     host = socket.gethostname() if bind in ANY else bind

@@ -25,7 +25,8 @@ import click
 from netpipe.command.choices import complete_variants
 from netpipe.command.config import config_option
 from netpipe.command.options import module_option
-from netpipe.failure import INTERRUPTED, Failure
+from netpipe.command.worker_options import WorkerCommand
+from netpipe.failure import INTERRUPTED
 
 if TYPE_CHECKING:
     from netpipe.render.terminal.live import Display
@@ -50,8 +51,8 @@ def launcher_options(function: Any) -> Any:
     return function
 
 
-class MeasuringCommand(click.Command):
-    """A command whose plan options are read from the worker when they are needed: not for `netpipe --help`."""
+class MeasuringCommand(WorkerCommand):
+    """A command with the options of a plan."""
 
     def __init__(
         self, *arguments: Any, plan_options: Collection[str] | None, texts: Mapping[str, str], **keywords: Any
@@ -60,34 +61,7 @@ class MeasuringCommand(click.Command):
         self._wanted = plan_options  # None: all
         self._texts = texts  # defaults of this command, in place of the worker's
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        known = super().get_params(ctx)
-        key = f"{__name__}.{id(self)}"  # `meta` is shared with the contexts of other commands
-        if key not in ctx.meta:
-            taken = {option for parameter in known for option in parameter.opts}
-            try:
-                ctx.meta[key] = [
-                    option for option in self._plan_options() if not taken.intersection(option.opts)
-                ]
-            except Failure as failure:
-                if not (ctx.resilient_parsing or _asks_for_help(ctx)):
-                    raise
-                ctx.meta[_PROBLEM] = failure.sentence
-                ctx.meta[key] = []
-        front = [one for one in known if isinstance(one, click.Argument) or "--pattern" in one.opts]
-        return [*front, *ctx.meta[key], *(one for one in known if one not in front)]
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
-        if problem := ctx.meta.get(_PROBLEM):
-            formatter.write_paragraph()
-            formatter.write_text(f"More options come from netpipe-worker, which cannot be asked: {problem}.")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_ARGUMENTS] = list(args)
-        return super().parse_args(ctx, args)
-
-    def _plan_options(self) -> list[click.Option]:
+    def worker_options(self) -> list[click.Option]:
         from netpipe import native
 
         return [
@@ -98,14 +72,6 @@ class MeasuringCommand(click.Command):
 
     def _wants(self, option: str) -> bool:
         return self._wanted is None or option in self._wanted
-
-
-_ARGUMENTS = f"{__name__}.arguments"
-_PROBLEM = f"{__name__}.problem"
-
-
-def _asks_for_help(ctx: click.Context) -> bool:
-    return not set(ctx.help_option_names).isdisjoint(ctx.meta.get(_ARGUMENTS, ()))
 
 
 def _option(key: Mapping[str, Any], default: str | None) -> click.Option:

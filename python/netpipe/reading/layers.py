@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from netpipe.records import Run, Variant
 
-# Files from before the record said which module is idle.
+# Files from before the record said which module is idle, and imported ones without a record of it.
 IDLE_MODULE = "null"
 # One process that copies: what all layers stand on whose bytes are moved by processors.
 COPY_MODULE = "memcpy"
@@ -35,8 +35,7 @@ def is_idle(opened: Variant) -> bool:
 
 def is_idle_module(listed: Mapping[str, Any]) -> bool:
     """The same for a module as `netpipe-worker list` describes it."""
-    idle = listed.get("idle")
-    return listed.get("name") == IDLE_MODULE if idle is None else bool(idle)
+    return bool(listed.get("idle"))
 
 
 def idle_by_name(variant: str) -> bool:

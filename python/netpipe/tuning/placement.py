@@ -7,14 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from netpipe import native
 from netpipe.failure import Failure
 from netpipe.session import Request, Session
 from netpipe.tuning.measuring.ratios import Verdict
 from netpipe.tuning.measuring.turns import Series, take_turns
 
 NAME = "placement"  # what --only calls it
-WORDS = ("auto", "smt", "cache", "socket", "sockets")  # that --pin takes
 DEFAULT = "auto"
+NOT_PINNED = "none"  # no placement: the kernel moves the ranks about
+
+
+def words() -> list[str]:
+    """The placements that --pin has words for."""
+    (key,) = (one for one in native.keys()["plan_keys"] if one["name"] == "pin")
+    return [word for word in key["choices"] if word != NOT_PINNED]
 
 
 def place(
@@ -23,7 +30,7 @@ def place(
     """Every placement that this machine has, by its word, against that of `request`, which is one launch."""
     now = request.settings.get("pin", DEFAULT)
     others = []
-    for word in WORDS:
+    for word in words():
         other = replace(request, settings={**request.settings, "pin": word})
         if word != now and _possible(other):
             others.append(Series(word, other))
@@ -32,7 +39,9 @@ def place(
 
 def count(request: Request) -> int:
     """How many series there will be."""
-    return 2 + sum(_possible(replace(request, settings={**request.settings, "pin": word})) for word in WORDS)
+    return 2 + sum(
+        _possible(replace(request, settings={**request.settings, "pin": word})) for word in words()
+    )
 
 
 def _possible(request: Request) -> bool:

@@ -21,7 +21,7 @@ constexpr fi_ep_type kTypes[] = {FI_EP_RDM, FI_EP_MSG, FI_EP_DGRAM};
 // more is not offered then.
 constexpr int kMemoryModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
-struct Wish {
+struct Hints {
   uint64_t caps = 0;
   const char* provider = nullptr;
   const char* domain = nullptr;
@@ -48,18 +48,18 @@ Info ip_hints(const np_context* context, Info hints) {
   return hints;
 }
 
-Info hints_for(const np_endpoint& endpoint, const Wish& wish) {
+Info hints_for(const np_endpoint& endpoint, const Hints& wanted) {
   Info hints(fi_allocinfo());
   if (!hints) return nullptr;
   const np_value* options = endpoint.context->options;
-  hints->caps = wish.caps;
+  hints->caps = wanted.caps;
   hints->mode = FI_CONTEXT;
   hints->ep_attr->type = kTypes[endpoint.type];
   hints->domain_attr->mr_mode = kMemoryModes;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
-  if (wish.provider != nullptr) hints->fabric_attr->prov_name = strdup(wish.provider);
-  if (wish.domain != nullptr) hints->domain_attr->name = strdup(wish.domain);
-  if (wish.settings) {
+  if (wanted.provider != nullptr) hints->fabric_attr->prov_name = strdup(wanted.provider);
+  if (wanted.domain != nullptr) hints->domain_attr->name = strdup(wanted.domain);
+  if (wanted.settings) {
     if (endpoint.type != kDgram) hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     // A receive is complete when so many were counted as were posted up to it.
     if (endpoint.counting) hints->rx_attr->comp_order = FI_ORDER_STRICT;
@@ -68,12 +68,12 @@ Info hints_for(const np_endpoint& endpoint, const Wish& wish) {
                                : complete == kDelivery ? FI_DELIVERY_COMPLETE
                                                        : 0;
   }
-  hints->tx_attr->op_flags |= wish.op_flags;
-  return wish.here ? ip_hints(endpoint.context, std::move(hints)) : std::move(hints);
+  hints->tx_attr->op_flags |= wanted.op_flags;
+  return wanted.here ? ip_hints(endpoint.context, std::move(hints)) : std::move(hints);
 }
 
-Info ask(const np_endpoint& endpoint, const Wish& wish) {
-  const Info hints = hints_for(endpoint, wish);
+Info ask(const np_endpoint& endpoint, const Hints& wanted) {
+  const Info hints = hints_for(endpoint, wanted);
   if (!hints) return nullptr;
   fi_info* found = nullptr;
   return fi_getinfo(kInterface, nullptr, nullptr, 0, hints.get(), &found) == 0 ? Info(found) : nullptr;
@@ -103,13 +103,13 @@ std::string names_of(const Info& list) {
 }
 
 // Without an address of this rank in the end: of providers that have other addresses (shm) or none.
-Info find(const np_endpoint& endpoint, Wish wish, const std::string& name) {
-  wish.provider = name.empty() ? nullptr : name.c_str();
-  wish.here = true;
-  Info found = first_of(ask(endpoint, wish), name);
+Info find(const np_endpoint& endpoint, Hints wanted, const std::string& name) {
+  wanted.provider = name.empty() ? nullptr : name.c_str();
+  wanted.here = true;
+  Info found = first_of(ask(endpoint, wanted), name);
   if (found || name.empty()) return found;
-  wish.here = false;
-  found = first_of(ask(endpoint, wish), name);
+  wanted.here = false;
+  found = first_of(ask(endpoint, wanted), name);
   // One that has such addresses and cannot be bound to this one would be reached at another.
   const bool ip = found && (found->addr_format == FI_SOCKADDR_IN || found->addr_format == FI_SOCKADDR_IN6);
   return ip ? nullptr : std::move(found);
@@ -118,7 +118,7 @@ Info find(const np_endpoint& endpoint, Wish wish, const std::string& name) {
 np_status refuse(const np_endpoint& endpoint, const std::string& name) {
   const np_context* context = endpoint.context;
   const np_value* options = context->options;
-  const Wish any{.settings = false, .here = false};
+  const Hints any{.settings = false, .here = false};
   const std::string offered = names_of(ask(endpoint, any));
   if (!name.empty() && !find(endpoint, any, name)) {
     return fail(context, NP_UNAVAILABLE,
@@ -135,12 +135,13 @@ np_status refuse(const np_endpoint& endpoint, const std::string& name) {
 
 // More of what was found, if it has that: the same provider in the same domain.
 bool add(np_endpoint& endpoint, uint64_t caps, uint64_t op_flags = 0) {
-  const Wish wish{.caps = caps,
-                  .provider = name_of(*endpoint.info),
-                  .domain = endpoint.info->domain_attr->name,
-                  .here = endpoint.info->addr_format == FI_SOCKADDR_IN || endpoint.info->addr_format == FI_SOCKADDR_IN6,
-                  .op_flags = op_flags};
-  Info more = first_of(ask(endpoint, wish), endpoint.name);
+  const Hints wanted{
+      .caps = caps,
+      .provider = name_of(*endpoint.info),
+      .domain = endpoint.info->domain_attr->name,
+      .here = endpoint.info->addr_format == FI_SOCKADDR_IN || endpoint.info->addr_format == FI_SOCKADDR_IN6,
+      .op_flags = op_flags};
+  Info more = first_of(ask(endpoint, wanted), endpoint.name);
   if (!more) return false;
   if (op_flags == 0) endpoint.info = std::move(more);
   return true;

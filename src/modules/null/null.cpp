@@ -19,7 +19,6 @@ void close(np_endpoint*) {}
 
 np_status limits(np_endpoint*, np_limits* limits) {
   limits->delivers = 0;
-  limits->idle = 1;
   limits->empty = 1;
   return NP_OK;
 }
@@ -87,6 +86,7 @@ constexpr np_module kModule = {
     .test = test,
     .barrier = barrier,
     .describe = describe,
+    .idle = 1,
 };
 
 }  // namespace

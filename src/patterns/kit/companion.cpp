@@ -43,26 +43,26 @@ Result<std::unique_ptr<Companion>> Companion::start(int load_percent, std::uint6
 
 Companion::~Companion() {
   if (!thread_.joinable()) return;
-  wish_ = to_end;
-  wish_.notify_one();
+  command_ = to_end;
+  command_.notify_one();
   thread_.join();
 }
 
 void Companion::compute() {
-  wish_ = to_compute;
-  wish_.notify_one();
+  command_ = to_compute;
+  command_.notify_one();
   resting_.wait(true);
 }
 
 void Companion::rest() {
-  wish_ = to_rest;
+  command_ = to_rest;
   resting_.wait(false);
 }
 
 void Companion::live() {
-  while (wish_ != to_end) {
-    wish_.wait(to_rest);
-    if (wish_ != to_compute) continue;
+  while (command_ != to_end) {
+    command_.wait(to_rest);
+    if (command_ != to_compute) continue;
     resting_ = false;
     resting_.notify_one();
     work_until_told();
@@ -74,9 +74,9 @@ void Companion::live() {
 void Companion::work_until_told() {
   static constexpr int never = 0;
   std::int64_t next = now_ns();
-  while (wish_ == to_compute) {
+  while (command_ == to_compute) {
     std::uint64_t left = of_cycle_;
-    while (left > 0 && wish_ == to_compute) {
+    while (left > 0 && command_ == to_compute) {
       const std::uint64_t piece = std::min(left, piece_);
       work_.run(piece, &never);
       left -= piece;
@@ -85,7 +85,7 @@ void Companion::work_until_told() {
     // What a cycle did not get done is not made up for in the next.
     next = std::max(next + cycle_ns, now_ns());
     const timespec until{next / 1'000'000'000, next % 1'000'000'000};
-    if (sleeps_ && wish_ == to_compute) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+    if (sleeps_ && command_ == to_compute) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
   }
 }
 

@@ -28,7 +28,7 @@ class Companion {
   [[nodiscard]] std::uint64_t units() const { return units_.load(std::memory_order_relaxed); }
 
  private:
-  enum Wish : std::uint8_t { to_rest, to_compute, to_end };
+  enum Command : std::uint8_t { to_rest, to_compute, to_end };
   Companion(int load_percent, std::uint64_t memory_bytes);
   void live();
   void work_until_told();
@@ -36,7 +36,7 @@ class Companion {
   Work work_;
   bool sleeps_;
   std::uint64_t piece_, of_cycle_;  // units
-  std::atomic<Wish> wish_{to_rest};
+  std::atomic<Command> command_{to_rest};
   std::atomic<bool> resting_{true};
   std::atomic<std::uint64_t> units_{0};
   std::thread thread_;

@@ -65,7 +65,7 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     if plan.buffers is not None:
         offsets = f"offsets {plan.buffers.send_offset_bytes} and {plan.buffers.recv_offset_bytes} bytes"
         memory = size_text(answer.get("memory_bytes"))
-        lines.append(("buffers", f"{plan.buffers.policy}, {offsets}, {memory} in total"))
+        lines.append(("buffers", f"{plan.buffers.policy}, {offsets}, {memory} for all ranks"))
     lines.append(
         (
             "target",
