@@ -199,6 +199,29 @@ def test_words_are_completed(fake: Path, words: str, last: int, offered: set[str
     assert {line.partition(",")[2] for line in done.stdout.split("\n") if line} == offered
 
 
+def completed(line: str, shell: str) -> list[str]:
+    """What netpipe answers in the environment in which the script of the shell calls it: see `netpipe completion`."""
+    words = [*line.split(), *([""] if line.endswith(" ") else [])]
+    number = words[-1] if shell == "fish" else str(len(words) - 1)
+    variables = {
+        "_NETPIPE_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": number,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from netpipe.cli import main; main()"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == ""
+    if shell == "zsh":  # three lines each: kind, word, help
+        return [word.replace("\\:", ":") for word in done.stdout.splitlines()[1::3]]
+    return [said.partition(",")[2].partition("\t")[0] for said in done.stdout.splitlines() if said]
+
+
 def bash_completes(line: str, tmp_path: Path) -> list[str]:
     """What a real bash offers, with its own splitting of the line into words at : and =."""
     script = tmp_path / "complete.bash"
@@ -247,29 +270,41 @@ def test_bash_completes_settings(netpipe: Netpipe, tmp_path: Path, line: str, of
     assert bash_completes(line, tmp_path) == offered
 
 
-def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe) -> None:
-    from netpipe.command.choices import complete_measured
-
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe, shell: str) -> None:
+    netpipe("run", "null", "--sizes", "8")  # run.jsonl, which is not on the line
     netpipe("run", "tcp", "shm", "--pattern", "stream", "--sizes", "8", "-o", "mine.jsonl")
     netpipe("export", "mine.jsonl", "-o", "points.csv")
     netpipe("import", "points.csv", "-o", "imported.jsonl")
+    for name in ("show", "plot", "export", "explain", "check", "compare"):
+        assert completed(f"netpipe {name} mine.jsonl --variant ", shell) == ["tcp", "shm"], name
+    assert completed("netpipe compare run.jsonl mine.jsonl --variant ", shell) == ["null", "tcp", "shm"]
+    assert completed("netpipe show mine.jsonl --variant s", shell) == ["shm"]
+    assert completed("netpipe show --variant ", shell) == ["null"]
+    assert completed("netpipe explain --variant ", shell) == ["null"]
+    assert completed("netpipe show mine.jsonl --variant tcp --pattern ", shell) == ["stream"]
+    assert sorted(completed("netpipe show imported.jsonl --variant ", shell)) == ["shm", "tcp"]
+    assert completed("netpipe show gone.jsonl --variant ", shell) == []
 
-    def names(what: str, begun: str, **named: object) -> list[str]:
-        for name in ("show", "plot", "export"):  # all of them offer it
-            command = cli.group.get_command(click.Context(cli.group), name)
-            assert command is not None
-            context = click.Context(command)
-            context.params = dict(named)
-            option = next(one for one in command.params if one.opts[-1] == f"--{what}")
-            found = [item.value for item in option.shell_complete(context, begun)]
-        assert found == [item.value for item in complete_measured(what)(context, option, begun)]
-        return found
 
-    assert names("variant", "", runs=("mine.jsonl",)) == ["tcp", "shm"]
-    assert names("variant", "s", run="mine.jsonl") == ["shm"]
-    assert names("pattern", "", runs=(Path("mine.jsonl"),)) == ["stream"]
-    assert sorted(names("variant", "", runs=("imported.jsonl",))) == ["shm", "tcp"]
-    assert names("variant", "", runs=("gone.jsonl",)) == []
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("netpipe run mp", ["mpi", "mpi@one", "mpi@two"]),
+        ("netpipe run al", ["all"]),
+        ("netpipe run mpi:", ["mpi:transport=", "mpi:sndbuf="]),
+        ("netpipe run mpi:tr", ["mpi:transport="]),
+        ("netpipe run mpi:transport=", ["mpi:transport=shm", "mpi:transport=tcp"]),
+        ("netpipe run --launcher s", ["srun", "ssh"]),
+        ("netpipe tune tcp --goal c", ["curve", "collective="]),
+        ("netpipe tune tcp --launcher ss", ["ssh"]),
+    ],
+)
+def test_names_that_stand_for_several_are_completed(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, line: str, offered: list[str]
+) -> None:
+    monkeypatch.setenv("FAKE_WORKER", "libraries")
+    assert completed(line, "bash") == offered
 
 
 def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.command.choices import complete_variants
+from netpipe.command.choices import complete_launchers, complete_measured_now
 from netpipe.command.config import config_option
 from netpipe.command.options import module_option
 from netpipe.failure import INTERRUPTED, Failure
@@ -46,7 +46,8 @@ LAUNCHER_OPTIONS = (
 def launcher_options(function: Any) -> Any:
     """A decorator: the options of launching on hosts."""
     for name, what, text in reversed(LAUNCHER_OPTIONS):
-        function = click.option(f"--{name}", metavar=what, help=text)(function)
+        complete = complete_launchers if name == "launcher" else None
+        function = click.option(f"--{name}", metavar=what, shell_complete=complete, help=text)(function)
     return function
 
 
@@ -139,9 +140,11 @@ def measuring_command(
 
     def decorate(function: Callable[..., int]) -> click.Command:
         own = [
-            click.argument("variants", nargs=-1, metavar="[VARIANT]...", shell_complete=complete_variants),
+            click.argument(
+                "variants", nargs=-1, metavar="[VARIANT]...", shell_complete=complete_measured_now
+            ),
             *more,
-            *(click.option(f"--{name}", metavar=what, help=text) for name, what, text in LAUNCHER_OPTIONS),
+            launcher_options,
             click.option(
                 "--launches",
                 type=click.IntRange(1, 10_000),
