@@ -7,8 +7,8 @@ signal when that variant is in the plan), leaves=CODE (so exits its module, whil
 to standard error before), unopened=VARIANT (cannot be opened, so it ends with 3), skipped=VARIANT (all of its sizes
 are skipped, so it ends with 3), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT (dies in
 the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn (does not
-leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON), libraries (two of
-MPI were added).
+leave after its end), noisy (points do not converge), states (the machine changes), refuse (listing is no JSON),
+libraries (two of MPI were added).
 """
 
 from __future__ import annotations

@@ -144,8 +144,8 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
     widths = [max(map(len, column)) for column in zip(headers, *(row[0] for row in rows), strict=True)]
     first = widths[0]
     words = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
-    for name in (name, SIZE):
-        widths[0] = max(first, cell_len(name))
+    for heading in (name, SIZE):
+        widths[0] = max(first, cell_len(heading))
         numbers_width = sum(widths) + GAP * len(widths)
         words_width = max(min(words, LEAST_WORDS), min(words, columns - numbers_width))
         if numbers_width + words_width <= columns:
@@ -162,10 +162,11 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
         ]
         return tuple(some) or (" " * words_width,)
 
-    name = " " * (widths[0] - cell_len(name)) + name
+    heading = " " * (widths[0] - cell_len(heading)) + heading
     lines = [
         paint(
-            between.join([name, *map(str.rjust, HEADERS, widths[1:])]) + between + " " * words_width, "bold"
+            between.join([heading, *map(str.rjust, HEADERS, widths[1:])]) + between + " " * words_width,
+            "bold",
         )
     ]
     for numbers, words, settled in rows:
