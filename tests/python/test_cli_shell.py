@@ -70,11 +70,34 @@ def test_lists_load_no_numbers(fake: Path, command: str) -> None:
     assert done.stderr.splitlines()[-1] == "[] 0"
 
 
+def all_commands(group: click.Group = cli.group, above: str = "") -> dict[str, click.Command]:
+    """By full name, with the commands of commands; the first is netpipe itself."""
+    found: dict[str, click.Command] = {above: group}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        full = f"{above} {name}".strip()
+        found |= all_commands(command, full) if isinstance(command, click.Group) else {full: command}
+    return found
+
+
 def test_summaries_of_commands_fit_a_terminal(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = netpipe("--help").out
-    assert max(map(len, text.splitlines())) <= 80
-    assert "..." not in text.partition("Commands:")[2]
+    there = [name for name, command in all_commands().items() if isinstance(command, click.Group)]
+    assert {"", "lab", "suite", "history", "modules", "modules add"} <= set(there)
+    for name in there:
+        text = netpipe(*name.split(), "--help").out
+        assert max(map(len, text.splitlines())) <= 80
+        assert "..." not in text.partition("Commands:")[2], name
+
+
+def test_defaults_are_written_in_one_style(fake: Path) -> None:
+    """Click writes [default: 3], and so do the texts of options whose default only netpipe knows."""
+    for name, command in all_commands().items():
+        for option in command.get_params(click.Context(command)):
+            text = getattr(option, "help", None) or ""
+            assert not re.search(r"Default:|  \[(?!default)", text), f"{name} {option.opts}: {text}"
 
 
 def test_run_explains_itself_without_a_worker(netpipe: Netpipe, fake: Path) -> None:
@@ -101,8 +124,8 @@ def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     words = " ".join(netpipe("run", "--help").out.split())
     # An option whose default the default preset changes says so.
-    assert " [adaptive] " in words
-    assert "Start everything this many times [4]" in words
+    assert " [default: adaptive] " in words
+    assert "Start everything this many times [default: 4]" in words
     PRESETS["default"] = {"schedule": "adaptive", "launches": "4"}  # as it is without the fixture
     for name, options in PRESETS.items():
         assert f"| `{name}` | {f'`{preset_text(name)}`' if options else 'none'} |" in page

@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     help="[default: the ending of FILE, or what is in it]",
 )
 @click.option(
-    "-o", "--output", metavar="RUN", help="The run file to write.  [default: FILE with the ending .jsonl]"
+    "-o", "--output", metavar="RUN", help="The run file to write  [default: FILE with the ending .jsonl]"
 )
 @click.option(
     "--variant",
     metavar="NAME",
-    help="The variant of the curves, of formats that do not name it.  [default: the name of FILE]",
+    help="The variant of the curves, of formats that do not name it  [default: the name of FILE]",
 )
-@click.option(
-    "--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve.  [default: pingpong]"
-)
+@click.option("--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve  [default: pingpong]")
 @click.option(
     "--size", metavar="BYTES", help="Of a program that does not print it: the size of its messages."
 )

@@ -48,9 +48,9 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("predict.jsonl"),
     metavar="FILE",
-    help="With --measure: where the run goes  [predict.jsonl]",
+    help="With --measure: where the run goes  [default: predict.jsonl]",
 )
-@click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [2]", default="2")
+@click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [default: 2]", default="2")
 @click.option("--what", "whats", multiple=True, metavar="NAME=VALUE", help=f"What if: {WHATS}; repeatable.")
 @click.option(
     "--sensitivity",
@@ -61,7 +61,7 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 @click.option(
     "--own",
     metavar="VARIANT",
-    help="The variant of the runs that the profile was taken over  [the profile's library without settings]",
+    help="The variant of the runs that the profile was taken over  [default: the profile's library without settings]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(

@@ -23,17 +23,17 @@ PASSED_ON = (
     (
         "bind",
         "ADDRESS",
-        "The address to listen on; 0.0.0.0 for every IPv4 address  [127.0.0.1: only this host]",
+        "The address to listen on; 0.0.0.0 for every IPv4 address  [default: 127.0.0.1: only this host]",
     ),
-    ("port", "PORT", "The port to listen on; 0 for any free one  [5002]"),
+    ("port", "PORT", "The port to listen on; 0 for any free one  [default: 5002]"),
     (
         "token-file",
         "FILE",
-        "The token that clients must know. Default: NETPIPE_TOKEN, else ~/.config/netpipe/token, created if needed.",
+        "The token that clients must know  [default: NETPIPE_TOKEN, else ~/.config/netpipe/token, created if needed]",
     ),
-    ("max-size", "SIZE", "The largest message that a client may measure  [64M]"),
-    ("max-memory", "SIZE", "The memory that a measurement may take  [1G]"),
-    ("max-seconds", "SECONDS", "The time that a measurement may take  [600]"),
+    ("max-size", "SIZE", "The largest message that a client may measure  [default: 64M]"),
+    ("max-memory", "SIZE", "The memory that a measurement may take  [default: 1G]"),
+    ("max-seconds", "SECONDS", "The time that a measurement may take  [default: 600]"),
 )
 
 

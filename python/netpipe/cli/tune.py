@@ -50,7 +50,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             metavar="GOAL",
             shell_complete=complete_goals,
             help="What is to be faster: latency (1 to 64 B), throughput (64 KiB to 4 MiB), curve (all sizes), "
-            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [curve]",
+            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [default: curve]",
         ),
         click.option(
             "--time",
@@ -58,7 +58,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             type=click.FloatRange(min=0, min_open=True),
             default=60.0,
             metavar="SECONDS",
-            help="How long it may take, all VARIANTs together  [60]",
+            help="How long it may take, all VARIANTs together  [default: 60]",
         ),
         click.option(
             "--only",
@@ -70,7 +70,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             "--output",
             default="tune",
             metavar="FOLDER",
-            help="Where the results go; what an earlier call left there is renamed  [tune]",
+            help="Where the results go; what an earlier call left there is renamed  [default: tune]",
         ),
         click.option(
             "--apply",

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [default: this host]"),
     (
         "launcher",
         "NAME",
-        "Start processes with srun or ssh, not with the library's launcher  [own layers: ssh; in a Slurm job: srun]",
+        "Start processes with srun or ssh, not with the library's launcher  [default: own layers: ssh; in Slurm: srun]",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),
@@ -112,7 +112,7 @@ def _asks_for_help(ctx: click.Context) -> bool:
 def _option(key: Mapping[str, Any], default: str | None) -> click.Option:
     """One key of a plan as an option. Its text goes to the worker as it is."""
     text = key["help"].rstrip(".")
-    shown = f"{text}  [{default}]" if default and key["type"] != "yes_no" else f"{text}."
+    shown = f"{text}  [default: {default}]" if default and key["type"] != "yes_no" else f"{text}."
     if key["type"] == "yes_no":
         return click.Option([f"--{key['option']}"], is_flag=True, help=shown)
     metavar = key["metavar"] or key["option"].upper()
@@ -149,7 +149,7 @@ def measuring_command(
                 "--launches",
                 type=click.IntRange(1, 10_000),
                 metavar="N",
-                help=f"Start everything this many times  [{launches}]",
+                help=f"Start everything this many times  [default: {launches}]",
             ),
             module_option,
             click.option(
@@ -158,7 +158,7 @@ def measuring_command(
                 default=output,
                 metavar="FILE",
                 help="The run file; an older run there is renamed. - for standard output, without a file  "
-                f"[{output}]",
+                f"[default: {output}]",
             ),
             click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
             click.option(
