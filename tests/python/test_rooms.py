@@ -42,14 +42,14 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "run_file": {"records", "failure"},
     "profiles": {"contents"},  # of applications: their file, and what is read off it
     "kernels": {"contents"},  # results of application kernels, the same
-    "reading": {"records", "columns", "escapes"},
+    "reading": {"records", "columns", "escapes", "units"},
     "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index
     "peers": set(),  # what other programs print
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
     "findings": {"reading", "records", "units"},
     "prediction": {"profiles", "reading", "records"},
     "libraries": {"native", "remembered", "failure"},
-    "launch": {"libraries", "native", "events", "failure"},
+    "launch": {"libraries", "native", "events", "units", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",
                      "failure"},  # runs the kernels

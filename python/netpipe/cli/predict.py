@@ -155,14 +155,14 @@ def _sensitivities(
 def _factors(whats: tuple[str, ...]) -> Factors:
     """Raises Failure (2)."""
     from netpipe.prediction import Factors
+    from netpipe.units import bytes_of
 
     given: dict[str, Any] = {}
     for text in whats:
-        name, equals, value = text.partition("=")
-        units = {"k": 1 << 10, "M": 1 << 20}
+        name, _, value = text.partition("=")
         try:
-            if name == "eager" and equals:
-                given[name] = int(value.rstrip("kM")) * units.get(value[-1:], 1)
+            if name == "eager" and (size := bytes_of(value)) is not None:
+                given[name] = size
             elif name in ("latency", "bandwidth", "overhead") and value.endswith("x"):
                 given[name] = float(value[:-1])
             else:

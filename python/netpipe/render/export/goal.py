@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from netpipe.profiles.calls import Call, Calls, Group, Kind
+from netpipe.profiles.calls import ROOTED, Call, Calls, Group, Kind
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -150,7 +150,6 @@ ROUNDS: dict[str, Rounds] = {
     "Scan": _chain,
     "Exscan": _chain,
 }
-ROOTED = {"Bcast", "Reduce", "Scatter", "Scatterv", "Gather", "Gatherv"}
 
 Order = tuple[
     Sequence[int], dict[int, int]

@@ -20,9 +20,9 @@ from typing import Any
 
 from netpipe.failure import USAGE, Failure
 from netpipe.tuning.search.variants import Changes, Start
+from netpipe.units import SIZE_UNITS, bytes_of
 
 TRANSPORT = "auto"  # of a library that was left to choose
-UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 COARSE = (1 / 4, 4, 16, 64)  # times the present value
 FINE = (1 / 2, 2)  # around a value that gained
 SIZES_FROM_NOTHING = (
@@ -126,13 +126,14 @@ class Space:
 
 def number_of(text: str) -> int:
     """64k is 65536. Raises ValueError for what is no number."""
-    return int(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else int(text)
+    size = bytes_of(text)
+    return int(text) if size is None else size
 
 
 def written(number: int, kind: str) -> str:
     """65536 as 64k, where it is a size."""
     if kind == "size":
-        for unit, factor in reversed(UNITS.items()):
+        for unit, factor in reversed(SIZE_UNITS.items()):
             if number and number % factor == 0:
                 return f"{number // factor}{unit}"
     return str(number)
