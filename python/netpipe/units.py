@@ -18,12 +18,8 @@ SIZE_STEPS: Steps = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 <<
 TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
 COUNT_STEPS = ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"))
-SIZE_UNITS = {
-    "": 1,
-    "k": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-}  # of sizes and numbers in options: the worker's
+# of sizes and numbers in options: the worker's
+SIZE_UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE = re.compile(r"(\d{1,18})([kMG]?)", re.ASCII)  # what is longer, the worker refuses
 UNKNOWN = "\u2013"  # an en dash
 _PERTURBATION_BYTES = 16  # a size this near to a round one is written as "64 KiB+3"

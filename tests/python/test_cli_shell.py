@@ -139,9 +139,8 @@ def test_every_command_explains_itself(netpipe: Netpipe, name: str) -> None:
     assert said.out.startswith(f"Usage: netpipe {name}")
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in commands() if n not in ("doctor", "plot", "report")]
-)  # they have pages
+# they have pages
+@pytest.mark.parametrize("name", [n for n in commands() if n not in ("doctor", "plot", "report")])
 def test_the_reference_page_has_every_option(fake: Path, name: str) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     section = next(part for part in page.split("\n## ") if f"netpipe {name}" in part.splitlines()[0])

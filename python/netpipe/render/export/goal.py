@@ -151,9 +151,8 @@ ROUNDS: dict[str, Rounds] = {
     "Exscan": _chain,
 }
 
-Order = tuple[
-    Sequence[int], dict[int, int]
-]  # members in the order of the communicator, and the place of each
+# members in the order of the communicator, and the place of each
+Order = tuple[Sequence[int], dict[int, int]]
 
 
 class _Expansion:

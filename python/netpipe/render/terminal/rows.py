@@ -117,9 +117,8 @@ class Rows:
         self._broken = list(self._least)  # the same with names broken
         self._whole = list(map(cell_len, self._headers))  # what the columns take if they may
         self._whole[-1:] = [max(1, width) for width in self._whole[-1:]]
-        self._simple = not any(
-            header.endswith(" ") for header in self._headers
-        )  # and so are all cells: one line each
+        # and so are all cells: one line each
+        self._simple = not any(header.endswith(" ") for header in self._headers)
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
         kept = tuple(printable(cell) if isinstance(cell, str) else cell for cell in cells)
