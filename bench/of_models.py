@@ -13,6 +13,7 @@ from measured import NATIVE, MissingError, Result, points, shown, worker
 from netpipe.reading import Reading
 from netpipe.records import Run, decode
 
+# ns; the defaults of tests/modules/synthetic.c, written out
 SYNTHETIC = {
     "latency": 20_000,
     "send_overhead": 2_000,
@@ -20,7 +21,7 @@ SYNTHETIC = {
     "overhead_per_kib": 400,
     "gap": 5_000,
     "gap_per_kib": 1_000,
-}  # ns; the defaults of tests/modules/synthetic.c, written out
+}
 
 
 def known(name: str, per_kib: str, size: int) -> float:

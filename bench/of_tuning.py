@@ -45,10 +45,8 @@ from netpipe.tuning.search.variants import START, Changes, Start
 
 TUNE_S = 60.0
 FALSE_S = 10.0  # of a search that has nothing to find
-FALSE_RUNS, PLAIN_ROUNDS = (
-    20,
-    15,
-)  # so many searches with so many rounds, which is what compare.py gives by itself
+# so many searches with so many rounds, which is what compare.py gives by itself
+FALSE_RUNS, PLAIN_ROUNDS = (20, 15)
 LOOK_S = 35.0  # of the exhaustive search, for each round,
 MOST_LOOK_S = 600.0
 EACH_S = 0.3  # and of a curve of it

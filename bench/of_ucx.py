@@ -27,9 +27,8 @@ class Way:
     test: str  # ucx_perftest's name of it
     pattern: str  # netpipe's
     options: str = ""  # of the module
-    wanted: bool = (
-        True  # a target holds for it; otherwise the two do different things, and the row shows what it costs
-    )
+    # a target holds for it; otherwise the two do different things, and the row shows what it costs
+    wanted: bool = True
     more: tuple[str, ...] = ()  # words for ucx_perftest
     throughput: bool = False  # else a latency
 

@@ -47,9 +47,8 @@ DEEP = 'TwoGib|fuzz|GetParam[^"]*"[^"]*,'
 SLOW = ROOT / "tests" / "slow.txt"
 SLOW_S = 0.3
 QUICK = "not deep and not slow"
-SIMULATED = (
-    "Coverage"  # thousands of simulated points: nothing but arithmetic, so sanitizers learn nothing from them
-)
+# thousands of simulated points: nothing but arithmetic, so sanitizers learn nothing from them
+SIMULATED = "Coverage"
 
 Command = tuple[str, ...]
 
@@ -246,9 +245,8 @@ def lacks_googletest(command: Command) -> bool:
 class Outcome:
     counts: Counter[str] = field(default_factory=Counter)  # tests by passed, failed, skipped
     failures: dict[str, str] = field(default_factory=dict)  # test -> its first line
-    unsteady: list[str] = field(
-        default_factory=list
-    )  # tests that failed, and passed when they were run again
+    # tests that failed, and passed when they were run again
+    unsteady: list[str] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)  # reasons
 
     def read_lines(self, log: Path) -> None:
@@ -302,9 +300,8 @@ def run_step(step: Step, report: Path) -> Outcome:
             return outcome
         if code in (1, CTEST_FAILED) and 0 < len(outcome.failures) <= FEW and (alone := again(command)):
             code = run_again(alone, step, report, outcome)
-        nothing_to_run = (
-            command[1:3] == ("-m", "pytest") and code == 5
-        )  # of what this machine and module have
+        # of what this machine and module have
+        nothing_to_run = command[1:3] == ("-m", "pytest") and code == 5
         if code != 0 and not nothing_to_run:
             if not outcome.failures:
                 outcome.counts["failed"] += 1

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 
-_WRITING = (
-    r"\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # breaks a line, or turns its direction
-)
+# breaks a line, or turns its direction
+_WRITING = r"\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_WRITING}\ud800-\udfff\ufffe\uffff]")
 _BEYOND_ASCII = re.compile(rf"[\x7f-\x9f{_WRITING}]")
 

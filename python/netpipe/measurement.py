@@ -22,9 +22,8 @@ from netpipe.records import Error, Launch, Point, Run, Sample
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording
 
-SILENCE_S = (
-    30.0  # longer than three of the worker's own deadlines, after which it would have reported something
-)
+# longer than three of the worker's own deadlines, after which it would have reported something
+SILENCE_S = 30.0
 FEWEST_VISITS = 3  # of a size that is evidence of a step, as in src/sampling/sampler.cpp
 
 Watch = Callable[[Progress], None]

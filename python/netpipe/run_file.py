@@ -27,9 +27,8 @@ import msgspec
 from netpipe.failure import USAGE, Failure
 from netpipe.records import AnyRecord, End, Header, NotARun, Record, decode, encode, read
 
-ATTEMPTS = (
-    100  # at a name that other runs want at the same moment; each failure means that one of them got it
-)
+# at a name that other runs want at the same moment; each failure means that one of them got it
+ATTEMPTS = 100
 
 
 class Recording:

@@ -83,14 +83,12 @@ class Request:
 
     variants: Sequence[str] = ()
     patterns: Sequence[str] = ()  # none: pingpong
-    settings: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the plan; `sizes` alone implies `schedule` list
+    # of the plan; `sizes` alone implies `schedule` list
+    settings: Mapping[str, str] = field(default_factory=dict)
     modules: Sequence[str | os.PathLike[str]] = ()  # files of modules outside the installation
     launches: int = 1  # share the budget
-    beside_itself: bool = (
-        False  # every variant twice, as tcp and tcp#2: shows what a comparison can tell apart
-    )
+    # every variant twice, as tcp and tcp#2: shows what a comparison can tell apart
+    beside_itself: bool = False
     process_counts: Sequence[int] = ()  # each launch measures with each of these numbers of ranks
     hosts: str | None = None  # "A,B" or "A:2,B:2", where all processes are started
     launcher: str | None = None  # srun or ssh; none: the library's own
@@ -103,9 +101,8 @@ class Request:
 class Result:
     run: Run
     exit_code: int  # as of `netpipe run`
-    path: (
-        Path | None
-    )  # of the run file; None: none was asked for, or nothing was measured and an older run was kept
+    # of the run file; None: none was asked for, or nothing was measured and an older run was kept
+    path: Path | None
     kept: Path | None  # the new name of the run that was there before
 
     @property
@@ -153,9 +150,8 @@ class Session:
             variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
         self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
-        self.answers = [
-            native.plan(plan.text()) for plan in self._plans
-        ]  # a fault in any shows before the start
+        # a fault in any shows before the start
+        self.answers = [native.plan(plan.text()) for plan in self._plans]
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
         if "ranks" in request.settings:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.failure import USAGE, Failure
 from netpipe.records import Theory
-from netpipe.units import rate_text, size_text, time_text
+from netpipe.units import bytes_of, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,8 +31,6 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)", re.IGNORECASE)
 _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-_SIZE = re.compile(r"(\d+)([kM]?)")
-_BYTES = {"": 1, "k": 1 << 10, "M": 1 << 20}
 MOST_DIGITS = 18
 
 
@@ -90,18 +88,13 @@ def _time(text: str) -> float | None:
     return float(found[1]) * _NS[found[2]] if found else None
 
 
-def _bytes(text: str) -> float | None:
-    found = _SIZE.fullmatch(text)
-    return float(int(found[1]) * _BYTES[found[2]]) if found else None
-
-
 _OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
     "rate": (_rate, "10g"),
     "latency": (_time, "2us"),
     "packet": (_time, "100ns"),
-    "mtu": (_bytes, "1460"),
-    "header": (_bytes, "78"),
-    "rendezvous": (_bytes, "64k"),
+    "mtu": (bytes_of, "1460"),
+    "header": (bytes_of, "78"),
+    "rendezvous": (bytes_of, "64k"),
 }
 
 

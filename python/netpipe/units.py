@@ -7,6 +7,7 @@ Sizes are binary (KiB, MiB), rates decimal bits (1 Mbps = 10^6 bit/s), times dec
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ SIZE_STEPS: Steps = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 <<
 TIME_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 RATE_STEPS = ((1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"))
 COUNT_STEPS = ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"))
+# of sizes and numbers in options: the worker's
+SIZE_UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_SIZE = re.compile(r"(\d{1,18})([kMG]?)", re.ASCII)  # what is longer, the worker refuses
 UNKNOWN = "\u2013"  # an en dash
 _PERTURBATION_BYTES = 16  # a size this near to a round one is written as "64 KiB+3"
 
@@ -31,6 +35,12 @@ def digits(number: float, significant: int = 3) -> str:
     rounded = float(f"{number:.{significant - 1}e}")
     places = max(0, significant - 1 - math.floor(math.log10(abs(rounded))))
     return f"{rounded:.{places}f}"
+
+
+def bytes_of(text: str) -> int | None:
+    """64k as 65536; None for what is no size."""
+    found = _SIZE.fullmatch(text)
+    return int(found[1]) * SIZE_UNITS[found[2]] if found else None
 
 
 def unit_of(number: float, steps: Steps, smallest: str, significant: int = 3) -> tuple[float, str]:

@@ -70,8 +70,8 @@ const std::vector<PlanKey>& table() {
        .metavar = "KIND",
        .type = PlanType::choice,
        .choices = {"classic", "powers", "list", "adaptive"},
-       .help = "Message sizes: classic (those of NetPIPE), powers of two, the list of sizes, or adaptive: powers of "
-               "two, and more where the curve bends or steps",
+       .help = "How message sizes are chosen: classic (as NetPIPE does), powers (of two), list (those of --sizes), or "
+               "adaptive (powers of two, and more sizes where the curve bends or steps)",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.schedule.kind; }},
       {.name = "sizes",
@@ -79,8 +79,7 @@ const std::vector<PlanKey>& table() {
        .metavar = "SIZES",
        .type = PlanType::sizes,
        .unit = "bytes",
-       .help = "The message sizes of schedule list, separated by commas: 8,1k,1M. 1M is 1024 * 1024 bytes, 1MB is "
-               "1,000,000",
+       .help = "Measure these message sizes and no others: 8,1k,1M. k and M count in 1024, kB and MB in 1000",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.schedule.list; }},
       {.name = "wanted",
@@ -220,8 +219,7 @@ const std::vector<PlanKey>& table() {
       {.name = "bind",
        .option = "bind",
        .metavar = "ADDRESS",
-       .help = "The address of this host that processes started by ssh, srun or a library's launcher connect to; with "
-               "--hosts it is found automatically",
+       .help = "Address of this host, to which the other processes connect; with --hosts it is found automatically",
        .field = [](Plan& p) -> Field { return &p.bind; }},
       {.name = "host",
        .option = "host",

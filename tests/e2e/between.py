@@ -75,9 +75,8 @@ class Between:
     token: bytes = b""
     on_wire: OnWire = lambda _, frame: frame
     opened: Opened = lambda _, payload: payload
-    said: dict[str, list[bytes]] = field(
-        default_factory=lambda: {"client": [], "server": []}
-    )  # handshake payloads
+    # handshake payloads
+    said: dict[str, list[bytes]] = field(default_factory=lambda: {"client": [], "server": []})
 
     def __post_init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))

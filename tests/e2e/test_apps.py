@@ -32,10 +32,8 @@ from netpipe.libraries.starting.processes import all_with
 LIBRARY = "mpich"  # it starts ten times as fast as the other one
 YIELDS = "openmpi"  # where ranks share processors
 USUAL = programs.PROGRAM
-FAST = (
-    "-std=gnu11",
-    "-O0",
-)  # the optimiser takes half a minute for all kernels; class S runs well without it
+# the optimiser takes half a minute for all kernels; class S runs well without it
+FAST = ("-std=gnu11", "-O0")
 SQUARE = ("bt", "sp")  # that need a square number of ranks
 # Whether a kernel can have so many ranks, by the words in its first comment.
 RANKS: dict[str, Callable[[int], bool]] = {

@@ -79,9 +79,8 @@ ATTACKS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize(
     "attack",
-    [
-        pytest.param(name, marks=pytest.mark.deep) if name == "dropped" else name for name in ATTACKS
-    ],  # it waits
+    # it waits
+    [pytest.param(name, marks=pytest.mark.deep) if name == "dropped" else name for name in ATTACKS],
 )
 @pytest.mark.parametrize("who", ["client", "server"])
 def test_somebody_on_the_path_without_the_token_only_ends_it(
@@ -90,9 +89,8 @@ def test_somebody_on_the_path_without_the_token_only_ends_it(
     server = serve()
     # The frames of a client: open, two texts of each step. Those of a server: its facts, its answers to these.
     with between(server, on_wire=Nth(who, 7, ATTACKS[attack])) as relay:
-        patience = (
-            "timeout 2" if attack == "dropped" else "timeout 5"
-        )  # nothing but time tells that something is missing
+        # nothing but time tells that something is missing
+        patience = "timeout 2" if attack == "dropped" else "timeout 5"
         done = through(relay, server, measure, patience)
     if attack == "forwarded":
         assert done.code == 0, done.said

@@ -366,9 +366,8 @@ def test_an_interrupt_at_any_moment_leaves_nothing_to_wait_for(started: Starter,
         assert (
             records[-1]["type"] == "launch" if records else "interrupted before anything was measured" in said
         )
-        samples = [
-            r for r in records if r["type"] == "sample" and r["ns"]
-        ]  # others found out how long one takes
+        # others found out how long one takes
+        samples = [r for r in records if r["type"] == "sample" and r["ns"]]
         points = [r for r in records if r["type"] == "point"]
         assert {which(r) for r in points} == {which(r) for r in samples}
         path.unlink()

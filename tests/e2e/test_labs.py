@@ -173,9 +173,8 @@ def test_netpipe_measures_between_the_hosts_as_between_any(labs: Labs) -> None:
     [
         "mpich",
         pytest.param("openmpi", marks=pytest.mark.deep),
-        *(
-            one for one in SIX if one not in (*EVERYDAY, "lam")
-        ),  # LAM refuses root, and only root enters a host
+        # LAM refuses root, and only root enters a host
+        *(one for one in SIX if one not in (*EVERYDAY, "lam")),
     ],
 )
 def test_an_mpi_library_is_measured_beside_tcp(labs: Labs, with_mpis: Mpis, library: str) -> None:

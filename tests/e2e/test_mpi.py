@@ -164,14 +164,8 @@ def test_a_hang_ends_in_a_sentence_and_the_smaller_sizes_are_measured(
     """MPICH 4.0 over UCX's TCP hangs at large messages with socket buffers of 8 KiB."""
     with_mpis.need("mpich4", "openmpi4")
     hanging = "mpi@mpich4:transport=tcp,sndbuf=8k,rcvbuf=8k"
-    wait = (
-        "--timeout",
-        "2",
-        "--budget",
-        "8",
-        "--target",
-        "30%",
-    )  # a slow size may take 4 s: that ends as a hang
+    # a slow size may take 4 s: that ends as a hang
+    wait = ("--timeout", "2", "--budget", "8", "--target", "30%")
     done = netpipe(hanging, "mpi@openmpi4:transport=tcp", "--sizes", "8,1k,64k,1M", *wait)
     assert done.code == 4, done.said
     error = done.of("error")[0]

@@ -14,9 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "-O0"  # and no debug information: everything is built several times here
-BUILT_IN = (
-    "build"  # in the sources, so that all copies are compiled by the same words and ccache knows them again
-)
+# in the sources, so that all copies are compiled by the same words and ccache knows them again
+BUILT_IN = "build"
 
 
 def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0, **environment: str) -> str:

@@ -94,9 +94,8 @@ class Machine:
     bounce: Over = steady  # 0 or 1, or anything between: the level of each yardstick
     copy: Over = steady
     wakeup: Over = steady
-    only: Mapping[int, Callable[[int, Reals], NDArray[np.bool_]]] = field(
-        default_factory=dict
-    )  # size -> when
+    # size -> when
+    only: Mapping[int, Callable[[int, Reals], NDArray[np.bool_]]] = field(default_factory=dict)
 
     def run(self) -> Run:
         draw = np.random.default_rng((self.seed, 99))

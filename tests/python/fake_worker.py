@@ -8,7 +8,8 @@ writes to standard error before), unopened=VARIANT (cannot be opened, so it ends
 sizes are skipped, so it ends with 3), blame=VARIANT (writes an error record for it and ends with 4), torn=VARIANT
 (dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn
 (does not leave after its end), foreseen=VARIANT (the plan says that it has no points), noisy (points do not converge),
-states (the machine changes), refuse (listing is no JSON).
+states (the machine changes), refuse (listing is no JSON), libraries (two of
+MPI were added).
 """
 
 from __future__ import annotations
@@ -65,6 +66,15 @@ MODULES = [
     ("unix", "shm", "Unix sockets", 3900.0, 3.4, [WAIT]),
     ("tcp", "unix", "TCP/IP", 24000.0, 3.1, [SNDBUF, WAIT]),
 ]
+TRANSPORT = {
+    **WAIT,
+    "name": "transport",
+    "default": "shm",
+    "choices": ["shm", "tcp"],
+    "help": "how messages travel",
+}
+if "libraries" in os.environ.get("FAKE_WORKER", ""):
+    MODULES += [(f"mpi@{name}", None, None, 500.0, 4.0, [TRANSPORT, SNDBUF]) for name in ("one", "two")]
 # option, metavar, type, default; those of the real worker, which tests/python/test_native.py holds them to
 PLAN_KEYS = [
     ("schedule", "KIND", "choice", "classic"),

@@ -126,9 +126,8 @@ def test_libraries_of_one_kind_are_held_against_each_other() -> None:
 def test_variants_with_different_numbers_of_ranks_are_not_compared() -> None:
     names = [f"shm:ranks={count}{more}" for count in (2, 4) for more in ("", ",wait=block")]
     run = made(dict.fromkeys(names, alike))
-    assert {one.against for one in Reading(run).verdicts} == {
-        names[0]
-    }  # nothing says how many ranks they had
+    # nothing says how many ranks they had
+    assert {one.against for one in Reading(run).verdicts} == {names[0]}
     for opened in run.variants:
         count = int(opened.variant.removeprefix("shm:ranks=")[0])
         opened.ranks = [Rank(rank=rank, host="node17") for rank in range(count)]

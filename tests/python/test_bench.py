@@ -57,9 +57,8 @@ def test_the_collective_that_is_named_is_the_one_that_is_timed(tmp_path: Path, w
 
 def test_messages_of_the_other_peers_are_as_many_as_their_operations(tmp_path: Path) -> None:
     found = calls(tmp_path, "pingpong")
-    assert (
-        found["MPI_Send"] - 1 == found["MPI_Recv"] > 50 * BATCH
-    )  # one more says that no other batch follows
+    # one more says that no other batch follows
+    assert found["MPI_Send"] - 1 == found["MPI_Recv"] > 50 * BATCH
     found = calls(tmp_path, "window", "window", "16")
     assert found["MPI_Isend"] == found["MPI_Wait"] == 16 * found["MPI_Recv"]
     assert "MPI_Irecv" not in found

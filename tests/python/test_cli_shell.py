@@ -71,11 +71,34 @@ def test_lists_load_no_numbers(fake: Path, command: str) -> None:
     assert done.stderr.splitlines()[-1] == "[] 0"
 
 
+def all_commands(group: click.Group = cli.group, above: str = "") -> dict[str, click.Command]:
+    """By full name, with the commands of commands; the first is netpipe itself."""
+    found: dict[str, click.Command] = {above: group}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        full = f"{above} {name}".strip()
+        found |= all_commands(command, full) if isinstance(command, click.Group) else {full: command}
+    return found
+
+
 def test_summaries_of_commands_fit_a_terminal(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = netpipe("--help").out
-    assert max(map(len, text.splitlines())) <= 80
-    assert "..." not in text.partition("Commands:")[2]
+    there = [name for name, command in all_commands().items() if isinstance(command, click.Group)]
+    assert {"", "lab", "suite", "history", "modules", "modules add"} <= set(there)
+    for name in there:
+        text = netpipe(*name.split(), "--help").out
+        assert max(map(len, text.splitlines())) <= 80
+        assert "..." not in text.partition("Commands:")[2], name
+
+
+def test_defaults_are_written_in_one_style(fake: Path) -> None:
+    """Click writes [default: 3], and so do the texts of options whose default only netpipe knows."""
+    for name, command in all_commands().items():
+        for option in command.get_params(click.Context(command)):
+            text = getattr(option, "help", None) or ""
+            assert not re.search(r"Default:|  \[(?!default)", text), f"{name} {option.opts}: {text}"
 
 
 def test_run_explains_itself_without_a_worker(netpipe: Netpipe, fake: Path) -> None:
@@ -102,8 +125,8 @@ def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     words = " ".join(netpipe("run", "--help").out.split())
     # An option whose default the default preset changes says so.
-    assert " [adaptive] " in words
-    assert "Start everything this many times [4]" in words
+    assert " [default: adaptive] " in words
+    assert "Start everything this many times [default: 4]" in words
     PRESETS["default"] = {"schedule": "adaptive", "launches": "4"}  # as it is without the fixture
     for name, options in PRESETS.items():
         assert f"| `{name}` | {f'`{preset_text(name)}`' if options else 'none'} |" in page
@@ -117,9 +140,8 @@ def test_every_command_explains_itself(netpipe: Netpipe, name: str) -> None:
     assert said.out.startswith(f"Usage: netpipe {name}")
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in commands() if n not in ("doctor", "plot", "report")]
-)  # they have pages
+# they have pages
+@pytest.mark.parametrize("name", [n for n in commands() if n not in ("doctor", "plot", "report")])
 def test_the_reference_page_has_every_option(fake: Path, name: str) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     section = next(part for part in page.split("\n## ") if f"netpipe {name}" in part.splitlines()[0])
@@ -200,6 +222,29 @@ def test_words_are_completed(fake: Path, words: str, last: int, offered: set[str
     assert {line.partition(",")[2] for line in done.stdout.split("\n") if line} == offered
 
 
+def completed(line: str, shell: str) -> list[str]:
+    """What netpipe answers in the environment in which the script of the shell calls it: see `netpipe completion`."""
+    words = [*line.split(), *([""] if line.endswith(" ") else [])]
+    number = words[-1] if shell == "fish" else str(len(words) - 1)
+    variables = {
+        "_NETPIPE_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": number,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from netpipe.cli import main; main()"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == ""
+    if shell == "zsh":  # three lines each: kind, word, help
+        return [word.replace("\\:", ":") for word in done.stdout.splitlines()[1::3]]
+    return [said.partition(",")[2].partition("\t")[0] for said in done.stdout.splitlines() if said]
+
+
 def bash_completes(line: str, tmp_path: Path) -> list[str]:
     """What a real bash offers, with its own splitting of the line into words at : and =."""
     script = tmp_path / "complete.bash"
@@ -248,29 +293,41 @@ def test_bash_completes_settings(netpipe: Netpipe, tmp_path: Path, line: str, of
     assert bash_completes(line, tmp_path) == offered
 
 
-def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe) -> None:
-    from netpipe.command.choices import complete_measured
-
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe, shell: str) -> None:
+    netpipe("run", "null", "--sizes", "8")  # run.jsonl, which is not on the line
     netpipe("run", "tcp", "shm", "--pattern", "stream", "--sizes", "8", "-o", "mine.jsonl")
     netpipe("export", "mine.jsonl", "-o", "points.csv")
     netpipe("import", "points.csv", "-o", "imported.jsonl")
+    for name in ("show", "plot", "export", "explain", "check", "compare"):
+        assert completed(f"netpipe {name} mine.jsonl --variant ", shell) == ["tcp", "shm"], name
+    assert completed("netpipe compare run.jsonl mine.jsonl --variant ", shell) == ["null", "tcp", "shm"]
+    assert completed("netpipe show mine.jsonl --variant s", shell) == ["shm"]
+    assert completed("netpipe show --variant ", shell) == ["null"]
+    assert completed("netpipe explain --variant ", shell) == ["null"]
+    assert completed("netpipe show mine.jsonl --variant tcp --pattern ", shell) == ["stream"]
+    assert sorted(completed("netpipe show imported.jsonl --variant ", shell)) == ["shm", "tcp"]
+    assert completed("netpipe show gone.jsonl --variant ", shell) == []
 
-    def names(what: str, begun: str, **named: object) -> list[str]:
-        for name in ("show", "plot", "export"):  # all of them offer it
-            command = cli.group.get_command(click.Context(cli.group), name)
-            assert command is not None
-            context = click.Context(command)
-            context.params = dict(named)
-            option = next(one for one in command.params if one.opts[-1] == f"--{what}")
-            found = [item.value for item in option.shell_complete(context, begun)]
-        assert found == [item.value for item in complete_measured(what)(context, option, begun)]
-        return found
 
-    assert names("variant", "", runs=("mine.jsonl",)) == ["tcp", "shm"]
-    assert names("variant", "s", run="mine.jsonl") == ["shm"]
-    assert names("pattern", "", runs=(Path("mine.jsonl"),)) == ["stream"]
-    assert sorted(names("variant", "", runs=("imported.jsonl",))) == ["shm", "tcp"]
-    assert names("variant", "", runs=("gone.jsonl",)) == []
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("netpipe run mp", ["mpi", "mpi@one", "mpi@two"]),
+        ("netpipe run al", ["all"]),
+        ("netpipe run mpi:", ["mpi:transport=", "mpi:sndbuf="]),
+        ("netpipe run mpi:tr", ["mpi:transport="]),
+        ("netpipe run mpi:transport=", ["mpi:transport=shm", "mpi:transport=tcp"]),
+        ("netpipe run --launcher s", ["srun", "ssh"]),
+        ("netpipe tune tcp --goal c", ["curve", "collective="]),
+        ("netpipe tune tcp --launcher ss", ["ssh"]),
+    ],
+)
+def test_names_that_stand_for_several_are_completed(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, line: str, offered: list[str]
+) -> None:
+    monkeypatch.setenv("FAKE_WORKER", "libraries")
+    assert completed(line, "bash") == offered
 
 
 def test_without_a_worker_nothing_is_completed_and_nothing_said(fake: Path) -> None:

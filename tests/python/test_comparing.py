@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -256,21 +257,32 @@ def test_wrong_words_get_a_sentence(
     assert sentence in done.exception.sentence
 
 
-def test_the_comparison_fits_a_terminal_of_80_columns(before: Path, after: Path) -> None:
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_the_comparison_fits_the_terminal_and_cuts_nothing(tmp_path: Path, columns: int) -> None:
     from netpipe.command.comparing import compared
     from netpipe.render.terminal.compare import print_comparison, print_differences
     from netpipe.render.terminal.gate import print_gate
 
+    name = "mpi@openmpi:transport=tcp"
+    slow = {name: lambda size: 0.5 if size < 64 else 1.5, "tcp": same}
+    before = written(made({name: same, "tcp": same}, 1), tmp_path / "before.jsonl")
+    after = written(made(slow, 2), tmp_path / "after.jsonl", started="2026-11-02T10:00:00Z")
     found = compared((before, after), (), ())
     text = io.StringIO()
-    out = Console(file=text, width=80)
+    out = Console(file=text, width=columns)
     for _, different, pace in found.others:
         print_differences(out, different, pace)
     print_comparison(out, found.between, every_size=False)
-    print_gate(
-        out, gate(found.between, {"latency": 0.05, "throughput": 0.05, "all": 0.05, "any": 0.1}), (), found
-    )
-    assert max(map(len, text.getvalue().splitlines())) <= 80
+    limits = {"latency": 0.05, "throughput": 0.05, "all": 0.05, "any": 0.1}
+    print_gate(out, gate(found.between, limits), (), found)
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "…" not in text.getvalue()
+    assert sum(line.startswith(name) for line in lines) >= 2, "in both tables"
+    assert re.search(r"\bslower at 8 sizes, faster at 3$", text.getvalue(), re.MULTILINE)
+    assert len(re.findall(r"  failed$", text.getvalue(), re.MULTILINE)) == 1
+    for size in ("latency", "throughput", "all", "any", "all sizes"):
+        assert size in text.getvalue()
 
 
 # ------------------------------------------------------------------------------------------ the figure

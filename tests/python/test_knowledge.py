@@ -72,3 +72,33 @@ def test_python_names_no_layer() -> None:
 @pytest.mark.gate
 def test_families_are_named_by_their_own_files_alone() -> None:
     assert_debts(files_that_name(FAMILIES, PACKAGE / "libraries", FINDINGS), FAMILY_DEBTS)
+
+
+def test_size_suffixes_and_rooted_collectives_are_each_one_table() -> None:
+    """units.py reads sizes, profiles/calls.py says which collectives have a root."""
+    for text, place in (('"k": 1 << 10', "units.py"), ('"Gatherv"}', "profiles/calls.py")):
+        files = [
+            str(path.relative_to(PACKAGE))
+            for path in sorted(PACKAGE.rglob("*.py"))
+            if text in path.read_text()
+        ]
+        assert files == [place], text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64k", 65536),
+        ("1", 1),
+        ("0", 0),
+        ("2G", 2 << 30),
+        ("", None),
+        ("k", None),
+        ("1.5k", None),
+        ("-1", None),
+    ],
+)
+def test_a_size_is_read_as_the_worker_reads_it(text: str, size: int | None) -> None:
+    from netpipe.units import bytes_of
+
+    assert bytes_of(text) == size

@@ -344,7 +344,12 @@ def test_layers_that_are_not_available_here_are_listed_with_the_reason(
 ) -> None:
     from netpipe import native
 
-    assert "not available here" not in netpipe("modules").out
+    without = "no library for MPI was added; pip install mpich, then netpipe modules add mpi --mpicc PATH"
+    for command in ("modules", "list", "doctor"):  # the example is true of all layers that are added
+        said = " ".join(netpipe(command, *(["--no-yardstick"] if command == "doctor" else [])).out.split())
+        assert without in said
+        for layer in ("shmem", "armci", "tcgmsg"):
+            assert f"netpipe modules add {layer} --" in said, command
     listing = native.list_()
     reason = "it was not built: no header; apt install libucx-dev, then build netpipe again"
     listing["modules"].append({"name": "ucx", "summary": "s", "available": False, "reason": reason})
@@ -355,7 +360,8 @@ def test_layers_that_are_not_available_here_are_listed_with_the_reason(
     assert f"· ucx: {reason}\n" in table
     assert "gone" not in table  # an added library has its health above
     missing = json.loads(netpipe("modules", "--json").out)["missing"]
-    assert missing == [{"name": "ucx", "summary": "s", "reason": reason}]
+    assert {"name": "ucx", "summary": "s", "reason": reason} in missing
+    assert [one["name"] for one in missing] == ["ucx", "armci", "shmem", "tcgmsg"], "mpi has a library now"
 
 
 def test_another_layer_is_a_folder_and_a_family(

@@ -310,9 +310,8 @@ def test_sizes_beyond_any_curve_are_said() -> None:
 def test_a_program_of_collectives_alone() -> None:
     program = traced(*[[("Alltoall", 0, 9, 2048, -2, 0)]] * 2)
     assert wanted(calls(program))["pingpong"] == {8}
-    assert wanted(calls(program))["collective:what=alltoall"] == {
-        1024
-    }  # those to one rank, as the curve counts
+    # those to one rank, as the curve counts
+    assert wanted(calls(program))["collective:what=alltoall"] == {1024}
 
 
 def test_what_has_to_be_measured() -> None:

@@ -42,14 +42,14 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "run_file": {"records", "failure"},
     "profiles": {"contents"},  # of applications: their file, and what is read off it
     "kernels": {"contents"},  # results of application kernels, the same
-    "reading": {"records", "columns", "escapes"},
+    "reading": {"records", "columns", "escapes", "units"},
     "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index
     "peers": set(),  # what other programs print
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
     "findings": {"reading", "records", "units"},
     "prediction": {"profiles", "reading", "records"},
     "libraries": {"native", "remembered", "failure"},
-    "launch": {"libraries", "native", "events", "failure"},
+    "launch": {"libraries", "native", "events", "units", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",
                      "failure"},  # runs the kernels
@@ -61,7 +61,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
                 "failure", "netpipe"},
     "tuning": {"session", "launch", "libraries", "native", "render", "findings", "prediction", "profiles", "reading",
                "records", "units", "failure"},
-    "command": {"session", "native", "render", "findings", "reading", "records", "failure", "contents", "streams"},
+    "command": {"session", "libraries", "native", "render", "findings", "reading", "records", "failure", "contents",
+                "streams"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
             "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records",
             "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams", "remembered"},

@@ -84,9 +84,8 @@ def parameter(one: Sensitivity, name: str) -> Parameter:
 
 SMALL = flat_run((8, LATENCY), (1 << 20, 1e6))
 TURN = 2 * (COMPUTES + LATENCY)  # ns
-IN_MPI = (
-    COMPUTES + 2 * LATENCY
-)  # of each rank in each turn: it waits for the other's computation and two messages
+# of each rank in each turn: it waits for the other's computation and two messages
+IN_MPI = COMPUTES + 2 * LATENCY
 
 
 def test_small_messages_are_sensitive_to_latency_alone() -> None:

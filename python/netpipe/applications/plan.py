@@ -46,9 +46,8 @@ class Request:
     variants: Sequence[str] = ()  # none: every library that was added, over each transport
     classes: Sequence[str] = ()  # none: the smallest one of each kernel
     ranks: Sequence[int] = (2, 4)
-    pin: str = (
-        PLACEMENT  # the processors of the ranks, as `netpipe run --pin` takes them; on several hosts, of each
-    )
+    # the processors of the ranks, as `netpipe run --pin` takes them; on several hosts, of each
+    pin: str = PLACEMENT
     launching: Settings = field(default_factory=Settings)  # on which hosts, and by what
     mappings: Sequence[str] = (BLOCK,)  # of ranks to these hosts; each is measured
 
@@ -151,9 +150,8 @@ def plan(request: Request, tell: Tell = lambda _: None, build: bool = True) -> P
             for mapping in mappings
             if build or name_of(variant) in built
         ]
-    tasks = [
-        one for one in tasks if one.cell.variant in libraries.variants
-    ]  # a compiler may have failed later
+    # a compiler may have failed later
+    tasks = [one for one in tasks if one.cell.variant in libraries.variants]
     left_out = uneven + [
         f"{what} is left out on {listed(map(str, some))} rank{'' if some == [1] else 's'}: {why}"
         for (what, why), some in refused.items()

@@ -50,14 +50,16 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     multiple=True,
     metavar="VARIANT",
     shell_complete=complete_variants,
-    help="An MPI library with settings, such as mpi@openmpi:transport=tcp; may be repeated  [every one that was "
-    "added, over shared memory and over TCP]",
+    help="An MPI library with settings, such as mpi@openmpi:transport=tcp; may be repeated  [default: every one "
+    "that was added, over shared memory and over TCP]",
 )
-@click.option("--class", "classes", metavar="A,B", help="Sizes of the problem  [the smallest of each kernel]")
+@click.option(
+    "--class", "classes", metavar="A,B", help="Sizes of the problem  [default: the smallest of each kernel]"
+)
 @click.option(
     "--ranks",
     metavar="N,N",
-    help="Numbers of processes  [powers of two from 2, one for each processor at most]",
+    help="Numbers of processes  [default: powers of two from 2, one for each processor at most]",
 )
 @launcher_options
 @click.option(
@@ -65,19 +67,19 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     "mapping",
     metavar="block|cyclic",
     help="With --hosts: consecutive ranks on one host (block), or on one host after the other (cyclic); both with a "
-    "comma  [block]",
+    "comma  [default: block]",
 )
 @click.option(
     "--launches",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Run each this many times; an interval needs 6  [6]",
+    help="Run each this many times; an interval needs 6  [default: 6]",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="The longest that one run may take  [600]",
+    help="The longest that one run may take  [default: 600]",
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed for the random order of the runs.")
 @click.option(
@@ -86,7 +88,7 @@ def complete_kernels(_: click.Context, __: click.Parameter, incomplete: str) -> 
     type=click.Path(path_type=Path),
     default=Path("apps.jsonl"),
     metavar="FILE",
-    help="Where the results go  [apps.jsonl]",
+    help="Where the results go  [default: apps.jsonl]",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show what would run, with its memory and its command; run nothing."

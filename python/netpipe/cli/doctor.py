@@ -30,7 +30,7 @@ PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 @click.option(
     "--yardstick/--no-yardstick",
     default=True,
-    help="Measure briefly what two processors can do without a layer between them  [yes]",
+    help="Measure briefly what two processors can do without a layer between them  [default: yes]",
 )
 @module_option
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
@@ -42,14 +42,16 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     """
     from netpipe import native
     from netpipe.findings.doctor import diagnose
-    from netpipe.libraries.adding import added, discover
+    from netpipe.libraries.adding import added, discover, layers
 
     paths = [str(Path(file).absolute()) for file in files]
     # First of all, before our own questions add to the load.
     environment = native.environment()
     listing = native.list_(paths)
     there = list(added.checked())
-    diagnosis = diagnose(listing, environment, {one.module.name: one.problem for one in there if one.problem})
+    broken = {one.module.name: one.problem for one in there if one.problem}
+    absent = {layer.name: layer.reason for layer in layers.without_library(listing)}
+    diagnosis = diagnose(listing, environment, broken | absent)
     libraries = discover.find([one.module for one in there], Path.cwd())
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
     metavar="SECONDS",
-    help="With --confirm: for each experiment  [5]",
+    help="With --confirm: for each experiment  [default: 5]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice((*FORMATS, OSU, IMB, GOAL)),
     help="[default: the ending of --output, or csv; of a profile goal]",
 )
-@click.option("-o", "--output", metavar="FILE", help="The file to write.  [default: standard output]")
+@click.option("-o", "--output", metavar="FILE", help="The file to write  [default: standard output]")
 @variant_option
 @pattern_option
 @click.option("--launch", type=int, metavar="N", help="Only this launch, counted from 0.")

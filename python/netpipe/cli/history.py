@@ -74,7 +74,7 @@ def list_(host: str | None, as_json: bool) -> None:
 
 
 @command.command
-@click.option("--host", metavar="NAME", help="The host.  [default: that of the last run]")
+@click.option("--host", metavar="NAME", help="The host  [default: that of the last run]")
 @variant_option
 @pattern_option
 @click.option("--json", "as_json", is_flag=True, help="Print every number and change as JSON.")

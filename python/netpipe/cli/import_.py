@@ -13,8 +13,8 @@ from netpipe import peers
 from netpipe.contents import TEXT, contents
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
-from netpipe.launch.lists import UNITS
 from netpipe.render.export import FORMATS, OF_ENDING
+from netpipe.units import bytes_of
 
 if TYPE_CHECKING:
     from netpipe.records import Point
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     help="[default: the ending of FILE, or what is in it]",
 )
 @click.option(
-    "-o", "--output", metavar="RUN", help="The run file to write.  [default: FILE with the ending .jsonl]"
+    "-o", "--output", metavar="RUN", help="The run file to write  [default: FILE with the ending .jsonl]"
 )
 @click.option(
     "--variant",
     metavar="NAME",
-    help="The variant of the curves, of formats that do not name it.  [default: the name of FILE]",
+    help="The variant of the curves, of formats that do not name it  [default: the name of FILE]",
 )
-@click.option(
-    "--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve.  [default: pingpong]"
-)
+@click.option("--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve  [default: pingpong]")
 @click.option(
     "--size", metavar="BYTES", help="Of a program that does not print it: the size of its messages."
 )
@@ -160,10 +158,10 @@ def read_peer(
 
 def size_of(text: str) -> int:
     """64 or 64k in bytes. Raises Failure (2)."""
-    number, unit = (text[:-1], UNITS[text[-1]]) if text[-1:] in ("k", "M", "G") else (text, 1)
-    if not number.isascii() or not number.isdigit() or int(number) * unit >= 1 << 50:
+    size = bytes_of(text)
+    if size is None or size >= 1 << 50:
         raise Failure(USAGE, f"--size {text} is not a number of bytes; write 64 or 64k")
-    return int(number) * unit
+    return size
 
 
 def guess(path: Path) -> str:

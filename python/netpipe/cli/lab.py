@@ -47,25 +47,38 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--hosts", type=click.IntRange(2, 64), default=2, metavar="N", help="Number of hosts  [2]")
+@click.option(
+    "--hosts", type=click.IntRange(2, 64), default=2, metavar="N", help="Number of hosts  [default: 2]"
+)
 @click.option(
     "--rate", metavar="RATE", help="Rate of each host's link, such as 100m or 1g, in bits per second."
 )
-@click.option("--delay", metavar="TIME", help="That every packet takes longer, one way: 50us or 1ms.")
+@click.option("--delay", metavar="TIME", help="Delay of every packet, one way, such as 50us or 1ms.")
 @click.option(
-    "--mtu", type=click.IntRange(576, 65521), default=1500, metavar="BYTES", help="Largest packet  [1500]"
+    "--mtu",
+    type=click.IntRange(576, 65521),
+    default=1500,
+    metavar="BYTES",
+    help="Largest packet  [default: 1500]",
 )
 @click.option("--loss", metavar="SHARE", help="Share of packets that get lost at random: 0.1% or 0.001.")
 @click.option(
-    "--seed", type=click.IntRange(0, (1 << 63) - 1), default=1, metavar="N", help="Seed for the losses  [1]"
+    "--seed",
+    type=click.IntRange(0, (1 << 63) - 1),
+    default=1,
+    metavar="N",
+    help="Seed for the losses  [default: 1]",
 )
 @click.option(
     "--offloads",
     type=click.Choice(["on", "off"]),
-    help="Segmentation and receive offloads. With off no packet is larger than the MTU  [as the device has them]",
+    help="Segmentation and receive offloads; with off no packet is larger than the MTU  [default: as the device has]",
 )
 @click.option(
-    "--name", default="lab", metavar="NAME", help="Name of the lab; its hosts are NAME1, NAME2, ...  [lab]"
+    "--name",
+    default="lab",
+    metavar="NAME",
+    help="Name of the lab; its hosts are NAME1, NAME2, ...  [default: lab]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -118,7 +131,7 @@ def down(name: str | None, all_: bool, quiet: bool) -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(as_json: bool) -> None:
-    """Show the labs of this machine, what is between their hosts, and which hosts have died."""
+    """Show the labs, their networks and hosts that died."""
     from netpipe.lab import making, state
 
     found = [making.summary(lab) for lab in state.labs()]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     mpi stands for every MPI library that was added.
     """
     from netpipe import native
+    from netpipe.libraries.adding import layers
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
@@ -48,6 +50,9 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
+    listing["without_library"] = (
+        [asdict(layer) for layer in layers.without_library(listing)] if not chosen else []
+    )
     if chosen:
         for kind in ("modules", "patterns"):
             listing[kind] = [one for one in listing[kind] if one["name"] in chosen]
@@ -99,6 +104,8 @@ def print_listing(out: Console, listing: dict[str, Any]) -> None:
         hosts = "any" if module["crosses_hosts"] else "1"
         style = "" if module["available"] else "dim"
         made.add_row(module["name"], module["below"] or "", hosts, Text(words), style=style)
+    for layer in listing["without_library"]:
+        made.add_row(layer["name"], "", "any", Text(f"not available: {layer['reason']}"), style="dim")
     out.print(made)
     out.print()
     made = Rows(("pattern", "name"), ("what the processes do, and what is measured besides the time", "left"))

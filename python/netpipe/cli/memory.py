@@ -32,7 +32,7 @@ SETTINGS = {"schedule": "list", "sizes": "1", "timeout": TIMEOUT_S}
             "--ranks",
             default="2,4,8,16",
             metavar="N,N,...",
-            help="Numbers of processes  [2,4,8,16]",
+            help="Numbers of processes  [default: 2,4,8,16]",
         ),
     ),
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +35,16 @@ def command(context: click.Context, as_json: bool) -> None:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")
         return
     from netpipe import native
-    from netpipe.libraries.adding import added
+    from netpipe.libraries.adding import added, layers
 
+    listing = native.list_()
     found = list(added.checked())
     names = {each.module.name for each in found}
     missing = [
         {"name": module["name"], "summary": module["summary"], "reason": module["reason"]}
-        for module in native.list_()["modules"]
+        for module in listing["modules"]
         if not module["available"] and module["name"] not in names
-    ]
+    ] + [asdict(layer) for layer in layers.without_library(listing)]
     if as_json:
         click.echo(json.dumps({"modules": [each.as_json() for each in found], "missing": missing}))
         return
@@ -87,7 +89,7 @@ def add_command(layer: Layer) -> click.Command:
         click.Option(
             ["--name"],
             metavar="NAME",
-            help=f"Call the module {layer.prefix}NAME. Default: the library's name, such as openmpi.",
+            help=f"Call the module {layer.prefix}NAME  [default: the library's name, such as openmpi]",
         ),
     ]
     if layer.launcher:
@@ -95,7 +97,7 @@ def add_command(layer: Layer) -> click.Command:
             click.Option(
                 [f"--{layer.launcher}", "launcher"],
                 metavar="PATH",
-                help="The library's launcher. Default: the one beside the compiler.",
+                help="The library's launcher  [default: the one beside the compiler]",
             )
         )
     if layer.abi:
@@ -123,7 +125,7 @@ def add_command(layer: Layer) -> click.Command:
             ["--into"],
             type=click.Path(path_type=Path),
             metavar="FOLDER",
-            help="Put the module here, for NETPIPE_MODULE_PATH. Default: among netpipe's own modules, or the user's.",
+            help="Put the module here, for NETPIPE_MODULE_PATH  [default: among netpipe's own modules, or the user's]",
         ),
         click.Option(
             ["--replace"],

@@ -46,7 +46,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; its ending names the format.  [default: the figure's name, in this folder]",
+    help="The file to write; its ending names the format  [default: the figure's name, in this folder]",
 )
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"

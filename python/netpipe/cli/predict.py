@@ -48,9 +48,9 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("predict.jsonl"),
     metavar="FILE",
-    help="With --measure: where the run goes  [predict.jsonl]",
+    help="With --measure: where the run goes  [default: predict.jsonl]",
 )
-@click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [2]", default="2")
+@click.option("--budget", metavar="SECONDS", help="With --measure: for each curve  [default: 2]", default="2")
 @click.option("--what", "whats", multiple=True, metavar="NAME=VALUE", help=f"What if: {WHATS}; repeatable.")
 @click.option(
     "--sensitivity",
@@ -61,7 +61,7 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 @click.option(
     "--own",
     metavar="VARIANT",
-    help="The variant of the runs that the profile was taken over  [the profile's library without settings]",
+    help="The variant of the runs that the profile was taken over  [default: the profile's library without settings]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -155,14 +155,14 @@ def _sensitivities(
 def _factors(whats: tuple[str, ...]) -> Factors:
     """Raises Failure (2)."""
     from netpipe.prediction import Factors
+    from netpipe.units import bytes_of
 
     given: dict[str, Any] = {}
     for text in whats:
-        name, equals, value = text.partition("=")
-        units = {"k": 1 << 10, "M": 1 << 20}
+        name, _, value = text.partition("=")
         try:
-            if name == "eager" and equals:
-                given[name] = int(value.rstrip("kM")) * units.get(value[-1:], 1)
+            if name == "eager" and (size := bytes_of(value)) is not None:
+                given[name] = size
             elif name in ("latency", "bandwidth", "overhead") and value.endswith("x"):
                 given[name] = float(value[:-1])
             else:

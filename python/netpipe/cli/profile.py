@@ -19,13 +19,13 @@ from netpipe.streams import say
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("profile.jsonl"),
     metavar="FILE",
-    help="Where the profile goes  [profile.jsonl]",
+    help="Where the profile goes  [default: profile.jsonl]",
 )
 @click.option(
     "--events",
     type=click.IntRange(0),
     metavar="N",
-    help="The most calls of each rank to keep in order, 48 bytes each while it runs; 0 keeps none  [1000000]",
+    help="The most calls of each rank to keep in order, 48 bytes each while it runs; 0 keeps none  [default: 1000000]",
 )
 @click.option("--no-trace", is_flag=True, help="Keep no calls in order, as --events 0.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what the program prints.")

@@ -18,7 +18,7 @@ from netpipe.failure import USAGE, Failure
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The page. Default: the first RUN with the ending .html.",
+    help="The page  [default: the first RUN with the ending .html]",
 )
 @click.option("--title", metavar="TEXT", help="The title, instead of the names of the modules.")
 def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:

@@ -43,7 +43,7 @@ def preset_text(name: str) -> str:
             multiple=True,
             metavar="NAME",
             shell_complete=complete_patterns,
-            help="What the processes do; may be repeated. 'window:in_flight=1|4|16' is three  [pingpong]",
+            help="What the processes do; may be repeated. 'window:in_flight=1|4|16' is three  [default: pingpong]",
         ),
         click.option(
             "--preset",
@@ -51,7 +51,7 @@ def preset_text(name: str) -> str:
             default="default",
             help="Defaults for options that are not given. "
             + "; ".join(f"{name}: {preset_text(name)}" for name in PRESETS if PRESETS[name])
-            + "  [default]",
+            + "  [default: default]",
         ),
         click.option(
             "--aa",
@@ -62,8 +62,8 @@ def preset_text(name: str) -> str:
             "--continue",
             "onto",
             metavar="FILE",
-            help="Add launches to the run in FILE: the same plan on the same host, as many as it had or --launches, "
-            "each as long as those or with its part of --budget.",
+            help="Measure the run in FILE again on the same host, and add the new launches to it. --launches is how "
+            "many, and --budget the time for each curve; without them as many and as long as in FILE.",
         ),
         click.option("--report", metavar="FILE", help="Also write the report, one HTML page."),
         click.option(

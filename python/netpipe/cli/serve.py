@@ -39,7 +39,7 @@ def _option(known: Mapping[str, str]) -> click.Option:
     if not known["metavar"]:
         return click.Option([f"--{name}"], is_flag=True, help=f"{help_text}.")
     preset = OWN_DEFAULTS.get(name, known["default"])
-    shown = f"{help_text}  [{preset}]" if preset else f"{help_text}."
+    shown = f"{help_text}  [default: {preset}]" if preset else f"{help_text}."
     return click.Option([f"--{name}"], metavar=known["metavar"], help=shown)
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--rank",
     type=click.IntRange(0),
     metavar="R",
-    help="Of a profile: the rank that stands beside all ranks together  [0]",
+    help="Of a profile: the rank that stands beside all ranks together  [default: 0]",
 )
 @click.option(
     "--ranks-per-host",

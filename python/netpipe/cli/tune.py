@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from netpipe.command import measuring
-from netpipe.command.choices import complete_variants
+from netpipe.command.choices import complete_patterns, complete_variants
 from netpipe.command.config import config_option
 from netpipe.command.options import module_option
 from netpipe.failure import DONE, INTERRUPTED, USAGE, Failure
@@ -25,6 +26,21 @@ PLAN_OPTIONS = ("ranks", "pin", "buffers", "timeout", "host", "port", "token-fil
 TIMEOUT_S = "5"  # a candidate that hangs costs as much
 
 
+def complete_goals(context: click.Context, of: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The goals; after collective= the operations, and after profile= files."""
+    from netpipe.tuning.search.goals import COLLECTIVE, NAMES, PROFILE
+
+    kind, equals, begun = incomplete.partition("=")
+    if equals and kind == PROFILE:
+        return [CompletionItem(begun, type="file")]
+    if equals and kind == COLLECTIVE:
+        start = f"{COLLECTIVE}:what="
+        found = complete_patterns(context, of, f"{start}{begun}")
+        return [CompletionItem(f"{COLLECTIVE}={one.value.removeprefix(start)}") for one in found]
+    goals = [name for name in NAMES if "=" not in name] + [f"{COLLECTIVE}=", f"{PROFILE}="]
+    return [CompletionItem(goal) for goal in goals if goal.startswith(incomplete)]
+
+
 def _options(function: Callable[..., int]) -> Callable[..., int]:
     own = [
         click.argument("variants", nargs=-1, metavar="VARIANT...", shell_complete=complete_variants),
@@ -32,8 +48,9 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             "--goal",
             default="curve",
             metavar="GOAL",
+            shell_complete=complete_goals,
             help="What is to be faster: latency (1 to 64 B), throughput (64 KiB to 4 MiB), curve (all sizes), "
-            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [curve]",
+            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [default: curve]",
         ),
         click.option(
             "--time",
@@ -41,7 +58,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             type=click.FloatRange(min=0, min_open=True),
             default=60.0,
             metavar="SECONDS",
-            help="How long it may take, all VARIANTs together  [60]",
+            help="How long it may take, all VARIANTs together  [default: 60]",
         ),
         click.option(
             "--only",
@@ -53,7 +70,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             "--output",
             default="tune",
             metavar="FOLDER",
-            help="Where the results go; what an earlier call left there is renamed  [tune]",
+            help="Where the results go; what an earlier call left there is renamed  [default: tune]",
         ),
         click.option(
             "--apply",
@@ -62,10 +79,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             "afterwards.",
         ),
         click.option("--keep", is_flag=True, help="With --apply: leave those that gain as they are then."),
-        *(
-            click.option(f"--{name}", metavar=what, help=text)
-            for name, what, text in measuring.LAUNCHER_OPTIONS
-        ),
+        measuring.launcher_options,
         module_option,
         click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output."),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,19 @@ def _names(kinds: tuple[str, ...], incomplete: str) -> list[CompletionItem]:
     ]
 
 
+def _layer(module: Mapping[str, Any]) -> str:
+    """What stands for this module and all others of its layer: mpi for mpi@openmpi; "" without such a name."""
+    layer, at, _ = module["name"].partition("@")
+    return layer if at else ""
+
+
 def _with_settings(kind: str, incomplete: str) -> list[CompletionItem]:
     """A name; after its colon its options, and after an equals sign the values of a choice."""
     name, colon, settings = incomplete.partition(":")
     if not colon:
         return _names((kind,), incomplete)
-    named = [one for one in _listed(kind) if one["name"] == name]
-    options = [option for one in named for option in one.get("options", ())]
+    named = [one for one in _listed(kind) if name in (one["name"], _layer(one))]
+    options = list({option["name"]: option for one in named for option in one.get("options", ())}.values())
     if named and kind == "patterns":
         options += _listed("pattern_options")
     before, comma, last = settings.rpartition(",")
@@ -76,7 +82,29 @@ def complete_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
 
 
 def complete_variants(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _with_settings("modules", incomplete)
+    layers = dict.fromkeys(filter(None, map(_layer, _listed("modules"))))
+    return [
+        *(
+            CompletionItem(layer, help=f"every {layer} library that was added")
+            for layer in layers
+            if layer.startswith(incomplete)
+        ),
+        *_with_settings("modules", incomplete),
+    ]
+
+
+def complete_measured_now(
+    context: click.Context, of: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Variants of a command that measures, for which `all` is one too."""
+    every = CompletionItem("all", help="every layer that is available")
+    return [*([every] if "all".startswith(incomplete) else []), *complete_variants(context, of, incomplete)]
+
+
+def complete_launchers(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from netpipe.libraries import choices
+
+    return [CompletionItem(name) for name in choices() if name.startswith(incomplete)]
 
 
 def complete_patterns(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -90,8 +118,9 @@ def complete_measured(what: str) -> Completer:
     """Completes the `variant`s or `pattern`s of the run files that are named earlier on the line."""
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        named = context.params.get("runs") or context.params.get("run") or "run.jsonl"
-        paths = [named] if isinstance(named, str) else named
+        # The value of the option is still missing, so click gave up and left the arguments before it unparsed.
+        named = context.args or context.params.get("runs") or context.params.get("run") or "run.jsonl"
+        paths = [named] if isinstance(named, (str, Path)) else named
         found = dict.fromkeys(name for path in paths for name in _measured(Path(path), what))
         return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.command.choices import complete_variants
+from netpipe.command.choices import complete_launchers, complete_measured_now
 from netpipe.command.config import config_option
 from netpipe.command.options import module_option
 from netpipe.command.worker_options import WorkerCommand
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from netpipe.session import Request, Result, Session
 
 LAUNCHER_OPTIONS = (
-    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [this host]"),
+    ("hosts", "A,B", "Hosts of the processes; A:2,B:2 for two on each  [default: this host]"),
     (
         "launcher",
         "NAME",
-        "Start processes with srun or ssh, not with the library's launcher  [own layers: ssh; in a Slurm job: srun]",
+        "Start processes with srun or ssh, not with the library's launcher  [default: own layers: ssh; in Slurm: srun]",
     ),
     ("launcher-args", "WORDS", "More arguments for mpirun, mpiexec or srun."),
     ("remote-shell", "COMMAND", "How to reach other hosts, such as 'ssh -p 2222'."),
@@ -47,7 +47,8 @@ LAUNCHER_OPTIONS = (
 def launcher_options(function: Any) -> Any:
     """A decorator: the options of launching on hosts."""
     for name, what, text in reversed(LAUNCHER_OPTIONS):
-        function = click.option(f"--{name}", metavar=what, help=text)(function)
+        complete = complete_launchers if name == "launcher" else None
+        function = click.option(f"--{name}", metavar=what, shell_complete=complete, help=text)(function)
     return function
 
 
@@ -77,7 +78,7 @@ class MeasuringCommand(WorkerCommand):
 def _option(key: Mapping[str, Any], default: str | None) -> click.Option:
     """One key of a plan as an option. Its text goes to the worker as it is."""
     text = key["help"].rstrip(".")
-    shown = f"{text}  [{default}]" if default and key["type"] != "yes_no" else f"{text}."
+    shown = f"{text}  [default: {default}]" if default and key["type"] != "yes_no" else f"{text}."
     if key["type"] == "yes_no":
         return click.Option([f"--{key['option']}"], is_flag=True, help=shown)
     metavar = key["metavar"] or key["option"].upper()
@@ -105,14 +106,16 @@ def measuring_command(
 
     def decorate(function: Callable[..., int]) -> click.Command:
         own = [
-            click.argument("variants", nargs=-1, metavar="[VARIANT]...", shell_complete=complete_variants),
+            click.argument(
+                "variants", nargs=-1, metavar="[VARIANT]...", shell_complete=complete_measured_now
+            ),
             *more,
-            *(click.option(f"--{name}", metavar=what, help=text) for name, what, text in LAUNCHER_OPTIONS),
+            launcher_options,
             click.option(
                 "--launches",
                 type=click.IntRange(1, 10_000),
                 metavar="N",
-                help=f"Start everything this many times  [{launches}]",
+                help=f"Start everything this many times  [default: {launches}]",
             ),
             module_option,
             click.option(
@@ -121,7 +124,7 @@ def measuring_command(
                 default=output,
                 metavar="FILE",
                 help="The run file; an older run there is renamed. - for standard output, without a file  "
-                f"[{output}]",
+                f"[default: {output}]",
             ),
             click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
             click.option(

@@ -66,7 +66,8 @@ def diagnose(
     listing: Mapping[str, Any], environment: Mapping[str, Any], broken: Mapping[str, str] | None = None
 ) -> Diagnosis:
     """`listing` is the output of `netpipe-worker list`, `environment` that of `netpipe-worker environment`. `broken`
-    maps modules of which the worker could read only the description to what is wrong with them.
+    maps modules of which the worker could read only the description to what is wrong with them, and layers of which no
+    library was added to what gets one.
     """
     broken = broken or {}
     modules = [

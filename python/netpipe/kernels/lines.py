@@ -19,9 +19,8 @@ HEADER = "applications"  # the type of the first line
 TYPES = {HEADER, "result", "end"}
 
 
-Pin = tuple[
-    int | None, ...
-]  # the processor of each rank; None: it may run on several. Empty: nothing is known
+# the processor of each rank; None: it may run on several. Empty: nothing is known
+Pin = tuple[int | None, ...]
 
 
 def bound(pin: Sequence[int | None]) -> bool:
@@ -89,9 +88,8 @@ class Result(Line, kw_only=True, tag="result"):
     variant: str  # mpi@openmpi:transport=tcp
     ranks: int
     hosts: int = 1
-    mapping: str = (
-        ""  # of the ranks to the hosts, as they have said themselves: block or cyclic; "": one host
-    )
+    # of the ranks to the hosts, as they have said themselves: block or cyclic; "": one host
+    mapping: str = ""
     places: list[str] = []  # the name of each rank's host, where there are several
     launch: int = 1  # counts the runs of this cell from 1
     options: dict[str, int] = {}

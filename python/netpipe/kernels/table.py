@@ -39,13 +39,11 @@ class Row:
     failures: tuple[str, ...]  # why the others did not, each reason once
     seconds: Estimate | None
     mops: float | None  # 10^6 operations in a second, at the median
-    speedup: (
-        float | None
-    )  # against the fewest ranks of the same kernel and variant; None for these themselves
+    # against the fewest ranks of the same kernel and variant; None for these themselves
+    speedup: float | None
     speedup_from: int  # their number
-    behind: (
-        float | None
-    )  # the seconds over those of the fastest variant and mapping of this kernel on as many ranks
+    # the seconds over those of the fastest variant and mapping of this kernel on as many ranks
+    behind: float | None
     tied: bool  # of the fastest: another one may be as fast; of the others: this one may be
     pins: tuple[Pin, ...] = ()  # on which processors its ranks were, each once; none: not known
     oversubscribed: bool = False

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from netpipe.failure import USAGE, Failure
+from netpipe.units import SIZE_UNITS
 
 BETWEEN = "|"
 ENVIRONMENT = "env"  # an option of libraries in whose value | stands for a comma (docs/modules/mpi.md)
 MOST = 1000  # values of one text: nobody means more
-UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # the worker's
 _NUMBER = r"(\d{1,18})([kMG]?)"  # what is longer, the worker refuses
 _COPY = re.compile(r"#([2-9]|[1-9]\d{1,3})$")  # the worker's
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
@@ -75,7 +75,8 @@ def _range(text: str, key: str, value: str) -> list[str]:
         return [value]
     numbers = found.groups()
     first, last, step = (
-        int(number or 1) * UNITS[unit or ""] for number, unit in zip(numbers[::2], numbers[1::2], strict=True)
+        int(number or 1) * SIZE_UNITS[unit or ""]
+        for number, unit in zip(numbers[::2], numbers[1::2], strict=True)
     )
     if last < first or step == 0:
         wrong = "its step is 0" if step == 0 else "it ends before it begins"

@@ -13,9 +13,8 @@ from netpipe.failure import USAGE, Failure
 class Plan:
     """Raises Failure (2) for a value that is empty, longer than a line, or not UTF-8."""
 
-    lines: tuple[
-        tuple[str, str], ...
-    ]  # key and value, in their order; `variant` and `pattern` may be repeated
+    # key and value, in their order; `variant` and `pattern` may be repeated
+    lines: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
         for key, value in self.lines:

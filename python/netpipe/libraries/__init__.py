@@ -72,9 +72,8 @@ class Command:
     user: struct_passwd | None = None
     folder: Path | None = None  # to start in
     name: str = ""  # in sentences; "": the program and the module
-    said: bytes = (
-        b""  # to its standard input, at most what a pipe holds; nothing: the input is as given to popen
-    )
+    # to its standard input, at most what a pipe holds; nothing: the input is as given to popen
+    said: bytes = b""
 
     def whole_environment(self) -> dict[str, str]:
         """Our environment without what another launcher set for its ranks. netpipe itself may be such a rank in a batch

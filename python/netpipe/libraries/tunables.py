@@ -28,9 +28,8 @@ class Chosen:
 
     operation: str
     ranks: int
-    by_size: Mapping[
-        int, str
-    ]  # in bytes, as the pattern counts it, the value that chooses it; "": as the library does
+    # in bytes, as the pattern counts it, the value that chooses it; "": as the library does
+    by_size: Mapping[int, str]
     words: Mapping[str, str]  # the names of the algorithms by their values
     version: tuple[int, ...]  # of the library
     library: Path | None = None  # libmpi

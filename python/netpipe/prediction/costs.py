@@ -61,13 +61,8 @@ OPERATIONS = {  # of MPI -> of the pattern `collective`
     "Barrier": "barrier",
     "Alltoallw": "alltoallw",
 }
-TO_EACH = {
-    "Alltoall",
-    "Alltoallv",
-    "Alltoallw",
-    "Reduce_scatter",
-    "Reduce_scatter_block",
-}  # bytes are those to all ranks
+# bytes are those to all ranks
+TO_EACH = {"Alltoall", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatter_block"}
 
 
 @dataclass(frozen=True, slots=True)

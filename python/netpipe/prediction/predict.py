@@ -72,9 +72,8 @@ class Residual:
     variant: str
     measured: float  # seconds, as `Prediction.seconds`
     predicted: float
-    by_call: tuple[
-        tuple[str, int, float, float], ...
-    ]  # name, bytes, measured, predicted: those that differ most
+    # name, bytes, measured, predicted: those that differ most
+    by_call: tuple[tuple[str, int, float, float], ...]
 
     @property
     def error(self) -> float:

@@ -25,10 +25,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from netpipe.prediction.costs import Costs
-from netpipe.profiles.calls import Call, Calls, Kind
-
-FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}
-TO_ROOT = {"Reduce", "Gather", "Gatherv"}
+from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind
 
 
 class Stuck(ValueError):  # noqa: N818  (it reads as what it says)

@@ -89,9 +89,8 @@ class Sensitivity:
     latency_ns: float  # of the smallest message, which the factors of latency multiply
     latency_bytes: int
     parameters: tuple[Parameter, ...]
-    unexplained: (
-        float | None
-    )  # share of the time in MPI that the profile has beyond the replay; None: not known
+    # share of the time in MPI that the profile has beyond the replay; None: not known
+    unexplained: float | None
 
     @property
     def rest(self) -> float:

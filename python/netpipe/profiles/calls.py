@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from netpipe.profiles import Profile
 
 UNMATCHED = -1
+# Collectives with a root.
+FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}  # the root waits for nobody, the others for the root
+TO_ROOT = {"Reduce", "Gather", "Gatherv"}  # the root waits for all, the others for nobody
+ROOTED = FROM_ROOT | TO_ROOT
 WAITS = ("Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome")
 SURELY_NS = 10_000  # by so much the clocks of two ranks of a host are not apart
 

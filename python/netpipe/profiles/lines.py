@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 SCHEMA = 1  # rises when a field changes its meaning
-ANY, NONE, MANY = (
-    -1,
-    -2,
-    -3,
-)  # peers that are no rank: MPI_ANY_SOURCE, none, more than the tables had room for
+# peers that are no rank: MPI_ANY_SOURCE, none, more than the tables had room for
+ANY, NONE, MANY = (-1, -2, -3)
 ALL_SIZES = 4  # the degree of coarseness at which bytes is 0, whatever the sizes were
 
 EVENT_COLUMNS = {  # of a trace, and how each is kept
@@ -43,9 +40,8 @@ EVENT_COLUMNS = {  # of a trace, and how each is kept
     "communicator": "<u2",
     "phase": "<i4",
 }
-PIECE = (
-    1 << 20
-)  # events of a trace in one line, which then has some 10 MB: no reader takes lines without a bound
+# events of a trace in one line, which then has some 10 MB: no reader takes lines without a bound
+PIECE = 1 << 20
 LARGEST_PIECE = 64 << 20  # bytes of a column in one line: eight times what there is
 LARGEST = (1 << 64) - 1  # to which a rank can count
 

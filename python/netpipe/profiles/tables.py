@@ -264,9 +264,8 @@ class Counted:
             np.array([one.rank for one in entries], int), np.array([len(one.call) for one in entries], int)
         )
         calls = profile.header.calls
-        columns["call"] = np.minimum(
-            columns["call"], len(calls)
-        )  # one that the profile does not name is the last
+        # one that the profile does not name is the last
+        columns["call"] = np.minimum(columns["call"], len(calls))
         here, there = (_host(profile, columns[name], ranks_per_host) for name in ("rank", "peer"))
         columns["same_host"] = (here == there) & (here >= 0) & (columns["rank"] != columns["peer"])
         names = [*(one.name for one in calls), "unknown"]

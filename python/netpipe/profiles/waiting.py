@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from netpipe.profiles.calls import Call, Calls, Group, Kind, calls
+from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Group, Kind, calls
 from netpipe.profiles.lines import NotAProfile
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ MOST_EVENTS = 200_000  # of all ranks together, that are judged: about two secon
 PAIRS = 3
 LATE_SENDER, LATE_RECEIVER, COLLECTIVE = "late_sender", "late_receiver", "collective"
 KINDS = (LATE_SENDER, LATE_RECEIVER, COLLECTIVE)
-FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}  # the root waits for nobody, the others for the root
-TO_ROOT = {"Reduce", "Gather", "Gatherv"}  # the root waits for all, the others for nobody
 FROM_LOWER = {"Scan", "Exscan"}  # each waits for those before it
 
 

@@ -38,9 +38,8 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
     size_bytes: int
     time_ns: Estimate  # the median, per operation
     rate_bytes_per_s: Estimate | None  # None: a size of 0 bytes moves nothing
-    converged: (
-        bool | None
-    )  # is it within the target? In older runs: in every launch; None: not recorded (imported)
+    # is it within the target? In older runs: in every launch; None: not recorded (imported)
+    converged: bool | None
     state: int | None  # of the machine: run-wide number (machine/states.py)
     by_launch: tuple[Point, ...]  # the records merged here, one for each launch
     apart: bool = False  # of a curve in states: not visited in the state of the curve, so no line joins it

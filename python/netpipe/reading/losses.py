@@ -56,9 +56,8 @@ class SizeLoss(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     times: Estimate  # time of the layer over time of the one below: 2 is twice as long
     added_ns: Estimate  # per operation
-    converged: (
-        bool | None
-    )  # is the interval narrow? In older runs: both points, in every launch; None: not recorded
+    # is the interval narrow? In older runs: both points, in every launch; None: not recorded
+    converged: bool | None
     apart: bool = False  # one of the two curves was not visited in its state here: no line joins this
 
     @property
@@ -98,9 +97,8 @@ class Loss:
     below: str  # the variant it is compared with
     adds: str | None  # what the layer adds, in its module's words
     absent: tuple[str, ...]  # layers between the two that this run did not measure with this waiting
-    through: (
-        tuple[str, str] | None
-    )  # the library that its messages go through and what carries them there, where this run did not measure that
+    # the library that its messages go through and what carries them there, where this run did not measure that
+    through: tuple[str, str] | None
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
     wait: str | None  # how this layer waits
     sizes: LossSizes

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from netpipe.reading.curves import Curve, CurvePoint
     from netpipe.records import Measure
 
-TYPICAL_BYTES = (
-    8,
-    1 << 10,
-    64 << 10,
-    1 << 20,
-)  # a small message, a packet, a window, a large message
+# a small message, a packet, a window, a large message
+TYPICAL_BYTES = (8, 1 << 10, 64 << 10, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,8 @@ class Opening:
     variant: str
     ranks: int
     launches: int
-    barrier_bytes: (
-        Spread | None
-    )  # of one process after a barrier, resident; None also where a module has none
+    # of one process after a barrier, resident; None also where a module has none
+    barrier_bytes: Spread | None
     resident_bytes: Spread | None  # of one process when all have talked to all
     private_bytes: Spread | None
     pinned_bytes: Spread | None

@@ -40,9 +40,8 @@ class Summary:
     converged: int | None  # points within the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
     unsure: int  # sizes with too few samples for an interval, or imported without one
-    typical_half_width: (
-        float | None
-    )  # relative, the median over the sizes; None where no size has an interval
+    # relative, the median over the sizes; None where no size has an interval
+    typical_half_width: float | None
     worst_half_width: float | None  # relative, over the points; None where no point has an interval
     worst_size_bytes: int | None
 

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netpipe.units import SIZE_UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -19,7 +21,6 @@ COLLECTIVE, OVERLAP = "collective", "collective_overlap"
 OPERATION = "what"  # the option of these patterns that is always named
 LEAST_VALUES = 4  # of a number, to draw something over it
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
-UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # those of the worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +107,5 @@ def sweeps(settings: PatternSettings) -> tuple[Sweep, ...]:
 def number(text: str) -> float | None:
     """The value of an option as the worker writes it, 64k is 65536; None if it is not a number."""
     found = _NUMBER.fullmatch(text)
-    value = float(found[1]) * UNITS[found[2]] if found else math.inf
+    value = float(found[1]) * SIZE_UNITS[found[2]] if found else math.inf
     return value if math.isfinite(value) else None

@@ -127,9 +127,8 @@ def _without_samples(records: Iterable[Any]) -> list[AnyRecord]:
         kind = type(record)
         if kind is _Brief:
             histogram, visits = record.histogram, record.visits
-            record.histogram = (
-                None if histogram == _NONE else histogram.copy()
-            )  # not a view of the whole block
+            # not a view of the whole block
+            record.histogram = None if histogram == _NONE else histogram.copy()
             record.visits = None if visits == _NONE else visits.copy()
             record.__class__ = Point
         elif kind is Sample or kind is _Passed:

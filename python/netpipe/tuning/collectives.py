@@ -28,9 +28,8 @@ from netpipe.tuning.search.variants import START, Changes, Start
 from netpipe.tuning.tune import Outcome, Tuner
 from netpipe.units import size_text
 
-NOT_ALGORITHMS = frozenset(
-    {"auto", "ignore", "nb", "ccl"}
-)  # the choice of the library, another call, a device
+# the choice of the library, another call, a device
+NOT_ALGORITHMS = frozenset({"auto", "ignore", "nb", "ccl"})
 SCREENING = 0.5  # of the time of the search
 GUIDELINE = 0.1  # of all the time: is the operation as fast as others that do the same together?
 

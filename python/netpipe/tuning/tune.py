@@ -28,13 +28,8 @@ from netpipe.tuning.system.trial import Tried
 from netpipe.units import digits
 
 CONFIRMING = 0.4  # of the time
-SHARES = {
-    "screen": 0.4,
-    "again": 0.4,
-    "halve": 0.3,
-    "refine": 0.4,
-    "combine": 0.7,
-}  # of what is left for the search
+# of what is left for the search
+SHARES = {"screen": 0.4, "again": 0.4, "halve": 0.3, "refine": 0.4, "combine": 0.7}
 MOST_OPERATION_NS = 0.1e9  # a size at which the start takes longer is left out
 SLOW_NS = 0.01e9  # a size at which it takes less is never left out
 VISIT = 4  # operations of a visit: a round trip that is left out, and one that counts
@@ -53,9 +48,8 @@ class Outcome:
     variant: str
     goal: str
     best: Changes = START
-    verdict: Verdict | None = (
-        None  # of the best; of what was tried last, where nothing gains. None: not confirmed
-    )
+    # of the best; of what was tried last, where nothing gains. None: not confirmed
+    verdict: Verdict | None = None
     tried: Changes = START  # what `verdict` is about
     search: Search | None = None
     space: Space | None = None

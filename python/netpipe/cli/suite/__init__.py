@@ -53,7 +53,9 @@ def site_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "--hosts", metavar="A,B", help="Hosts of the processes, as in netpipe run.  [this host]"
+                "--hosts",
+                metavar="A,B",
+                help="Hosts of the processes, as in netpipe run  [default: this host]",
             ),
             click.option("--launcher", metavar="NAME", help="Start the processes with srun or ssh."),
             click.option("--remote-shell", metavar="COMMAND", help="How to reach other hosts."),
@@ -99,7 +101,7 @@ def show(suite: str, size: str, **site: str | None) -> int:
     "--output",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where records, figures and the report go.  [default: the suite's name, in this folder]",
+    help="Where records, figures and the report go  [default: the suite's name, in this folder]",
 )
 @click.option(
     "--continue",
@@ -132,7 +134,9 @@ def run(
 @command.command()
 @suite_argument
 @size_option
-@click.option("--scheduler", type=click.Choice(SCHEDULERS), required=True, help="For which the script is.")
+@click.option(
+    "--scheduler", type=click.Choice(SCHEDULERS), required=True, help="The scheduler of the cluster."
+)
 @click.option(
     "--nodes", type=click.IntRange(1, 100_000), default=1, show_default=True, metavar="N", help="Hosts."
 )
@@ -148,7 +152,7 @@ def run(
     "--minutes",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Time of the job.  [the suite's estimate, and half more]",
+    help="Time of the job  [default: the suite's estimate, and half more]",
 )
 @click.option(
     "--option",
@@ -169,7 +173,7 @@ def run(
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The script.  [NAME.SCHEDULER.sh]",
+    help="The script  [default: NAME.SCHEDULER.sh]",
 )
 @click.option("--now", is_flag=True, help="Also submit it.")
 def submit(

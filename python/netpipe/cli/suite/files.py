@@ -66,12 +66,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a run, which names its fi
 
 # The command whose options a table takes, and those of them that are for the suite to decide.
 _RUN = {"output", "report", "dry-run", "strict", "quiet", "json", "continue"}
-_SITE = {
-    "hosts",
-    "launcher",
-    "launcher-args",
-    "remote-shell",
-}  # options of netpipe suite run, for all kernels
+# options of netpipe suite run, for all kernels
+_SITE = {"hosts", "launcher", "launcher-args", "remote-shell"}
 _APPS = {"output", "dry-run", "json", "quiet", "seed", *_SITE}
 COMMANDS = {
     RUN: ("run", _RUN),

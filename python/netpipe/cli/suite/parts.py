@@ -24,9 +24,8 @@ class Part:
     where: str  # how a sentence about it begins
     given: dict[str, Any]
     does: str = RUN  # of a run: its kind; of the others: that of their run
-    minutes: float | None = (
-        None  # of a run whose time no plan bounds: what it took where the file was written
-    )
+    # of a run whose time no plan bounds: what it took where the file was written
+    minutes: float | None = None
     # Of a figure, a table or a check: its run, its file, and what of the run it chooses (nothing: all).
     run: str = ""
     file: str = ""
@@ -45,9 +44,8 @@ class Value:
     paper: float
     unit: str
     run: str = ""  # empty: nothing here is its equal, and `why` says so
-    of: str = (
-        ""  # latency, peak, time, rate or a measure of a pattern; of other kinds: the column of their table
-    )
+    # latency, peak, time, rate or a measure of a pattern; of other kinds: the column of their table
+    of: str = ""
     variant: str = ""
     pattern: str = "pingpong"
     size: int | None = None  # bytes

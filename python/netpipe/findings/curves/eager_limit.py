@@ -15,7 +15,7 @@ from netpipe.findings.curves import command, opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Rank, Run
-from netpipe.units import digits, size_text
+from netpipe.units import bytes_of, digits, size_text
 
 OPTIONS = ("eager", "rndv")  # names of the setting, the first that the layer has
 LEAST_BYTES, MOST_BYTES = 1 << 9, 1 << 20  # where libraries have such limits
@@ -66,7 +66,7 @@ def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
         name = next((name for name in OPTIONS if one and name in one.options), None)
         if one is None or name is None:
             continue
-        limit = bytes_of(one.options[name])
+        limit = bytes_of(one.options[name])  # none: it is the library's default
         if limit:
             found = [step for step in found if _near(step, limit)]
         if found:
@@ -76,12 +76,6 @@ def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
 def _near(step: Step, limit: int) -> bool:
     """Is the step where this limit is? Libraries count their own header with the message, or do not."""
     return step.below_bytes <= limit < step.above_bytes + HEADER_BYTES
-
-
-def bytes_of(text: str) -> int:
-    """4k as 4096; 0 for what is no size, which is what options take for a library's default."""
-    number, unit = text.rstrip("kKmM"), text[-1:].lower()
-    return int(number) * {"k": 1 << 10, "m": 1 << 20}.get(unit, 1) if number.isdigit() else 0
 
 
 def steps_of(reading: Reading) -> tuple[Step, ...]:

@@ -82,9 +82,8 @@ def _fixed(one: Opened) -> dict[str, int]:
     return found
 
 
-Found = tuple[
-    str, Mapping[str, Quantity], Estimate
-]  # in words, the evidence, how many times as long it takes
+# in words, the evidence, how many times as long it takes
+Found = tuple[str, Mapping[str, Quantity], Estimate]
 
 
 def _against_plain(plain: str, size: int, times: Estimate) -> Found | None:

@@ -129,6 +129,26 @@ def one(name: str) -> Layer:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Without:
+    """A layer of which no library was added, so that it cannot be measured yet."""
+
+    name: str
+    summary: str
+    reason: str  # with the commands that get a library and add it
+
+
+def without_library(listing: Mapping[str, Any]) -> list[Without]:
+    """Such layers, by what the worker lists."""
+    there = {module["name"].partition(SEPARATOR)[0] for module in listing["modules"]}
+    found = []
+    for layer in all_().values():
+        if layer.name not in there:
+            how = f"{layer.get}, then {layer.add_command()}" if layer.get else layer.add_command()
+            found.append(Without(layer.name, layer.summary, f"no library for {layer.title} was added; {how}"))
+    return found
+
+
 def of_module(name: str) -> Layer:
     """The layer of LAYER@NAME."""
     return one(name.partition(SEPARATOR)[0])

@@ -82,9 +82,8 @@ class Lam(Launcher):
             self._environment |= {"HOME": str(home), "USER": name, "LOGNAME": name}
         if job.remote_shell is not None:
             self._environment["LAMRSH"] = str(job.remote_shell)
-        self._environment["LAM_MPI_SSI_boot_rsh_ignore_stderr"] = (
-            "1"  # a greeting or warning of ssh is not a failure
-        )
+        # a greeting or warning of ssh is not a failure
+        self._environment["LAM_MPI_SSI_boot_rsh_ignore_stderr"] = "1"
         lines = [f"{host.name} cpu={host.ranks}\n" for host in job.hosts] or [f"localhost cpu={job.ranks}\n"]
         hosts = job.file("lam-hosts", "".join(lines))
         # The daemon keeps lamboot's output open, so it is a file and never a pipe.

@@ -26,14 +26,12 @@ import numpy as np
 FALSE_ALARMS = 0.01  # of fleets whose members are alike
 LEAST_TIMES = 1.1  # the median of the fleet
 LEAST_MEMBERS = 4  # of three nobody knows which one is right
-LEAST_SPREAD = (
-    0.01  # of logarithms: a fleet whose members agree to the last digit is judged as if they did to 1 %
-)
+# of logarithms: a fleet whose members agree to the last digit is judged as if they did to 1 %
+LEAST_SPREAD = 0.01
 NORMAL = 1.4826  # median absolute deviation of a normal distribution, as a standard deviation
 SIMULATED = 40_000  # fleets
-MOST_SIMULATED = (
-    256  # members; from there on the deviation is known, and the limit that of the normal distribution
-)
+# members; from there on the deviation is known, and the limit that of the normal distribution
+MOST_SIMULATED = 256
 SIMULATED_PAIRS = 3000  # fleets of pairs, which take longer
 MOST_SIMULATED_PAIRS = 20  # members; from there on what the fit takes from the deviation is known well enough
 SWEEPS = 8

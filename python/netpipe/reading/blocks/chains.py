@@ -22,9 +22,8 @@ class Step:
 
     variant: str
     loss: Loss | None  # against the layer below; None: nothing is below
-    branch: tuple[
-        bool, ...
-    ]  # of each layer from the root's child down to this one: is it the last on its branch?
+    # of each layer from the root's child down to this one: is it the last on its branch?
+    branch: tuple[bool, ...]
     small_ns: Estimate | None  # its time at the small size of the tree
     large_rate: Estimate | None  # bytes/s at the large size
 

@@ -28,9 +28,8 @@ class ClockChange:
     after: str
     cost_before_ns: float | None
     cost_ns: float | None
-    short: Mapping[
-        str, tuple[int, ...]
-    ]  # variant -> sizes with samples after it that are too short for its cost
+    # variant -> sizes with samples after it that are too short for its cost
+    short: Mapping[str, tuple[int, ...]]
 
 
 def clock_changes(run: Run) -> tuple[ClockChange, ...]:

@@ -51,9 +51,8 @@ class Piece:
     sizes: int
     fixed_ns: Estimate  # a; of a piece that does not begin with small messages it is no latency
     ns_per_byte: Estimate | None  # 1 / r; None: a single size does not tell it
-    bytes_per_s: (
-        Estimate | None
-    )  # r; None: the time cannot be told from one that is the same at all its sizes
+    # r; None: the time cannot be told from one that is the same at all its sizes
+    bytes_per_s: Estimate | None
     misfit: float  # the largest distance of a measured time from it, relative
 
     def at(self, size_bytes: float) -> float:
@@ -69,9 +68,8 @@ class Break:
     from_bytes: int  # between these two for certain (95 %)
     to_bytes: int
     located: bool  # a step was seen here, in paired visits
-    times: (
-        float | None
-    )  # the line above over that below, in the middle between the two sizes (of their logarithms)
+    # the line above over that below, in the middle between the two sizes (of their logarithms)
+    times: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +200,8 @@ def _piece(size: Ints, time: Reals, own: Reals, sigma: Reals) -> Piece:
     x = size.astype(float)
     weight = sigma**-2
     first = float(x[0])
-    fixed, slope = (
-        float(one) for one in _lines(x - first, time, weight)
-    )  # from the first size on, for precision
+    # from the first size on, for precision
+    fixed, slope = (float(one) for one in _lines(x - first, time, weight))
     fixed -= slope * first
     fitted = fixed + slope * x
     # As far as the points lie from the line, relative to their uncertainty (Birge, 1932).

@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 FEWEST_SIZES = 3  # of a range of its own: two points are always on a line
 
-Cost = Callable[
-    [int, int, float], float
-]  # of the sizes from the first place to before the second; may stop at the third
+# of the sizes from the first place to before the second; may stop at the third
+Cost = Callable[[int, int, float], float]
 
 
 def cuts(count: int, price: float, cost: Cost, fewest: int = FEWEST_SIZES) -> list[int]:

@@ -18,9 +18,8 @@ from netpipe.render.drawing.scope import Member, Scope
 from netpipe.units import rate_text, time_text
 
 LOG_FROM = 8.0  # rates whose best values differ by more than this are drawn on a logarithmic axis
-BOUND_WITHIN = (
-    100.0  # a bound farther from the nearest curve than this factor does not stretch a logarithmic axis
-)
+# a bound farther from the nearest curve than this factor does not stretch a logarithmic axis
+BOUND_WITHIN = 100.0
 BOUND_WITHIN_LINEAR = 4.0
 LEAST_SPAN = 16.0  # of a logarithmic axis
 BOUND_STEPS = 64  # a bound is straight on logarithmic axes and bent on others

@@ -62,9 +62,8 @@ def draw(
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph"
-        )  # the font lacks a character, which the warning prints as it is
+        # the font lacks a character, which the warning prints as it is
+        warnings.filterwarnings("ignore", "Glyph")
         figure = drawn(panels, subtitle, title, several)
         about = {"Title": figure.get_label()} if file_format != "png" else {}
         figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
@@ -89,9 +88,8 @@ def drawn(panels: Sequence[Panel], subtitle: str, title: str | None = None, seve
     one_title = len({panel.title for panel in panels}) == 1
     heading = printable(title or (panels[0].title if one_title else several[:1].upper() + several[1:]))
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph"
-        )  # the font lacks a character, which the warning prints as it is
+        # the font lacks a character, which the warning prints as it is
+        warnings.filterwarnings("ignore", "Glyph")
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), facecolor="white")
         FigureCanvasAgg(figure)  # to measure text with
         one = cells[0][1]

@@ -21,9 +21,8 @@ MOST_CURVES = 48  # of such a run; 7 colours and 6 dashes make 42 looks
 ALL_POINTS_UP_TO = 30_000  # of the curves that are drawn: of more, sizes are left out
 MOST_POINTS = 12_000  # then
 FEWEST_SIZES = 32  # of a curve
-MOST_FIRST = (
-    14  # curves of one pattern that a figure begins with: as many looks as 7 colours and 2 dashes make
-)
+# curves of one pattern that a figure begins with: as many looks as 7 colours and 2 dashes make
+MOST_FIRST = 14
 
 Name = TypeVar("Name", bound=Hashable)
 

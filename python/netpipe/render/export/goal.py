@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from netpipe.profiles.calls import Call, Calls, Group, Kind
+from netpipe.profiles.calls import ROOTED, Call, Calls, Group, Kind
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -150,11 +150,9 @@ ROUNDS: dict[str, Rounds] = {
     "Scan": _chain,
     "Exscan": _chain,
 }
-ROOTED = {"Bcast", "Reduce", "Scatter", "Scatterv", "Gather", "Gatherv"}
 
-Order = tuple[
-    Sequence[int], dict[int, int]
-]  # members in the order of the communicator, and the place of each
+# members in the order of the communicator, and the place of each
+Order = tuple[Sequence[int], dict[int, int]]
 
 
 class _Expansion:

@@ -64,6 +64,7 @@ def print_comparison(out: Console, found: Sequence[Between], every_size: bool) -
         (largest, "right"),
         ("all sizes", "right"),
         ("", "left"),
+        apart=True,
     )
     labels = {one.label for one in found}
     for one in found:

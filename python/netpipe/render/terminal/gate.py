@@ -26,7 +26,8 @@ def print_gate(out: Console, results: Sequence[Tested], gone: Sequence[str], fou
     """The table, what failed, and one sentence of the outcome."""
     metrics = [name for name in METRICS if any(one.metric == name for one in results)]
     several = len({one.pattern for one in results}) > 1
-    table = Rows(("variant", "name"), *((name, "right") for name in metrics), ("", "left"))
+    columns = ((name, "right") for name in metrics)
+    table = Rows(("variant", "name"), *columns, ("", "left"), apart=True)
     for curve in dict.fromkeys((one.variant, one.pattern) for one in results):
         of = [one for one in results if (one.variant, one.pattern) == curve]
         worst = _worst(of)

@@ -3,8 +3,8 @@
 
 A run may have hundreds of thousands of points, and a table of rich takes half a millisecond for each row. So these rows
 are written here: the widths of the columns are computed once for a curve, and a row is one text. It looks as `Rows` do
-that have room. Where there is none the words behind the numbers continue on the next line, and then the name of the
-curve is cut. Numbers are never.
+that have room. Where there is none the words behind the numbers continue on the next line, and a name of a curve that
+is too long for the first column stands in the line above alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS, Console
 from rich.style import Style
 
@@ -34,7 +34,8 @@ HEADERS = (
     "min",
     "p99",
     "n",
-)  # after the size, whose header is the name of the variant
+)
+SIZE = "size"  # the header before them, where the name of the variant has no room there
 LEAST_WORDS = 12  # columns for the words behind the numbers
 
 Row = tuple[tuple[str, ...], str, bool | None]  # numbers, the words behind them, whether the point settled
@@ -141,17 +142,14 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
     """The header and the rows, in at most so many columns as long as the numbers fit."""
     headers = ("", *HEADERS)
     widths = [max(map(len, column)) for column in zip(headers, *(row[0] for row in rows), strict=True)]
-    first, name_width = widths[0], cell_len(name)
-    widths[0] = max(first, name_width)
-    words_width = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
-    numbers_width = sum(widths) + GAP * len(widths)
-    if numbers_width + words_width > columns:
-        words_width = max(min(words_width, LEAST_WORDS), columns - numbers_width)
-        widths[0] = max(first, columns - (numbers_width - widths[0]) - words_width)
-        widths[0] = min(widths[0], max(first, name_width))
+    first = widths[0]
+    words = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
+    for heading in (name, SIZE):
+        widths[0] = max(first, cell_len(heading))
         numbers_width = sum(widths) + GAP * len(widths)
-    if name_width > widths[0]:
-        name = set_cell_size(name, widths[0] - 1) + "…"
+        words_width = max(min(words, LEAST_WORDS), min(words, columns - numbers_width))
+        if numbers_width + words_width <= columns:
+            break
     between = " " * GAP
     form = "".join(f"%{width}s{between}" for width in widths)
 
@@ -164,10 +162,11 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
         ]
         return tuple(some) or (" " * words_width,)
 
-    name = " " * (widths[0] - cell_len(name)) + name
+    heading = " " * (widths[0] - cell_len(heading)) + heading
     lines = [
         paint(
-            between.join([name, *map(str.rjust, HEADERS, widths[1:])]) + between + " " * words_width, "bold"
+            between.join([heading, *map(str.rjust, HEADERS, widths[1:])]) + between + " " * words_width,
+            "bold",
         )
     ]
     for numbers, words, settled in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
+from rich.styled import Styled
 from rich.table import Table
 from rich.text import Text
 
@@ -102,9 +103,13 @@ class Rows:
     """A table without lines. Columns are (header, kind), by how they give way where there is no room: "right" holds
     numbers and keeps its width, "left" holds words and is cut. "name" keeps its width as long as the words can give
     way; then it continues on the next line, because its end is what tells two variants apart.
+
+    With `apart` nothing is cut: where there is not room for all of it, each cell of the first column stands on lines of
+    its own, and the others below it.
     """
 
-    def __init__(self, *columns: tuple[str, str]) -> None:
+    def __init__(self, *columns: tuple[str, str], apart: bool = False) -> None:
+        self._apart = apart
         self._headers = [header for header, _ in columns]
         self._kinds = [kind for _, kind in columns]
         self._rows: list[tuple[tuple[str | Text, ...], str]] = []  # and the style of each
@@ -112,9 +117,8 @@ class Rows:
         self._broken = list(self._least)  # the same with names broken
         self._whole = list(map(cell_len, self._headers))  # what the columns take if they may
         self._whole[-1:] = [max(1, width) for width in self._whole[-1:]]
-        self._simple = not any(
-            header.endswith(" ") for header in self._headers
-        )  # and so are all cells: one line each
+        # and so are all cells: one line each
+        self._simple = not any(header.endswith(" ") for header in self._headers)
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
         kept = tuple(printable(cell) if isinstance(cell, str) else cell for cell in cells)
@@ -148,6 +152,8 @@ class Rows:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._simple and self._width(self._whole) <= options.max_width:
             yield from self._lines(console)
+        elif self._apart and not self.fits(options.max_width):
+            yield from self._lines_apart(options.max_width)
         else:
             yield self._table(options)
 
@@ -158,12 +164,7 @@ class Rows:
         """What rich makes of the table where there is room for all of it. With thousands of rows that took seconds:
         rich measures, wraps and pads each cell.
         """
-
-        def padded(place: int, text: str) -> str:
-            room = " " * (self._whole[place] - cell_len(text))
-            return room + text if self._kinds[place] == "right" else text + room
-
-        gap, end = " " * GAP, Segment.line()
+        padded, gap, end = self._padded, " " * GAP, Segment.line()
         yield Segment(gap.join(map(padded, range(len(self._headers)), self._headers)), Style(bold=True))
         yield end
         for row, style in self._rows:
@@ -180,6 +181,27 @@ class Rows:
                     said += padded(place, cell.plain)
             yield Segment(said, console.get_style(style) if style else None)
             yield end
+
+    def _padded(self, place: int, text: str) -> str:
+        room = " " * (self._whole[place] - cell_len(text))
+        return room + text if self._kinds[place] == "right" else text + room
+
+    def _lines_apart(self, width: int) -> Iterator[RenderableType]:
+        """The cells below a name stand on one line, or each behind its header where they have no room there."""
+        gap, rest = " " * GAP, range(1, len(self._headers))
+        one_line = self._width([0, *self._whole[1:]]) <= width
+        headers = gap.join(["", *(self._padded(place, self._headers[place]) for place in rest)])
+        widest = max(cell_len(self._headers[place]) for place in rest)
+        yield Text("\n".join([self._headers[0], *([headers.rstrip()] if one_line else [])]), style="bold")
+        for cells, style in self._rows:
+            name, *texts = (cell if isinstance(cell, str) else cell.plain for cell in cells)
+            yield Styled(Name(name), style)
+            if one_line:
+                lines = [gap.join(["", *map(self._padded, rest, texts)])]
+            else:
+                heads = (f"{head:{widest}}{gap}" if head else "" for head in self._headers[1:])
+                lines = [f"{gap}{head}{text}" for head, text in zip(heads, texts, strict=True)]
+            yield Text("\n".join(map(str.rstrip, lines)), style=style)
 
     def _table(self, options: ConsoleOptions) -> Table:
         """For rich, which finds the widths where there is not room for everything."""

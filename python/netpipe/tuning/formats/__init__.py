@@ -24,9 +24,8 @@ class Tuned:
     gain: str  # a sentence: goal, factor, interval
     family: str = ""  # of the library; "": the layer is netpipe's own
     tunables: Tunables = field(default_factory=Tunables)
-    variables: Mapping[str, str] = field(
-        default_factory=dict
-    )  # environment of the library, as it was in force
+    # environment of the library, as it was in force
+    variables: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""  # that was measured, where it is not the ping-pong
     ranks: str = ""
     pin: str = ""  # the placement, where it is not the default

@@ -20,17 +20,13 @@ from typing import Any
 
 from netpipe.failure import USAGE, Failure
 from netpipe.tuning.search.variants import Changes, Start
+from netpipe.units import SIZE_UNITS, bytes_of
 
 TRANSPORT = "auto"  # of a library that was left to choose
-UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 COARSE = (1 / 4, 4, 16, 64)  # times the present value
 FINE = (1 / 2, 2)  # around a value that gained
-SIZES_FROM_NOTHING = (
-    32 << 10,
-    256 << 10,
-    2 << 20,
-    16 << 20,
-)  # where the present value leaves it to the layer
+# where the present value leaves it to the layer
+SIZES_FROM_NOTHING = (32 << 10, 256 << 10, 2 << 20, 16 << 20)
 NUMBERS_FROM_NOTHING = (1, 8, 64)
 BYTES_FROM_NOTHING = (0, 64, 1024, 16384)  # of a number of bytes that is no size of a buffer
 LEAST_SIZE, MOST_SIZE = 1 << 10, 64 << 20  # a buffer outside of this is no candidate
@@ -72,9 +68,8 @@ class Knob:
 @dataclass(frozen=True)
 class Space:
     knobs: tuple[Knob, ...]
-    left_out: Mapping[str, str] = field(
-        default_factory=dict
-    )  # tunable settings that are not searched, and why
+    # tunable settings that are not searched, and why
+    left_out: Mapping[str, str] = field(default_factory=dict)
     transport: str = TRANSPORT  # of the start
 
     @property
@@ -126,13 +121,14 @@ class Space:
 
 def number_of(text: str) -> int:
     """64k is 65536. Raises ValueError for what is no number."""
-    return int(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else int(text)
+    size = bytes_of(text)
+    return int(text) if size is None else size
 
 
 def written(number: int, kind: str) -> str:
     """65536 as 64k, where it is a size."""
     if kind == "size":
-        for unit, factor in reversed(UNITS.items()):
+        for unit, factor in reversed(SIZE_UNITS.items()):
             if number and number % factor == 0:
                 return f"{number // factor}{unit}"
     return str(number)

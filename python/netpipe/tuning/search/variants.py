@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VARIABLES = (
-    "env"  # the option of a module that takes NAME=VALUE;NAME=VALUE, with | for a comma and ! for a semicolon
-)
+# the option of a module that takes NAME=VALUE;NAME=VALUE, with | for a comma and ! for a semicolon
+VARIABLES = "env"
 
 
 @dataclass(frozen=True)

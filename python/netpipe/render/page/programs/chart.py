@@ -14,10 +14,8 @@ from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.ticks import ticks
 from netpipe.render.palette import DASHES, style
 
-WIDE, HIGH = (
-    460.0,
-    270.0,
-)  # of the drawing, whose text is as large as that of the page when it is 460 pixels wide
+# of the drawing, whose text is as large as that of the page when it is 460 pixels wide
+WIDE, HIGH = (460.0, 270.0)
 LEFT, RIGHT, TOP, BELOW = 54.0, 12.0, 30.0, 40.0
 CHARACTER = 6.4  # the width of one in a tick, at most
 LINE_WIDTH = 1.8
