@@ -191,12 +191,14 @@ class Session:
         strict: bool = False,
         argv: Sequence[str] = (),
         onto: bool = False,
+        confirms: str | None = None,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
         measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
-        whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record. `strict`: the exit code
-        is 5 when a point of the whole run, all launches together, is not within the target. Raises Failure when nothing
-        could be measured, and OSError when `output` cannot be written.
+        whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record, and so does `confirms`:
+        the run that has the finding for which this is the experiment. `strict`: the exit code is 5 when a point of the
+        whole run, all launches together, is not within the target. Raises Failure when nothing could be measured, and
+        OSError when `output` cannot be written.
         """
         recording = Recording(None if output is None else Path(output), onto)
         so_far = Run(record for _, record in recording.new()) if onto else Run()
@@ -214,7 +216,7 @@ class Session:
         )
         try:
             if not onto:
-                recording.append(_header(argv))
+                recording.append(_header(argv, confirms))
                 for one in self.theories:
                     recording.append(one)
             code = self._record(measurement, strict)
@@ -404,7 +406,7 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
         ) from None
 
 
-def _header(argv: Sequence[str]) -> Header:
+def _header(argv: Sequence[str], confirms: str | None = None) -> Header:
     return Header(
         schema=SCHEMA,
         run=uuid.uuid4().hex,
@@ -412,6 +414,7 @@ def _header(argv: Sequence[str]) -> Header:
         started=now(),
         host=socket.gethostname(),
         argv=list(argv),
+        confirms=confirms,
     )
 
 

@@ -127,6 +127,21 @@ def test_an_experiment_is_the_same_run_with_the_remedy() -> None:
     assert found.experiment == "netpipe run 'tcp:sndbuf=1 k' --launches 5"
     made = examples.run(point("tcp", 8, 1000.0))
     assert made.header is not None
+    # Pasted, it prints what it measures, and does not take the name of the run in question.
+    made.header.argv = [
+        "run",
+        "tcp",
+        "-qo",
+        "run.jsonl",
+        "--output=x.jsonl",
+        "-q",
+        "--pin",
+        "0,1",
+        "--launches",
+        "1",
+    ]
+    (found,) = found_by("one-launch", made)
+    assert found.experiment == "netpipe run tcp --pin 0,1 --launches 5"
     made.header.argv = ["import", "np.out"]
     (found,) = found_by("one-launch", made)
     assert found.experiment is None
@@ -177,6 +192,24 @@ def test_a_network_that_was_asked_for_by_the_name_of_the_library_is_no_wrong_tra
         for variant in plan.variants:
             variant.options["rpi"] = "tcp"
     assert not found_by("wrong-transport", made)
+
+
+def test_small_buffers_are_said_at_the_size_where_they_cost_most() -> None:
+    times = {(8, "tcp:sndbuf=8k"): 20e3, (16384, "tcp:sndbuf=8k"): 500e3, (262144, "tcp:sndbuf=8k"): 600e3}
+    times |= {(8, "tcp"): 20e3, (16384, "tcp"): 25e3, (262144, "tcp"): 200e3}
+    points = [
+        examples.visited(of, size, ns, launch) for launch in range(4) for (size, of), ns in times.items()
+    ]
+    made = examples.run(*points, variants=("tcp:sndbuf=8k", "tcp"))
+    for variant in made.variants:
+        fixed = {"sndbuf_kernel_bytes": "16000", "sndbuf_autotuned": "no"}
+        variant.ranks[:] = [Rank(rank=0, settings=fixed if variant.variant != "tcp" else {})]
+    (found,) = found_by("small-buffers", made)
+    assert found.what.endswith("at 16 KiB with a fixed sndbuf of 15.6 KiB: tcp is 20.0 times as fast.")
+    assert found.what.startswith("tcp:sndbuf=8k reaches 254 Mbps ")
+    assert found.size_bytes == 16384
+    assert found.confirm is not None
+    assert found.confirm.sizes == [16384]
 
 
 # ------------------------------------------------------------------------------------------------ on the terminal

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from netpipe.findings import CURVES, NOTE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, variant_with
+from netpipe.findings.curves import opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import PlannedVariant, Rank, Run
@@ -64,7 +64,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="wait=poll, or hybrid, where each rank has a processor of its own; in a program: non-blocking calls "
             "in a loop, or SO_BUSY_POLL",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import beside, command, opened, variant_with
+from netpipe.findings.curves import beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run
 from netpipe.units import digits, percent_text, size_text
@@ -60,7 +60,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             if confirm
             else f"sysctl net.ipv4.tcp_congestion_control={INSTEAD}, and measure again",
             gain=quantity(times, "1"),
-            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
 

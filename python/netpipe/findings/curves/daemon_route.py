@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, variant_with
+from netpipe.findings.curves import Opened, beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Rank, Run
@@ -69,7 +69,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The daemon has to be woken for each message, and copies it from one socket into another.",
             remedy=f"{route.name}={route.direct} (PvmRouteDirect in a PVM program, -ssi rpi with LAM/MPI)",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from netpipe.findings import CURVES, SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, variant_with
+from netpipe.findings.curves import opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import PlannedVariant, Rank, Run
@@ -71,7 +71,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 if confirm
                 else "TCP_NODELAY, or the library's own setting"
             ),
-            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from netpipe.findings import CURVES, NOTE, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import command, opened, with_setting
+from netpipe.findings.curves import opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Rank, Run
@@ -47,7 +47,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "the receiver has said where it may go.",
             remedy=f"a higher limit ({name}={limit}) saves the handshake at the price of memory and a copy",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import beside, command, opened, variant_with
+from netpipe.findings.curves import beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
@@ -53,7 +53,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The library did not find, or was told not to use, its transport through shared memory.",
             remedy="transport=shm, or the library's own setting (netpipe list shows what it becomes)",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 
