@@ -15,7 +15,9 @@ import pytest
 from rich.console import Console
 from test_comparing import call
 
+from netpipe.cli import group
 from netpipe.cli.run import command as run_command
+from netpipe.cli.run import session_of
 from netpipe.command import confirming
 from netpipe.failure import Failure
 from netpipe.findings import Confirm, Confirmed, Finding, examples, judge, rules
@@ -63,6 +65,32 @@ def test_an_experiment_keeps_where_and_how_the_run_was_measured() -> None:
     assert words.kept(["memory", "--hosts", "a,b"]) == words.kept([]) == []
     confirm = Confirm("tcp:nodelay=no", "tcp:nodelay=yes", "pingpong", [8], kept)
     assert words.command(confirm).endswith(f"--sizes 8 {' '.join(kept)}")
+
+
+def test_the_command_of_an_experiment_is_planned_as_by_netpipe_run() -> None:
+    line = [
+        "tcp:nodelay=no",
+        "tcp:nodelay=yes",
+        "--sizes",
+        "64",
+        "--pin",
+        "0,0",
+        "--buffers",
+        "cold",
+        "--budget",
+        "2",
+    ]
+    with click.Context(group, info_name="netpipe").scope():
+        session = session_of(line)
+        with pytest.raises(Failure):
+            session_of(["nonsuch", "tcp", "--sizes", "8"])
+        with pytest.raises(click.UsageError):
+            session_of(["tcp", "--nonsuch"])
+    assert session.variants == ["tcp:nodelay=no", "tcp"]  # a default has no name
+    assert (session.plan.sizes, session.plan.placement, session.plan.budget_s) == ([64], "0,0", 2)
+    assert session.plan.buffers is not None
+    assert session.plan.buffers.policy == "cold"
+    assert session.request.launches == 4
 
 
 def test_every_option_of_a_run_is_kept_by_an_experiment_or_is_not() -> None:
@@ -180,6 +208,9 @@ class Planned:
         return Result(Run.read(output), 0, output, None)
 
 
+EXPERIMENT = ["run", "tcp:sndbuf=8k", "tcp", "--sizes", "1048576"]
+
+
 def experiment(share: float) -> Run:
     """tcp beside tcp:sndbuf=8k: it takes this share of its time."""
     times = {"tcp:sndbuf=8k": 40_000.0, "tcp": 40_000.0 * share}
@@ -235,6 +266,23 @@ def test_experiments_of_a_run_that_cannot_be_repeated_are_refused(
     assert not list(run.parent.glob("*.confirm-*"))
 
 
+def tried(share: float, path: Path, **header: object) -> Path:
+    return written(experiment(share), path, **{"argv": EXPERIMENT} | header)
+
+
+def test_the_worker_may_call_the_variants_of_an_experiment_otherwise() -> None:
+    made = experiment(0.5)
+    assert made.header is not None
+    made.header.argv = ["run", "tcp:sndbuf=8192", "tcp:nodelay=yes", "--sizes", "1048576"]
+    confirm = Confirm("tcp:sndbuf=8192", "tcp:nodelay=yes", "pingpong", [1 << 20])
+    gain = outcomes.gained(Reading(made), confirm)
+    assert gain is not None
+    assert gain.value == pytest.approx(2.0, rel=0.01)
+    turned = Confirm("tcp:nodelay=yes", "tcp:sndbuf=8192", "pingpong", [1 << 20])
+    other = Confirm("tcp:sndbuf=8192", "tcp:nodelay=yes", "pingpong", [8])
+    assert outcomes.gained(Reading(made), turned) is outcomes.gained(Reading(made), other) is None
+
+
 def small(run: Path) -> list[Finding]:
     return [one for one in judge(Reading(Run.read(run))).findings if one.rule == "small-buffers"]
 
@@ -247,7 +295,7 @@ def on_terminal(run: Path) -> str:
 
 def test_a_confirmed_finding_says_so_wherever_it_is_shown(run: Path) -> None:
     assert small(run)[0].outcome is None
-    path = written(experiment(0.5), outcomes.file_of(run, 1), confirms="0" * 32)
+    path = tried(0.5, outcomes.file_of(run, 1), confirms="0" * 32)
     run = run.rename(run.with_name("run-of-then.jsonl"))  # as one is when another run takes its name
     (found,) = small(run)
     assert found.outcome is not None
@@ -266,7 +314,7 @@ def test_a_confirmed_finding_says_so_wherever_it_is_shown(run: Path) -> None:
 
 
 def test_a_withdrawn_finding_is_left_out_wherever_findings_are_shown(run: Path) -> None:
-    written(experiment(1.0), outcomes.file_of(run, 1), confirms="0" * 32)
+    tried(1.0, outcomes.file_of(run, 1), confirms="0" * 32)
     assert small(run) == []
     said = "1 finding was withdrawn by its experiment."
     assert said in on_terminal(run)
@@ -277,17 +325,15 @@ def test_a_withdrawn_finding_is_left_out_wherever_findings_are_shown(run: Path) 
     shown = json.loads(call("show", run, "--json").stdout)
     assert [one["rule"] for one in shown["withdrawn"]] == ["small-buffers"]
     # The experiment can be run again, and this one is the latest.
-    later = written(
-        experiment(0.5), outcomes.file_of(run, 2), confirms="0" * 32, started="2027-01-01T00:00:00Z"
-    )
+    later = tried(0.5, outcomes.file_of(run, 2), confirms="0" * 32, started="2027-01-01T00:00:00Z")
     assert small(run)[0].outcome is not None
     later.write_text("no run")
     assert small(run) == []
 
 
 def test_an_experiment_for_another_run_says_nothing_about_this_one(run: Path) -> None:
-    written(experiment(1.0), outcomes.file_of(run, 1), confirms="f" * 32)
-    written(experiment(1.0), outcomes.file_of(run, 2))
+    tried(1.0, outcomes.file_of(run, 1), confirms="f" * 32)
+    tried(1.0, outcomes.file_of(run, 2))
     assert small(run)[0].outcome is None
 
 

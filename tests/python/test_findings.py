@@ -16,6 +16,7 @@ from synthetic import LAYERS, point, run
 
 from netpipe.cli.show import to_json
 from netpipe.findings import (
+    CURVES,
     MACHINE,
     NOTE,
     SEVERE,
@@ -28,6 +29,7 @@ from netpipe.findings import (
     judge,
     rules,
 )
+from netpipe.findings.curves import broken_guideline, segment_step
 from netpipe.reading import Reading
 from netpipe.records import Environment, PlannedVariant, Rank, Run
 from netpipe.render.page.page import page
@@ -107,6 +109,14 @@ def test_on_a_run_without_anything_every_rule_is_silent_or_says_why_it_cannot_ju
     skipped = {one.rule: one.reason for one in judgement.skipped}
     assert rule.id in skipped or not rule.needs
     assert all(reason for reason in skipped.values())
+
+
+@pytest.mark.parametrize("rule", [one for one in RULES if one.about == CURVES], ids=lambda rule: rule.id)
+def test_a_rule_about_curves_says_why_it_cannot_judge_a_run_without_its_facts(rule: Rule) -> None:
+    bare = judge(Reading(examples.run(examples.yardstick(0.0), point("x", 8, 1000.0), variants=("x",))))
+    assert rule.id in {one.rule for one in bare.skipped}
+    able = judge(Reading(rule.silent()))
+    assert rule.id not in {one.rule for one in able.skipped}, "its silent example proves nothing"
 
 
 def test_the_skipped_rules_are_in_the_report_and_in_the_json() -> None:
@@ -210,6 +220,42 @@ def test_small_buffers_are_said_at_the_size_where_they_cost_most() -> None:
     assert found.size_bytes == 16384
     assert found.confirm is not None
     assert found.confirm.sizes == [16384]
+
+
+def datagrams(payload: str, path: str, gso: str = "no") -> Run:
+    made = segment_step.fires()
+    for plan in made.plans:
+        options = {"payload": "0" if payload == "1472" else payload, "gso": gso}
+        plan.variants[:] = [msgspec.structs.replace(one, options=options) for one in plan.variants]
+    sizes = {"message_bytes_per_datagram": "4200", "payload_bytes": payload, "path_mtu_bytes": path}
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings=sizes | {"gso": gso})]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "remedied"),
+    [
+        (datagrams("4224", "65535"), "tcp:payload=0"),  # the path carries more
+        (datagrams("1472", "1500"), "tcp:gso=yes"),
+        (datagrams("65507", "65535"), None),  # too long for segmentation offload
+        (datagrams("1472", "1500", "yes"), None),
+        (segment_step.fires(), None),  # TCP has no setting for its segments
+    ],
+)
+def test_the_experiment_for_a_packet_more_is_larger_packets_or_offload(
+    made: Run, remedied: str | None
+) -> None:
+    (found,) = found_by("segment-step", made)
+    assert (found.confirm.remedied if found.confirm else None) == remedied
+
+
+def test_the_experiment_for_a_broken_guideline_tries_the_algorithms_of_the_library() -> None:
+    made = broken_guideline.fires()
+    assert made.header is not None
+    made.header.argv = ["run", "mpi@x", "--ranks", "8", "--hosts", "a,b", "--launches", "3", "-o", "x.jsonl"]
+    (found,) = found_by("broken-guideline", made)
+    assert found.experiment == "netpipe tune mpi@x --goal collective=allreduce --ranks 8 --hosts a,b"
 
 
 # ------------------------------------------------------------------------------------------------ on the terminal

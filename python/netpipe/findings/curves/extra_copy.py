@@ -29,6 +29,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     for one in opened(reading):
         name = _twice(one)
         if name is None:
+            judged = judged or any(option in one.options for option in OPTIONS)
             continue
         variant, pattern = one.curve.variant, one.curve.pattern
         sizes = [at.size_bytes for at in one.curve.points if at.size_bytes >= LEAST_BYTES]

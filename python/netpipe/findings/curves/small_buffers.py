@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import (
+    CURVES,
+    WARNING,
+    CannotJudge,
+    Confirm,
+    Finding,
+    Quantity,
+    examples,
+    quantity,
+    rule,
+)
 from netpipe.findings.curves import Opened, beside, opened, without_settings
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
@@ -28,7 +38,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     less of the layer below, and less of it than messages that fit into the buffer.
     """
     kept = {(loss.variant, loss.pattern): loss for loss in reading.losses}
-    for one in opened(reading):
+    known = [one for one in opened(reading) if any(f"{name}_kernel_bytes" in one.settings for name in NAMES)]
+    if not known:
+        raise CannotJudge("no layer recorded its socket buffers")
+    unknown = 0
+    for one in known:
         fixed = _fixed(one)
         last = one.curve.points[-1] if len(one.curve.points) else None
         if not fixed or last is None or last.rate_bytes_per_s is None:
@@ -39,6 +53,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         variant, pattern = one.curve.variant, one.curve.pattern
         plain = without_settings(variant, *NAMES)
         measured = beside(reading, Confirm(variant, plain, pattern, [last.size_bytes]), fixed[name])
+        unknown += measured is None and (variant, pattern) not in kept
         if measured is not None:
             found = _against_plain(plain, *measured)
         else:
@@ -69,6 +84,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             gain=quantity(times, "1"),
             confirm=Confirm(variant, plain, pattern, [size]),
         )
+    if unknown == len(known):
+        raise CannotJudge("no layer with fixed buffers was measured without them, or with a layer below")
 
 
 def _fixed(one: Opened) -> dict[str, int]:

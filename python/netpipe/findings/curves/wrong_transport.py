@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
@@ -21,11 +21,13 @@ NETWORK = "TCP"  # as the module found it among the sockets of the process
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
+    judged = False
     for one in opened(reading):
         variant = one.curve.variant
         asked = any(one.options.get(name) not in OPEN for name in WAYS)
         if asked or "transport" not in one.options or len(hosts[variant]) != 1:
             continue
+        judged = judged or "transport_found" in one.settings
         if one.settings.get("transport_found") != NETWORK:
             continue
         latency = summarise(one.curve).latency_ns
@@ -55,6 +57,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             gain=gain,
             confirm=confirm,
         )
+    if not judged:
+        raise CannotJudge("no library chose its transport within a host and said which")
 
 
 def _run(found: str) -> Run:

@@ -7,10 +7,9 @@ more: the terminal, the report and the JSON leave it out, and say how many there
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from netpipe.findings.experiments import Confirm, Confirmed
+from netpipe.findings.experiments import Confirm, Confirmed, words
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Header, NotARun, Run, read
@@ -64,21 +63,26 @@ def of(confirm: Confirm, experiments: list[Reading]) -> Confirmed | None:
 
 
 def gained(reading: Reading, confirm: Confirm) -> Estimate | None:
-    """How many times as fast the remedied variant is at the last of the sizes."""
-    for verdict, at in _places(reading, confirm):
-        if verdict == (confirm.variant, confirm.remedied):
-            return at
-        if verdict == (confirm.remedied, confirm.variant):
-            return at.inverse()
+    """How many times as fast the remedied variant is at the last of the sizes; None, if that was not measured here."""
+    both = _names(reading.run, confirm)
+    for verdict in reading.verdicts if both else ():
+        if verdict.pattern != confirm.pattern or {verdict.variant, verdict.against} != set(both or ()):
+            continue
+        for at in verdict.sizes:
+            if at.size_bytes == confirm.sizes[-1]:
+                return at.times if (verdict.variant, verdict.against) == both else at.times.inverse()
     return None
 
 
-def _places(reading: Reading, confirm: Confirm) -> Iterator[tuple[tuple[str, str], Estimate]]:
-    for verdict in reading.verdicts:
-        if verdict.pattern == confirm.pattern:
-            for at in verdict.sizes:
-                if at.size_bytes == confirm.sizes[-1]:
-                    yield (verdict.variant, verdict.against), at.times
+def _names(run: Run, confirm: Confirm) -> tuple[str, str] | None:
+    """What the two variants are called in the run of their experiment; None, if it is of another. The worker leaves out
+    settings that are the default: tcp:nodelay=yes is tcp.
+    """
+    asked = words.recorded(run.header.argv) if run.header else None
+    if asked is None or asked[:2] != [confirm.variant, confirm.remedied] or not run.plans:
+        return None
+    names = [one.variant for one in run.plans[0].variants]
+    return (names[0], names[1]) if len(names) == 2 else None
 
 
 def outcome(gain: Estimate) -> str:

@@ -83,11 +83,16 @@ def without(words: Sequence[str], names: Collection[str]) -> list[str]:
 
 def kept(argv: Sequence[str]) -> list[str]:
     """The options that an experiment has in common with the run of this command line."""
+    return in_common(argv, KEPT_VALUES | KEPT_FLAGS)
+
+
+def in_common(argv: Sequence[str], names: Collection[str]) -> list[str]:
+    """Those of these options that the run has, with their values."""
     found = []
     for name, own in parts(recorded(argv) or []):
         # --ranks 2,4 is in the names of the variants: mpi:ranks=4.
         several = name == "ranks" and "," in own[-1]
-        if name in KEPT_VALUES | KEPT_FLAGS and not several:
+        if name in names and not several:
             found += own
     return found
 
