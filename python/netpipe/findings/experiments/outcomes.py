@@ -40,6 +40,8 @@ def beside(run: Run) -> list[Reading]:
         return []
     found = []
     for path in sorted(run.path.parent.glob(f"*{FILES}")):
+        if not path.is_file() or not path.name.isprintable():
+            continue
         try:
             first = next(iter(read(path)), None)
             if isinstance(first, Header) and first.confirms == run.header.run:
