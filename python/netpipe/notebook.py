@@ -139,7 +139,7 @@ def findings(run: AnyRun) -> polars.DataFrame:
     from netpipe.findings import Finding, judge
     from netpipe.reading import Reading
 
-    wide = {"evidence", "gain", "confirm"}
+    wide = {"evidence", "gain", "confirm", "outcome"}
     names = [field.name for field in msgspec.structs.fields(Finding) if field.name not in wide]
     schema: dict[str, Any] = dict.fromkeys(names, polars.String) | {"size_bytes": polars.Int64}
     found = judge(Reading(_run(run))).findings

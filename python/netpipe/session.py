@@ -187,12 +187,14 @@ class Session:
         strict: bool = False,
         argv: Sequence[str] = (),
         onto: bool = False,
+        confirms: str | None = None,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
         measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
-        whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record. `strict`: the exit code
-        is 5 when a point of the whole run, all launches together, is not within the target. Raises Failure when nothing
-        could be measured, and OSError when `output` cannot be written.
+        whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record, and so does `confirms`:
+        the run that has the finding for which this is the experiment. `strict`: the exit code is 5 when a point of the
+        whole run, all launches together, is not within the target. Raises Failure when nothing could be measured, and
+        OSError when `output` cannot be written.
         """
         recording = Recording(None if output is None else Path(output), onto)
         so_far = Run(record for _, record in recording.new()) if onto else Run()
@@ -210,7 +212,7 @@ class Session:
         )
         try:
             if not onto:
-                recording.append(_header(argv))
+                recording.append(_header(argv, confirms))
                 for one in self.theories:
                     recording.append(one)
             code = self._record(measurement, strict)
@@ -400,7 +402,7 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
         ) from None
 
 
-def _header(argv: Sequence[str]) -> Header:
+def _header(argv: Sequence[str], confirms: str | None = None) -> Header:
     return Header(
         schema=SCHEMA,
         run=uuid.uuid4().hex,
@@ -408,6 +410,7 @@ def _header(argv: Sequence[str]) -> Header:
         started=now(),
         host=socket.gethostname(),
         argv=list(argv),
+        confirms=confirms,
     )
 
 

@@ -37,7 +37,7 @@ def test_small_buffers_are_found_and_confirmed(tmp_path: Path) -> None:
     (found,) = [one for one in plain if one["rule"] == "small-buffers"]
     assert found["variant"] == small
     assert found["experiment"] == "netpipe run tcp:sndbuf=4k,rcvbuf=4k tcp --sizes 1048576"
-    assert "outcome" not in found
+    assert found["outcome"] is None
 
     confirmed = netpipe(tmp_path, "explain", "--confirm", "--budget", "2", "--variant", small, "--json")
     assert confirmed.returncode == 0, confirmed.stderr
@@ -46,3 +46,7 @@ def test_small_buffers_are_found_and_confirmed(tmp_path: Path) -> None:
     assert found["outcome"]["outcome"] == "confirmed", found
     assert found["outcome"]["gain"]["value"] > 1.5
     assert (tmp_path / found["outcome"]["path"]).is_file()
+
+    later = netpipe(tmp_path, "show", "--json")
+    (shown,) = [one for one in json.loads(later.stdout)["findings"] if one["rule"] == "small-buffers"]
+    assert shown["outcome"] == found["outcome"]

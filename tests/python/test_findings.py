@@ -16,6 +16,7 @@ from synthetic import LAYERS, point, run
 
 from netpipe.cli.show import to_json
 from netpipe.findings import (
+    CURVES,
     MACHINE,
     NOTE,
     SEVERE,
@@ -28,6 +29,7 @@ from netpipe.findings import (
     judge,
     rules,
 )
+from netpipe.findings.curves import broken_guideline, segment_step
 from netpipe.reading import Reading
 from netpipe.records import Environment, PlannedVariant, Rank, Run
 from netpipe.render.page.page import page
@@ -109,6 +111,14 @@ def test_on_a_run_without_anything_every_rule_is_silent_or_says_why_it_cannot_ju
     assert all(reason for reason in skipped.values())
 
 
+@pytest.mark.parametrize("rule", [one for one in RULES if one.about == CURVES], ids=lambda rule: rule.id)
+def test_a_rule_about_curves_says_why_it_cannot_judge_a_run_without_its_facts(rule: Rule) -> None:
+    bare = judge(Reading(examples.run(examples.yardstick(0.0), point("x", 8, 1000.0), variants=("x",))))
+    assert rule.id in {one.rule for one in bare.skipped}
+    able = judge(Reading(rule.silent()))
+    assert rule.id not in {one.rule for one in able.skipped}, "its silent example proves nothing"
+
+
 def test_the_skipped_rules_are_in_the_report_and_in_the_json() -> None:
     made = Reading(run(LAYERS[2:4], [8, 64]))
     answer = json.loads(to_json(made, [], points=False))
@@ -127,6 +137,21 @@ def test_an_experiment_is_the_same_run_with_the_remedy() -> None:
     assert found.experiment == "netpipe run 'tcp:sndbuf=1 k' --launches 5"
     made = examples.run(point("tcp", 8, 1000.0))
     assert made.header is not None
+    # Pasted, it prints what it measures, and does not take the name of the run in question.
+    made.header.argv = [
+        "run",
+        "tcp",
+        "-qo",
+        "run.jsonl",
+        "--output=x.jsonl",
+        "-q",
+        "--pin",
+        "0,1",
+        "--launches",
+        "1",
+    ]
+    (found,) = found_by("one-launch", made)
+    assert found.experiment == "netpipe run tcp --pin 0,1 --launches 5"
     made.header.argv = ["import", "np.out"]
     (found,) = found_by("one-launch", made)
     assert found.experiment is None
@@ -177,6 +202,60 @@ def test_a_network_that_was_asked_for_by_the_name_of_the_library_is_no_wrong_tra
         for variant in plan.variants:
             variant.options["rpi"] = "tcp"
     assert not found_by("wrong-transport", made)
+
+
+def test_small_buffers_are_said_at_the_size_where_they_cost_most() -> None:
+    times = {(8, "tcp:sndbuf=8k"): 20e3, (16384, "tcp:sndbuf=8k"): 500e3, (262144, "tcp:sndbuf=8k"): 600e3}
+    times |= {(8, "tcp"): 20e3, (16384, "tcp"): 25e3, (262144, "tcp"): 200e3}
+    points = [
+        examples.visited(of, size, ns, launch) for launch in range(4) for (size, of), ns in times.items()
+    ]
+    made = examples.run(*points, variants=("tcp:sndbuf=8k", "tcp"))
+    for variant in made.variants:
+        fixed = {"sndbuf_kernel_bytes": "16000", "sndbuf_autotuned": "no"}
+        variant.ranks[:] = [Rank(rank=0, settings=fixed if variant.variant != "tcp" else {})]
+    (found,) = found_by("small-buffers", made)
+    assert found.what.endswith("at 16 KiB with a fixed sndbuf of 15.6 KiB: tcp is 20.0 times as fast.")
+    assert found.what.startswith("tcp:sndbuf=8k reaches 254 Mbps ")
+    assert found.size_bytes == 16384
+    assert found.confirm is not None
+    assert found.confirm.sizes == [16384]
+
+
+def datagrams(payload: str, path: str, gso: str = "no") -> Run:
+    made = segment_step.fires()
+    for plan in made.plans:
+        options = {"payload": "0" if payload == "1472" else payload, "gso": gso}
+        plan.variants[:] = [msgspec.structs.replace(one, options=options) for one in plan.variants]
+    sizes = {"message_bytes_per_datagram": "4200", "payload_bytes": payload, "path_mtu_bytes": path}
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings=sizes | {"gso": gso})]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "remedied"),
+    [
+        (datagrams("4224", "65535"), "tcp:payload=0"),  # the path carries more
+        (datagrams("1472", "1500"), "tcp:gso=yes"),
+        (datagrams("65507", "65535"), None),  # too long for segmentation offload
+        (datagrams("1472", "1500", "yes"), None),
+        (segment_step.fires(), None),  # TCP has no setting for its segments
+    ],
+)
+def test_the_experiment_for_a_packet_more_is_larger_packets_or_offload(
+    made: Run, remedied: str | None
+) -> None:
+    (found,) = found_by("segment-step", made)
+    assert (found.confirm.remedied if found.confirm else None) == remedied
+
+
+def test_the_experiment_for_a_broken_guideline_tries_the_algorithms_of_the_library() -> None:
+    made = broken_guideline.fires()
+    assert made.header is not None
+    made.header.argv = ["run", "mpi@x", "--ranks", "8", "--hosts", "a,b", "--launches", "3", "-o", "x.jsonl"]
+    (found,) = found_by("broken-guideline", made)
+    assert found.experiment == "netpipe tune mpi@x --goal collective=allreduce --ranks 8 --hosts a,b"
 
 
 # ------------------------------------------------------------------------------------------------ on the terminal

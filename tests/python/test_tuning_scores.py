@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -15,13 +16,15 @@ from test_prediction import traced
 from netpipe import profiles
 from netpipe.failure import Failure
 from netpipe.findings import examples
+from netpipe.findings.curves import broken_guideline
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.records import Run, Visits
-from netpipe.tuning.collectives import choice
+from netpipe.tuning.collectives import PerSize, choice
 from netpipe.tuning.effects import NO_EFFECT, READ, UNKNOWN, effects
 from netpipe.tuning.measuring.ratios import Scores, scores, verdict
 from netpipe.tuning.search.goals import Goal, goal
 from netpipe.tuning.search.variants import Changes
+from netpipe.tuning.tune import Outcome
 
 SIZES = (1, 8, 64)
 LATENCY = goal("latency")
@@ -182,3 +185,23 @@ def test_settings_are_looked_for_in_what_the_layer_records() -> None:
     assert found["eager"].said == "given to the library as B=2"
     assert (found["X_LINKS"].word, found["X_WRONG"].word) == (READ, NO_EFFECT)
     assert effects(Changes.of({"ring": "1M"}), {}, {}, {})[0].word == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("made", "note"),
+    [
+        (broken_guideline.silent(), "allreduce is not certainly slower than reduce and bcast at any size"),
+        (broken_guideline.fires(), "mpi@x: allreduce is slower than reduce and bcast at 1 size"),
+        (
+            examples.run(examples.point("mpi@x", 8, 1e3, pattern="collective:what=allreduce")),
+            "allreduce was not held against reduce and bcast: no variant was measured with ",
+        ),
+    ],
+)
+def test_a_collective_is_held_against_others_only_where_they_were_measured(made: Run, note: str) -> None:
+    found = Outcome("mpi@x", "collective=allreduce")
+    bench = SimpleNamespace(session=lambda *_: SimpleNamespace(run=made), measurements=1)
+    tuner = SimpleNamespace(bench=bench, watch=lambda _: None)
+    PerSize._check_guideline(tuner, found, 1.0)  # type: ignore[arg-type]
+    (said,) = found.notes
+    assert said.startswith(note)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from netpipe.streams import say
 
 if TYPE_CHECKING:
     from netpipe.findings import Confirmed, Finding
+    from netpipe.records import Run
 
 
 @click.command
@@ -45,60 +46,68 @@ def command(
     Prints the findings about the curves of RUN, which is run.jsonl unless given, each with its evidence, how sure it
     is, its likely cause, the remedy and the experiment that would confirm it.
 
-    With --confirm the experiments are run, and their runs are kept beside RUN (run.confirm-1.jsonl).
+    With --confirm the experiments are run as RUN was, with its hosts, pinning and launches. Their runs are kept beside
+    RUN (run.confirm-1.jsonl), and every command that shows findings of RUN reads them.
     """
-    from netpipe.findings import MACHINE, judge, rules
+    from netpipe.findings import CURVES, MACHINE, judge, rules
     from netpipe.reading import Reading
     from netpipe.records import Run
 
-    reading = Reading(Run.read(run, samples=False))
+    measured = Run.read(run, samples=False)
+    reading = Reading(measured)
     chosen = matching(variants, patterns, list(reading.by_name))
     known = rules()
-    found = [
-        one
-        for one in judge(reading).findings
-        if known[one.rule].about != MACHINE
-        and (not chosen[0] or one.variant in chosen[0])
-        and (not chosen[1] or one.pattern in chosen[1])
-    ]
-    outcomes = experiments(run, found, f"{budget:g}") if confirm else {}
+
+    def wanted(found: Finding) -> bool:
+        of_the_run = known[found.rule].about != MACHINE
+        named = (not chosen[0] or found.variant in chosen[0]) and (
+            not chosen[1] or found.pattern in chosen[1]
+        )
+        return of_the_run and named
+
+    judgement = judge(reading)
+    found = list(filter(wanted, judgement.findings))
+    withdrawn = list(filter(wanted, judgement.withdrawn))
+    if confirm:  # a finding that was withdrawn gets another chance
+        found, withdrawn = experiments(measured, run, [*found, *withdrawn], f"{budget:g}"), []
     if as_json:
-        click.echo(to_json(found, outcomes))
+        click.echo(to_json(found))
         return 0
     from netpipe.render.terminal.explain import print_explained
     from netpipe.render.terminal.rows import console
 
-    print_explained(console(), found, outcomes, confirm)
+    skipped = [one for one in judgement.skipped if known[one.rule].about == CURVES]
+    print_explained(console(), found, confirm, len(withdrawn), skipped)
     return 0
 
 
-def experiments(run: Path, found: list[Finding], budget: str) -> dict[int, Confirmed]:
-    """Place of a finding -> what its experiment came to. The same experiment runs once."""
+def experiments(run: Run, path: Path, found: list[Finding], budget: str) -> list[Finding]:
+    """The findings with what their experiments came to. The same experiment runs once."""
+    from netpipe.cli.run import session_of
     from netpipe.command import confirming
+    from netpipe.findings import with_outcome
+    from netpipe.findings.experiments.outcomes import file_of
 
-    outcomes: dict[int, Confirmed] = {}
+    several = sum(one.confirm is not None for one in found)
+    if several:
+        confirming.check(run)
     done: dict[str, Confirmed] = {}
-    wanted = [(place, one) for place, one in enumerate(found) if one.confirm is not None]
-    for place, one in wanted:
-        assert one.confirm is not None
-        name = one.experiment or ""
-        if name not in done:
-            say(f"{len(done) + 1} of at most {len(wanted)}: {name}")
-            target = run.with_name(f"{run.stem}.confirm-{len(done) + 1}.jsonl")
-            done[name] = confirming.run(one.confirm, target, budget)
-        outcomes[place] = done[name]
-    return outcomes
+    told = []
+    for one in found:
+        if one.confirm is not None:
+            name = one.experiment or ""
+            if name not in done:
+                say(f"{len(done) + 1} of at most {several}: {name}")
+                target = file_of(path, len(done) + 1)
+                done[name] = confirming.measure(one.confirm, run, session_of, target, budget)
+            one = with_outcome(one, done[name])
+        told.append(one)
+    return told
 
 
-def to_json(found: list[Finding], outcomes: dict[int, Confirmed]) -> str:
+def to_json(found: list[Finding]) -> str:
     import msgspec
 
     from netpipe.escapes import printable_json
 
-    answer: list[dict[str, Any]] = []
-    for place, one in enumerate(found):
-        said: dict[str, Any] = msgspec.to_builtins(one)
-        if place in outcomes:
-            said["outcome"] = msgspec.to_builtins(outcomes[place])
-        answer.append(said)
-    return printable_json(msgspec.json.encode(answer).decode())
+    return printable_json(msgspec.json.encode(found).decode())

@@ -16,7 +16,7 @@ from netpipe.command.choices import complete_patterns
 from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from netpipe.records import Run
     from netpipe.session import Result, Session
@@ -150,6 +150,14 @@ def check_continued(session: Session, run: Run) -> None:
     from netpipe.command.continued import check_same
 
     check_same(run, session.plan, version(), native.environment())
+
+
+def session_of(words: Sequence[str]) -> Session:
+    """The checked plan of a command line, given as the words after `netpipe run`. Raises Failure, and ClickException
+    for words that are not valid.
+    """
+    root = click.get_current_context().find_root()
+    return planned(command.make_context("run", list(words), parent=root).params)
 
 
 def planned(given: Mapping[str, Any]) -> Session:

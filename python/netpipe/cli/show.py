@@ -222,6 +222,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
         "trust": trust(reading, judgement.findings),
         "findings": judgement.findings,
         "most_important": [judgement.findings.index(one) for one in most_important(judgement.findings)],
+        "withdrawn": judgement.withdrawn,
         "skipped_rules": judgement.skipped,
         "states": reading.states,
         "in_states": [in_states(reading, name, points) for name in reading.in_states if name in names],

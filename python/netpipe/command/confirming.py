@@ -1,57 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments that confirm findings: a variant beside itself with the remedy, measured in blocks."""
+"""Experiments that confirm findings: a variant beside itself with the remedy, measured in blocks, with the hosts, the
+pinning, the launches and the other options of the run.
+"""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from netpipe.failure import Failure
-from netpipe.findings import Confirm, Confirmed
+import click
+
+from netpipe.command.continued import not_by_run
+from netpipe.failure import INTERRUPTED, USAGE, Failure
+from netpipe.findings.experiments import Confirm, Confirmed, outcomes, words
 from netpipe.reading import Reading
-from netpipe.reading.estimate import Estimate
 
-WORTH = 1.05  # a gain below this is none
-LEAST = 1.02  # that the interval must lie above, so that a finding is confirmed
+if TYPE_CHECKING:
+    from netpipe.records import Plan, Run
+    from netpipe.session import Session
+
+Planner = Callable[[Sequence[str]], "Session"]  # the checked plan of the words after `netpipe run`
+# Of the plan: what a number depends on, and may come from the environment or a configuration file.
+SAME = ("placement", "verify")
 
 
-def run(confirm: Confirm, output: Path, budget: str) -> Confirmed:
-    """Measures, and records to `output`. What goes wrong is an outcome."""
-    from netpipe.session import Request, Session
+def check(run: Run) -> None:
+    """Raises Failure (2) where experiments would not be those of this run: another host, or it does not say how it was
+    measured.
+    """
+    why = not_by_run(run)
+    here = socket.gethostname()
+    if why is None and run.header is not None and run.header.host != here:
+        why = f"it was measured on {run.header.host}, and this is {here}"
+    if why is not None:
+        raise Failure(USAGE, f"the experiments for {run.path} cannot be run: {why}")
 
-    request = Request(
-        [confirm.variant, confirm.remedied],
-        patterns=[confirm.pattern],
-        settings={"schedule": "list", "sizes": ",".join(map(str, confirm.sizes)), "budget": budget},
-    )
+
+def measure(confirm: Confirm, run: Run, planner: Planner, output: Path, budget: str) -> Confirmed:
+    """Measures for a finding of `run`, at most `budget` seconds for each curve, and records to `output`. What goes
+    wrong is an outcome, except Ctrl-C: KeyboardInterrupt.
+    """
+    line = [*words.words(confirm), "--budget", budget]
     try:
-        result = Session(request).measure(output)
+        session = planner(line)
+        _check_same(run.plans[0], session.plan)
+        of = run.header.run if run.header else None
+        result = session.measure(output, argv=["run", *line], confirms=of)
     except Failure as failure:
         return Confirmed("failed", confirm.remedied, None, failure.sentence, None)
-    gain = gained(Reading(result.run), confirm)
+    except click.ClickException as error:  # an option that this netpipe does not have
+        said = " ".join(error.format_message().split())
+        return Confirmed("failed", confirm.remedied, None, said, None)
+    if result.exit_code == INTERRUPTED:
+        raise KeyboardInterrupt
+    gain = outcomes.gained(Reading(result.run), confirm)
     path = None if result.path is None else str(result.path)
     if gain is None:
         said = next((error.message for error in result.run.errors), "the two were not measured together")
         return Confirmed("failed", confirm.remedied, None, said, path)
-    return Confirmed(outcome(gain), confirm.remedied, gain, "", path)
+    return Confirmed(outcomes.outcome(gain), confirm.remedied, gain, "", path)
 
 
-def gained(reading: Reading, confirm: Confirm) -> Estimate | None:
-    """How many times as fast the remedied variant is at the last of the sizes."""
-    for verdict in reading.verdicts:
-        for at in verdict.sizes:
-            if at.size_bytes != confirm.sizes[-1]:
-                continue
-            if (verdict.variant, verdict.against) == (confirm.variant, confirm.remedied):
-                return at.times
-            if (verdict.variant, verdict.against) == (confirm.remedied, confirm.variant):
-                return at.times.inverse()
-    return None
-
-
-def outcome(gain: Estimate) -> str:
-    """Confirmed: certainly faster. Withdrawn: certainly not faster by more than what is worth it."""
-    if not gain.known:
-        return "undecided"
-    if gain.low > LEAST:
-        return "confirmed"
-    return "withdrawn" if gain.high < WORTH else "undecided"
+def _check_same(then: Plan, now: Plan) -> None:
+    """Raises Failure (2) where something in the surroundings would make it another experiment."""
+    said = [(name, getattr(then, name), getattr(now, name)) for name in SAME]
+    if then.buffers is not None and now.buffers is not None:
+        said.append(("buffers", then.buffers.policy, now.buffers.policy))
+    for name, before, after in said:
+        if before is not None and before != after:
+            raise Failure(USAGE, f"the run was measured with {name} {before}, and now it would be {after}")

@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 OWN = frozenset({"launch", "launches", "hash", "budget_s", "pin", "state_tolerances", "stack"})
 # Facts of the environment on which every number depends.
 FACTS = ("kernel.release", "cpu.model", "clock.source", "limits.allowed_cpus")
+NOT_SAID = "it was imported or measured by another program, and does not say how"
 
 
 def recorded_words(run: Run) -> Sequence[str]:
     """The words after `netpipe run` that measured this run. Raises Failure (2) for what cannot be continued."""
     header = run.header
-    if header is None or not run.plans or not header.argv:
-        raise _refused(run, "it was imported or measured by another program, and does not say how")
-    if header.argv[0] != "run":
-        raise _refused(run, f"it was measured by netpipe {header.argv[0]}, not by netpipe run")
+    if header is None or (why := not_by_run(run)):
+        raise _refused(run, why or NOT_SAID)
     if header.schema != SCHEMA or any(point.visits is None for point in run.points):
         raise _refused(run, "it was measured by an older netpipe, whose points have no visits")
     return header.argv[1:]
+
+
+def not_by_run(run: Run) -> str | None:
+    """Why there is no command line of `netpipe run` that measured this run; None, if there is one."""
+    if run.header is None or not run.plans or not run.header.argv:
+        return NOT_SAID
+    command = run.header.argv[0]
+    return None if command == "run" else f"it was measured by netpipe {command}, not by netpipe run"
 
 
 def check_same(run: Run, plan: Plan, version: str, environment: Mapping[str, Any]) -> None:

@@ -27,6 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from netpipe.findings.experiments import Confirm as Confirm
+from netpipe.findings.experiments import Confirmed as Confirmed
+from netpipe.findings.experiments import outcomes, words
 from netpipe.reading.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -55,17 +58,6 @@ class Quantity(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-class Confirm(msgspec.Struct, frozen=True):
-    """An experiment that confirms a finding: the variant and what the remedy makes of it, paired, at these sizes. The
-    finding is confirmed if the remedied one is faster there, and withdrawn if it certainly is not.
-    """
-
-    variant: str
-    remedied: str
-    pattern: str
-    sizes: list[int]
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One diagnosed fact. Empty texts and None: the rule has nothing to say there."""
 
@@ -84,18 +76,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     # How many times as fast a setting makes it at most, as the run shows it: beside the remedied variant, at the step,
     # or against the layer below. Findings are ordered by it.
     gain: Quantity | None = None
-    experiment: str | None = None  # the command that confirms it
+    experiment: str | None = (
+        None  # the command that confirms it; where there is `confirm`, filled in by `judge`
+    )
     confirm: Confirm | None = None  # the same for `netpipe explain --confirm`
-
-
-class Confirmed(msgspec.Struct, frozen=True):
-    """What an experiment came to."""
-
-    outcome: str  # confirmed, withdrawn, undecided, failed
-    remedied: str
-    gain: Estimate | None  # how many times as fast the remedied variant is
-    reason: str  # where there is no gain to say
-    path: str | None  # of the run file
+    outcome: Confirmed | None = None  # what that came to, if it was run; filled in by `judge`
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -108,6 +93,7 @@ class Skipped(msgspec.Struct, frozen=True):
 class Judgement(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]  # the most important first
     skipped: tuple[Skipped, ...]
+    withdrawn: tuple[Finding, ...] = ()  # by their experiments, in the same order
 
 
 class CannotJudge(Exception):  # noqa: N818  (it reads as what it says)
@@ -189,7 +175,7 @@ def rules() -> Mapping[str, Rule]:
 
 
 def judge(reading: Reading, about: str | None = None) -> Judgement:
-    """What all rules, or those about one thing, find in a run."""
+    """What all rules, or those about one thing, find in a run, with what the experiments beside it came to."""
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for one in rules().values():
@@ -204,12 +190,40 @@ def judge(reading: Reading, about: str | None = None) -> Judgement:
             skipped.append(Skipped(one.id, str(why)))
             continue
         findings += found
+    findings = _tried(reading, findings)
     findings.sort(key=lambda found: order(found, _rules[found.rule]))
-    return Judgement(tuple(findings), tuple(skipped))
+    withdrawn = tuple(found for found in findings if found.outcome and found.outcome.outcome == "withdrawn")
+    left = tuple(found for found in findings if found not in withdrawn)
+    return Judgement(left, tuple(skipped), withdrawn)
 
 
 def _named(one: Rule, finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, rule=one.id, title=finding.title or one.title)
+
+
+def _tried(reading: Reading, findings: list[Finding]) -> list[Finding]:
+    """The findings with the commands of their experiments, and with what was measured by them."""
+    if not any(found.confirm for found in findings):
+        return findings
+    kept = words.kept(reading.run.header.argv) if reading.run.header else []
+    runs = outcomes.beside(reading.run)
+    told = []
+    for found in findings:
+        if found.confirm is not None:
+            confirm = msgspec.structs.replace(found.confirm, options=kept)
+            found = msgspec.structs.replace(found, experiment=words.command(confirm), confirm=confirm)
+            found = with_outcome(found, outcomes.of(confirm, runs))
+        told.append(found)
+    return told
+
+
+def with_outcome(found: Finding, outcome: Confirmed | None) -> Finding:
+    """A finding with what its experiment came to. The gain of a confirmed one is the measured one."""
+    if outcome is None:
+        return found
+    confirmed = outcome.outcome == "confirmed" and outcome.gain is not None
+    gain = quantity(outcome.gain, "1") if confirmed and outcome.gain else found.gain
+    return msgspec.structs.replace(found, outcome=outcome, gain=gain)
 
 
 def order(found: Finding, rule: Rule) -> tuple[bool, float, int, bool, bool, str]:
@@ -263,13 +277,11 @@ def quantity(estimate: Estimate, unit: str) -> Quantity:
 
 def again(reading: Reading, *options: str) -> str | None:
     """The command that measures this run again, with an option (and its value) in place of what it had or besides; None
-    if the record does not know it.
+    if the record does not know it. It prints what it measures, and does not name the file of this run.
     """
-    argv = list(reading.run.header.argv) if reading.run.header else []
-    if argv[:1] == ["netpipe"]:
-        argv = argv[1:]
-    if options[:1] and options[0] in argv:
-        at = argv.index(options[0])
-        del argv[at : at + len(options)]
-    argv = [word for word in argv if not (options and word.startswith(f"{options[0]}="))]
-    return shlex.join(["netpipe", *argv, *options]) if argv[:1] == ["run"] else None
+    recorded = words.recorded(reading.run.header.argv) if reading.run.header else None
+    if recorded is None:
+        return None
+    replaced = {option.removeprefix("--") for option in options[:1]}
+    kept = words.without(recorded, {"output", "quiet"} | replaced)
+    return shlex.join(["netpipe", "run", *kept, *options])

@@ -56,6 +56,7 @@ class Header(Record, kw_only=True, tag="run"):
     started: str | None = None  # ISO 8601, UTC
     host: str | None = None
     argv: list[str] = []
+    confirms: str | None = None  # `run` of the run whose finding this experiment confirms or not
 
 
 class Plan(Record, kw_only=True, tag="plan"):

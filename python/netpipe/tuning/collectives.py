@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.findings import CannotJudge
 from netpipe.findings.curves.broken_guideline import GUIDELINES, judge, same_size
 from netpipe.libraries.tunables import Chosen
 from netpipe.reading import Reading
@@ -97,7 +98,11 @@ class PerSize(Tuner):
         budget_s = seconds / (len(variants) * (1 + len(others)))
         measured = self.bench.session(variants, places, budget_s, 2 * seconds + GRACE_S)
         found.measurements = self.bench.measurements
-        broken = list(judge(Reading(measured.run)))
+        try:
+            broken = list(judge(Reading(measured.run)))
+        except CannotJudge as why:
+            found.notes.append(f"{operation} was not held against {' and '.join(others)}: {why}")
+            return
         found.notes += [one.what.rstrip(".") for one in broken]
         if not broken:
             found.notes.append(f"{operation} is not certainly slower than {' and '.join(others)} at any size")

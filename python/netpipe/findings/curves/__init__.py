@@ -5,7 +5,6 @@ confirms it: the variant beside itself with the remedy, at the sizes in question
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -78,10 +77,3 @@ def without_settings(variant: str, *names: str) -> str:
     module, _, text = variant.partition(":")
     kept = [one for one in text.split(",") if one and one.partition("=")[0] not in names]
     return f"{module}:{','.join(kept)}" if kept else module
-
-
-def command(confirm: Confirm) -> str:
-    """The command that runs an experiment."""
-    pattern = [] if confirm.pattern == "pingpong" else ["--pattern", confirm.pattern]
-    sizes = ",".join(map(str, confirm.sizes))
-    return shlex.join(["netpipe", "run", confirm.variant, confirm.remedied, *pattern, "--sizes", sizes])

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from netpipe.findings import CURVES, NOTE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, variant_with
+from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings.curves import opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import PlannedVariant, Rank, Run
@@ -25,13 +25,14 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """
     woken = [one.wakeup_ns for one in reading.run.yardsticks if one.wakeup_ns is not None]
     if not woken:
-        return
+        raise CannotJudge("no yardstick measured the time to wake a process up")
     wakeup = median(woken)
-    for one in opened(reading):
+    able = [one for one in opened(reading) if "wait" in one.has and one.curve.pattern == "pingpong"]
+    if not able:
+        raise CannotJudge("no layer that could poll was measured with pingpong")
+    for one in able:
         place = latency_place(one.curve.points)
-        if one.settings.get("wait") != "block" or "wait" not in one.has or place is None:
-            continue
-        if one.curve.variant in reading.crowded or one.curve.pattern != "pingpong":
+        if one.settings.get("wait") != "block" or place is None or one.curve.variant in reading.crowded:
             continue
         at = one.curve.points[place]
         variant = one.curve.variant
@@ -64,7 +65,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="wait=poll, or hybrid, where each rank has a processor of its own; in a program: non-blocking calls "
             "in a loop, or SO_BUSY_POLL",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 

@@ -5,9 +5,13 @@ W. Gropp, R. Thakur, "Self-consistent MPI performance guidelines", IEEE TPDS 21 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
+import msgspec
+
+from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, examples, quantity, rule
+from netpipe.findings.experiments import words
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
@@ -23,6 +27,24 @@ GUIDELINES = {
     "gather": ("allgather",),
     "scatter": ("bcast",),
 }
+LIBRARY = "@"  # in the name of a library's module
+# Options that `netpipe tune` has in common with `netpipe run`.
+TUNE = frozenset(
+    {
+        *(
+            "hosts",
+            "launcher",
+            "launcher-args",
+            "remote-shell",
+            "host",
+            "port",
+            "bind",
+            "token-file",
+            "ranks",
+        ),
+        *("pin", "module", "buffers", "timeout"),
+    }
+)
 
 
 @rule("broken-guideline", "A collective could be replaced", about=CURVES, needs=("points",))
@@ -38,13 +60,30 @@ def judge(reading: Reading) -> Iterator[Finding]:
             of = times.setdefault(curve.variant, {}).setdefault(operation, {})
             of |= {at.size_bytes: at.time_ns for at in curve.points}
             named[curve.variant, operation] = curve.pattern
+    judged = False
     for variant, by_operation in times.items():
         for operation, others in GUIDELINES.items():
             if operation not in by_operation or any(one not in by_operation for one in others):
                 continue
             if not same_size(operation, others):
                 continue
-            yield from _broken(variant, operation, others, by_operation, named[variant, operation])
+            judged = True
+            for found in _broken(variant, operation, others, by_operation, named[variant, operation]):
+                yield msgspec.structs.replace(found, experiment=_tune(reading, variant, operation))
+    if not judged:
+        raise CannotJudge(
+            "no variant was measured with a collective operation and with others that do the same"
+        )
+
+
+def _tune(reading: Reading, variant: str, operation: str) -> str | None:
+    """The command that tries the library's other algorithms, and proves the fastest. Which it has, only the library
+    knows, so there is no experiment with one of them. None for layers that are no library's.
+    """
+    if LIBRARY not in variant.partition(":")[0] or variant in reading.copies or reading.run.header is None:
+        return None
+    options = words.in_common(reading.run.header.argv, TUNE)
+    return shlex.join(["netpipe", "tune", variant, "--goal", f"collective={operation}", *options])
 
 
 def same_size(operation: str, others: tuple[str, ...]) -> bool:

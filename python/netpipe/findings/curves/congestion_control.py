@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import beside, command, opened, variant_with
+from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run
 from netpipe.units import digits, percent_text, size_text
@@ -24,9 +24,18 @@ def judge(reading: Reading) -> Iterator[Finding]:
     one. Where the run has no such curve: they keep less than three quarters of the layer below.
     """
     kept = {(loss.variant, loss.pattern): loss for loss in reading.losses}
-    for one in opened(reading):
-        control = one.settings.get("congestion", "")
-        if control not in PACING or not _over_loopback(one.settings, one.hosts):
+    known = [
+        one
+        for one in opened(reading)
+        if one.settings.get("congestion") and _over_loopback(one.settings, one.hosts)
+    ]
+    if not known:
+        raise CannotJudge("no layer over loopback recorded its congestion control")
+    judged = False
+    for one in known:
+        control = one.settings["congestion"]
+        if control not in PACING:
+            judged = True
             continue
         variant, pattern = one.curve.variant, one.curve.pattern
         other = variant_with(reading, one, "congestion", INSTEAD)
@@ -34,6 +43,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         confirm = Confirm(variant, other, pattern, [last]) if "congestion" in one.has else None
         measured = beside(reading, confirm, LEAST_BYTES) if confirm else None
         loss = kept.get((variant, pattern))
+        judged = judged or measured is not None or loss is not None
         if measured is not None:
             size, times = measured
             if times.low <= SLOWER:
@@ -60,9 +70,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
             if confirm
             else f"sysctl net.ipv4.tcp_congestion_control={INSTEAD}, and measure again",
             gain=quantity(times, "1"),
-            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
+    if not judged:
+        raise CannotJudge(f"{control} was measured neither beside {INSTEAD} nor beside a layer below")
 
 
 def _over_loopback(settings: Mapping[str, str], hosts: frozenset[str | None]) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, variant_with
+from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import Opened, beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Rank, Run
@@ -40,7 +40,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the route that was in force goes through daemons. That they cost something is certain; how much, the
     run says where it has the direct route too.
     """
-    for one in opened(reading):
+    able = [one for one in opened(reading) if any(route.name in _said(one) for route in ROUTES)]
+    if not able:
+        raise CannotJudge("no library that has daemons was measured (PVM, LAM/MPI)")
+    for one in able:
         route = _daemons(one)
         place = latency_place(one.curve.points)
         if route is None or not len(one.curve.points):
@@ -69,14 +72,17 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The daemon has to be woken for each message, and copies it from one socket into another.",
             remedy=f"{route.name}={route.direct} (PvmRouteDirect in a PVM program, -ssi rpi with LAM/MPI)",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 
 
 def _daemons(one: Opened) -> Route | None:
-    both: Mapping[str, str] = {**one.options, **one.settings}
-    return next((route for route in ROUTES if both.get(route.name) in route.daemons), None)
+    said = _said(one)
+    return next((route for route in ROUTES if said.get(route.name) in route.daemons), None)
+
+
+def _said(one: Opened) -> Mapping[str, str]:
+    return {**one.options, **one.settings}
 
 
 def _run(route: str) -> Run:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from netpipe.findings import CURVES, SEVERE, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import command, opened, variant_with
+from netpipe.findings import CURVES, SEVERE, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings.curves import opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import PlannedVariant, Rank, Run
@@ -40,8 +40,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     the path itself does not take. Of messages that are timed together, such as those of a window, all together.
     """
     together = _together(reading)
-    for one in opened(reading):
-        if one.settings.get("nodelay") != "no":
+    known = [one for one in opened(reading) if "nodelay" in one.settings]
+    if not known:
+        raise CannotJudge("no layer recorded whether TCP_NODELAY is on")
+    for one in known:
+        if one.settings["nodelay"] != "no":
             continue
         found = [late for at in one.curve.points if (late := _late(at, together.get(one.curve.pattern, 1)))]
         if not found:
@@ -71,7 +74,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 if confirm
                 else "TCP_NODELAY, or the library's own setting"
             ),
-            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
 

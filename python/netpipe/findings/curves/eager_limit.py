@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from netpipe.findings import CURVES, NOTE, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import command, opened, with_setting
+from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import opened, with_setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Rank, Run
@@ -27,6 +27,10 @@ FACTOR = 4  # how much higher the experiment sets the limit
 @rule("eager-limit", "Eager limit", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires at a step up near a power of two, where the layer has a setting for its eager limit."""
+    if not any(name in one.options for one in opened(reading) for name in OPTIONS):
+        raise CannotJudge("no layer has a setting for its eager limit")
+    if all(point.visits is None for point in reading.run.points):
+        raise CannotJudge("the run did not record its visits")
     for step, name in _limits(reading):
         limit = (nearest_power(step) or step.above_bytes) * FACTOR
         confirm = Confirm(
@@ -47,7 +51,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "the receiver has said where it may go.",
             remedy=f"a higher limit ({name}={limit}) saves the handshake at the price of memory and a copy",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, variant_with
+from netpipe.findings.curves import Opened, beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.records import PlannedVariant, Rank, Run
@@ -29,6 +29,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     for one in opened(reading):
         name = _twice(one)
         if name is None:
+            judged = judged or any(option in one.options for option in OPTIONS)
             continue
         variant, pattern = one.curve.variant, one.curve.pattern
         sizes = [at.size_bytes for at in one.curve.points if at.size_bytes >= LEAST_BYTES]
@@ -65,7 +66,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "is switched off by the setting, or not allowed: ptrace_scope, or a container without CAP_SYS_PTRACE.",
             remedy=f"{name}={OPTIONS[name][1]}; in a container --cap-add=SYS_PTRACE",
             gain=quantity(times, "1"),
-            experiment=command(confirm),
             confirm=confirm,
         )
     if not judged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Finding, Quantity, quantity, rule
+from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts, interfaces
 from netpipe.reading import Reading
@@ -19,12 +19,14 @@ LEAST_WAIT = 0.2  # of a small message's time
 @rule("interrupt-coalescing", "Interrupt coalescing", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the card may hold back the interrupt for a packet for a fifth of a small message's time or longer."""
+    judged = False
     for one in opened(reading):
         place = latency_place(one.curve.points)
         if place is None or one.curve.pattern != "pingpong":
             continue
         at = one.curve.points[place]
         for name, facts in interfaces(reading, one):
+            judged = judged or facts.number("coalescing.rx_us") is not None
             wait_us, frames = facts.number("coalescing.rx_us"), facts.number("coalescing.rx_frames")
             # One frame that is enough for an interrupt makes the time irrelevant.
             if not wait_us or frames == 1 or wait_us * 1e3 < LEAST_WAIT * at.time_ns.value:
@@ -43,6 +45,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 remedy=f"ethtool -C {name} adaptive-rx off rx-usecs 0, and measure again",
             )
             break
+    if not judged:
+        raise CannotJudge("no host recorded how the network card of a pingpong holds interrupts back")
 
 
 def _run(rx_us: int) -> Run:

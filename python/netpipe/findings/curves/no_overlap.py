@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
+from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, examples, quantity, rule
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.units import percent_text, size_text
@@ -18,10 +18,12 @@ HIDDEN = 0.1  # of the exchange
 @rule("no-overlap", "No overlap", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the interval of the hidden share of a large exchange lies below a tenth."""
+    judged = False
     for measured in reading.measures:
         if measured.pattern.partition(":")[0] != PATTERN or measured.name != MEASURE:
             continue
         large = {size: value for size, value in measured.values.items() if size >= LEAST_BYTES and value}
+        judged = judged or bool(large)
         none = {size: value for size, value in large.items() if value.known and value.high < HIDDEN}
         if not none or len(none) < len(large):
             continue
@@ -40,6 +42,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="a thread of the library's own (MPICH_ASYNC_PROGRESS=1 with MPICH and Intel MPI), or a call of "
             "MPI_Test now and then while computing",
         )
+    if not judged:
+        raise CannotJudge("no layer was measured with the pattern overlap from 64 KiB on")
 
 
 def _run(fraction: float) -> Run:

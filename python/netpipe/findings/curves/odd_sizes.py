@@ -24,7 +24,7 @@ from netpipe.findings import (
     quantity,
     rule,
 )
-from netpipe.findings.curves import Opened, command, opened, variant_with
+from netpipe.findings.curves import Opened, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
 from netpipe.records import PlannedVariant, Rank, Run
@@ -84,7 +84,6 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy=f"pad messages to a multiple of {max(word, 4)} bytes"
             + (f", or copy with {ROUTINE}={USUAL}" if confirm else ""),
             gain=quantity(worst.out.times, "1"),
-            experiment=command(confirm) if confirm else None,
             confirm=confirm,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Finding, Quantity, quantity, rule
+from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts, interfaces
 from netpipe.reading import Reading
@@ -19,10 +19,13 @@ USED = 0.6  # of the shaper's rate: from here on it is what limits the curve
 @rule("rate-limit", "A shaper limits the rate", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the interface of a curve has a queue discipline with a rate, and the curve comes near it."""
+    judged = False
     for one in opened(reading):
+        used = [(name, facts) for name, facts in interfaces(reading, one) if facts.text("qdisc.kind")]
+        judged = judged or bool(used)
         limits = {
             (facts.number("qdisc.bits_per_s") or 0) / 8: (name, facts.text("qdisc.kind") or "")
-            for name, facts in interfaces(reading, one)
+            for name, facts in used
             if facts.text("qdisc.kind") in SHAPERS and facts.number("qdisc.bits_per_s")
         }
         if not limits or not len(one.curve.points):
@@ -46,6 +49,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="A queue discipline (traffic control) limits the interface below what the link can do.",
             remedy=f"tc qdisc show dev {name}; without the limit: tc qdisc del dev {name} root",
         )
+    if not judged:
+        raise CannotJudge("no host recorded the queue discipline of a network interface that was used")
 
 
 def _run(bits_per_s: float) -> Run:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from netpipe.findings import CURVES, NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import Opened, opened
+from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
+from netpipe.findings.curves import Opened, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
 from netpipe.records import Rank, Run
@@ -16,6 +16,8 @@ from netpipe.units import digits, size_text
 
 # What layers record of the bytes of a message that one packet carries.
 SEGMENTS = ("message_bytes_per_datagram", "snd_mss_bytes")
+HEADERS = 48  # bytes of IPv6 and UDP; with IPv4 less
+MOST_CUT = 1472  # bytes of a datagram, up to which udp takes gso=yes
 MOST = 4  # packets: beyond that, one more is too little to see
 
 
@@ -26,8 +28,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if not any(map(segment_of, known.values())):
         raise CannotJudge("no layer recorded how much a packet carries")
     for step, packets in _found(reading, known):
-        segment = segment_of(known[step.variant, step.pattern])
+        one = known[step.variant, step.pattern]
+        segment = segment_of(one)
         assert segment is not None
+        confirm = _confirm(reading, one, step)
         yield Finding(
             severity=NOTE,
             variant=step.variant,
@@ -39,9 +43,27 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The step is certain to 95 %, and it is where the layer says that a packet ends.",
             cause="Each packet costs processor time and its own header, and nothing gathers them here.",
             remedy="a larger MTU on the whole way (9000 bytes), segmentation offload (ethtool -K DEV tso on gso on "
-            "gro on; gso=yes with udp), or messages that fit",
+            "gro on; gso=yes with udp), a larger payload= with udp, or messages that fit",
             gain=quantity(step.times, "1"),
+            confirm=confirm,
         )
+
+
+def _confirm(reading: Reading, one: Opened, step: Step) -> Confirm | None:
+    """The size above the step with larger packets where the path carries them, else with segmentation offload: udp has
+    settings for both. None for layers that have none.
+    """
+    payload, path = (one.settings.get(name, "") for name in ("payload_bytes", "path_mtu_bytes"))
+    if not {"payload", "gso"} <= one.has or not payload.isdigit() or not path.isdigit():
+        return None
+    if int(payload) + HEADERS < int(path) and one.settings.get("gso") == "no":
+        name, value = "payload", "0"
+    elif int(payload) <= MOST_CUT and one.settings.get("gso") == "no":
+        name, value = "gso", "yes"
+    else:
+        return None
+    remedied = variant_with(reading, one, name, value)
+    return Confirm(step.variant, remedied, step.pattern, [step.above_bytes])
 
 
 def segment_of(one: Opened) -> int | None:

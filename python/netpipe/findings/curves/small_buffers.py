@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import Opened, beside, command, opened, without_settings
+from netpipe.findings import (
+    CURVES,
+    WARNING,
+    CannotJudge,
+    Confirm,
+    Finding,
+    Quantity,
+    examples,
+    quantity,
+    rule,
+)
+from netpipe.findings.curves import Opened, beside, opened, without_settings
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
@@ -28,7 +38,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     less of the layer below, and less of it than messages that fit into the buffer.
     """
     kept = {(loss.variant, loss.pattern): loss for loss in reading.losses}
-    for one in opened(reading):
+    known = [one for one in opened(reading) if any(f"{name}_kernel_bytes" in one.settings for name in NAMES)]
+    if not known:
+        raise CannotJudge("no layer recorded its socket buffers")
+    unknown = 0
+    for one in known:
         fixed = _fixed(one)
         last = one.curve.points[-1] if len(one.curve.points) else None
         if not fixed or last is None or last.rate_bytes_per_s is None:
@@ -38,24 +52,27 @@ def judge(reading: Reading) -> Iterator[Finding]:
             continue
         variant, pattern = one.curve.variant, one.curve.pattern
         plain = without_settings(variant, *NAMES)
-        confirm = Confirm(variant, plain, pattern, [last.size_bytes])
-        measured = beside(reading, confirm, fixed[name])
+        measured = beside(reading, Confirm(variant, plain, pattern, [last.size_bytes]), fixed[name])
+        unknown += measured is None and (variant, pattern) not in kept
         if measured is not None:
             found = _against_plain(plain, *measured)
         else:
             found = _against_below(kept.get((variant, pattern)), fixed[name])
         if found is None:
             continue
-        said, evidence, times = found
+        size, said, evidence, times = found
+        at = next(point for point in one.curve.points if point.size_bytes == size)
+        if at.rate_bytes_per_s is None:
+            continue
         yield Finding(
             severity=WARNING,
             variant=variant,
             pattern=pattern,
-            size_bytes=last.size_bytes,
-            what=f"{variant} reaches {rate_text(last.rate_bytes_per_s.value)} at {size_text(last.size_bytes)} with a "
+            size_bytes=size,
+            what=f"{variant} reaches {rate_text(at.rate_bytes_per_s.value)} at {size_text(size)} with a "
             f"fixed {name} of {size_text(fixed[name])}: {said}.",
             evidence={
-                "rate": quantity(last.rate_bytes_per_s, "bytes/s"),
+                "rate": quantity(at.rate_bytes_per_s, "bytes/s"),
                 "buffer": Quantity(fixed[name], "bytes"),
                 **evidence,
             },
@@ -65,9 +82,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="leave the buffers to the kernel, or set them above rate x round-trip time (net.core.wmem_max and "
             "rmem_max bound them)",
             gain=quantity(times, "1"),
-            experiment=command(confirm),
-            confirm=confirm,
+            confirm=Confirm(variant, plain, pattern, [size]),
         )
+    if unknown == len(known):
+        raise CannotJudge("no layer with fixed buffers was measured without them, or with a layer below")
 
 
 def _fixed(one: Opened) -> dict[str, int]:
@@ -82,15 +100,15 @@ def _fixed(one: Opened) -> dict[str, int]:
     return found
 
 
-# in words, the evidence, how many times as long it takes
-Found = tuple[str, Mapping[str, Quantity], Estimate]
+# The size, in words, the evidence, how many times as long it takes.
+Found = tuple[int, str, Mapping[str, Quantity], Estimate]
 
 
 def _against_plain(plain: str, size: int, times: Estimate) -> Found | None:
     if times.low <= 1 / LEAST:
         return None
-    said = f"{plain} is {digits(times.value)} times as fast at {size_text(size)}"
-    return said, {"times": quantity(times, "1")}, times
+    said = f"{plain} is {digits(times.value)} times as fast"
+    return size, said, {"times": quantity(times, "1")}, times
 
 
 def _against_below(loss: Loss | None, buffer: int) -> Found | None:
@@ -102,7 +120,7 @@ def _against_below(loss: Loss | None, buffer: int) -> Found | None:
     if large.kept.value >= LEAST or large.kept.high >= BEND * most:
         return None
     said = f"{percent_text(large.kept.value)} of {loss.below}, and of messages that fit {percent_text(most)}"
-    return said, {"kept": quantity(large.kept, "1")}, large.times
+    return large.size_bytes, said, {"kept": quantity(large.kept, "1")}, large.times
 
 
 def _run(bytes_: int) -> Run:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import CURVES, WARNING, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import beside, command, opened, variant_with
+from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
+from netpipe.findings.curves import beside, opened, variant_with
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
@@ -21,11 +21,13 @@ NETWORK = "TCP"  # as the module found it among the sockets of the process
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
+    judged = False
     for one in opened(reading):
         variant = one.curve.variant
         asked = any(one.options.get(name) not in OPEN for name in WAYS)
         if asked or "transport" not in one.options or len(hosts[variant]) != 1:
             continue
+        judged = judged or "transport_found" in one.settings
         if one.settings.get("transport_found") != NETWORK:
             continue
         latency = summarise(one.curve).latency_ns
@@ -53,9 +55,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The library did not find, or was told not to use, its transport through shared memory.",
             remedy="transport=shm, or the library's own setting (netpipe list shows what it becomes)",
             gain=gain,
-            experiment=command(confirm),
             confirm=confirm,
         )
+    if not judged:
+        raise CannotJudge("no library chose its transport within a host and said which")
 
 
 def _run(found: str) -> Run:

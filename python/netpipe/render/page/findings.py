@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from netpipe.findings import Finding, Judgement, Quantity, most_important, rules
+from netpipe.findings.experiments.outcomes import outcome_text, withdrawn_text
 from netpipe.units import limits_text, listed, measure_text, size_text
 
 MOST_OF_A_RULE = 12  # `netpipe show --json` has all
@@ -25,6 +26,7 @@ class Shown:
     finding: Finding
     host: str | None  # if the run has several
     evidence: tuple[tuple[str, str], ...]
+    outcome: str = ""  # of its experiment
     also: str = ""  # of one of the most important, what else its rule found something about
 
     @property
@@ -40,6 +42,7 @@ class Section:
     others: tuple[tuple[Shown, ...], ...]  # together, what differs in no more than where it was found
     more: tuple[tuple[str, int], ...]  # (title of a rule, findings left out)
     skipped: tuple[tuple[str, str], ...]  # (title of a rule, why it could not judge)
+    withdrawn: str = ""  # how many findings
 
     @property
     def number(self) -> int:
@@ -51,7 +54,8 @@ def section(judgement: Judgement, several_hosts: bool) -> Section:
     """The most important findings, and of the others at most MOST_OF_A_RULE of each rule. Each is in one of the two."""
 
     def shown(found: Finding, also: str = "") -> Shown:
-        return Shown(found, found.host if several_hosts else None, _evidence(found.evidence), also)
+        outcome = outcome_text(found.outcome) if found.outcome else ""
+        return Shown(found, found.host if several_hosts else None, _evidence(found.evidence), outcome, also)
 
     important = most_important(judgement.findings)
     rest = [found for found in judgement.findings if found not in important]
@@ -67,6 +71,7 @@ def section(judgement: Judgement, several_hosts: bool) -> Section:
         tuple(tuple(alike) for _, alike in groupby(others, _alike)),
         tuple((known[rule].title, n - MOST_OF_A_RULE) for rule, n in seen.items() if n > MOST_OF_A_RULE),
         tuple((known[skipped.rule].title, skipped.reason) for skipped in judgement.skipped),
+        withdrawn_text(len(judgement.withdrawn)) if judgement.withdrawn else "",
     )
 
 

@@ -53,6 +53,7 @@ def page(reading: Reading, title: str | None = None) -> str:
     judgement = judge(reading)
     data = drawn.data | {
         "findings": msgspec.to_builtins(judgement.findings),
+        "withdrawn": msgspec.to_builtins(judgement.withdrawn),
         "skipped_rules": msgspec.to_builtins(judgement.skipped),
     }
     draws = bool(data["curves"] or data["panels"] or data["yardsticks"])

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from netpipe.findings import MACHINE, NOTE, SEVERE, WARNING, Finding, most_important, rules
+from netpipe.findings.experiments.outcomes import outcome_text
 from netpipe.findings.precision import TARGET_MISSED
 from netpipe.render.terminal.rows import print_paragraph
 from netpipe.units import listed, sentence
@@ -51,11 +52,15 @@ def print_remedy(out: Console, remedy: str) -> None:
 
 
 def print_important(out: Console, findings: Sequence[Finding], several_hosts: bool = False) -> None:
-    """Of findings in order the most important, in full, each with its remedy and the command that confirms it."""
+    """Of findings in order the most important, in full, each with its remedy, and the command that confirms it or what
+    that came to.
+    """
     for found in most_important(findings):
         host = f" ({found.host})." if several_hosts and found.host else ""
         print_findings(out, [replace(found, title=found.title + host)], faint=False)
-        if found.experiment:
+        if found.outcome:
+            print_paragraph(out, "  outcome:", "bold", outcome_text(found.outcome))
+        elif found.experiment:
             print_paragraph(out, "  to confirm:", "dim", found.experiment)
 
 
@@ -99,7 +104,8 @@ def _print_some(out: Console, several: Sequence[Finding], mark: str) -> None:
 def _print_one(out: Console, found: Finding) -> None:
     mark, style = MARKS[found.severity]
     remedy = f" Remedy: {found.remedy}." if found.remedy and found.severity != NOTE else ""
-    print_paragraph(out, mark, style, found.what + remedy, faint=found.severity == NOTE)
+    outcome = f" {outcome_text(found.outcome)}" if found.outcome else ""
+    print_paragraph(out, mark, style, found.what + remedy + outcome, faint=found.severity == NOTE)
 
 
 def _print_machine(out: Console, findings: Iterable[Finding]) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from netpipe import theory
 from netpipe.findings import judge
+from netpipe.findings.experiments.outcomes import withdrawn_text
 from netpipe.findings.trust import trust
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
@@ -108,11 +109,12 @@ def print_summary(out: Console, reading: Reading) -> None:
         openings.print_openings(out, reading.openings)
     elif not reading.curves:
         out.print(measured(reading))
-    found = judge(reading).findings
+    judgement = judge(reading)
+    found = judgement.findings
     several_hosts = len(reading.hosts) > 1
     answers = [*largest_losses(reading.losses), *filter(None, [trust(reading, found)])]
     verdicts = verdict_sentences(reading.verdicts)
-    if answers or verdicts or found:
+    if answers or verdicts or found or judgement.withdrawn:
         out.print()
     for answer in answers:
         print_paragraph(out, *ANSWER, answer)
@@ -120,6 +122,8 @@ def print_summary(out: Console, reading: Reading) -> None:
     for verdict in verdicts:
         print_paragraph(out, *ANSWER, verdict)
     print_brief(out, found, several_hosts)
+    if judgement.withdrawn:
+        print_paragraph(out, "·", "dim", withdrawn_text(len(judgement.withdrawn)), faint=True)
 
 
 class _Named:
