@@ -63,8 +63,8 @@ def _found(reading: Reading, known: dict[tuple[str, str], Opened]) -> Iterator[t
         segment = segment_of(one) if one else None
         if segment is None or step.times.low <= 1:
             continue
-        packets = step.below_bytes // segment or 1
-        if packets <= MOST and step.below_bytes <= packets * segment < step.above_bytes:
+        packets = (step.above_bytes - 1) // segment  # that are full when the larger message begins another
+        if 1 <= packets <= MOST and step.below_bytes <= packets * segment:
             yield step, packets
 
 
