@@ -6,10 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-
 from netpipe.findings import Finding, examples, judge
 from netpipe.reading import Reading
-from netpipe.records import Cell, PlannedMode, PlannedVariant, Rank, Run
+from netpipe.records import Cell, PlannedMode, Rank, Run
 
 
 def found_by(rule: str, made: Run) -> list[Finding]:
@@ -25,7 +24,9 @@ def with_settings(made: Run, module: str, options: dict[str, str], settings: dic
         ]
     for variant in made.variants:
         if variant.module == module:
-            variant.ranks[:] = [Rank(rank=rank, host="node17", cpu=rank, settings=settings) for rank in (0, 1)]
+            variant.ranks[:] = [
+                Rank(rank=rank, host="node17", cpu=rank, settings=settings) for rank in (0, 1)
+            ]
     return made
 
 
@@ -79,5 +80,7 @@ def test_the_root_of_an_operation_is_no_slow_rank() -> None:
     assert found_by("slowest-rank", collective("allreduce"))
     for operation in ("bcast", "reduce", "gather", "gatherv", "scatter", "scatterv"):
         assert not found_by("slowest-rank", collective(operation)), operation
-        (skipped,) = [one for one in judge(Reading(collective(operation))).skipped if one.rule == "slowest-rank"]
+        (skipped,) = [
+            one for one in judge(Reading(collective(operation))).skipped if one.rule == "slowest-rank"
+        ]
         assert skipped.reason.startswith("only operations with a root")

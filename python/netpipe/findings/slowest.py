@@ -23,7 +23,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if not any(point.cells for point in reading.run.points):
         raise CannotJudge("no pattern timed ranks or pairs apart")
     if all(reading.operations.get(point.pattern) in ROOTED for point in reading.run.points if point.cells):
-        raise CannotJudge("only operations with a root timed ranks apart, where the root differs from the others")
+        raise CannotJudge(
+            "only operations with a root timed ranks apart, where the root differs from the others"
+        )
     for one in reading.slowest:
         if reading.operations.get(one.pattern) in ROOTED:
             continue
