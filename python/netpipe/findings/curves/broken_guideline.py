@@ -5,10 +5,13 @@ W. Gropp, R. Thakur, "Self-consistent MPI performance guidelines", IEEE TPDS 21 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
+from netpipe.findings.library import library_of
 from netpipe.reading import Reading
+from netpipe.reading.across.merge import name_of
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
 from netpipe.units import counted, digits, size_text
@@ -44,7 +47,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 continue
             if not same_size(operation, others):
                 continue
-            yield from _broken(variant, operation, others, by_operation, named[variant, operation])
+            remedy = _remedy(reading, variant, operation)
+            yield from _broken(variant, operation, others, by_operation, named[variant, operation], remedy)
 
 
 def same_size(operation: str, others: tuple[str, ...]) -> bool:
@@ -55,12 +59,26 @@ def same_size(operation: str, others: tuple[str, ...]) -> bool:
     return {operation, *others} <= whole or not ({operation, *others} & whole)
 
 
+def _remedy(reading: Reading, variant: str, operation: str) -> str:
+    """The variables by which this library takes the choice, and the command that finds it."""
+    library = library_of(reading, variant)
+    of = library.tunables if library else None
+    chosen = of.algorithm(operation) if of else ""
+    if library is None or of is None or not chosen:
+        return f"choose another algorithm for {operation} at these sizes (the library's tuned settings)"
+    besides = [f"{name}={value}" for name, value in of.with_algorithm(operation).items()]
+    needs = f" (with {' '.join(besides)})" if besides else ""
+    search = shlex.join(["netpipe", "tune", name_of(variant), "--goal", f"collective={operation}"])
+    return f"choose another algorithm for {operation} at these sizes: {chosen}{needs}; to find it: {search}"
+
+
 def _broken(
     variant: str,
     operation: str,
     others: tuple[str, ...],
     times: dict[str, dict[int, Estimate]],
     pattern: str,
+    remedy: str,
 ) -> Iterator[Finding]:
     worst: tuple[int, Estimate, Estimate] | None = None
     broken = 0
@@ -88,7 +106,7 @@ def _broken(
         evidence={"times": quantity(slower, "1"), "time": quantity(ours, "ns")},
         certainty="The intervals do not meet at these sizes.",
         cause="The library chose an algorithm that is wrong for this number of ranks, size or network.",
-        remedy=f"choose another algorithm for {operation} at these sizes (the library's tuned settings)",
+        remedy=remedy,
         gain=quantity(slower, "1"),
     )
 

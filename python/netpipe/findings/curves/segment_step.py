@@ -16,6 +16,10 @@ from netpipe.units import digits, size_text
 
 # What layers record of the bytes of a message that one packet carries.
 SEGMENTS = ("message_bytes_per_datagram", "snd_mss_bytes")
+LIMIT, UNSET = (
+    "payload",
+    ("", "0", "auto"),
+)  # the option that bounds a packet, and its values that leave it alone
 MOST = 4  # packets: beyond that, one more is too little to see
 
 
@@ -38,10 +42,17 @@ def judge(reading: Reading) -> Iterator[Finding]:
             evidence={"times": quantity(step.times, "1"), "segment": Quantity(segment, "bytes")},
             certainty="The step is certain to 95 %, and it is where the layer says that a packet ends.",
             cause="Each packet costs processor time and its own header, and nothing gathers them here.",
-            remedy="a larger MTU on the whole way (9000 bytes), segmentation offload (ethtool -K DEV tso on gso on "
-            "gro on; gso=yes with udp), or messages that fit",
+            remedy=_remedy(known[step.variant, step.pattern]),
             gain=quantity(step.times, "1"),
         )
+
+
+def _remedy(one: Opened) -> str:
+    """Where an option bounds the packets of this variant, that; else the MTU of the way does."""
+    if one.options.get(LIMIT, "0") not in UNSET:
+        return f"a larger {LIMIT}, or none, by which a datagram is as large as the MTU allows; or messages that fit"
+    offload = "gso=yes" if "gso" in one.has else "segmentation offload (ethtool -K DEV tso on gso on gro on)"
+    return f"a larger MTU on the whole way (9000 bytes), {offload}, or messages that fit"
 
 
 def segment_of(one: Opened) -> int | None:
