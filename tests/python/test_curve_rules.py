@@ -8,6 +8,8 @@ import pytest
 
 from netpipe.findings import Finding, crowded, examples, judge
 from netpipe.findings.curves import broken_guideline, daemon_route, no_overlap
+from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_flow, receive_window
+from netpipe.findings.curves.thresholds import dip, late_switch
 from netpipe.reading import Reading
 from netpipe.records import Cell, PlannedMode, Rank, Run
 
@@ -178,3 +180,136 @@ def test_a_packet_is_made_larger_where_it_was_bounded() -> None:
     (found,) = found_by("segment-step", made)
     assert found.remedy.startswith("a larger payload")
     assert "ethtool" not in found.remedy
+
+
+# ---------------------------------------------------------------------------------------------------------- sockets
+
+
+def test_a_buffer_that_the_kernel_left_alone_or_made_larger_is_not_cut() -> None:
+    (found,) = found_by("clamped-buffer", clamped_buffer.fires())
+    assert "asked for a sndbuf of 4 MiB and got 208 KiB" in found.what
+    assert found.remedy.startswith("sysctl -w net.core.wmem_max=4194304, or leave sndbuf out")
+    assert found.experiment == "netpipe run tcp:sndbuf=4M tcp --sizes 1048576"
+    for asked in (
+        "0",
+        "",
+        "208k",
+        "1k",
+    ):  # not asked for; given as asked; the kernel's smallest one is larger
+        made = with_settings(
+            clamped_buffer.fires(), "tcp", {"sndbuf": asked}, {"sndbuf_kernel_bytes": "425984"}
+        )
+        assert not found_by("clamped-buffer", made), asked
+
+
+def test_what_a_cut_buffer_costs_is_said_where_the_run_has_the_variant_without_it() -> None:
+    times = {"tcp:rcvbuf=4M": 3e5, "tcp": 1e5}
+    points = [
+        examples.visited(name, 1 << 20, ns, launch) for launch in range(4) for name, ns in times.items()
+    ]
+    made = examples.run(*points, variants=tuple(times))
+    for plan in made.plans:
+        plan.variants[:] = [
+            msgspec.structs.replace(one, options={"rcvbuf": "4M" if ":" in one.variant else "0"})
+            for one in plan.variants
+        ]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, host="node17", settings={"rcvbuf_kernel_bytes": "425984"})]
+    (found,) = found_by("clamped-buffer", made)
+    assert found.gain is not None
+    assert found.gain.value == pytest.approx(3, rel=0.01)
+    assert "tcp is 3.00 times as fast" in found.what
+    assert "net.core.rmem_max" in found.remedy
+
+
+def test_messages_that_no_receiver_dropped_were_lost_on_the_way() -> None:
+    (dropped,) = found_by("messages-lost", messages_lost.fires())
+    assert "dropped 1920 datagrams" in dropped.what
+    assert "rcvbuf" in dropped.remedy
+    assert "rate" in dropped.remedy
+    assert (
+        dropped.experiment == "netpipe run udp udp:rcvbuf=851968 --pattern stream --sizes 65536"
+    )  # 4 times what it had
+    made = messages_lost.fires()
+    for point in made.points:
+        point.counters.clear()
+    (on_the_way,) = found_by("messages-lost", made)
+    assert "dropped" not in on_the_way.what
+    assert "rcvbuf" not in on_the_way.remedy
+    assert on_the_way.experiment is None
+
+
+def test_a_loss_that_may_be_chance_is_no_finding() -> None:
+    made = messages_lost.fires()
+    for point in made.points:
+        for measure in point.measures:
+            measure.low = 0.0
+    assert not found_by("messages-lost", made)
+
+
+def test_the_window_is_judged_at_the_largest_size_and_where_no_buffer_was_set() -> None:
+    (found,) = found_by("receive-window", receive_window.fires())
+    assert "in 60 % of the time" in found.what
+    assert found.confirm is not None
+    assert found.confirm.remedied == "tcp:rcvbuf=8M"
+    fixed = with_settings(receive_window.fires(), "tcp", {"rcvbuf": "8k"}, {"rcvbuf_autotuned": "no"})
+    assert not found_by("receive-window", fixed)
+    made = receive_window.fires()
+    for point in made.points:
+        point.counters = {"busy_us": 4000, "rwnd_limited_us": 4000}  # one tick of the kernel's timer
+    assert not found_by("receive-window", made)
+
+
+def test_variants_that_differ_in_more_than_their_connections_are_not_compared() -> None:
+    (found,) = found_by("one-flow", one_flow.fires())
+    assert "tcp:streams=4 is 2.50 times as fast at 1 MiB" in found.what
+    assert found.gain is not None
+    made = one_flow.fires()
+    for plan in made.plans:
+        plan.variants[1].options["nodelay"] = "no"
+    assert not found_by("one-flow", made)
+
+
+def test_registrations_are_counted_where_the_run_has_no_variant_that_registers_once() -> None:
+    def alone(registrations: int) -> Run:
+        counters = {"registrations": registrations}
+        made = examples.run(
+            examples.point("verbs", 4096, 4e3, samples=10, ops=100, counters=counters), variants=("verbs",)
+        )
+        return with_settings(made, "verbs", {"register": "each"}, {})
+
+    (found,) = found_by("registration-cost", alone(2000))
+    assert "2.00 registrations for each operation" in found.what
+    assert found.gain is None
+    assert not found_by("registration-cost", alone(4))
+
+
+# -------------------------------------------------------------------------------------------------------- thresholds
+
+
+def test_an_eager_limit_says_where_the_throughput_is_back_and_is_no_dip() -> None:
+    made = with_settings(dip.fires(), "tcp", {"eager": "0"}, {})
+    (found,) = found_by("eager-limit", made)
+    assert found.what.endswith(" The throughput is back at 8 KiB.")
+    assert not found_by("dip", made)
+    (stays,) = found_by("eager-limit", with_settings(dip.silent(), "tcp", {"eager": "0"}, {}))
+    assert "back" not in stays.what
+
+
+def test_a_dip_is_told_once() -> None:
+    (found,) = found_by("dip", dip.fires())
+    assert "falls to 75 % from 4096 to 4277 bytes, and is back at 8 KiB" in found.what
+    assert not found_by("step", dip.fires())
+    assert found_by("step", dip.silent())
+
+
+def test_a_step_down_asks_for_a_lower_limit_and_is_told_once() -> None:
+    (found,) = found_by("late-switch", late_switch.fires())
+    assert found.confirm is not None
+    assert (found.confirm.remedied, found.confirm.sizes) == ("tcp:eager=1024", [4096])
+    assert not found_by("step", late_switch.fires())
+    made = late_switch.fires()
+    for plan in made.plans:
+        plan.variants[0].options.clear()
+    assert not found_by("late-switch", made)
+    assert found_by("step", made)
