@@ -183,8 +183,7 @@ def test_a_remedy_that_is_the_default_is_found_under_the_plain_name() -> None:
     (found,) = found_by("sleeps", two_of_one_module("wait", "block", "poll", default="poll"))
     assert found.confirm is not None
     assert found.confirm.remedied == "x"
-    assert found.gain is not None
-    assert found.gain.value == pytest.approx(2.0, rel=0.01)
+    assert found.evidence["times"].value == pytest.approx(2.0, rel=0.01)
     assert "and x is 2.00 times as fast" in found.what
 
 

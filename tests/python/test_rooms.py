@@ -46,9 +46,9 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index
     "peers": set(),  # what other programs print
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
-    "findings": {"reading", "records", "units"},
-    "prediction": {"profiles", "reading", "records"},
     "libraries": {"native", "remembered", "failure"},
+    "findings": {"reading", "records", "units", "libraries"},  # what a library calls its settings
+    "prediction": {"profiles", "reading", "records"},
     "launch": {"libraries", "native", "events", "units", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",

@@ -206,6 +206,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
     from netpipe.findings.floor import floors
     from netpipe.findings.trust import trust
     from netpipe.reading.losses import Loss
+    from netpipe.render.next_step import next_step
 
     run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
     judgement = judge(reading)
@@ -219,6 +220,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
             if (loss.variant, loss.pattern) in names
         ],
         "floors": [floor for floor in floors(reading) if (floor.variant, floor.pattern) in names],
+        "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),
         "findings": judgement.findings,
         "most_important": [judgement.findings.index(one) for one in most_important(judgement.findings)],

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Finding, Quantity, examples, rule
+from netpipe.findings.library import library_of
 from netpipe.reading import Reading
 from netpipe.reading.machine.crowding import Crowding
 from netpipe.records import Rank, Run, Variant
@@ -40,8 +41,19 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="A library that polls for a message holds the processor that the sender needs; one that yields or "
             "sleeps gives it away. So two libraries differ here by how they wait, and not by how they communicate.",
             remedy="run fewer ranks, use more hosts (--hosts), or allow more processors (--launcher-args, the batch "
-            "system's request)",
+            f"system's request){_own(reading, [one.variant for one in (first, *others)])}",
         )
+
+
+def _own(reading: Reading, variants: Iterable[str]) -> str:
+    """What the libraries themselves offer, each once."""
+    libraries = {one.title: one for name in variants if (one := library_of(reading, name))}
+    remedies = [
+        f"; with {title}: {one.remedies['oversubscribed-job']}"
+        for title, one in libraries.items()
+        if "oversubscribed-job" in one.remedies
+    ]
+    return "".join(remedies)
 
 
 def _job(ranks: int) -> Run:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank, or one pair of ranks, holds up the others. reading/cells.py has the test and its thresholds."""
+"""One rank, or one pair of ranks, holds up the others. reading/cells.py has the test and its thresholds.
+
+Operations with a root are not judged: it does something else than the other ranks, and takes another time for that.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,21 @@ from netpipe.reading.cells import Slowest
 from netpipe.records import Cell, Run
 from netpipe.units import percent_text, size_text, times_text
 
+ROOTED = frozenset({"bcast", "reduce", "gather", "gatherv", "scatter", "scatterv"})
+
 
 @rule("slowest-rank", "One rank is slower", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for each curve: the rank or pair that stands out at most sizes."""
     if not any(point.cells for point in reading.run.points):
         raise CannotJudge("no pattern timed ranks or pairs apart")
+    if all(reading.operations.get(point.pattern) in ROOTED for point in reading.run.points if point.cells):
+        raise CannotJudge(
+            "only operations with a root timed ranks apart, where the root differs from the others"
+        )
     for one in reading.slowest:
+        if reading.operations.get(one.pattern) in ROOTED:
+            continue
         yield Finding(
             severity=NOTE,
             variant=one.variant,

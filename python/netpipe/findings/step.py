@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.findings.curves import eager_limit, odd_sizes, segment_step
+from netpipe.findings.curves.thresholds import dip, late_switch
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Run
@@ -44,7 +45,8 @@ def _explained(reading: Reading) -> set[int]:
     """Steps of which another rule says more."""
     spikes = odd_sizes.valleys(reading)
     rough = (step for step in reading.steps if (step.variant, step.pattern) in spikes)
-    return {id(step) for step in (*eager_limit.steps_of(reading), *segment_step.steps_of(reading), *rough)}
+    others = (eager_limit, segment_step, dip, late_switch)
+    return {id(step) for step in (*(step for one in others for step in one.steps_of(reading)), *rough)}
 
 
 def _sentence(step: Step) -> str:

@@ -199,6 +199,8 @@ class Family:
     is_abi: bool = False  # no library but a binary interface that several families have
     has_abi: bool = False  # it has that interface
     tunables: Tunables | None = None  # beside the options of its module
+    # What its users can do about a finding, by the rule's id: a part of a sentence that names the library's setting.
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

@@ -17,5 +17,6 @@ family(
         precedence=1,  # its mpi.h also says that it is MPICH
         launcher=Hydra,
         interface="pmi2",
+        remedies={"no-overlap": "MPIR_CVAR_ASYNC_PROGRESS=1 (MVAPICH2: MV2_ASYNC_PROGRESS=1)"},
     )
 )

@@ -101,6 +101,7 @@ class Loss:
     through: tuple[str, str] | None
     waits: tuple[str, str] | None  # how the two wait, if they do so differently
     wait: str | None  # how this layer waits
+    below_wait: str | None  # how the one below does; None: it never waits, or did not say
     sizes: LossSizes
     # Each at one size for all losses of a pattern: the one that most of them have, and of several
     small: SizeLoss | None  # the nearest to 8 bytes, at most 64
@@ -303,6 +304,7 @@ def _loss(
         through=of.through,
         waits=(layer.wait or "", below.wait or "") if _differ(layer, below) else None,
         wait=layer.wait,
+        below_wait=below.wait,
         sizes=together(parts),
         small=None,
         large=None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
@@ -121,16 +122,27 @@ def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
 
 def largest_of_each_kind(losses: Sequence[Loss]) -> tuple[tuple[str, ...], ...]:
     """The same, apart for each way of waiting."""
-    kinds = {_kind(loss) for loss in losses}
     several = len({loss.pattern for loss in losses}) > 1
-    sentences = []
-    for kind in dict.fromkeys(_kind(loss) for loss in losses):
-        alike = [loss for loss in losses if _kind(loss) == kind and loss.waits is None]
-        if len(alike) < 2 and len(kinds) > 1:
-            continue  # the most of one
-        among = f" of the layers that {kind}" if len(kinds) > 1 else ""
-        sentences.append((*_slowest(alike, among, several), *_narrowest(alike, among, several)))
+    sentences = (
+        tuple(chain(_slowest(alike, among, several), _narrowest(alike, among, several)))
+        for among, alike in _compared(losses)
+    )
     return tuple(filter(None, sentences))
+
+
+def costliest(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """The variants that `largest_losses` names first, in the order of its sentences, each once."""
+    named = (one for _, alike in _compared(losses) for one in (_most_added(alike), _least_kept(alike)) if one)
+    return tuple(dict.fromkeys(loss.variant for loss in named))
+
+
+def _compared(losses: Sequence[Loss]) -> Iterator[tuple[str, list[Loss]]]:
+    """For each way of waiting: how its layers are called where there are several ways, and the losses that count."""
+    kinds = dict.fromkeys(map(_kind, losses))
+    for kind in kinds:
+        alike = [loss for loss in losses if _kind(loss) == kind and _wait_alike(loss)]
+        if len(alike) > 1 or len(kinds) == 1:  # "the most" takes two
+            yield (f" of the layers that {kind}" if len(kinds) > 1 else ""), alike
 
 
 def _kind(loss: Loss) -> str:
@@ -138,14 +150,39 @@ def _kind(loss: Loss) -> str:
     return {"block": "sleep", "hybrid": "poll and then sleep"}.get(loss.wait or "", "poll")
 
 
+def _wait_alike(loss: Loss) -> bool:
+    """Does the layer below wait in the same way? A copy, which never waits, wakes nobody, and neither does a layer that
+    polls; but above it a layer that sleeps would be charged with the wake-up.
+    """
+    return loss.waits is None and (loss.below_wait is not None or _kind(loss) == "poll")
+
+
+def _most_added(losses: Sequence[Loss]) -> Loss | None:
+    seen = [
+        (loss.small.added_ns.value, loss)
+        for loss in losses
+        if loss.small and loss.small.seen and loss.small.added_ns.value > 0
+    ]
+    return max(seen, key=itemgetter(0), default=(0.0, None))[1]
+
+
+def _least_kept(losses: Sequence[Loss]) -> Loss | None:
+    seen = [
+        (loss.large.kept.value, loss)
+        for loss in losses
+        if loss.large and loss.large.seen and loss.large.kept.value < 1
+    ]
+    return min(seen, key=itemgetter(0), default=(1.0, None))[1]
+
+
 def _slowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
-    added = [(loss.small.added_ns, loss) for loss in losses if loss.small]
-    seen = [(ns.value, loss) for ns, loss in added if loss.small and loss.small.seen and ns.value > 0]
-    _, slowest = max(seen, key=lambda item: item[0], default=(0.0, None))
+    slowest = _most_added(losses)
     if slowest is None or slowest.small is None:
         return
     most = slowest.small.added_ns
-    rivals = [loss for ns, loss in added if loss is not slowest and not _apart(ns, most)]
+    rivals = [
+        one for one in losses if one.small and one is not slowest and not _apart(one.small.added_ns, most)
+    ]
     limits = limits_text(most.low, most.high, time_text)
     yield (
         f"{_with_words(slowest)} adds the most latency{among}: {time_text(most.value)} ({limits}) over "
@@ -155,13 +192,13 @@ def _slowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]
 
 
 def _narrowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
-    kept = [(loss.large.kept, loss) for loss in losses if loss.large]
-    seen = [(share.value, loss) for share, loss in kept if loss.large and loss.large.seen and share.value < 1]
-    _, narrowest = min(seen, key=lambda item: item[0], default=(1.0, None))
+    narrowest = _least_kept(losses)
     if narrowest is None or narrowest.large is None:
         return
     least = narrowest.large.kept
-    rivals = [loss for share, loss in kept if loss is not narrowest and not _apart(least, share)]
+    rivals = [
+        one for one in losses if one.large and one is not narrowest and not _apart(least, one.large.kept)
+    ]
     limits = limits_text(least.low, least.high, share_text)
     yield (
         f"{_with_words(narrowest)} loses the most throughput{among}: it keeps {share_text(least.value)} ({limits}) of "

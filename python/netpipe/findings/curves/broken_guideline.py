@@ -12,6 +12,7 @@ import msgspec
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, examples, quantity, rule
 from netpipe.findings.experiments import words
+from netpipe.findings.library import library_of
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
@@ -68,7 +69,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             if not same_size(operation, others):
                 continue
             judged = True
-            for found in _broken(variant, operation, others, by_operation, named[variant, operation]):
+            remedy = _remedy(reading, variant, operation)
+            for found in _broken(variant, operation, others, by_operation, named[variant, operation], remedy):
                 yield msgspec.structs.replace(found, experiment=_tune(reading, variant, operation))
     if not judged:
         raise CannotJudge(
@@ -94,12 +96,25 @@ def same_size(operation: str, others: tuple[str, ...]) -> bool:
     return {operation, *others} <= whole or not ({operation, *others} & whole)
 
 
+def _remedy(reading: Reading, variant: str, operation: str) -> str:
+    """The variables by which this library takes the choice, and the command that finds it."""
+    library = library_of(reading, variant)
+    of = library.tunables if library else None
+    chosen = of.algorithm(operation) if of else ""
+    if library is None or of is None or not chosen:
+        return f"choose another algorithm for {operation} at these sizes (the library's tuned settings)"
+    besides = [f"{name}={value}" for name, value in of.with_algorithm(operation).items()]
+    needs = f" (with {' '.join(besides)})" if besides else ""
+    return f"choose another algorithm for {operation} at these sizes: {chosen}{needs}"
+
+
 def _broken(
     variant: str,
     operation: str,
     others: tuple[str, ...],
     times: dict[str, dict[int, Estimate]],
     pattern: str,
+    remedy: str,
 ) -> Iterator[Finding]:
     worst: tuple[int, Estimate, Estimate] | None = None
     broken = 0
@@ -127,7 +142,7 @@ def _broken(
         evidence={"times": quantity(slower, "1"), "time": quantity(ours, "ns")},
         certainty="The intervals do not meet at these sizes.",
         cause="The library chose an algorithm that is wrong for this number of ranks, size or network.",
-        remedy=f"choose another algorithm for {operation} at these sizes (the library's tuned settings)",
+        remedy=remedy,
         gain=quantity(slower, "1"),
     )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import Opened, beside, opened, variant_with
+from netpipe.findings.library import own_remedy
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Rank, Run
@@ -27,10 +28,17 @@ class Route:
     daemons: tuple[str, ...]  # its values
     direct: str
     daemon: str
+    remedy: str = ""  # what to do, where no family of libraries says it
 
 
 ROUTES = (
-    Route("route", ("daemon",), "direct", "pvmd"),
+    Route(
+        "route",
+        ("daemon",),
+        "direct",
+        "pvmd",
+        "route=direct (pvm_setopt(PvmRoute, PvmRouteDirect) in a program)",
+    ),
     Route("rpi", ("lamd",), "usysv", "lamd"),
 )
 
@@ -70,7 +78,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
             evidence=evidence,
             certainty="The route is certain; what it costs is shown by the experiment.",
             cause="The daemon has to be woken for each message, and copies it from one socket into another.",
-            remedy=f"{route.name}={route.direct} (PvmRouteDirect in a PVM program, -ssi rpi with LAM/MPI)",
+            remedy=own_remedy(reading, variant, "daemon-route")
+            or route.remedy
+            or f"{route.name}={route.direct}",
             gain=gain,
             confirm=confirm,
         )

@@ -12,6 +12,7 @@ import msgspec
 
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import opened, with_setting
+from netpipe.findings.curves.thresholds import back_at
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Rank, Run
@@ -38,13 +39,15 @@ def judge(reading: Reading) -> Iterator[Finding]:
         )
         times = f"{digits(step.times.value)} ({digits(step.times.low)} to {digits(step.times.high)})"
         gain = quantity(step.times, "1")
+        back = back_at(reading, step)
+        dip = f" The throughput is back at {size_text(back)}." if back else ""
         yield Finding(
             severity=NOTE,
             variant=step.variant,
             pattern=step.pattern,
             size_bytes=step.above_bytes,
             what=f"{step.variant} takes {times} times as long for {step.above_bytes} bytes as for {step.below_bytes}: "
-            f"probably its eager limit, about {size_text(nearest_power(step) or step.above_bytes)}.",
+            f"probably its eager limit, about {size_text(nearest_power(step) or step.above_bytes)}.{dip}",
             evidence={"times": gain},
             certainty="The step is certain to 95 %; that it is the eager limit is shown by the experiment.",
             cause="Up to the limit a message is sent at once and copied on arrival; above it the sender waits until "

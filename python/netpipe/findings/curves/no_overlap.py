@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, examples, quantity, rule
+from netpipe.findings.library import own_remedy
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.units import percent_text, size_text
@@ -39,8 +40,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The intervals of all sizes from 64 KiB on lie below a tenth.",
             cause="The library moves the message only while one of its functions runs, and nothing calls it while the "
             "program computes.",
-            remedy="a thread of the library's own (MPICH_ASYNC_PROGRESS=1 with MPICH and Intel MPI), or a call of "
-            "MPI_Test now and then while computing",
+            remedy=f"{own_remedy(reading, measured.variant, 'no-overlap') or 'a progress thread of the library'}; or "
+            "a call of MPI_Test now and then while computing",
         )
     if not judged:
         raise CannotJudge("no layer was measured with the pattern overlap from 64 KiB on")

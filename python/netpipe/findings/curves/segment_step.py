@@ -18,6 +18,10 @@ from netpipe.units import digits, size_text
 SEGMENTS = ("message_bytes_per_datagram", "snd_mss_bytes")
 HEADERS = 48  # bytes of IPv6 and UDP; with IPv4 less
 MOST_CUT = 1472  # bytes of a datagram, up to which udp takes gso=yes
+LIMIT, UNSET = (
+    "payload",
+    ("", "0", "auto"),
+)  # the option that bounds a packet, and its values that leave it alone
 MOST = 4  # packets: beyond that, one more is too little to see
 
 
@@ -42,8 +46,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             evidence={"times": quantity(step.times, "1"), "segment": Quantity(segment, "bytes")},
             certainty="The step is certain to 95 %, and it is where the layer says that a packet ends.",
             cause="Each packet costs processor time and its own header, and nothing gathers them here.",
-            remedy="a larger MTU on the whole way (9000 bytes), segmentation offload (ethtool -K DEV tso on gso on "
-            "gro on; gso=yes with udp), a larger payload= with udp, or messages that fit",
+            remedy=_remedy(known[step.variant, step.pattern]),
             gain=quantity(step.times, "1"),
             confirm=confirm,
         )
@@ -66,6 +69,14 @@ def _confirm(reading: Reading, one: Opened, step: Step) -> Confirm | None:
     return Confirm(step.variant, remedied, step.pattern, [step.above_bytes])
 
 
+def _remedy(one: Opened) -> str:
+    """Where an option bounds the packets of this variant, that; else the MTU of the way does."""
+    if one.options.get(LIMIT, "0") not in UNSET:
+        return f"a larger {LIMIT}, or none, by which a datagram is as large as the MTU allows; or messages that fit"
+    offload = "gso=yes" if "gso" in one.has else "segmentation offload (ethtool -K DEV tso on gso on gro on)"
+    return f"a larger MTU on the whole way (9000 bytes), {offload}, or messages that fit"
+
+
 def segment_of(one: Opened) -> int | None:
     """The bytes of a message in one packet, as the layer recorded it."""
     text = next((one.settings[name] for name in SEGMENTS if name in one.settings), "")
@@ -85,8 +96,8 @@ def _found(reading: Reading, known: dict[tuple[str, str], Opened]) -> Iterator[t
         segment = segment_of(one) if one else None
         if segment is None or step.times.low <= 1:
             continue
-        packets = step.below_bytes // segment or 1
-        if packets <= MOST and step.below_bytes <= packets * segment < step.above_bytes:
+        packets = (step.above_bytes - 1) // segment  # that are full when the larger message begins another
+        if 1 <= packets <= MOST and step.below_bytes <= packets * segment:
             yield step, packets
 
 

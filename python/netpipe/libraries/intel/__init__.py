@@ -80,5 +80,9 @@ family(
             algorithm=lambda operation: f"{presets.ADJUST}{operation.upper()}",
             rules=presets.rules,
         ),
+        remedies={
+            "oversubscribed-job": "I_MPI_THREAD_YIELD=2, by which ranks that wait give their processor away",
+            "no-overlap": "I_MPI_ASYNC_PROGRESS=1, a thread that wants a processor of its own",
+        },
     )
 )

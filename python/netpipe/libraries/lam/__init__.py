@@ -183,5 +183,9 @@ family(
             read_back=modules.read_back,
             algorithm=lambda _: modules.COLLECTIVES,
         ),
+        remedies={
+            "oversubscribed-job": "rpi=sysv (mpirun -ssi rpi sysv), whose ranks sleep on semaphores",
+            "daemon-route": "rpi=usysv within a host, rpi=tcp between hosts (mpirun -ssi rpi usysv)",
+        },
     )
 )

@@ -64,5 +64,10 @@ family(
             # Else shared memory comes before the choice (CH4), which is then ignored within a host.
             with_algorithm=lambda operation: {f"{CVAR}{operation.upper()}_DEVICE_COLLECTIVE": "0"},
         ),
+        remedies={
+            "oversubscribed-job": "an MPICH built with --with-device=ch3:sock, which sleeps; with ch4, as it is "
+            "usually built, every rank polls, and no setting changes that",
+            "no-overlap": f"{CVAR}ASYNC_PROGRESS=1, a thread that wants a processor of its own",
+        },
     )
 )

@@ -93,5 +93,9 @@ family(
         interface="pmix",
         flags=flags,
         tunables=TUNABLES,
+        remedies={
+            "oversubscribed-job": f"{MCA}mpi_yield_when_idle=1, by which ranks that wait give their processor away",
+            "no-overlap": f"{MCA}btl_tcp_progress_thread=1 over TCP; for shared memory it has no such thread",
+        },
     )
 )

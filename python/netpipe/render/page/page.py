@@ -24,6 +24,7 @@ from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import yardsticks
 from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_of_each_kind, loss_sentence
+from netpipe.render.next_step import next_step
 from netpipe.render.openings import remark
 from netpipe.render.page import findings as page_findings
 from netpipe.render.page import library, loggp, openings, pieces
@@ -117,6 +118,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "left_out": shown.sentence(),
         "largest": largest,
         "other_largest": list(chain.from_iterable(others)),
+        "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),
         "stacks": [stack_rows(one, several, first) for one in reading.stacks[:MOST_STACKS]],
         "verdicts": verdict_sentences(reading.verdicts),

@@ -19,6 +19,7 @@ from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import ROUGHLY, compared_text, largest_losses, unmeasured_sentences
+from netpipe.render.next_step import next_sentence
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_important
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
@@ -112,7 +113,8 @@ def print_summary(out: Console, reading: Reading) -> None:
     judgement = judge(reading)
     found = judgement.findings
     several_hosts = len(reading.hosts) > 1
-    answers = [*largest_losses(reading.losses), *filter(None, [trust(reading, found)])]
+    said = next_sentence(reading, found), trust(reading, found)
+    answers = [*largest_losses(reading.losses), *filter(None, said)]
     verdicts = verdict_sentences(reading.verdicts)
     if answers or verdicts or found or judgement.withdrawn:
         out.print()

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about layers and ranks, each on the cases that its two examples leave out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from netpipe.findings import Finding, crowded, examples, judge
+from netpipe.findings.curves import broken_guideline, daemon_route, no_overlap
+from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_flow, receive_window
+from netpipe.findings.curves.thresholds import dip, late_switch
+from netpipe.reading import Reading
+from netpipe.records import Cell, PlannedMode, Rank, Run
+
+
+def found_by(rule: str, made: Run) -> list[Finding]:
+    return [finding for finding in judge(Reading(made)).findings if finding.rule == rule]
+
+
+def with_settings(made: Run, module: str, options: dict[str, str], settings: dict[str, str]) -> Run:
+    """The run, with one module's options and what its rank 0 recorded."""
+    for plan in made.plans:
+        plan.variants[:] = [
+            msgspec.structs.replace(one, options=options) if one.module == module else one
+            for one in plan.variants
+        ]
+    for variant in made.variants:
+        if variant.module == module:
+            variant.ranks[:] = [
+                Rank(rank=rank, host="node17", cpu=rank, settings=settings) for rank in (0, 1)
+            ]
+    return made
+
+
+# ---------------------------------------------------------------------------------------------------------- packets
+
+
+def stepping_at(below: int, above: int, segment: int) -> Run:
+    """A curve that steps up by 40 % between two sizes, with so many bytes in a packet."""
+    sizes = ((below, 1000.0), (above, 1400.0))
+    points = [examples.visited("udp", size, ns, launch) for launch in range(4) for size, ns in sizes]
+    made = examples.run(*points, variants=("udp",))
+    return with_settings(made, "udp", {}, {"message_bytes_per_datagram": str(segment)})
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "packets"),
+    [
+        (939, 981, "2 packets of 976 B instead of 1"),
+        (976, 977, "2 packets of 976 B instead of 1"),
+        (1878, 1961, "3 packets of 976 B instead of 2"),  # 2 x 976 = 1952
+        (2896, 3025, "4 packets of 976 B instead of 3"),
+        (3756, 3922, "5 packets of 976 B instead of 4"),
+    ],
+)
+def test_each_packet_more_is_a_step_of_its_own(below: int, above: int, packets: str) -> None:
+    (found,) = found_by("segment-step", stepping_at(below, above, 976))
+    assert packets in found.what
+    assert not found_by("step", stepping_at(below, above, 976))
+
+
+@pytest.mark.parametrize(("below", "above"), [(900, 940), (1953, 2040), (4850, 5000)])
+def test_a_step_within_a_packet_or_beyond_the_fourth_has_another_cause(below: int, above: int) -> None:
+    assert not found_by("segment-step", stepping_at(below, above, 976))
+    assert found_by("step", stepping_at(below, above, 976))
+
+
+# ------------------------------------------------------------------------------------------------------------ ranks
+
+
+def collective(operation: str) -> Run:
+    """Two ranks, of which rank 0 takes four times as long as the other one."""
+    pattern = f"collective:what={operation}"
+    cells = [Cell(rank=0, median_ns=4000.0, slowest=1000), Cell(rank=1, median_ns=1000.0, slowest=0)]
+    made = examples.run(examples.point("tcp", 8, 4000.0, pattern=pattern, cells=cells))
+    for plan in made.plans:
+        plan.modes[:] = [PlannedMode(pattern=pattern, name="collective", options={"what": operation})]
+    return made
+
+
+def test_the_root_of_an_operation_is_no_slow_rank() -> None:
+    assert found_by("slowest-rank", collective("allreduce"))
+    for operation in ("bcast", "reduce", "gather", "gatherv", "scatter", "scatterv"):
+        assert not found_by("slowest-rank", collective(operation)), operation
+        (skipped,) = [
+            one for one in judge(Reading(collective(operation))).skipped if one.rule == "slowest-rank"
+        ]
+        assert skipped.reason.startswith("only operations with a root")
+
+
+# --------------------------------------------------------------------------- what a library calls its setting
+
+
+def of_library(made: Run, version: str) -> Run:
+    """The run, all of whose variants are of one version of a library."""
+    for variant in made.variants:
+        variant.version = version
+    return made
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        (
+            "Open MPI 4.1.4",
+            ("OMPI_MCA_coll_tuned_allreduce_algorithm", "OMPI_MCA_coll_tuned_use_dynamic_rules=1"),
+        ),
+        ("MPICH 4.0.2", ("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", "MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE=0")),
+        ("Intel MPI 2021.13", ("I_MPI_ADJUST_ALLREDUCE",)),
+    ],
+)
+def test_a_slow_collective_is_mended_by_the_variable_of_its_library(
+    version: str, settings: tuple[str, ...]
+) -> None:
+    (found,) = found_by("broken-guideline", of_library(broken_guideline.fires(), version))
+    assert all(setting in found.remedy for setting in settings)
+    assert found.remedy.endswith("to find it: netpipe tune mpi@x --goal collective=allreduce")
+
+
+def test_of_an_unknown_library_the_remedies_name_no_variable() -> None:
+    for module, rule in (
+        (broken_guideline, "broken-guideline"),
+        (no_overlap, "no-overlap"),
+        (crowded, "oversubscribed-job"),
+    ):
+        (found,) = found_by(rule, of_library(module.fires(), "Unheard MPI 1"))
+        assert "=1" not in found.remedy
+        assert "MPI_A" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "setting"),
+    [
+        ("Open MPI 5.0.11", "OMPI_MCA_btl_tcp_progress_thread=1"),
+        ("MPICH 4.0.2", "MPIR_CVAR_ASYNC_PROGRESS=1"),
+        ("Intel MPI 2021.13", "I_MPI_ASYNC_PROGRESS=1"),
+    ],
+)
+def test_without_overlap_each_library_has_its_own_progress_thread(version: str, setting: str) -> None:
+    (found,) = found_by("no-overlap", of_library(no_overlap.fires(), version))
+    assert found.remedy.startswith(setting)
+    assert "MPI_Test" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "setting"),
+    [
+        ("Open MPI 4.1.4", "OMPI_MCA_mpi_yield_when_idle=1"),
+        ("MPICH 4.0.2", "ch3:sock"),
+        ("LAM/MPI 7.1.4", "rpi=sysv"),
+    ],
+)
+def test_ranks_without_a_processor_each_yield_by_the_setting_of_their_library(
+    version: str, setting: str
+) -> None:
+    (found,) = found_by("oversubscribed-job", of_library(crowded.fires(), version))
+    assert f"; with {version.rpartition(' ')[0]}: " in found.remedy
+    assert setting in found.remedy
+
+
+def test_pvm_and_lam_are_told_each_in_its_own_words_how_to_avoid_the_daemon() -> None:
+    (pvm,) = found_by("daemon-route", daemon_route.fires())
+    assert "PvmRouteDirect" in pvm.remedy
+    assert "rpi" not in pvm.remedy
+    made = of_library(examples.run(examples.point("mpi@lam", 8, 4e4), variants=("mpi@lam",)), "LAM/MPI 7.1.4")
+    (lam,) = found_by("daemon-route", with_settings(made, "mpi@lam", {"rpi": "lamd"}, {}))
+    assert "-ssi rpi usysv" in lam.remedy
+    assert "Pvm" not in lam.remedy
+
+
+def test_a_packet_is_made_larger_where_it_was_bounded() -> None:
+    made = stepping_at(939, 981, 976)
+    (found,) = found_by("segment-step", made)
+    assert "MTU on the whole way" in found.remedy
+    for plan in made.plans:
+        plan.variants[:] = [
+            msgspec.structs.replace(one, options={"payload": "1000", "gso": "no"}) for one in plan.variants
+        ]
+    (found,) = found_by("segment-step", made)
+    assert found.remedy.startswith("a larger payload")
+    assert "ethtool" not in found.remedy
+
+
+# ---------------------------------------------------------------------------------------------------------- sockets
+
+
+def test_a_buffer_that_the_kernel_left_alone_or_made_larger_is_not_cut() -> None:
+    (found,) = found_by("clamped-buffer", clamped_buffer.fires())
+    assert "asked for a sndbuf of 4 MiB and got 208 KiB" in found.what
+    assert found.remedy.startswith("sysctl -w net.core.wmem_max=4194304, or leave sndbuf out")
+    assert found.experiment == "netpipe run tcp:sndbuf=4M tcp --sizes 1048576"
+    for asked in (
+        "0",
+        "",
+        "208k",
+        "1k",
+    ):  # not asked for; given as asked; the kernel's smallest one is larger
+        made = with_settings(
+            clamped_buffer.fires(), "tcp", {"sndbuf": asked}, {"sndbuf_kernel_bytes": "425984"}
+        )
+        assert not found_by("clamped-buffer", made), asked
+
+
+def test_what_a_cut_buffer_costs_is_said_where_the_run_has_the_variant_without_it() -> None:
+    times = {"tcp:rcvbuf=4M": 3e5, "tcp": 1e5}
+    points = [
+        examples.visited(name, 1 << 20, ns, launch) for launch in range(4) for name, ns in times.items()
+    ]
+    made = examples.run(*points, variants=tuple(times))
+    for plan in made.plans:
+        plan.variants[:] = [
+            msgspec.structs.replace(one, options={"rcvbuf": "4M" if ":" in one.variant else "0"})
+            for one in plan.variants
+        ]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, host="node17", settings={"rcvbuf_kernel_bytes": "425984"})]
+    (found,) = found_by("clamped-buffer", made)
+    assert found.gain is not None
+    assert found.gain.value == pytest.approx(3, rel=0.01)
+    assert "tcp is 3.00 times as fast" in found.what
+    assert "net.core.rmem_max" in found.remedy
+
+
+def test_messages_that_no_receiver_dropped_were_lost_on_the_way() -> None:
+    (dropped,) = found_by("messages-lost", messages_lost.fires())
+    assert "dropped 1920 datagrams" in dropped.what
+    assert "rcvbuf" in dropped.remedy
+    assert "rate" in dropped.remedy
+    assert (
+        dropped.experiment == "netpipe run udp udp:rcvbuf=851968 --pattern stream --sizes 65536"
+    )  # 4 times what it had
+    made = messages_lost.fires()
+    for point in made.points:
+        point.counters.clear()
+    (on_the_way,) = found_by("messages-lost", made)
+    assert "dropped" not in on_the_way.what
+    assert "rcvbuf" not in on_the_way.remedy
+    assert on_the_way.experiment is None
+
+
+def test_a_loss_that_may_be_chance_is_no_finding() -> None:
+    made = messages_lost.fires()
+    for point in made.points:
+        for measure in point.measures:
+            measure.low = 0.0
+    assert not found_by("messages-lost", made)
+
+
+def test_the_window_is_judged_at_the_largest_size_and_where_no_buffer_was_set() -> None:
+    (found,) = found_by("receive-window", receive_window.fires())
+    assert "in 60 % of the time" in found.what
+    assert found.confirm is not None
+    assert found.confirm.remedied == "tcp:rcvbuf=8M"
+    fixed = with_settings(receive_window.fires(), "tcp", {"rcvbuf": "8k"}, {"rcvbuf_autotuned": "no"})
+    assert not found_by("receive-window", fixed)
+    made = receive_window.fires()
+    for point in made.points:
+        point.counters = {"busy_us": 4000, "rwnd_limited_us": 4000}  # one tick of the kernel's timer
+    assert not found_by("receive-window", made)
+
+
+def test_variants_that_differ_in_more_than_their_connections_are_not_compared() -> None:
+    (found,) = found_by("one-flow", one_flow.fires())
+    assert "tcp:streams=4 is 2.50 times as fast at 1 MiB" in found.what
+    assert found.gain is not None
+    made = one_flow.fires()
+    for plan in made.plans:
+        plan.variants[1].options["nodelay"] = "no"
+    assert not found_by("one-flow", made)
+
+
+def test_registrations_are_counted_where_the_run_has_no_variant_that_registers_once() -> None:
+    def alone(registrations: int) -> Run:
+        counters = {"registrations": registrations}
+        made = examples.run(
+            examples.point("verbs", 4096, 4e3, samples=10, ops=100, counters=counters), variants=("verbs",)
+        )
+        return with_settings(made, "verbs", {"register": "each"}, {})
+
+    (found,) = found_by("registration-cost", alone(2000))
+    assert "2.00 registrations for each operation" in found.what
+    assert found.gain is None
+    assert not found_by("registration-cost", alone(4))
+
+
+# -------------------------------------------------------------------------------------------------------- thresholds
+
+
+def test_an_eager_limit_says_where_the_throughput_is_back_and_is_no_dip() -> None:
+    made = with_settings(dip.fires(), "tcp", {"eager": "0"}, {})
+    (found,) = found_by("eager-limit", made)
+    assert found.what.endswith(" The throughput is back at 8 KiB.")
+    assert not found_by("dip", made)
+    (stays,) = found_by("eager-limit", with_settings(dip.silent(), "tcp", {"eager": "0"}, {}))
+    assert "back" not in stays.what
+
+
+def test_a_dip_is_told_once() -> None:
+    (found,) = found_by("dip", dip.fires())
+    assert "falls to 75 % from 4096 to 4277 bytes, and is back at 8 KiB" in found.what
+    assert not found_by("step", dip.fires())
+    assert found_by("step", dip.silent())
+
+
+def test_a_step_down_asks_for_a_lower_limit_and_is_told_once() -> None:
+    (found,) = found_by("late-switch", late_switch.fires())
+    assert found.confirm is not None
+    assert (found.confirm.remedied, found.confirm.sizes) == ("tcp:eager=1024", [4096])
+    assert not found_by("step", late_switch.fires())
+    made = late_switch.fires()
+    for plan in made.plans:
+        plan.variants[0].options.clear()
+    assert not found_by("late-switch", made)
+    assert found_by("step", made)
