@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, Finding, examples, quantity, rule
+from netpipe.findings.curves import without_settings
 from netpipe.findings.library import library_of
 from netpipe.reading import Reading
 from netpipe.reading.across.merge import name_of
@@ -68,7 +69,8 @@ def _remedy(reading: Reading, variant: str, operation: str) -> str:
         return f"choose another algorithm for {operation} at these sizes (the library's tuned settings)"
     besides = [f"{name}={value}" for name, value in of.with_algorithm(operation).items()]
     needs = f" (with {' '.join(besides)})" if besides else ""
-    search = shlex.join(["netpipe", "tune", name_of(variant), "--goal", f"collective={operation}"])
+    start = without_settings(name_of(variant), "env")  # where variables may choose an algorithm already
+    search = shlex.join(["netpipe", "tune", start, "--goal", f"collective={operation}"])
     return f"choose another algorithm for {operation} at these sizes: {chosen}{needs}; to find it: {search}"
 
 
