@@ -118,6 +118,15 @@ def test_a_slow_collective_is_mended_by_the_variable_of_its_library(
     assert found.remedy.endswith("to find it: netpipe tune mpi@x --goal collective=allreduce")
 
 
+def test_the_search_for_an_algorithm_does_not_begin_with_one_that_was_set() -> None:
+    made = of_library(broken_guideline.fires(), "Open MPI 4.1.4")
+    variant = "mpi@x:env=OMPI_MCA_coll_tuned_allreduce_algorithm=5"
+    for record in (*made.points, *made.variants, *(one for plan in made.plans for one in plan.variants)):
+        record.variant = variant
+    (found,) = found_by("broken-guideline", made)
+    assert found.remedy.endswith("netpipe tune mpi@x --goal collective=allreduce")
+
+
 def test_of_an_unknown_library_the_remedies_name_no_variable() -> None:
     for module, rule in (
         (broken_guideline, "broken-guideline"),

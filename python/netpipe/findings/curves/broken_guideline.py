@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, examples, quantity, rule
+from netpipe.findings.curves import without_settings
 from netpipe.findings.experiments import words
 from netpipe.findings.library import library_of
 from netpipe.reading import Reading
@@ -80,12 +81,13 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 def _tune(reading: Reading, variant: str, operation: str) -> str | None:
     """The command that tries the library's other algorithms, and proves the fastest. Which it has, only the library
-    knows, so there is no experiment with one of them. None for layers that are no library's.
+    knows, so there is no experiment with one of them. It begins without the variables of the variant, which may choose
+    an algorithm already. None for layers that are no library's.
     """
     if LIBRARY not in variant.partition(":")[0] or variant in reading.copies or reading.run.header is None:
         return None
     options = words.in_common(reading.run.header.argv, TUNE)
-    return shlex.join(["netpipe", "tune", variant, "--goal", f"collective={operation}", *options])
+    return shlex.join(["netpipe", "tune", without_settings(variant, "env"), "--goal", f"collective={operation}", *options])
 
 
 def same_size(operation: str, others: tuple[str, ...]) -> bool:
