@@ -42,7 +42,7 @@ def complete_goals(context: click.Context, of: click.Parameter, incomplete: str)
 
 
 def _options(function: Callable[..., int]) -> Callable[..., int]:
-    own = [
+    own: list[Callable[[Any], Any]] = [
         click.argument("variants", nargs=-1, metavar="VARIANT...", shell_complete=complete_variants),
         click.option(
             "--goal",

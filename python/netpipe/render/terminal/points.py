@@ -143,11 +143,11 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
     headers = ("", *HEADERS)
     widths = [max(map(len, column)) for column in zip(headers, *(row[0] for row in rows), strict=True)]
     first = widths[0]
-    words = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
+    longest = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
     for heading in (name, SIZE):
         widths[0] = max(first, cell_len(heading))
         numbers_width = sum(widths) + GAP * len(widths)
-        words_width = max(min(words, LEAST_WORDS), min(words, columns - numbers_width))
+        words_width = max(min(longest, LEAST_WORDS), min(longest, columns - numbers_width))
         if numbers_width + words_width <= columns:
             break
     between = " " * GAP
