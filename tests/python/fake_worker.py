@@ -301,7 +301,7 @@ def resolved(plan: dict[str, Any]) -> dict[str, Any]:
         for one in plan["variants"]
         for pattern in plan["patterns"]
     ]
-    seconds = plan["budget_s"] * len(curves)
+    seconds = plan["budget_s"] * sum(one["reason"] is None for one in curves)
     return {"type": "plan", **plan, "curves": curves, "expected_s": seconds, "memory_bytes": 32 << 20}
 
 

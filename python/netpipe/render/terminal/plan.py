@@ -78,7 +78,7 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     if hosts := answer.get("hosts"):
         lines.append(("hosts", f"{', '.join(hosts)}; started by {' and '.join(answer['started_by'])}"))
     seconds = answer.get("expected_s")
-    if seconds is not None:
+    if seconds:  # none where the worker cannot tell, 0 where all is skipped
         several = f" in {launches} launches" if launches > 1 else ""
         longest = span_text(seconds * launches)
         lines.append(("time", f"at most {longest}{several}; less where the target is reached sooner"))
