@@ -236,16 +236,12 @@ def test_messages_that_no_receiver_dropped_were_lost_on_the_way() -> None:
     assert "dropped 1920 datagrams" in dropped.what
     assert "rcvbuf" in dropped.remedy
     assert "rate" in dropped.remedy
-    assert (
-        dropped.experiment == "netpipe run udp udp:rcvbuf=851968 --pattern stream --sizes 65536"
-    )  # 4 times what it had
     made = messages_lost.fires()
     for point in made.points:
         point.counters.clear()
     (on_the_way,) = found_by("messages-lost", made)
     assert "dropped" not in on_the_way.what
     assert "rcvbuf" not in on_the_way.remedy
-    assert on_the_way.experiment is None
 
 
 def test_a_loss_that_may_be_chance_is_no_finding() -> None:
