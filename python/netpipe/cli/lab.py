@@ -48,7 +48,7 @@ def command() -> None:
 
 @command.command()
 @click.option(
-    "--hosts", type=click.IntRange(2, 64), default=2, metavar="N", help="Number of hosts  [default: 2]"
+    "--hosts", type=click.IntRange(2, 64), default=2, metavar="N", help="Number of hosts.", show_default=True
 )
 @click.option(
     "--rate", metavar="RATE", help="Rate of each host's link, such as 100m or 1g, in bits per second."
@@ -59,7 +59,8 @@ def command() -> None:
     type=click.IntRange(576, 65521),
     default=1500,
     metavar="BYTES",
-    help="Largest packet  [default: 1500]",
+    help="Largest packet.",
+    show_default=True,
 )
 @click.option("--loss", metavar="SHARE", help="Share of packets that get lost at random: 0.1% or 0.001.")
 @click.option(
@@ -67,18 +68,20 @@ def command() -> None:
     type=click.IntRange(0, (1 << 63) - 1),
     default=1,
     metavar="N",
-    help="Seed for the losses  [default: 1]",
+    help="Seed for the losses.",
+    show_default=True,
 )
 @click.option(
     "--offloads",
     type=click.Choice(["on", "off"]),
-    help="Segmentation and receive offloads; with off no packet is larger than the MTU  [default: as the device has]",
+    help="Segmentation and receive offloads; with off no packet is larger than the MTU  [default: those of the device]",
 )
 @click.option(
     "--name",
     default="lab",
     metavar="NAME",
-    help="Name of the lab; its hosts are NAME1, NAME2, ...  [default: lab]",
+    help="Name of the lab; its hosts are NAME1, NAME2 and so on.",
+    show_default=True,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
