@@ -103,7 +103,9 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
         found = compared_runs(runs, _names(variants), _names(patterns))
         rows = []
         for one in found.between:
-            names = {"variant": f"{one.variant} ({one.label})", "against": f"{one.variant} ({one.against})"}
+            names = {"variant": one.label, "against": one.against}
+            if not one.variants_differ:
+                names = {key: f"{one.variant} ({of})" for key, of in names.items()}
             rows += [
                 names | {"pattern": one.pattern} | _row(at.size_bytes, at.times, at.word) for at in one.sizes
             ]
