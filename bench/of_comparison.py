@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from measured import Result
@@ -65,7 +66,7 @@ def _slowed(point: Point, factor: float) -> Point:
         name: None if (value := getattr(point, name)) is None else value * factor
         for name in ("median_ns", "low_ns", "high_ns", "mean_ns", "min_ns", "max_ns")
     }
-    visits = point.visits
+    visits: Any = point.visits  # JSON text in a run that was read without samples
     if isinstance(visits, msgspec.Raw):
         visits = msgspec.json.decode(visits, type=Visits)
     if visits is not None:
