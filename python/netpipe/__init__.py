@@ -18,17 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "NotARun",
-    "Run",
-    "compare",
-    "findings",
-    "load",
-    "measure",
-    "plot",
-    "read",
-    "version",
-]
+__all__ = ["NotARun", "Run", "compare", "findings", "load", "measure", "plot", "read", "version"]
 
 _WHERE = dict.fromkeys(("compare", "load", "measure", "plot"), "netpipe.notebook")
 _WHERE |= dict.fromkeys(("NotARun", "Run", "read"), "netpipe.records")

@@ -153,13 +153,12 @@ def findings(run: AnyRun) -> polars.DataFrame:
     schema["evidence"] = polars.List(quantity)
     rows = []
     for one in judge(Reading(_run(run))).findings:
-        gain = _numbers(one.gain)
-        evidence = [{"name": name, "unit": of.unit} | _numbers(of) for name, of in one.evidence.items()]
-        rows.append(
-            {name: getattr(one, name) for name in names}
-            | {"gain": gain["value"], "gain_low": gain["low"], "gain_high": gain["high"]}
-            | {"evidence": evidence}
-        )
+        row = {name: getattr(one, name) for name in names}
+        row |= zip(("gain", "gain_low", "gain_high"), _numbers(one.gain).values(), strict=True)
+        row["evidence"] = [
+            {"name": name, "unit": of.unit} | _numbers(of) for name, of in one.evidence.items()
+        ]
+        rows.append(row)
     return polars.DataFrame(rows, schema=schema)
 
 
@@ -226,12 +225,9 @@ def _chosen(reading: Reading, variants: tuple[str, ...], patterns: tuple[str, ..
 
 
 def _numbers(of: Quantity | None) -> dict[str, float | None]:
-    """What is None, or an integer in the record, is a column of reals."""
-    each = (of.value, of.low, of.high) if of else (None, None, None)
-    return {
-        name: None if number is None else float(number)
-        for name, number in zip(("value", "low", "high"), each, strict=True)
-    }
+    """As reals: the record has integers too."""
+    each = {name: getattr(of, name, None) for name in ("value", "low", "high")}
+    return {name: None if number is None else float(number) for name, number in each.items()}
 
 
 def _row(size_bytes: int | None, times: Estimate, word: Word) -> dict[str, Any]:
