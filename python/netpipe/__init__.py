@@ -2,32 +2,32 @@
 """netpipe: how much of what the hardware can move reaches the application, and which layer loses the rest.
 
 import netpipe
-points = netpipe.load("run.jsonl")              # a polars data frame
-samples = netpipe.load("run.jsonl", "sample")
-run = netpipe.Run.read("run.jsonl")             # typed records
+run = netpipe.measure("tcp:wait=poll|block", sizes="8,64k", output="run.jsonl")
+netpipe.load("run.jsonl")                       # its points, a polars data frame
+netpipe.load("run.jsonl", "sample")             # every timed batch
+netpipe.compare(run)                            # its variants against each other
+netpipe.findings(run)                           # what the rules found, with remedies
+netpipe.plot("throughput", run)                 # a figure of matplotlib
+netpipe.Run.read("run.jsonl")                   # typed records
+
+netpipe/notebook.py says more about the functions. All of it is loaded on first use; __init__.pyi has the types.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from netpipe.frames import load
-    from netpipe.records import NotARun, Run, read
+__all__ = ["NotARun", "Run", "compare", "findings", "load", "measure", "plot", "read", "version"]
 
-__all__ = ["NotARun", "Run", "load", "read", "version"]
-
-_WHERE = {
-    "load": "netpipe.frames",
-    "NotARun": "netpipe.records",
-    "Run": "netpipe.records",
-    "read": "netpipe.records",
-}
+_WHERE = dict.fromkeys(("compare", "load", "measure", "plot"), "netpipe.notebook")
+_WHERE |= dict.fromkeys(("NotARun", "Run", "read"), "netpipe.records")
 
 
 def __getattr__(name: str) -> Any:
     """Loads what is asked for, so that the program begins at once."""
+    if name == "findings":  # a package that can be called
+        return import_module("netpipe.findings")
     if name not in _WHERE:
         raise AttributeError(f"module 'netpipe' has no attribute '{name}'")
     return getattr(import_module(_WHERE[name]), name)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a notebook or a script needs: measure, and look at runs as data frames and figures.
 
-    from netpipe.notebook import compare, findings, load, measure, plot
+    import netpipe
 
-    run = measure("tcp:wait=poll|block", sizes="8,64k", budget=1, output="run.jsonl")
-    load(run)                          # its points, a polars data frame
-    compare(run)                       # its variants against each other, by size
-    compare("monday.jsonl", run)       # the same variants in two runs
-    findings(run)                      # what the rules found, with remedies
-    plot("throughput", run)            # a figure of matplotlib
+    run = netpipe.measure("tcp:wait=poll|block", sizes="8,64k", budget=1, output="run.jsonl")
+    netpipe.load(run)                       # its points, a polars data frame
+    netpipe.compare(run)                    # its variants against each other, by size
+    netpipe.compare("monday.jsonl", run)    # the same variants in two runs
+    netpipe.findings(run)                   # what the rules found, with remedies
+    netpipe.plot("throughput", run)         # a figure of matplotlib
 
 A run is the path of its file, or what `measure` or `netpipe.Run.read` returned. Times are in nanoseconds, sizes in
 bytes, rates in bytes per second; intervals are 95 % intervals. Mistakes raise netpipe.failure.Failure with a sentence.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
+    from netpipe.findings import Quantity
     from netpipe.reading import Reading
     from netpipe.reading.blocks.verdicts import Word
     from netpipe.reading.estimate import Estimate
@@ -77,7 +78,7 @@ def load(run: AnyRun, kind: str = "point") -> polars.DataFrame:
     A run from `measure` or `Run.read` has no samples; read them from its file. Raises NotARun, OSError, or ValueError
     for an unknown kind.
     """
-    return frames.of_kind(_run(run, samples=True).body(), kind)
+    return frames.of_kind(run.body(), kind) if isinstance(run, Run) else frames.load(run, kind)
 
 
 def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Names = ()) -> polars.DataFrame:
@@ -103,7 +104,9 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
         found = compared_runs(runs, _names(variants), _names(patterns))
         rows = []
         for one in found.between:
-            names = {"variant": f"{one.variant} ({one.label})", "against": f"{one.variant} ({one.against})"}
+            names = {"variant": one.label, "against": one.against}
+            if not one.variants_differ:
+                names = {key: f"{one.variant} ({of})" for key, of in names.items()}
             rows += [
                 names | {"pattern": one.pattern} | _row(at.size_bytes, at.times, at.word) for at in one.sizes
             ]
@@ -131,7 +134,9 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
 
 def findings(run: AnyRun) -> polars.DataFrame:
     """What the rules found in a run, a row for each finding: rule, title, severity, variant, pattern, size_bytes, host,
-    what, certainty, cause, remedy, experiment (the command that confirms it). docs/reference/findings.md lists them.
+    what, certainty, cause, remedy, experiment (the command that confirms it), gain, gain_low, gain_high (how many times
+    as fast the remedy makes it; null where the run does not tell), evidence (a list of name, value, unit, low, high).
+    docs/reference/findings.md lists them.
     """
     import msgspec
     import polars
@@ -141,9 +146,20 @@ def findings(run: AnyRun) -> polars.DataFrame:
 
     wide = {"evidence", "gain", "confirm", "outcome"}
     names = [field.name for field in msgspec.structs.fields(Finding) if field.name not in wide]
+    limits = dict.fromkeys(("value", "low", "high"), polars.Float64)
+    quantity = polars.Struct({"name": polars.String, "unit": polars.String, **limits})
     schema: dict[str, Any] = dict.fromkeys(names, polars.String) | {"size_bytes": polars.Int64}
-    found = judge(Reading(_run(run))).findings
-    return polars.DataFrame([{name: getattr(one, name) for name in names} for one in found], schema=schema)
+    schema |= dict.fromkeys(("gain", "gain_low", "gain_high"), polars.Float64)
+    schema["evidence"] = polars.List(quantity)
+    rows = []
+    for one in judge(Reading(_run(run))).findings:
+        row = {name: getattr(one, name) for name in names}
+        row |= zip(("gain", "gain_low", "gain_high"), _numbers(one.gain).values(), strict=True)
+        row["evidence"] = [
+            {"name": name, "unit": of.unit} | _numbers(of) for name, of in one.evidence.items()
+        ]
+        rows.append(row)
+    return polars.DataFrame(rows, schema=schema)
 
 
 def plot(
@@ -182,8 +198,8 @@ def plot(
 # --------------------------------------------------------------------------------------------------------- inside
 
 
-def _run(run: AnyRun, samples: bool = False) -> Run:
-    return run if isinstance(run, Run) else Run.read(run, samples=samples)
+def _run(run: AnyRun) -> Run:
+    return run if isinstance(run, Run) else Run.read(run, samples=False)
 
 
 def _names(names: Names) -> tuple[str, ...]:
@@ -206,6 +222,12 @@ def _chosen(reading: Reading, variants: tuple[str, ...], patterns: tuple[str, ..
         for variant, pattern in reading.by_name
         if (not found[0] or variant in found[0]) and (not found[1] or pattern in found[1])
     }
+
+
+def _numbers(of: Quantity | None) -> dict[str, float | None]:
+    """As reals: the record has integers too."""
+    each = {name: getattr(of, name, None) for name in ("value", "low", "high")}
+    return {name: None if number is None else float(number) for name, number in each.items()}
 
 
 def _row(size_bytes: int | None, times: Estimate, word: Word) -> dict[str, Any]:

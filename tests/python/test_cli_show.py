@@ -24,7 +24,7 @@ from netpipe.render.losses import added_text
 from netpipe.render.terminal.live import Estimates, Lines, LiveTable
 from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
-from netpipe.units import percent_text
+from netpipe.units import percent_text, rate_text, size_text
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -57,7 +57,7 @@ def test_the_summary_fits(run: Run, width: int) -> None:
     for row in rows[1:]:
         assert re.search(
             r" \S+ [µn]s +([+-]\S+ [µn]s ±\S+ %|same ±\S+ %|undecided|–) .*"
-            r"\S+ [GMT]bps +(\S+ %|same ±\S+ %|undecided)$",
+            r"\S+ [GMT]bps +(\S+ %( \(.*\))?|same ±\S+ %|undecided)$",
             row,
         ), row
 
@@ -88,6 +88,26 @@ def test_a_narrow_terminal_loses_no_numbers_and_no_words(run: Run) -> None:
     assert "…" not in narrow.getvalue()
     assert "█" in wide.getvalue().partition("time for")[0]
     assert "Each layer adds: shm: " in " ".join(narrow.getvalue().split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_saturation_and_the_asymptotic_rate_are_shown_where_there_is_room(run: Run, width: int) -> None:
+    out = io.StringIO()
+    reading = Reading(run)
+    print_summary(Console(file=out, width=width), reading)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    (head,) = (line for line in text.splitlines() if "typical ±" in line)
+    assert ("saturates" in head and "asymptote" in head) == (width == 120)
+    if width == 120:
+        tcp = next(one for one in reading.summaries if one.variant == "tcp")
+        fit = reading.fit_of(reading.by_name["tcp", "pingpong"])
+        assert fit is not None
+        rate = fit.pieces[-1].bytes_per_s
+        assert rate is not None
+        row = next(line for line in text.partition(head)[2].splitlines() if line.startswith("tcp "))
+        assert size_text(tcp.knee_size_bytes) in row
+        assert rate_text(rate.value) in row
 
 
 @pytest.mark.parametrize("width", [80, 120])

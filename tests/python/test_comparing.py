@@ -221,7 +221,7 @@ def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("compare", "before"), "name at least two runs"),
+        (("compare", "before"), "name a second run"),
         (("compare", "before", "other"), "no size of one variant and pattern in common"),
         (("compare", "before", "after", "--variant", "udp"), "no points of variant 'udp'"),
         (

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe.notebook over made-up runs: what a script asks of them, and what it is told where that is wrong."""
+"""netpipe from Python over made-up runs: what a script asks of them, and what it is told where that is wrong."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from synthetic import LAYERS, classic_sizes, run
 
+import netpipe
+from netpipe import notebook
 from netpipe.failure import Failure
+from netpipe.findings import judge
 from netpipe.notebook import compare, findings, load, plot
+from netpipe.reading import Reading
 from netpipe.records import Run, encode
 
 MADE = run(LAYERS, classic_sizes())
@@ -29,6 +35,39 @@ def test_findings_are_what_the_command_shows() -> None:
     assert {"rule", "severity", "what", "remedy", "experiment"} <= set(found.columns)
     assert found.height > 0
     assert set(found["severity"]) <= {"severe", "warning", "note"}
+
+
+def test_a_finding_has_its_evidence_and_what_the_remedy_gains() -> None:
+    found = findings(MADE)
+    truth = judge(Reading(MADE)).findings
+    assert found["experiment"].to_list() == [one.experiment for one in truth]
+    assert found["gain"].to_list() == [one.gain and one.gain.value for one in truth]
+    assert any(one.evidence for one in truth)
+    for row, one in zip(found.rows(named=True), truth, strict=True):
+        assert {of["name"]: (of["value"], of["unit"]) for of in row["evidence"]} == {
+            name: (of.value, of.unit) for name, of in one.evidence.items()
+        }
+
+
+def test_the_functions_have_short_names_and_the_package_of_findings_is_still_there() -> None:
+    import netpipe.findings as package
+
+    for name in notebook.__all__:
+        assert name in netpipe.__all__
+    assert netpipe.load is load
+    assert netpipe.findings is package
+    assert netpipe.findings(MADE).equals(findings(MADE))
+    assert package.judge is judge
+    types = (Path(netpipe.__file__).parent / "__init__.pyi").read_text()
+    for name in netpipe.__all__:
+        assert callable(getattr(netpipe, name))
+        assert f" as {name}\n" in types or f"def {name}(" in types
+
+
+def test_the_program_begins_without_what_it_does_not_need() -> None:
+    code = "import sys, netpipe; print(any(name.startswith('netpipe.') for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_figure_has_its_title_and_its_curves() -> None:

@@ -298,9 +298,13 @@ def test_the_points_of_a_run_that_is_not_large_are_in_the_page(
     }
     text = gzip.decompress(base64.b64decode(Page(whole).scripts[scripts["points-csv"]])).decode()
     assert text.count("\n") == len(made.points) + 1
+    assert f"The download has the {len(made.points)} points of the run" in whole
+    assert "single samples are in the run file alone" in whole
     monkeypatch.setattr(page_module, "MOST_DOWNLOADED", len(made.points) - 1)
-    assert 'id="points-csv"' not in page(Reading(made))
-    assert 'id="download"' not in page(Reading(made))
+    large_one = page(Reading(made))
+    assert 'id="points-csv"' not in large_one
+    assert 'id="download"' not in large_one
+    assert f"This page has no download of its {len(made.points)} points" in large_one
 
 
 @pytest.mark.deep

@@ -486,3 +486,70 @@ def test_where_no_scripts_run_the_tables_are_there(window: Browser, folder: Path
         assert window.run("return document.querySelectorAll('.main-svg').length") == 0
     finally:
         window.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+# ------------------------------------------------------------------------------------- what opening costs, and names
+
+
+MOST_NODES = (
+    6000  # elements of a page at its beginning, whatever is in its folds; a folded table has a thousand
+)
+MOST_DRAWN = 5  # figures; the screen and what is next to it have four
+
+
+@pytest.mark.parametrize("name", ["report", "many"])
+def test_a_page_opens_with_little_to_make(window: Browser, folder: Path, many: Path, name: str) -> None:
+    """Time depends on the machine, so this is the work: elements, and figures that are drawn before anybody scrolls."""
+    assert many.parent == folder
+    window.open(folder / f"{name}.html", 1200)
+    window.until(READY)
+    window.until(
+        "return document.querySelector('.plot .main-svg') && [...document.querySelectorAll('.plot[aria-busy]')]"
+        ".every((one) => !one.checkVisibility() || one.getBoundingClientRect().top > innerHeight)"
+    )
+    assert window.run("return document.querySelectorAll('*').length") <= MOST_NODES
+    figures, here = window.run(
+        "return ['.plot', '.plot:has(.main-svg)'].map((one) => document.querySelectorAll(one).length)"
+    )
+    assert here <= MOST_DRAWN < figures
+
+
+NAMED = {"button", "combobox", "rowheader", "region", "link"}  # roles that say nothing without a name
+
+
+def test_a_screen_reader_is_told_what_each_thing_is(screen: Browser) -> None:
+    """As Chromium gives it to one: charts, tables and toggles have roles and names."""
+    drawn(screen, "throughput")
+    nodes = [one for one in screen.devtools("Accessibility.getFullAXTree")["nodes"] if not one["ignored"]]
+    names: dict[str, list[str]] = {}
+    for one in nodes:
+        role = one.get("role", {}).get("value", "")
+        names.setdefault(role, []).append(one.get("name", {}).get("value", ""))
+    assert NAMED - {"link"} <= set(names)
+    assert [role for role in NAMED if not all(names.get(role, []))] == []
+    assert {"Curves shown", "How curves are drawn", "Distribution of times"} <= set(names["group"])
+    assert {"waterfall", "rate"} <= set(names["columnheader"])
+    charts = screen.run(
+        "return [...document.querySelectorAll('.plot')].map((one) => [one.getAttribute('role'), one.ariaLabel || "
+        "document.getElementById(one.getAttribute('aria-labelledby')).textContent])"
+    )
+    assert len(charts) == len(FIGURES)
+    assert all(role == "group" and name.strip() for role, name in charts)
+    bars = screen.run(
+        "return [...document.querySelectorAll('.stack svg')].map((one) => [one.role, one.ariaLabel])"
+    )
+    assert bars
+    assert all(role == "img" and label for role, label in bars)
+    unnamed = "return [...document.querySelectorAll('table')].filter((one) => !one.ariaLabel && !one.caption).length"
+    assert screen.run(unnamed) == 0
+
+
+def test_toggles_say_their_state(screen: Browser) -> None:
+    first = "#legend button"
+    pressed = f"return document.querySelector('{first}').ariaPressed"
+    before = screen.run(pressed)
+    assert before in ("true", "false")
+    screen.click(first)
+    assert {before, screen.run(pressed)} == {"true", "false"}
+    screen.click(first)
+    assert screen.run("return document.getElementById('turn-axes').ariaPressed") == "false"

@@ -6,17 +6,19 @@ from __future__ import annotations
 import io
 import re
 
+import msgspec
 import pytest
 import synthetic
 from rich.console import Console
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
-from netpipe.reading.blocks.chains import Stack, Step
-from netpipe.reading.losses import Loss
+from netpipe.reading.blocks.chains import Bar, Stack, Step
+from netpipe.reading.losses import Loss, SizeLoss
+from netpipe.records import Visits
 from netpipe.render.losses import largest_losses
 from netpipe.render.page.page import page
-from netpipe.render.page.stack import stack_rows
+from netpipe.render.page.stack import LEAST, stack_rows
 from netpipe.render.terminal.stack import print_stack, tree, waterfall
 
 READING = Reading(synthetic.run(sizes=[8, 1024, 65536, 1 << 20], launches=4))
@@ -54,8 +56,63 @@ def test_every_layer_stands_below_the_one_that_it_is_read_against() -> None:
     ],
 )
 def test_a_bar_reaches_from_one_time_to_another(start: float, end: float, bar: str) -> None:
-    assert waterfall(start, end, 100, 10) == bar
-    assert waterfall(start, end, 0, 10) == ""
+    assert waterfall(Bar(start, end, start, start), 100, 10) == bar
+    assert waterfall(Bar(start, end, start, start), 0, 10) == ""
+
+
+def test_the_interval_of_a_bar_is_shaded() -> None:
+    assert waterfall(Bar(50, 100, 30, 70), 100, 10) == "   ▒▒▒▒███"
+    assert waterfall(Bar(80, 100, 79, 81), 100, 10) == "        ██"  # less than half a column
+    assert waterfall(Bar(50, 60, 20, 400), 100, 10) == "  ▒▒▒▒▒▒▒▒"
+
+
+def contradicting(own_ns: float, paired: float) -> SizeLoss:
+    """The loss of a layer that takes `own_ns` beside 1000 ns below, where the ratio within blocks is another one."""
+    half = {"base": 1000.0, "layer": own_ns}
+    points = []
+    for launch in range(4):
+        for name, usual in half.items():
+            # Blocks that both have, and two more of each alone: the medians are those of the latter.
+            alone = [100 + len(name), 200 + len(name), 300 + len(name), 400 + len(name)]
+            both = 1000.0 if name == "base" else 1000.0 * paired
+            visits = Visits(
+                block=[1, *alone],
+                at_s=[0.1 * place for place in range(5)],
+                state=[0] * 5,
+                samples=[9] * 5,
+                median_ns=[both * (1 + launch / 1e4), *[usual] * 4],
+            )
+            point = examples.point(name, 8, usual, launch=launch)
+            points.append(msgspec.structs.replace(point, visits=visits))
+    run = examples.run(*points, variants=list(half), stack={"layer": "base"})
+    (loss,) = Reading(run).losses
+    assert loss.small is not None
+    return loss.small
+
+
+def test_no_layer_adds_more_than_it_takes_and_none_saves_more_than_the_one_below_takes() -> None:
+    """A run where shm:wait=block took 33.1 us and "added 35.1 us": the times beside a ratio are not paired."""
+    small = contradicting(900.0, 1.5)
+    assert small.times.value == pytest.approx(1.5, rel=1e-3)
+    assert small.added_ns.value == pytest.approx(300, rel=1e-2)  # of 900; 500 more than 1000 would be 1500
+    assert small.added_ns.low <= small.added_ns.value <= small.added_ns.high
+    assert contradicting(900.0, 1e6).added_ns.value < 900.0
+    assert contradicting(2000.0, 0.5).added_ns.value == pytest.approx(-500, rel=1e-2)
+
+
+def test_the_bar_of_a_layer_is_what_it_adds_with_its_interval() -> None:
+    for step in READING.stacks[0].steps:
+        bar = step.bar_ns
+        assert bar is not None
+        assert step.small_ns is not None
+        assert bar.end == step.small_ns.value
+        if step.loss is None:
+            assert (bar.begin, bar.low, bar.high) == (0, step.small_ns.low, step.small_ns.high)
+        elif step.loss.small is not None:
+            added = step.loss.small.added_ns
+            assert bar.end - bar.begin == pytest.approx(added.value)
+            assert bar.begin >= 0
+            assert bar.low == max(0, bar.end - added.high) < bar.begin < bar.high == bar.end - added.low
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -83,9 +140,15 @@ def test_the_page_begins_with_what_it_says_and_with_it() -> None:
     assert html.index('class="key"') < html.index('<table class="stack">') < html.index('id="plots"')
     rows = stack_rows(READING.stacks[0], several=False, first=())["rows"]
     assert all(0 <= row["from"] <= 100 and row["from"] + row["width"] <= 100.5 for row in rows)
-    ends = [row["from"] + row["width"] for row in rows if not row["less"]]
-    begins = {row["name"]: row["from"] for row in rows}
-    assert begins["unix"] == pytest.approx(ends[2], abs=0.1)  # where pipe ends
+    for row in rows:
+        low, high = row["whisker"]
+        ends = row["less"] or not row["adds"]  # at the end of the bar on the right
+        at = row["from"] + (row["width"] if ends else 0)
+        assert low <= at + LEAST
+        assert at - LEAST <= high <= 100
+        assert f'<path d="M{low} 5H{high}"/>' in html
+    interval = re.compile(r"[\d.]+ % \([\d.]+ (% )?to [\d.]+ %\)")
+    assert any(interval.fullmatch(row["keeps"]) for row in rows)
 
 
 def test_a_large_stack_begins_with_some_layers_and_with_all_below_them() -> None:

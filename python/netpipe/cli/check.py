@@ -62,7 +62,7 @@ def command(
 
     limits = slower_limits(slower, tuple(METRICS))
     file, name = of_history(baseline, run)
-    found = compared((file, run), variants, patterns)
+    found = compared((file, run), variants, patterns, conventions=False)
     if name:
         found = replace(found, first=name)
     results = gate(found.between, limits, None if faster is None else percent("--faster", faster))

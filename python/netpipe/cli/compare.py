@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe compare: runs held against the first of them."""
+"""netpipe compare: runs held against the first of them, or variants of one run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("runs", metavar="RUN RUN [RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN [RUN]...", nargs=-1, type=click.Path(path_type=Path))
 @variant_option
 @pattern_option
 @click.option("--sizes", "every_size", is_flag=True, help="Show every size of every curve.")
@@ -45,14 +45,12 @@ def command(
     intervals that hold together. The runs may be results of other programs (netpipe import). Also says what else
     differs between the runs: hosts, kernels, libraries, settings.
 
-    Variants of one run are compared by the run itself: netpipe show. To compare two settings, measure them in one run:
-    what the machine does meanwhile cancels.
+    One RUN and two variants or more (--variant tcp --variant unix): each against the first of them, by the visits that
+    were measured back to back. What the machine does meanwhile cancels, so smaller differences are found. To compare
+    two settings, measure them in one run.
     """
-    if len(runs) < 2:
-        raise Failure(
-            USAGE,
-            "name at least two runs; the variants of one run are compared by 'netpipe show', pair by pair",
-        )
+    if not runs:
+        raise Failure(USAGE, "name the runs to compare, or one run and two of its variants")
     if target:
         check_target(target)
         format_of(target)
@@ -67,7 +65,7 @@ def command(
         click.echo(printable_json(msgspec.json.encode(answer(found)).decode()))
         return
     from netpipe.render.terminal.compare import print_comparison, print_differences
-    from netpipe.render.terminal.rows import console
+    from netpipe.render.terminal.rows import console, print_paragraph
 
     out = console()
     for label, differences, paces in found.others:
@@ -75,6 +73,8 @@ def command(
         print_differences(out, differences, paces)
         out.print()
     print_comparison(out, found.between, every_size)
+    for source in found.sources:
+        print_paragraph(out, "·", "dim", source)
 
 
 def _draw(found: Compared, target: Path) -> None:
@@ -84,7 +84,8 @@ def _draw(found: Compared, target: Path) -> None:
     from netpipe.render.figures.comparison import of_runs
     from netpipe.streams import say
 
-    others = " and ".join(label for label, *_ in found.others)
+    labels = [label for label, *_ in found.others] or [one.label for one in found.between]
+    others = " and ".join(dict.fromkeys(labels))
     try:
         draw(of_runs(found.between), f"{others} against {found.first}", target, format_of(target))
     except NothingToDraw as why:
@@ -101,4 +102,5 @@ def answer(found: Compared) -> dict[str, Any]:
             for label, differences, paces in found.others
         ],
         "curves": found.between,
+        "sources": found.sources,
     }

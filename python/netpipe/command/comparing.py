@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs read to be held against the first of them: what `netpipe compare` and `netpipe check` have in common."""
+"""Runs read to be held against the first of them, or variants of one run: what `netpipe compare` and `netpipe check`
+have in common.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,30 @@ from netpipe.command.options import matching
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from netpipe.reading.across.compared import Compared
     from netpipe.records import Run
 
+MOST = 6  # curves that an error lists of each run
 
-def compared(paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
-    """Raises NotARun, OSError, or Failure (2) where there is nothing to compare."""
+
+def compared(
+    paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...], conventions: bool = True
+) -> Compared:
+    """Raises NotARun, OSError, or Failure (2) where there is nothing to compare. `conventions`: may patterns that are
+    compared differ in these?
+    """
     from netpipe.records import Run
 
-    return compared_runs([Run.read(path, samples=False) for path in paths], variants, patterns)
+    runs = [Run.read(path, samples=False) for path in paths]
+    return compared_runs(runs, variants, patterns, conventions)
 
 
-def compared_runs(runs: Sequence[Run], variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
-    """The same of runs that were read or measured already."""
+def compared_runs(
+    runs: Sequence[Run], variants: tuple[str, ...], patterns: tuple[str, ...], conventions: bool = True
+) -> Compared:
+    """The same of runs that were read or measured already; of one, its variants against the first that is named."""
     from netpipe.reading import Reading
     from netpipe.reading.across import merge
     from netpipe.reading.across.compared import Compared
@@ -33,33 +44,65 @@ def compared_runs(runs: Sequence[Run], variants: tuple[str, ...], patterns: tupl
     for run in runs:
         if not run.points:
             raise Failure(USAGE, f"{run.path or 'a run'} has no points, so there is nothing to compare")
+    if len(runs) == 1:
+        return _compared_variants(runs[0], variants, patterns)
     labels = merge.labels(runs)
     reading = Reading(merge.merged(runs))
     there = [(merge.name_of(variant), pattern) for variant, pattern in reading.by_name]
     chosen = matching(variants, patterns, there)
-    found = reading.between_of(*chosen)
+    found = reading.between_of(*chosen, conventions)
     if not found:
-        raise Failure(
-            USAGE, nothing_common([sorted({point.variant for point in run.points}) for run in runs])
-        )
+        raise Failure(USAGE, nothing_common(list(map(_curves, runs))))
     others = tuple(
         (label, differences(runs[0], run), paces(runs[0], run))
         for label, run in zip(labels[1:], runs[1:], strict=True)
     )
     first, *rest = map(_curves, runs)
     missing = tuple(tuple(name for name in first if name not in curves) for curves in rest)
-    if any(one.label not in labels or one.against not in labels for one in found):
+    if any(one.variants_differ for one in found):
         missing = tuple(() for _ in missing)  # one curve each, compared whatever their names are
-    return Compared(labels[0], others, found, missing)
+    seen = {one.variant for one in found} | {merge.name_of(one.label) for one in found}
+    return Compared(labels[0], others, found, missing, tuple(_sources(runs, labels, seen)))
+
+
+def _compared_variants(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:
+    from netpipe.reading import Reading
+    from netpipe.reading.across.compared import Compared
+
+    reading = Reading(run)
+    names, chosen = matching(variants, patterns, reading.by_name)
+    if len(names) < 2:
+        raise Failure(
+            USAGE,
+            "name a second run; or, to compare variants of one run with the first of them, at least two: "
+            "--variant tcp --variant unix",
+        )
+    found = reading.within_of(names, chosen)
+    if not found:
+        raise Failure(
+            USAGE,
+            f"the run did not measure {names[0]} by turns with {' or '.join(names[1:])} under one pattern, so nothing "
+            "pairs them",
+        )
+    return Compared(names[0], (), found, ())
+
+
+def _sources(runs: Sequence[Run], labels: Sequence[str], variants: Collection[str]) -> Iterator[str]:
+    """What the numbers of imported curves are, as `netpipe import` recorded it."""
+    for run, label in zip(runs, labels, strict=True):
+        for opened in run.variants:
+            source = opened.ranks[0].settings.get("source") if opened.ranks else None
+            if source and opened.variant in variants:
+                yield f"{opened.variant} in {label} is imported; {source}"
 
 
 def _curves(run: Run) -> dict[str, None]:
     return dict.fromkeys(f"{point.variant} {point.pattern}" for point in run.points)
 
 
-def nothing_common(variants: list[list[str]]) -> str:
-    first, *rest = (", ".join(names[:6]) + (" …" if len(names) > 6 else "") for names in variants)
+def nothing_common(curves: Sequence[Collection[str]]) -> str:
+    first, *rest = (", ".join(sorted(of)[:MOST]) + (" …" if len(of) > MOST else "") for of in curves)
     return (
         "the runs have no size of one variant and pattern in common, so there is nothing to compare: the first has "
-        f"{first}; the others {'; '.join(rest)}"
+        f"{first}; the others have {'; '.join(rest)}"
     )

@@ -13,6 +13,8 @@ sentences, and two made-up runs: one on which it fires, one on which it stays si
 Nothing else changes when a rule is added: the terminal, the report and `netpipe show --json` show what it finds, and
 tests/python/test_findings.py walks it. Rules about a host's facts are declared with `machine.machine_rule`.
 docs/reference/findings.md lists all rules.
+
+`netpipe.findings(run)` is the function of netpipe/notebook.py: this package has its name, so it can be called.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -285,3 +288,11 @@ def again(reading: Reading, *options: str) -> str | None:
     replaced = {option.removeprefix("--") for option in options[:1]}
     kept = words.without(recorded, {"output", "quiet"} | replaced)
     return shlex.join(["netpipe", "run", *kept, *options])
+
+
+class _Callable(ModuleType):
+    def __call__(self, run: object) -> object:
+        return importlib.import_module("netpipe.notebook").findings(run)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -11,7 +11,7 @@ run later; make a new one.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -229,17 +229,34 @@ class Reading:
         """What differs between the runs, of several as one (merge.py)."""
         return self.between_of((), ())
 
-    def between_of(self, variants: Collection[str], patterns: Collection[str]) -> tuple[Between, ...]:
-        """As `between`, of these variants (without the label of a run) and patterns; all, where none are named."""
+    def between_of(
+        self, variants: Collection[str], patterns: Collection[str], conventions: bool = True
+    ) -> tuple[Between, ...]:
+        """As `between`, of these variants (without the label of a run) and patterns; all, where none are named.
+        `conventions`: may the patterns that are compared differ in these?
+        """
         from netpipe.reading.across.between import between
-        from netpipe.reading.across.merge import name_of
+        from netpipe.reading.across.merge import MARK, name_of
 
+        runs = list(dict.fromkeys(point.variant.partition(MARK)[2] for point in self.run.points))
         chosen = {
             (variant, pattern): curve
-            for (variant, pattern), curve in self.by_name.items()
+            for (variant, pattern), curve in sorted(
+                self.by_name.items(), key=lambda of: runs.index(of[0][0].partition(MARK)[2])
+            )
             if (not variants or name_of(variant) in variants) and (not patterns or pattern in patterns)
         }
-        return between(chosen, self._alike)
+        return between(chosen, self._alike, conventions)
+
+    def within_of(self, variants: Sequence[str], patterns: Collection[str]) -> tuple[Between, ...]:
+        """Each of these variants against the first of them, by pairs of visits of this run, under these patterns; under
+        all, where none are named. Empty if the run did not measure two of them by turns.
+        """
+        from netpipe.reading.across.within import within
+
+        return within(
+            variants, [one for one in self.patterns if not patterns or one in patterns], self._alike
+        )
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

@@ -210,7 +210,7 @@ def losses(
             compared.append(_Compared(layer, other, pattern, absent, through, bool(split), apart))
     both = (paired(*map(visits.__getitem__, one.names)) for one in compared)
     found = [
-        _loss(one, curves, by_visits[one.names[1]], by_blocks)
+        _loss(one, curves, (by_visits[one.names[0]], by_visits[one.names[1]]), by_blocks)
         for one, by_blocks in zip(compared, estimates_of_each(both, TRUTH), strict=True)
     ]
     order = place_in_plan(run)
@@ -280,15 +280,15 @@ def _plain(there: Sequence[_Layer]) -> _Layer:
 def _loss(
     of: _Compared,
     records: ByCurve,
-    visited_ns: Sized,
+    visited_ns: tuple[Sized, Sized],
     by_blocks: Sized,
 ) -> Loss:
-    """By size: `visited_ns` is the time of the layer below by its visits, and `by_blocks` the ratios that the blocks of
-    both say. Other sizes are of older runs, or not in the state of both.
+    """By size: `visited_ns` are the times of the layer and of the one below by their visits, and `by_blocks` the ratios
+    that the blocks of both say. Other sizes are of older runs, or not in the state of both.
     """
     layer, below = of.layer, of.below
     upper, lower = map(records.__getitem__, of.names)
-    parts = [_by_blocks(visited_ns, by_blocks, of.apart)]
+    parts = [_by_blocks(*visited_ns, by_blocks, of.apart)]
     other_state = 0
     if of.in_states:
         other_state = len(np.intersect1d(upper.size, lower.size)) - len(by_blocks.size)
@@ -312,12 +312,16 @@ def _loss(
     )
 
 
-def _by_blocks(below_ns: Sized, ratios: Sized, apart: Collection[int]) -> LossSizes:
-    """From the ratios within blocks. What the layer adds is a part of what the one below takes."""
-    below = below_ns.each.value[np.searchsorted(below_ns.size, ratios.size)]
+def _by_blocks(own_ns: Sized, below_ns: Sized, ratios: Sized, apart: Collection[int]) -> LossSizes:
+    """From the ratios within blocks. The two times beside a ratio are not paired, and theirs may be another one. What
+    is added is taken from the larger time: so no layer adds more than it takes itself, and none saves more than the one
+    below takes.
+    """
+    own, below = (of.each.value[np.searchsorted(of.size, ratios.size)] for of in (own_ns, below_ns))
     times = ratios.each
     with np.errstate(over="ignore"):
-        value, low, high = (below * (limit - 1) for limit in (times.value, times.low, times.high))
+        unit = np.where(times.value > 1, own / times.value, below)
+        value, low, high = (unit * (limit - 1) for limit in (times.value, times.low, times.high))
     added = Estimates(value, low, high, times.known)
     settled = (times.half_width <= WIDE).tolist()
     return LossSizes(ratios.size, times, added, settled, np.isin(ratios.size, list(apart)))

@@ -65,11 +65,15 @@ def added_text(small: SizeLoss | None) -> str:
     return compared_text(small.times, text)
 
 
-def kept_text(large: SizeLoss | None) -> str:
-    """The share of the throughput of the layer below."""
+def kept_text(large: SizeLoss | None, interval: bool = True) -> str:
+    """49 % (45 to 53 %): the share of the throughput of the layer below, with its interval."""
     if large is None:
         return UNKNOWN
-    return compared_text(large.kept, percent_text(large.kept.value))
+    kept = large.kept
+    text = percent_text(kept.value)
+    if interval and large.seen:
+        text += f" ({limits_text(kept.low, kept.high, percent_text)})"
+    return compared_text(kept, text)
 
 
 def unmeasured_sentences(losses: Sequence[Loss]) -> tuple[str, ...]:

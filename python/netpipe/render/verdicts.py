@@ -31,15 +31,29 @@ def verdict_sentence(verdict: Verdict) -> str:
 
 
 def between_sentence(between: Between, several: bool) -> str:
-    """tcp, after against before: slower from 64 KiB on, most at 1 MiB: 3.1 (3.0 to 3.2) times as long."""
-    name = f"{between.variant} ({between.pattern})" if several else between.variant
+    """tcp, after against before: slower from 64 KiB on, most at 1 MiB: 3.1 (3.0 to 3.2) times as long. Of two variants:
+    unix against tcp: ...
+    """
+    pattern = f" ({between.pattern})" if several else ""
+    both = f"{between.label} against {between.against}"
+    who = f"{both}{pattern}" if between.variants_differ else f"{between.variant}{pattern}, {both}"
     parts = list(_parts(between))
     if between.word in (Word.SLOWER, Word.FASTER):
         times = between.overall if between.word is Word.SLOWER else between.overall.inverse()
         how = "times as long" if between.word is Word.SLOWER else "times as fast"
         by = f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) {how}"
         parts.insert(0, f"{between.word.value} over all sizes: {by}")
-    return f"{name}, {between.label} against {between.against}: {'; '.join(parts)}."
+    return f"{who}: {'; '.join(parts)}."
+
+
+def convention_sentences(found: Sequence[Between]) -> tuple[str, ...]:
+    """Which curves were measured by other conventions than those that they are held against."""
+    differ = [one for one in found if one.pattern != one.against_pattern]
+    return tuple(
+        f"{one.variant} is {one.pattern} in {one.label} and {one.against_pattern} in {one.against}: these conventions "
+        "differ, and part of the ratio may come from that"
+        for one in differ
+    )
 
 
 def _parts(verdict: Verdict | Between) -> Iterator[str]:

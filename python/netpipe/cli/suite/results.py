@@ -192,7 +192,7 @@ def _check(came: Made, chosen: Chosen) -> None:
         came.said = f"there is no earlier run to check against: {failure.sentence.partition(';')[0]}"
         return
     try:
-        found = compared((file, path), chosen.variants, chosen.patterns)
+        found = compared((file, path), chosen.variants, chosen.patterns, conventions=False)
     except OSError as error:
         raise Failure(USAGE, f"{file}: {error.strerror}") from None
     results = gate(found.between, limits, faster)

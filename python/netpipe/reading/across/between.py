@@ -8,6 +8,9 @@ made of the launches alone held the next run's number for 81 to 98 % of the poin
 interval here is RUNS_APART times as wide, which makes 95 % of the 81. The intervals of all sizes of all curves that are
 compared in one call hold together with 95 %, and so do those over all sizes.
 
+Patterns that differ in nothing but conventions (`buffers`, `places`, `statistic`) are compared too, where a run has no
+curve of the very same one: results of other programs come with theirs. Both patterns are told.
+
 `overall` is the mean over all sizes, from the means of whole launches: what shifts a curve as a whole shows there
 first. Four launches say little of their own spread, so it is moderated by that of the other curves, as it is for a size
 by its neighbours (blocks/visits.py).
@@ -18,10 +21,10 @@ Imported points have no visits, so their ratios have no interval, and nothing is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -46,19 +49,25 @@ if TYPE_CHECKING:
 
 RUNS_APART = 1.5
 FEWEST_CURVES = 3  # whose spreads tell what is usual
+CONVENTIONS = frozenset({"buffers", "places", "statistic"})  # settings in which programs differ by habit
+
+
+Name: TypeAlias = tuple[str, str]  # of a curve: variant and pattern
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """One variant in one run, against the same in another."""
+    """One variant in one run, against the same in another; or against another variant (`variants_differ`)."""
 
     variant: str  # without the label of a run
     pattern: str
     label: str  # of the run,
-    against: str  # and of the one that it is held against
+    against: str  # and of the one that it is held against; the whole names where the variants differ
     sizes: tuple[SizeVerdict, ...]  # that both have, by rising size: time in this run over time in the other
     overall: Estimate  # the same over all these sizes
     word: Word  # what `overall` says
+    against_pattern: str  # as `pattern`, unless they differ in conventions
+    variants_differ: bool = False
 
     def of(self, word: Word) -> tuple[SizeVerdict, ...]:
         return tuple(size for size in self.sizes if size.word is word)
@@ -70,26 +79,26 @@ class Between:
 
 
 def between(
-    curves: Mapping[tuple[str, str], Curve], visits: Mapping[tuple[str, str], Seen]
+    curves: Mapping[Name, Curve], visits: Mapping[Name, Seen], conventions: bool = True
 ) -> tuple[Between, ...]:
-    """In the order of the first run's plan. A run that is no merged one has none. Two runs that have one variant each
-    are compared whatever its name is: one program's result against another's.
+    """In the order of `curves`, which begin with those of the first run. A run that is no merged one has none. Two runs
+    that have one variant each are compared whatever its name is: one program's result against another's.
+    `conventions`: may these differ?
     """
     pairs = []
-    for (variant, pattern), names in _together(curves).items():
-        base = curves[names[0], pattern]
-        of = [(variant, curves[name, pattern], base) for name in names[1:]]
-        pairs += [(*one, both) for one in of if (both := _in_both(one[1], base))]
+    for first, *others in _together(curves, conventions):
+        of = [(name, first, _in_both(curves[name], curves[first])) for name in others]
+        pairs += [one for one in of if one[2]]
     tests = sum(len(both) for *_, both in pairs)
-    seen = [[visits.get((one.variant, one.pattern)) for one in (ours, base)] for _, ours, base, _ in pairs]
+    seen = [[visits.get(name) for name in (ours, base)] for ours, base, _ in pairs]
     sizes = [_sizes(both, two, tests) for two, (*_, both) in zip(seen, pairs, strict=True)]
-    overall = _overall([_Spread.of(two, of) for two, of in zip(seen, sizes, strict=True)])
+    whole = overall([Spread.of(two, of) for two, of in zip(seen, sizes, strict=True)], RUNS_APART)
     found = []
-    for (variant, ours, base, _), of_sizes, whole in zip(pairs, sizes, overall, strict=True):
-        labels = (_label(ours.variant), _label(base.variant))
-        if name_of(ours.variant) != name_of(base.variant):
-            labels = (ours.variant, base.variant)
-        found.append(Between(variant, ours.pattern, *labels, of_sizes, whole, word_of(whole)))
+    for (ours, base, _), of_sizes, mean in zip(pairs, sizes, whole, strict=True):
+        differ = name_of(ours[0]) != name_of(base[0])
+        labels = (ours[0], base[0]) if differ else (_label(ours[0]), _label(base[0]))
+        word = word_of(mean)
+        found.append(Between(name_of(base[0]), ours[1], *labels, of_sizes, mean, word, base[1], differ))
     return tuple(found)
 
 
@@ -97,20 +106,50 @@ def _label(name: str) -> str:
     return name.partition(MARK)[2]
 
 
-def _together(curves: Mapping[tuple[str, str], Curve]) -> dict[tuple[str, str], list[str]]:
-    """(variant without its run, pattern) -> its names in the runs, in their order; those in several runs."""
-    of: dict[tuple[str, str], list[str]] = {}
-    alone: dict[str, dict[str, list[str]]] = {}  # pattern -> run -> names
-    for name, pattern in curves:
-        if MARK in name:
-            of.setdefault((name_of(name), pattern), []).append(name)
-            alone.setdefault(pattern, {}).setdefault(_label(name), []).append(name)
-    found = {key: names for key, names in of.items() if len(names) > 1}
-    for pattern, runs in alone.items():
-        if len(runs) > 1 and all(len(names) == 1 for names in runs.values()):
-            names = [names[0] for names in runs.values()]
-            found.setdefault((name_of(names[0]), pattern), names)
-    return found
+def without_conventions(pattern: str) -> str:
+    """window:in_flight=64 of window:in_flight=64,places=one"""
+    name, _, settings = pattern.partition(":")
+    kept = [one for one in settings.split(",") if one and one.partition("=")[0] not in CONVENTIONS]
+    return f"{name}:{','.join(kept)}" if kept else name
+
+
+def _together(curves: Iterable[Name], conventions: bool) -> list[list[Name]]:
+    """The curves that are the same one in several runs, that of the first run first."""
+    there = [name for name in curves if MARK in name[0]]
+    found: dict[Name, list[Name]] = {}  # by the first of each
+    alike = without_conventions if conventions else str
+    for base, *others in _by_run(there, name_of, alike):
+        known = {name[1]: [name] for name in base}
+        plainest = known[min(known, key=len)]
+        for names in others:
+            same = [name for name in names if name[1] in known]
+            for name in same:
+                known[name[1]].append(name)
+            if not same:
+                plainest.append(min(names, key=lambda name: len(name[1])))
+        found |= {one[0]: one for one in known.values() if len(one) > 1}
+    for of_variant, of_pattern in ((name_of, str), (_any, str), (_any, alike)):
+        paired = set().union(*found.values())
+        for runs in _by_run(there, of_variant, of_pattern):
+            only = [names[0] for names in runs]
+            if len(runs) > 1 and max(map(len, runs)) == 1 and paired.isdisjoint(only):
+                found[only[0]] = only
+    return [found[name] for name in there if name in found]
+
+
+def _any(_: str) -> str:
+    return ""
+
+
+def _by_run(
+    curves: Iterable[Name], of_variant: Callable[[str], str], of_pattern: Callable[[str], str]
+) -> Iterable[list[list[Name]]]:
+    """The curves that these make the same, apart for each run."""
+    alike: dict[Name, dict[str, list[Name]]] = {}
+    for variant, pattern in curves:
+        runs = alike.setdefault((of_variant(variant), of_pattern(pattern)), {})
+        runs.setdefault(_label(variant), []).append((variant, pattern))
+    return [list(runs.values()) for runs in alike.values()]
 
 
 Common = list[tuple[int, "Estimate", "Estimate"]]  # size, and the time in this run and in the other
@@ -144,28 +183,32 @@ def wider(times: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """The mean of the logarithms of all ratios of a curve, and how far launches lie apart in it."""
+class Spread:
+    """The mean of the logarithms of all ratios of a curve, and how far launches lie apart in it: in both runs, or in
+    the ratios of one.
+    """
 
     mean: float
-    variance: float  # of a launch, over both runs; nan: unknown
+    variance: float  # of a launch; nan: unknown
     degrees: int
-    weight: float  # 1 / launches of the one run + 1 / launches of the other
+    weight: float  # 1 / launches, summed over the runs
 
     @classmethod
-    def of(cls, visits: Sequence[Seen | None], sizes: Sequence[SizeVerdict]) -> _Spread:
+    def of(cls, visits: Sequence[Seen | None], sizes: Sequence[SizeVerdict]) -> Spread:
         mean = math.fsum(math.log(at.times.value) for at in sizes) / len(sizes)
         chosen = np.array([at.size_bytes for at in sizes])
         both = [means for one in visits if (means := _means(one, chosen)) is not None]
         degrees = sum(len(means) - 1 for means in both)
-        if len(both) < 2 or min(map(len, both)) < FEWEST_LAUNCHES:
+        if len(both) < len(visits) or min(map(len, both)) < FEWEST_LAUNCHES:
             return cls(mean, math.nan, 0, 0.0)
         squares = math.fsum(float(((means - means.mean()) ** 2).sum()) for means in both)
         return cls(mean, squares / degrees, degrees, sum(1 / len(means) for means in both))
 
 
-def _overall(spreads: Sequence[_Spread]) -> list[Estimate]:
-    """The geometric mean of the ratios of each curve, with its interval."""
+def overall(spreads: Sequence[Spread], apart: float, tests: int = 0) -> list[Estimate]:
+    """The geometric mean of the ratios of each curve, with its interval, made `apart` times as wide. Of `tests` such
+    intervals all hold together with 95 %; 0: of these.
+    """
     known = [one.variance for one in spreads if one.degrees]
     prior = PRIOR_DEGREES if len(known) >= FEWEST_CURVES else 0
     usual = median(known) if known else 0.0
@@ -176,7 +219,9 @@ def _overall(spreads: Sequence[_Spread]) -> list[Estimate]:
         if not one.degrees or variance <= 0:
             found.append(unsure(value))
             continue
-        reach = RUNS_APART * student_t(prior + one.degrees, len(spreads)) * math.sqrt(variance * one.weight)
+        reach = (
+            apart * student_t(prior + one.degrees, tests or len(spreads)) * math.sqrt(variance * one.weight)
+        )
         found.append(Estimate(value, value * math.exp(-reach), value * math.exp(reach)))
     return found
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stack of layers as trees: what each adds to the one that it stands on, from the memory copy up.
 
-A step is a loss (losses.py), so its number comes from pairs; the times beside it are those of the curves.
+A step is a loss (losses.py), so its number comes from pairs; the times beside it are those of the curves. The bar of a
+step ends at its time and is as long as what it adds, so it need not begin where the bar of the layer below ends.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from netpipe.reading.curves import Curve
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.losses import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A part of a waterfall, in ns."""
+
+    begin: float  # later than the end: the layer is faster than the one below
+    end: float
+    low: float  # the interval of what is added: around the begin; of a layer with nothing below, around the end
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,22 @@ class Step:
     def depth(self) -> int:
         return len(self.branch)
 
+    @property
+    def bar_ns(self) -> Bar | None:
+        """What it adds for a small message, as a part of its time; all of its time, where nothing is below."""
+        if self.small_ns is None:
+            return None
+        end = self.small_ns.value
+        if self.loss is None:
+            limits = (self.small_ns.low, self.small_ns.high) if self.small_ns.known else (end, end)
+            return Bar(0.0, end, *limits)
+        if self.loss.small is None:
+            return None
+        added = self.loss.small.added_ns
+        begin = end - added.value
+        limits = (max(0.0, end - added.high), end - added.low) if added.known else (begin, begin)
+        return Bar(begin, end, *limits)
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
@@ -40,6 +67,12 @@ class Stack:
     small_bytes: int | None
     large_bytes: int | None
     steps: tuple[Step, ...]
+
+    @property
+    def longest_ns(self) -> float:
+        """What a scale of the bars reaches to; intervals that are wider than all times leave it."""
+        bars = [bar for step in self.steps if (bar := step.bar_ns)]
+        return max((max(bar.begin, bar.end) for bar in bars), default=0.0)
 
 
 def stacks(losses: Sequence[Loss], curves: Mapping[tuple[str, str], Curve]) -> tuple[Stack, ...]:

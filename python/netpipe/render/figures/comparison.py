@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many times as long a curve takes as another one, over message size: the same variant in another run (`netpipe
-compare`) or, of one run, the variants of a layer (`netpipe show`). What is told apart has a colour, the rest is grey.
+compare`) or, of one run, its variants (`netpipe show`). What is told apart has a colour, the rest is grey.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from netpipe.reading import Reading
 from netpipe.reading.across.between import Between
-from netpipe.reading.across.merge import MARK, merged
+from netpipe.reading.across.merge import merged
 from netpipe.reading.blocks.verdicts import SizeVerdict, Verdict, Word
 from netpipe.render.drawing.axes import limits, size_axis
 from netpipe.render.drawing.picture import Axis, Line, Panel, Picture
@@ -49,14 +49,19 @@ def of_runs(found: Sequence[Between]) -> list[Panel]:
     first = {one.against for one in found}
     pairs: list[Pair] = []
     for one in found:
-        alien = MARK in one.label  # the two curves have different names, and both are told
-        parts = [f"{one.label} over {one.against}" if alien else one.variant]
-        parts += [one.pattern] if len(patterns) > 1 else []
-        parts += [one.label] if len(labels) > 1 and not alien else []
+        parts = [f"{one.label} over {one.against}" if one.variants_differ else one.variant]
+        if one.pattern != one.against_pattern:
+            parts.append(f"{one.pattern} over {one.against_pattern}")
+        elif len(patterns) > 1:
+            parts.append(one.pattern)
+        parts += [one.label] if len(labels) > 1 and not one.variants_differ else []
         pairs.append((", ".join(parts), one.sizes))
     against = first.pop() if len(first) == 1 else "the first run"
-    title = f"Time: {labels.pop()} over {against}" if len(labels) == 1 else f"Time over that in {against}"
-    return [_panel(title, pairs)]
+    named = any(one.variants_differ for one in found)
+    title = f"Time over that {'of' if named else 'in'} {against}"
+    if len(labels) == 1 and not named:
+        title = f"Time: {labels.pop()} over {against}"
+    return [_panel(title, pairs, named=named)]
 
 
 def _of_one_run(found: Sequence[Verdict]) -> list[Panel]:
@@ -68,13 +73,14 @@ def _of_one_run(found: Sequence[Verdict]) -> list[Panel]:
     return [_panel(title, pairs, pattern) for pattern, pairs in by_pattern.items()]
 
 
-def _panel(title: str, pairs: Sequence[Pair], pattern: str = "") -> Panel:
+def _panel(title: str, pairs: Sequence[Pair], pattern: str = "", named: bool = False) -> Panel:
+    """`named`: the pairs say both variants."""
     drawn = pairs[:MOST_VIEWS] if pattern else pairs
     x = size_axis(at.size_bytes for _, sizes in drawn for at in _shown(sizes))
     y = ratio_axis([at for _, sizes in drawn for at in _shown(sizes)])
     if len(drawn) == 1:
         name, sizes = drawn[0]
-        whole = f"Time of {name}" if pattern or MARK in name else f"{title}, {name}"
+        whole = f"Time of {name}" if pattern or named else f"{title}, {name}"
         return Panel(whole, (_view("", sizes, x, y),), pattern)
     return Panel(title, tuple(_view(name, sizes, x, y) for name, sizes in drawn), pattern)
 

@@ -69,6 +69,7 @@ def page(reading: Reading, title: str | None = None) -> str:
         script=text_of("tables.js") + bundled("report", "report"),
         library=library.compressed() if draws else "",
         points_csv=points_csv(reading) if data["curves"] else "",
+        downloaded=downloaded(reading),
         draws=draws,
         data=block(data) if draws else "",
         drawn=data,
@@ -85,6 +86,20 @@ def points_csv(reading: Reading) -> str:
     if len(reading.run.points) > MOST_DOWNLOADED:
         return ""
     return packed(table_of(reading.run.points, "csv"))
+
+
+def downloaded(reading: Reading) -> str:
+    """What the download has, and what it lacks."""
+    count = counted(len(reading.run.points), "point")
+    if len(reading.run.points) > MOST_DOWNLOADED:
+        return (
+            f"This page has no download of its {count}, since there are more than {MOST_DOWNLOADED}: "
+            "netpipe export RUN -o points.csv"
+        )
+    return (
+        f"The download has the {count} of the run, one for each size and launch, with the median, its interval and the "
+        "percentiles. The single samples are in the run file alone: netpipe.load(RUN, 'sample') in Python."
+    )
 
 
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:

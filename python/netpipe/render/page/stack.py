@@ -11,38 +11,35 @@ from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from netpipe.reading.blocks.chains import Stack
+    from netpipe.reading.blocks.chains import Bar, Stack
 
 LEAST = 0.4  # percent of the width: what is there is seen
 
 
 def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) -> dict[str, Any]:
-    """What the template needs. Bars are in percent of the longest. Of the rows those that the page begins with are the
-    curves that it draws at first, and all layers that these stand on.
+    """What the template needs. Bars and their intervals are in percent of the longest. Of the rows those that the page
+    begins with are the curves that it draws at first, and all layers that these stand on.
     """
-    longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0) or 1.0
+    bars = [step.bar_ns for step in stack.steps]
+    longest = stack.longest_ns or 1.0
     fastest = max((step.large_rate.value for step in stack.steps if step.large_rate), default=0.0) or 1.0
-    below: list[float] = []
     rows = []
-    for step in stack.steps:
-        del below[step.depth :]
-        time = step.small_ns.value if step.small_ns else 0.0
-        start = below[-1] if below else 0.0
-        below.append(time)
+    for step, bar in zip(stack.steps, bars, strict=True):
         rate = step.large_rate.value if step.large_rate else 0.0
-        low, high = sorted((start, time))
+        low, high = sorted((bar.begin, bar.end)) if bar else (0.0, 0.0)
         left = min(100 * low / longest, 100 - LEAST)
         rows.append(
             {
                 "name": step.variant,
                 "depth": step.depth,
                 "adds_words": (step.loss.adds or "") if step.loss else "",
-                "time": time_text(time) if step.small_ns else UNKNOWN,
+                "time": time_text(step.small_ns.value) if step.small_ns else UNKNOWN,
                 "adds": added_text(step.loss.small) if step.loss else "",
-                "less": time < start,
+                "less": bar is not None and bar.end < bar.begin,
                 "pale": step.loss is not None and not (step.loss.small and step.loss.small.seen),
                 "from": round(left, 2),
-                "width": round(max(LEAST, 100 * high / longest - left), 2),
+                "width": round(max(LEAST, 100 * high / longest - left), 2) if bar else 0,
+                "whisker": _whisker(bar, longest),
                 "rate": rate_text(rate) if step.large_rate else UNKNOWN,
                 "rate_width": round(max(LEAST, 100 * rate / fastest), 2),
                 "keeps": kept_text(step.loss.large) if step.loss else "",
@@ -55,6 +52,14 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
         "rows": rows,
         "first": [row for row, kept in zip(rows, _kept(stack, first), strict=True) if kept],
     }
+
+
+def _whisker(bar: Bar | None, longest: float) -> tuple[float, float] | None:
+    """From where to where; None without an interval."""
+    if bar is None or bar.low >= bar.high:
+        return None
+    low, high = (round(min(100.0, 100 * limit / longest), 2) for limit in (bar.low, bar.high))
+    return low, high
 
 
 def _kept(stack: Stack, first: Collection[tuple[str, str]]) -> list[bool]:

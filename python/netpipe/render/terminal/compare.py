@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.verdicts import Word
 from netpipe.render.terminal.rows import Rows, print_paragraph, says_nothing
-from netpipe.render.verdicts import between_sentence
+from netpipe.render.verdicts import between_sentence, convention_sentences
 from netpipe.units import UNKNOWN, counted, digits, measure_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from netpipe.reading.across.differences import Difference, Pace
     from netpipe.reading.estimate import Estimate
 
-RATIO = "time over that in the first run, with 95 % intervals"
+INTERVALS = ", with 95 % intervals"
+RATIO = f"time over that in the first run{INTERVALS}"
 MOST = 10  # differences of hosts and settings; --json has all
 
 
@@ -50,14 +51,18 @@ def print_comparison(out: Console, found: Sequence[Between], every_size: bool) -
     if every_size:
         for one in found:
             out.print()
-            out.print(f"{_name(one, several)}: time in {one.label} over time in {one.against}", style="bold")
+            of = "of" if one.variants_differ else "in"
+            title = f"time {of} {one.label} over time {of} {one.against}"
+            out.print(f"{_name(one, several)}: {title}", style="bold")
             out.print(size_table(one))
+        _print_conventions(out, found)
         return
     smallest, largest = "smallest", "largest"
     alike = {(at.sizes[0].size_bytes, at.sizes[-1].size_bytes) for at in found}
     if len(alike) == 1:
         smallest, largest = map(size_text, alike.pop())
-    out.print(RATIO, style="bold")
+    against = {one.against for one in found if one.variants_differ}
+    out.print(f"time over that of {against.pop()}{INTERVALS}" if len(against) == 1 else RATIO, style="bold")
     table = Rows(
         ("variant", "name"),
         (smallest, "right"),
@@ -68,7 +73,7 @@ def print_comparison(out: Console, found: Sequence[Between], every_size: bool) -
     )
     labels = {one.label for one in found}
     for one in found:
-        name = _name(one, several) + (f" {one.label}" if len(labels) > 1 else "")
+        name = _name(one, several) + (f" {one.label}" if len(labels) > 1 and one.label != one.variant else "")
         cells = [ratio_text(at.times) for at in (one.sizes[0], one.sizes[-1])]
         table.add_row(name, *cells, ratio_text(one.overall), said(one), style="" if one.differs else "dim")
     out.print(table)
@@ -78,13 +83,19 @@ def print_comparison(out: Console, found: Sequence[Between], every_size: bool) -
         print_paragraph(out, "·", "bold", between_sentence(one, several))
     if not differing:
         print_paragraph(out, "·", "bold", nothing_seen(found))
+    _print_conventions(out, found)
+
+
+def _print_conventions(out: Console, found: Sequence[Between]) -> None:
+    for sentence in convention_sentences(found):
+        print_paragraph(out, "!", "yellow", sentence)
 
 
 def nothing_seen(found: Sequence[Between]) -> str:
     """What it means that no difference was seen: how large one may be all the same."""
     known = [at.times for one in found for at in one.sizes if at.times.known]
     if not known:
-        return "the runs record no intervals for these points, so nothing tells whether they differ"
+        return "there are no intervals for these points, so nothing tells whether they differ"
     widest = sorted(max(times.high, 1 / times.low) - 1 for times in known)
     middle = widest[len(widest) // 2]
     size = f"{percent_text(middle)} or less" if middle <= 1 else "more than 100 %"

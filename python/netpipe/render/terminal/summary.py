@@ -45,10 +45,13 @@ if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.losses import Loss, SizeLoss
     from netpipe.reading.measures import Measured
+    from netpipe.reading.models.pieces import Fit
     from netpipe.reading.summary import Summary
 
 __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 
+MORE_COLUMNS = 26  # of the terminal, that two more columns of the table of curves take
+MOST_FITTED = 40  # curves; a fit takes some milliseconds
 UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked
 
 
@@ -75,7 +78,7 @@ def print_summary(out: Console, reading: Reading) -> None:
             print_stack(out, stack, name)
             print_words(out, losses)
         out.print()
-        out.print(curve_table(name, rows, reading, settings))
+        print_curves(out, name, rows, reading, settings)
         for curve in curves:
             for other in other_answers(reading, curve):
                 print_paragraph(out, "·", "dim", ": ".join(other), faint=True)
@@ -161,13 +164,34 @@ def heading(pattern: str, rows: Sequence[tuple[Curve, Summary]], reading: Readin
     return f"{pattern}, {said}" if said and said not in pattern else pattern
 
 
+def print_curves(
+    out: Console,
+    pattern: str,
+    rows: Sequence[tuple[Curve, Summary]],
+    reading: Reading,
+    settings: PatternSettings | None = None,
+) -> None:
+    """The table of curves. Where there is room it also has the size from which a curve is saturated and the rate that
+    its last piece comes near.
+    """
+    short = curve_table(pattern, rows, reading, settings)
+    room = out.width - Measurement.get(out, out.options.update(max_width=WIDEST), short).maximum
+    if room < MORE_COLUMNS or len(rows) > MOST_FITTED:
+        out.print(short)
+        return
+    out.print(curve_table(pattern, rows, reading, settings, more=True))
+
+
 def curve_table(
     pattern: str,
     rows: Sequence[tuple[Curve, Summary]],
     reading: Reading,
     settings: PatternSettings | None = None,
+    more: bool = False,
 ) -> Rows:
-    """Latency, peak, n½ and how wide intervals usually are, a row for each curve."""
+    """Latency, peak, n½ and how wide intervals usually are, a row for each curve; with `more` the saturation size and
+    the asymptotic rate.
+    """
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
     crowds = [reading.crowded.get(curve.variant) for curve, _ in rows]
@@ -179,6 +203,7 @@ def curve_table(
         ("peak", "right"),
         ("at", "right"),
         ("n½", "right"),
+        *([("saturates", "right"), ("asymptote", "right")] if more else []),
         ("typical ±", "right"),
     )
     for (curve, summary), crowd in zip(rows, crowds, strict=True):
@@ -188,6 +213,7 @@ def curve_table(
             *named.cells(curve.variant, curve.pattern, f", {crowd}" if crowd and not same else ""),
             interval_text(summary.latency_ns),
             *(_peak(summary) if rated else [UNKNOWN] * 3),
+            *([] if not more else _saturation(summary, reading.fit_of(curve)) if rated else [UNKNOWN] * 2),
             Text(_width(width), style="yellow" if width is None or width > UNSETTLED else ""),
         )
     return made
@@ -198,9 +224,22 @@ def _peak(summary: Summary) -> tuple[str, str, str]:
     peak = summary.peak_bytes_per_s
     if peak is None:
         return UNKNOWN, size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
-    if peak.known and peak.half_width > UNSETTLED:
+    if _rough(peak):
         return ROUGHLY + rate_text(peak.value), UNKNOWN, UNKNOWN
     return rate_text(peak.value), size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
+
+
+def _rough(rate: Estimate) -> bool:
+    return rate.known and rate.half_width > UNSETTLED
+
+
+def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
+    """The size with 90 % of the peak, as far as the peak is known, and the rate of the last piece of the fit."""
+    peak, rate = summary.peak_bytes_per_s, fit.pieces[-1].bytes_per_s if fit else None
+    size = UNKNOWN if peak is None or _rough(peak) else size_text(summary.knee_size_bytes)
+    if rate is None:
+        return size, UNKNOWN
+    return size, (ROUGHLY if not rate.known or _rough(rate) else "") + rate_text(rate.value)
 
 
 def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings | None) -> None:
