@@ -87,7 +87,9 @@ def _tune(reading: Reading, variant: str, operation: str) -> str | None:
     if LIBRARY not in variant.partition(":")[0] or variant in reading.copies or reading.run.header is None:
         return None
     options = words.in_common(reading.run.header.argv, TUNE)
-    return shlex.join(["netpipe", "tune", without_settings(variant, "env"), "--goal", f"collective={operation}", *options])
+    return shlex.join(
+        ["netpipe", "tune", without_settings(variant, "env"), "--goal", f"collective={operation}", *options]
+    )
 
 
 def same_size(operation: str, others: tuple[str, ...]) -> bool:
