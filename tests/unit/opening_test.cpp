@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/facts.h"
 #include "engine/opening_text.h"
 #include "engine/placement.h"
 
@@ -166,6 +167,16 @@ TEST(RankPlacement, OfProcessesThatDoNotFormOneJobIsRefused) {
     EXPECT_NE(refusal({"", first, second}, Exit::failed).find("did not say which rank it is"), std::string::npos)
         << second;
   }
+}
+
+TEST(Limits, OfAnIdleModuleSayThatItIsIdle) {
+  Layer module;
+  np_limits limits{};
+  EXPECT_EQ(limits_of(module, nullptr, limits), NP_OK);
+  EXPECT_EQ(limits.idle, 0U);
+  module.idle = 1;
+  EXPECT_EQ(limits_of(module, nullptr, limits), NP_OK);
+  EXPECT_EQ(limits.idle, 1U) << "it says so once, in its table";
 }
 
 }  // namespace
