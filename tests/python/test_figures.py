@@ -126,11 +126,11 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- the data
 
 
-def test_points_that_did_not_settle_are_hollow(real: Run) -> None:
+def test_points_that_did_not_settle_are_loose(real: Run) -> None:
     drawn = picture([real], "throughput", ["tcp"])
     (line,) = drawn.lines
     loose = {p.size_bytes for p in real.points if p.variant == "tcp" and not p.converged}
-    assert {size for size, hollow in zip(line.size_bytes, line.hollow, strict=True) if hollow} == loose
+    assert {size for size, wide in zip(line.size_bytes, line.loose, strict=True) if wide} == loose
 
 
 @pytest.mark.parametrize("figure", CLASSIC)
@@ -189,7 +189,7 @@ def test_runs_laid_over_each_other_share_colours_and_differ_in_dashes(real: Run)
     assert now.color == then.color
     assert now.dash != then.dash
     assert then.label == "tcp, np"
-    assert not any(then.hollow)  # nobody knows whether they settled
+    assert not any(then.loose)  # nobody knows whether they settled
 
 
 def test_a_linear_axis_is_kept_where_no_curve_is_pressed_flat(real: Run) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from netpipe.escapes import printable
 from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
-from netpipe.render.drawing.names import LOOK, Legend, end_labels, fits_at_ends, legend
+from netpipe.render.drawing.names import Legend, end_labels, fits_at_ends, legend
 from netpipe.render.drawing.picture import Distribution, Map, NothingToDraw, Panel, Picture, View
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ PNG_DPI = 200
 MOST_CELLS = 30  # views on one page; beyond FEW_CELLS they are lower
 FEW_CELLS = 12
 HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
-LEGEND_LENGTH = 52  # characters of a name that fit into the legend inside the axes
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -116,9 +115,12 @@ def _head_and_foot(figure: Figure, title: str, subtitle: str, note: str, left: f
 def _note(views: Sequence[View]) -> str:
     pictures = [view for view in views if isinstance(view, Picture)]
     parts = [f"band: {band}" for band in dict.fromkeys(one.band for one in pictures) if band]
-    if any(any(line.hollow) for one in pictures for line in one.lines):
-        parts.append("ring: wide interval")
-    if any(line.faint and "p99" in line.label for one in pictures for line in one.lines):
+    lines = [line for one in pictures for line in one.lines]
+    if any(any(line.loose) for line in lines):
+        parts.append("pale: wide interval")
+    if any(any(line.mute) for line in lines):
+        parts.append("points without a line: interval beyond ±100 %")
+    if any(line.faint and "p99" in line.label for line in lines):
         parts.append("dotted: 99th percentile")
     beyond = dict.fromkeys(bound for one in pictures for bound in one.beyond)
     parts += [f"outside the axes: {bound}" for bound in beyond]
@@ -134,7 +136,7 @@ def _note(views: Sequence[View]) -> str:
 
 
 def _one_picture(figure: Figure, picture: Picture) -> float:
-    """Curves are named at their ends if there is room, else in a legend. Returns the left edge of the axes."""
+    """Curves are named at their ends if there is room, else below the axes. Returns the left edge of the axes."""
     axes = figure.add_axes((0.105, 0.15, 0.87, 0.66))
     draw_picture(axes, picture)
     axes.xaxis.set_label_text(picture.x.label, fontsize=8.5, color=INK)
@@ -148,9 +150,6 @@ def _one_picture(figure: Figure, picture: Picture) -> float:
         end_labels(axes, picture, height * 1.18)
         return float(place.x0)
     names = legend([picture])
-    if picture.legend_inside and max(map(len, names.names), default=0) < LEGEND_LENGTH:
-        axes.legend(names.handles, names.names, loc="lower right", **LOOK)
-        return 0.105
     height_in = HEIGHT_IN + names.height_in
     figure.set_size_inches(WIDTH_IN, height_in)
     bottom = (0.15 * HEIGHT_IN + names.height_in) / height_in

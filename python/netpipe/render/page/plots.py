@@ -130,7 +130,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
                 "y": _scaled(line.y, drawn.y),
                 "low": _scaled(line.low, band),
                 "high": _scaled(line.high, band),
-                "hollow": [place for place, ring in enumerate(line.hollow) if ring],
+                **_sureness(line),
                 "joined": line.joined,
             }
             for line in drawn.lines
@@ -146,6 +146,14 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             }
             for bound in drawn.bounds
         ],
+    }
+
+
+def _sureness(line: Line) -> dict[str, list[int]]:
+    """The places of points with wide intervals, and of those that say nothing."""
+    return {
+        "loose": [place for place, loose in enumerate(line.loose) if loose],
+        "mute": [place for place, mute in enumerate(line.mute) if mute],
     }
 
 
@@ -233,6 +241,7 @@ def _series(drawn: Picture, line: Line) -> dict[str, Any]:
         **look,
         "faint": line.faint,
         "joined": line.joined,
+        **_sureness(line),
         "x": _scaled(line.x, drawn.x),
         "y": _scaled(line.y, drawn.y),
         "low": _scaled(line.low, drawn.y),
