@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 
-from synthetic import LAYERS, run
+from synthetic import LAYERS, Layer, run
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -16,7 +19,10 @@ from netpipe.render.drawing.names import legend
 from netpipe.render.drawing.picture import Axis, Bound, Line, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.drawing.strokes import bands, marked, strokes
+from netpipe.render.page.template import text_of
+from netpipe.render.palette import BLUE, DARK, HUES, LIGHT, OF_MODULES, VERMILION, style
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = [1, 8, 64, 1024, 16384, 262144, 4194304]
 REAL = run(sizes=SIZES, moved=True)
 
@@ -93,3 +99,79 @@ def test_the_names_of_saturation_stand_below_the_axes() -> None:
     assert axes.get_legend() is None
     (below,) = figure.legends
     assert below.get_window_extent().y1 < axes.get_window_extent().y0
+
+
+# -------------------------------------------------------------------------------------------------------- colours
+
+
+def looks(names: Sequence[str]) -> dict[str, Line]:
+    layers = [Layer(name, None, None, 1e4, ((1e9, 1e9),)) for name in names]
+    return {line.variant: line for line in picture(run(layers, SIZES), "latency").lines}
+
+
+def test_a_module_has_the_same_colour_in_every_run() -> None:
+    first, second = looks(["shm", "tcp", "mine", "tcp:wait=poll"]), looks(["mine", "tcp", "udp"])
+    assert [first[name].color for name in ("tcp", "mine")] == [second[name].color for name in ("tcp", "mine")]
+    hues = {name: line.color % HUES for name, line in first.items() if line.color is not None}
+    assert hues["tcp"] == hues["tcp:wait=poll"] == BLUE
+    assert len({hues[name] for name in ("shm", "tcp", "mine")}) == 3
+
+
+def test_all_libraries_of_a_module_have_its_colour() -> None:
+    drawn = looks(["mpi@mpich:transport=shm", "mpi@openmpi:transport=shm"])
+    assert {(line.color or 0) % HUES for line in drawn.values()} == {VERMILION}
+    assert len({style(line.color or 0, line.dash) for line in drawn.values()}) == 2
+
+
+def test_variants_of_a_module_differ_in_dashes_and_then_in_shades() -> None:
+    names = ["tcp", *(f"tcp:sndbuf={n}k" for n in range(1, 14))]
+    styles = [style(line.color or 0, line.dash) for line in looks(names).values()]
+    assert len(set(styles)) == len(names)
+    assert [dash for _, dash in styles[:6]] == list(range(6))
+    assert {place % HUES for place, _ in styles} == {BLUE}
+    assert {place for place, _ in styles[:6]} == {BLUE}
+
+
+def test_every_module_of_the_tree_has_a_colour() -> None:
+    modules = {path.parent.name for path in (ROOT / "src/modules").glob("*/module.toml")}
+    assert modules <= OF_MODULES.keys()
+
+
+def test_the_hues_are_told_apart_by_people_without_red_or_green_cones() -> None:
+    for palette in (LIGHT[:HUES], DARK[:HUES]):
+        for cones in CONES:
+            seen = [lab(color, cones) for color in palette]
+            apart = min(math.dist(a, b) for a, b in combinations(seen, 2))
+            assert apart > 10, (palette, cones)
+
+
+def test_the_styles_of_the_page_have_the_hues() -> None:
+    css = text_of("report.css")
+    for palette in (LIGHT, DARK):
+        assert all(f"--c{place}: {color};" in css for place, color in enumerate(palette[:HUES]))
+
+
+# Machado, Oliveira and Fernandes 2009: linear RGB as everybody, and as those without red or green cones see it.
+CONES = (
+    ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+)
+XYZ = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+WHITE = (0.9505, 1.0, 1.089)
+
+Matrix = Sequence[Sequence[float]]
+
+
+def times(matrix: Matrix, vector: Sequence[float]) -> list[float]:
+    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+
+def lab(color: str, cones: Matrix) -> tuple[float, float, float]:
+    """In CIELAB, where equal distances look about equally large."""
+    levels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [level / 12.92 if level <= 0.04045 else ((level + 0.055) / 1.055) ** 2.4 for level in levels]
+    seen = times(XYZ, [min(1.0, max(0.0, part)) for part in times(cones, linear)])
+    shares = [part / white for part, white in zip(seen, WHITE, strict=True)]
+    x, y, z = (share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116 for share in shares)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)

@@ -79,7 +79,7 @@ def _measure_view(
             scope.color(member.variant),
             values,
             unit,
-            dash=scope.readings.index(member.reading),
+            dash=scope.dash_of_run(member.reading),
         )
         for member, measured in several
         if member.pattern == pattern and (values := member.values(measured))

@@ -13,7 +13,7 @@ from netpipe.escapes import printable
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.strokes import bands, strokes
 from netpipe.render.drawing.ticks import ticks
-from netpipe.render.palette import DASHES, style
+from netpipe.render.palette import DASHES, HUES, style
 
 WIDE, HIGH = (
     460.0,
@@ -131,7 +131,7 @@ def _line(line: Line, across: Callable[[float], float], up: Callable[[float], fl
 
 
 def _color(line: Line) -> str:
-    return "c6" if line.color is None else f"c{style(line.color, line.dash)[0]}"
+    return "c6" if line.color is None else f"c{line.color % HUES}"
 
 
 def _dashes(line: Line) -> str:
