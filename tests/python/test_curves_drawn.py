@@ -12,13 +12,15 @@ from pathlib import Path
 from synthetic import LAYERS, Layer, run
 
 from netpipe.reading import Reading
-from netpipe.records import Run
+from netpipe.records import Header, Point, Rank, Run, Variant
 from netpipe.render import figures
 from netpipe.render.drawing import draw as drawing
 from netpipe.render.drawing.names import legend
 from netpipe.render.drawing.picture import Axis, Bound, Line, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.drawing.strokes import bands, marked, strokes
+from netpipe.render.page.page import page
+from netpipe.render.page.plots import plots
 from netpipe.render.page.template import text_of
 from netpipe.render.palette import BLUE, DARK, HUES, LIGHT, OF_MODULES, VERMILION, style
 
@@ -149,6 +151,40 @@ def test_the_styles_of_the_page_have_the_hues() -> None:
     css = text_of("report.css")
     for palette in (LIGHT, DARK):
         assert all(f"--c{place}: {color};" in css for place, color in enumerate(palette[:HUES]))
+
+
+# ------------------------------------------------------------------------------------------------ what was imported
+
+MEANS = "OSU: the mean over all iterations; buffers of sending and receiving apart"
+
+
+def imported() -> Run:
+    rank = Rank(rank=0, settings={"imported_from": "osu.txt", "source": MEANS})
+    points = [Point(variant="osu", pattern="pingpong", size_bytes=n, median_ns=2e4 + n) for n in SIZES]
+    return Run([Header(schema=1, run="0" * 32), Variant(variant="osu", module="osu", ranks=[rank]), *points])
+
+
+def test_a_figure_with_an_imported_curve_says_what_its_numbers_are() -> None:
+    for runs, said in (((REAL, imported()), True), ((imported(),), True), ((REAL,), False)):
+        scope = Scope(tuple(map(Reading, runs)))
+        for name in ("latency", "saturation", "yardsticks")[: 3 if len(runs) > 1 else 2]:
+            drawn = drawing.drawn(
+                figures.get(name).panels(scope), scope.subtitle, conventions=scope.conventions
+            )
+            notes = [text for text in drawn.texts if MEANS in text.get_text()]
+            assert bool(notes) == (said and name != "yardsticks"), name
+            for note in notes:
+                assert note.get_window_extent().y1 < min(axes.bbox.y0 for axes in drawn.axes)
+                assert all(
+                    not note.get_window_extent().overlaps(one.get_window_extent()) for one in drawn.legends
+                )
+
+
+def test_the_page_says_what_the_numbers_of_an_imported_curve_are() -> None:
+    made = page(Reading(imported()))
+    assert f"osu was imported. {MEANS}." in made
+    assert plots(Scope((Reading(imported()),))).data["curves"][0]["source"] == MEANS
+    assert "was imported" not in page(Reading(REAL))
 
 
 # Machado, Oliveira and Fernandes 2009: linear RGB as everybody, and as those without red or green cones see it.

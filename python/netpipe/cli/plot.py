@@ -214,7 +214,8 @@ def write(scope: Scope, figure: str, target: Path, format_name: str, title: str 
     from netpipe.render.drawing.draw import draw
 
     chosen = figures.get(figure)
-    draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
+    panels = chosen.panels(scope)
+    draw(panels, scope.subtitle, target, format_name, title, chosen.help, scope.conventions)
 
 
 def _bytes(text: str) -> int:

@@ -233,23 +233,27 @@ class Scope:
         """How many dashes the variants of one hue take. Whatever else differs in dashes counts in such steps."""
         return max(self._ranks.values(), default=0) + 1
 
-    def dash(self, reading: Reading, pattern: str) -> int:
-        """Patterns and runs differ in their dashes."""
-        key = self.readings.index(reading), pattern
-        return self.dash_step * self._dashes.setdefault(key, len(self._dashes))
-
     def dash_of_run(self, reading: Reading) -> int:
         """Where patterns do not stand beside each other."""
         return self.dash_step * self.readings.index(reading)
 
     def dash_of(self, member: Member) -> int:
-        """That of its pattern; other states of curves have dashes of their own."""
-        own = self.dash(member.reading, member.pattern)
-        if not member.state:
-            return own
-        of = (member.reading, member.variant, member.pattern)
-        alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
-        return own + self.dash_step * len(self._dashes) * (1 + alike.index(member.state))
+        """The patterns and runs of a variant differ in their dashes, and so do other states of its curves."""
+        known = self._curves_of[member.variant]
+        place = known.index((member.reading, member.pattern))
+        if member.state:
+            of = (member.reading, member.variant, member.pattern)
+            alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
+            place += len(known) * (1 + alike.index(member.state))
+        return self.dash_step * place
+
+    @cached_property
+    def _curves_of(self) -> dict[str, list[tuple[Reading, str]]]:
+        """The runs and patterns of each variant that is drawn."""
+        found: dict[str, list[tuple[Reading, str]]] = {}
+        for one in self.members:
+            found.setdefault(one.variant, []).append((one.reading, one.pattern))
+        return found
 
     @cached_property
     def _modules(self) -> dict[str, str]:
@@ -275,9 +279,17 @@ class Scope:
         return found
 
     @cached_property
-    def _dashes(self) -> dict[tuple[int, str], int]:
-        found = dict.fromkeys((self.readings.index(one.reading), one.pattern) for one in self.members)
-        return {key: place for place, key in enumerate(found)}
+    def conventions(self) -> dict[str, str]:
+        """Of variants that were imported, what their numbers are: the mean or median, and how they were measured. By
+        the name in figures.
+        """
+        return {
+            self.variant_label(reading, one.variant): str(source)
+            for reading in self.readings
+            for one in reading.run.variants
+            for rank in one.ranks
+            if (source := rank.settings.get("source")) and "imported_from" in rank.settings
+        }
 
     @cached_property
     def subtitle(self) -> str:

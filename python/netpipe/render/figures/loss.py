@@ -33,7 +33,7 @@ def panels(scope: Scope) -> list[Panel]:
                 made = Line(
                     label="" if apart else f"{scope.label(member)} of {loss.below}",
                     color=scope.color(loss.variant),
-                    dash=scope.dash(reading, loss.pattern),
+                    dash=scope.dash_of(member),
                     x=tuple(float(size.size_bytes) for size in sizes),
                     y=tuple(size.kept.value for size in sizes),
                     low=tuple(size.kept.low for size in sizes),

@@ -133,6 +133,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "few_kept": page_tables.few_kept(shown_losses),
         "states": state_sentences(reading.states),
         "pooled": bool(reading.in_states),
+        "conventions": scope.conventions,
         "yardsticks": yardsticks.title(run),
         "thin": thin,
         "points": [

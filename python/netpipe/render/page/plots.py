@@ -102,6 +102,7 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
             **_look(scope.color(member.variant), scope.dash_of(member)),
             "group": base.get(member.pattern, member.pattern),
             "other": bool(member.state),
+            "source": scope.conventions.get(scope.variant_label(member.reading, member.variant), ""),
             "first": (member.variant, member.pattern) in first,
         }
         for member in members

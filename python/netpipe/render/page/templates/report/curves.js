@@ -14,7 +14,7 @@ function answers(name, line) {
     type: "scatter", mode: "none", x: line.x, y: line.y, line: { color: color(line.curve) },
     customdata: line.size.map((size) => [line.curve, size]),
     hoverinfo: "text",
-    text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + (texts[size] || []).map(esc).join("<br>")),
+    text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + [...(texts[size] || []), ...(of.source ? [of.source] : [])].map(esc).join("<br>")),
   };
 }
 
