@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netpipe.escapes import printable
+from netpipe.render.drawing.bars import ROW_IN, draw_bars
 from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
 from netpipe.render.drawing.names import end_labels, fits_at_ends, legend
-from netpipe.render.drawing.picture import Distribution, Map, NothingToDraw, Panel, Picture, View
+from netpipe.render.drawing.picture import Bars, Distribution, Map, NothingToDraw, Panel, Picture, View
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +149,8 @@ def _note(views: Sequence[View]) -> str:
         parts.append("points without a line: interval beyond ±100 %")
     if any(line.faint and "p99" in line.label for line in lines):
         parts.append("dotted: 99th percentile")
+    if any(isinstance(view, Bars) for view in views):
+        parts.append("thin line: 95 % interval   pale: no difference seen   green: less than the layer below")
     beyond = dict.fromkeys(bound for one in pictures for bound in one.beyond)
     parts += [f"outside the axes: {bound}" for bound in beyond]
     parts += dict.fromkeys(
@@ -195,13 +198,14 @@ def _grid(
 ) -> float:
     """Views side by side, above each other where their panel says so. Returns the left edge of the axes."""
     stacked = all(panel.stacked for panel, _ in cells)
-    columns = 1 if stacked or len(cells) == 1 else 2 if len(cells) <= 8 else 3
+    rows_of = [len(view.rows) for _, view in cells if isinstance(view, Bars)]  # with long names: one column
+    columns = 1 if stacked or rows_of or len(cells) == 1 else 2 if len(cells) <= 8 else 3
     rows = -(-len(cells) // columns)
     names = legend([view for _, view in cells if isinstance(view, Picture)])
     maps = [view for _, view in cells if isinstance(view, Map)]
     few = columns > 1 or stacked
     name_in, axis_in = 0.26, (0.12 if stacked else 0.34 if few else 0.42)
-    cell_in = _cell_height(columns, stacked, len(cells))
+    cell_in = ROW_IN * max(rows_of) if rows_of else _cell_height(columns, stacked, len(cells))
     below_in = FOOT_IN + notes_in + (names.height_in + 0.12 if names.names else 0.0)
     below_in += 0.3 if stacked else 0.0
     height_in = HEAD_IN + rows * (name_in + cell_in + axis_in) + below_in
@@ -259,7 +263,7 @@ def _cell_height(columns: int, stacked: bool, cells: int) -> float:
 def _x_label(view: View) -> str:
     if isinstance(view, Picture):
         return view.x.label
-    if isinstance(view, Map):
+    if isinstance(view, Map | Bars):
         return view.x_label
     return f"time of one operation ({sum(view.count):,} {view.what})"
 
@@ -272,6 +276,8 @@ def _draw_view(axes: Axes, view: View, octaves: float, few: bool, x_label: str) 
     elif isinstance(view, Map):
         drawn = draw_map(axes, view, octaves, few)
         axes.yaxis.set_label_text(view.y_label, fontsize=7.5, color=INK)
+    elif isinstance(view, Bars):
+        draw_bars(axes, view, few)
     else:
         draw_distribution(axes, view, few)
     axes.set_xlabel(x_label, fontsize=7 if few else 8.5, color=INK, labelpad=2)

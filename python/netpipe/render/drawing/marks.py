@@ -106,8 +106,8 @@ def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
     if line.faint:
         return
     most = MARKED_UP_TO if line.joined else len(x)
-    pale = [place for place in range(len(x)) if line.is_loose(place)]
-    for some, alpha, size in ((marked(line, most), 1.0, 2.8), (pale, PALE_INK, 1.9)):
+    loose = [place for place in range(len(x)) if line.is_loose(place)]
+    for some, alpha, size in ((marked(line, most), 1.0, 2.8), (loose, PALE_INK, 1.9)):
         axes.plot(
             [x[i] for i in some],
             [y[i] for i in some],

@@ -122,7 +122,30 @@ class Distribution:
     modes: tuple[str, ...]  # in words; empty if there is only one
 
 
-View = Picture | Map | Distribution
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One row. Values are in the unit of the quantity of its view."""
+
+    name: str
+    depth: int  # how many bars it stands on
+    begin: float
+    end: float
+    text: str  # its number in words
+    reach: tuple[float, float] | None  # the interval of its end; None: not known
+    pale: bool  # no difference from the bar that it stands on was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Rows from the lowest layer up."""
+
+    label: str
+    quantity: str  # as of an axis
+    x_label: str
+    rows: tuple[Bar, ...]
+
+
+View = Picture | Map | Distribution | Bars
 
 
 @dataclass(frozen=True, slots=True)

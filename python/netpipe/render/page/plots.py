@@ -225,6 +225,7 @@ def view_data(view: View) -> dict[str, Any]:
         }
     if isinstance(view, Distribution):
         return _distribution(view)
+    assert isinstance(view, Picture), "bars are in the page's own table"
     return {
         "label": view.label,
         "x": _axis(view.x),

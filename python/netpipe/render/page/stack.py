@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from netpipe.render.losses import added_text, kept_text
+from netpipe.render.waterfall import bars, standing
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
@@ -22,13 +23,8 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
     """
     longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0) or 1.0
     fastest = max((step.large_rate.value for step in stack.steps if step.large_rate), default=0.0) or 1.0
-    below: list[float] = []
     rows = []
-    for step in stack.steps:
-        del below[step.depth :]
-        time = step.small_ns.value if step.small_ns else 0.0
-        start = below[-1] if below else 0.0
-        below.append(time)
+    for step, start, time in bars(stack):
         rate = step.large_rate.value if step.large_rate else 0.0
         low, high = sorted((start, time))
         left = min(100 * low / longest, 100 - LEAST)
@@ -53,17 +49,5 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
         "small": size_text(stack.small_bytes),
         "large": size_text(stack.large_bytes),
         "rows": rows,
-        "first": [row for row, kept in zip(rows, _kept(stack, first), strict=True) if kept],
+        "first": [row for row, kept in zip(rows, standing(stack, first), strict=True) if kept],
     }
-
-
-def _kept(stack: Stack, first: Collection[tuple[str, str]]) -> list[bool]:
-    """From the top of each branch down: a layer is kept for its own sake, or for one that stands on it."""
-    kept = [(step.variant, stack.pattern) in first for step in stack.steps]
-    above = 0  # of the last one that was kept, the depth
-    for place in reversed(range(len(kept))):
-        depth = stack.steps[place].depth
-        kept[place] |= depth < above
-        if kept[place]:
-            above = depth
-    return kept

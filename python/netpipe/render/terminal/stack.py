@@ -10,6 +10,7 @@ from rich.text import Text
 
 from netpipe.render.losses import added_text, kept_text
 from netpipe.render.terminal.rows import GAP, WIDEST, Rows, print_paragraph
+from netpipe.render.waterfall import bars
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
@@ -48,13 +49,8 @@ def _table(stack: Stack, title: str, columns: int, rates: bool = True) -> Rows:
         ("keeps", "right"),
     )
     longest = max((step.small_ns.value for step in stack.steps if step.small_ns), default=0.0)
-    below: list[float] = []  # the times of the layers under the one at hand, the root first
-    for step in stack.steps:
-        del below[step.depth :]
-        time = step.small_ns.value if step.small_ns else 0.0
-        start = below[-1] if below else 0.0
+    for step, start, time in bars(stack):
         bar = Text(waterfall(start, time, longest, columns), style="cyan" if time >= start else "green")
-        below.append(time)
         table.add_row(
             tree(step) + step.variant + ("*" if step.loss and step.loss.waits else ""),
             time_text(step.small_ns.value) if step.small_ns else UNKNOWN,
