@@ -170,7 +170,7 @@ def legend(pictures: Sequence[Picture]) -> Legend:
     """
     found: dict[str, Line2D] = {}
     for picture in pictures:
-        for line in _by_end(picture) if picture.named_at_ends else picture.lines:
+        for line in by_end(picture) if picture.named_at_ends else picture.lines:
             if line.label and line.label not in found:
                 found[line.label] = _line_handle(line)
     for picture in pictures:
@@ -179,7 +179,8 @@ def legend(pictures: Sequence[Picture]) -> Legend:
     return Legend(tuple(found.values()), tuple(found))
 
 
-def _by_end(picture: Picture) -> list[Line]:
+def by_end(picture: Picture) -> list[Line]:
+    """The curves that have names, in the order of their right ends: the highest first."""
     named = [line for line in picture.lines if line.label]
     return sorted(named, key=lambda line: (-line.y[_last(line)], line.x[_last(line)]))
 

@@ -61,7 +61,7 @@ def _rates(stack: Stack, kept: list[bool]) -> Bars:
         )
     size = size_text(stack.large_bytes) if stack.large_bytes is not None else ""
     return Bars(
-        f"{size}: throughput, and how much of that of the layer below it is",
+        f"{size}: throughput, and the share of the layer below that is kept",
         "rate",
         "throughput",
         tuple(rows),
