@@ -56,7 +56,7 @@ def _picture(of: Picture, columns: int) -> list[str]:
     for line in [*others, *reversed(named)]:
         at = [(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]
         letter = letters.get(id(line), ALONE)
-        reached = set()
+        reached: set[int] = set()
         for places, _ in strokes(line):
             reached.update(places)
             for (x0, y0), (x1, y1) in pairwise(at[places.start : places.stop]):
