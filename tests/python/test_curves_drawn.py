@@ -68,6 +68,12 @@ def test_of_many_points_those_alone_have_a_marker_that_no_stroke_reaches() -> No
     assert marked(curve("..~!.!"), 3) == [4]
 
 
+def test_points_that_did_not_settle_are_loose() -> None:
+    (line,) = (line for line in picture(REAL, "throughput").lines if line.variant == "tcp")
+    loose = {p.size_bytes for p in REAL.points if p.variant == "tcp" and not p.converged}
+    assert {size for size, wide in zip(line.size_bytes, line.loose, strict=True) if wide} == loose
+
+
 def test_a_point_says_nothing_if_its_interval_is_wider_than_it_is() -> None:
     made = run(LAYERS[4:5], SIZES)
     for one, high in zip(made.points, (1.0, 2.9, 3.1), strict=False):

@@ -126,13 +126,6 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- the data
 
 
-def test_points_that_did_not_settle_are_loose(real: Run) -> None:
-    drawn = picture([real], "throughput", ["tcp"])
-    (line,) = drawn.lines
-    loose = {p.size_bytes for p in real.points if p.variant == "tcp" and not p.converged}
-    assert {size for size, wide in zip(line.size_bytes, line.loose, strict=True) if wide} == loose
-
-
 @pytest.mark.parametrize("figure", CLASSIC)
 def test_every_figure_has_its_bounds(real: Run, figure: str) -> None:
     drawn = picture([real], figure)
@@ -443,7 +436,13 @@ def reused() -> Run:
     return made
 
 
-ON_A_PAGE = {"settings": "window", "sweep": "offered", "measures": "overlap", "distribution": "pingpong"}
+ON_A_PAGE = {
+    "settings": "window",
+    "sweep": "offered",
+    "measures": "overlap",
+    "distribution": "pingpong",
+    "waterfall": "pingpong",
+}
 
 
 @pytest.mark.parametrize("figure", figures.names())
