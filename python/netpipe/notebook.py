@@ -190,7 +190,7 @@ def plot(
     scope = Scope(readings, *chosen, tuple(sizes), (), None)
     of = figures.get(figure)
     try:
-        return drawn(of.panels(scope), scope.subtitle, title, of.help)
+        return drawn(of.panels(scope), scope.subtitle, title, of.help, scope.conventions)
     except NothingToDraw as why:
         raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
 

@@ -150,7 +150,7 @@ def test_foreign_text_is_text() -> None:
 
 
 def picture(**changes: Any) -> Picture:
-    line = Line("a", 0, 0, (2.0, 4.0), (1.0, 3.0), (0.9, 2.9), (1.1, 3.1), hollow=(False, True))
+    line = Line("a", 0, 0, (2.0, 4.0), (1.0, 3.0), (0.9, 2.9), (1.1, 3.1), loose=(False, True))
     axes = {
         "x": Axis("number", "processes", False, 1.0, 5.0),
         "y": Axis("number", "speed-up", False, 0.0, 4.0),
@@ -165,14 +165,14 @@ def places(path: str) -> list[tuple[float, float]]:
 
 def test_a_line_rises_and_stays_inside_its_drawing() -> None:
     drawn = str(chart(picture(), "A").drawing)
-    (path,) = re.findall(r'<path class="line c0" d="([^"]+)"', drawn)
+    (path,) = re.findall(r'<path class="line c0 pale" d="([^"]+)"', drawn)
     (left, low), (right, high) = places(path)
     assert left < right
     assert high < low, "a larger value is higher up"
     for x, y in places(" ".join(re.findall(r' d="([^"]+)"', drawn))):
         assert 0 <= x <= WIDE
         assert 0 <= y <= HIGH
-    assert drawn.count('class="c0 ring"') == 1
+    assert drawn.count('class="c0 pale"') == 1
     assert drawn.count('class="bound"') == 1
 
 

@@ -19,6 +19,8 @@ from netpipe.findings.curves import small_buffers
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.render.drawing.few import MOST_FIRST
+from netpipe.render.drawing.picture import Line
+from netpipe.render.drawing.strokes import strokes
 from netpipe.render.page.page import page
 from pages import data_of
 
@@ -429,11 +431,23 @@ def paths(at: Browser, figure: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def rings(path: Path, figure: str) -> int:
-    """How many points of the curves that are drawn at first are unsettled."""
+def strokes_of(path: Path, figure: str, all_curves: bool = False) -> int:
+    """How many strokes the rules of figures for print make of the curves."""
+    data = data_of(path.read_text())
+    found = 0
+    for of in data["figures"][figure]["lines"]:
+        if all_curves or data["curves"][of["curve"]]["first"]:
+            places = range(len(of["x"]))
+            wide, mute = (tuple(place in of[name] for place in places) for name in ("loose", "mute"))
+            found += len(strokes(Line("", 0, 0, *(tuple(of["x"]),) * 4, wide, mute, joined=of["joined"])))
+    return found
+
+
+def loose(path: Path, figure: str) -> int:
+    """How many points of the curves that are drawn at first have wide intervals."""
     data = data_of(path.read_text())
     of = [line for line in data["figures"][figure]["lines"] if data["curves"][line["curve"]]["first"]]
-    return sum(len(line["hollow"]) for line in of)
+    return sum(len(line["loose"]) for line in of)
 
 
 def test_of_many_curves_some_are_drawn_and_all_when_asked(window: Browser, many: Path) -> None:
@@ -446,13 +460,14 @@ def test_of_many_curves_some_are_drawn_and_all_when_asked(window: Browser, many:
     assert window.run("return document.querySelectorAll('*').length") < 4000
     names = window.run("return document.querySelectorAll('#legend > button').length")
     assert names == MOST_FIRST == len(lines(window, "throughput"))
-    # A line and its band each, and the bound; no path for a point but the rings.
-    assert paths(window, "throughput") == (MOST_FIRST + 1, MOST_FIRST, rings(many, "throughput"))
+    # Its strokes and a band each, and the bound; no path for a point but the pale ones.
+    wanted = strokes_of(many, "throughput") + 1, MOST_FIRST, loose(many, "throughput")
+    assert paths(window, "throughput") == wanted
     assert window.run("return document.getElementById('crowded').hidden")
     window.click("#legend summary")
     window.click("#draw-all")
     assert len(lines(window, "throughput")) == 60
-    assert paths(window, "throughput") == (60 + 1, 0, 0)
+    assert paths(window, "throughput") == (strokes_of(many, "throughput", all_curves=True) + 1, 0, 0)
     assert "more than 24 curves" in window.run("return document.getElementById('crowded').textContent")
     assert not window.run("return document.getElementById('crowded').hidden")
     last = window.run("return [...document.querySelectorAll('#legend details button')].pop().dataset.curve")
@@ -464,15 +479,15 @@ def test_of_many_curves_some_are_drawn_and_all_when_asked(window: Browser, many:
     assert window.run("return failed") == []
 
 
-def test_unsettled_points_of_a_curve_of_many_sizes_have_rings_and_others_no_paths(
+def test_of_a_curve_of_many_sizes_points_with_wide_intervals_alone_have_paths(
     window: Browser, folder: Path
 ) -> None:
     made = run(sizes=classic_sizes())
-    watched(page(Reading(made)), folder / "rings.html")
-    window.open(folder / "rings.html", 1200)
+    watched(page(Reading(made)), folder / "loose.html")
+    window.open(folder / "loose.html", 1200)
     window.until(READY)
     drawn(window, "latency")
-    wanted = rings(folder / "rings.html", "latency")
+    wanted = loose(folder / "loose.html", "latency")
     assert 0 < wanted < len(made.points) / 2
     assert paths(window, "latency")[2] == wanted
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from netpipe.render.drawing.scope import Scope
 
 
+TERMINAL = "terminal"  # no file
 OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 
 
@@ -49,7 +50,10 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
     help="The file to write; its ending names the format  [default: the figure's name, in this folder]",
 )
 @click.option(
-    "--format", "file_format", type=click.Choice(FORMATS), help="[default: the ending of --output, or svg]"
+    "--format",
+    "file_format",
+    type=click.Choice((*FORMATS, TERMINAL)),
+    help="terminal prints the figure in characters instead.  [default: the ending of --output, or svg]",
 )
 @variant_option
 @pattern_option
@@ -88,7 +92,7 @@ def command(
     title: str | None,
     scale: str,
 ) -> None:
-    """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF.
+    """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF, or on the terminal.
 
     Several runs are overlaid. RUN may also be a file of netpipe apps, alone: then speed-ups or times are drawn
     over the number of processes. With a profile of netpipe profile beside the runs, sensitivity is drawn.
@@ -119,6 +123,9 @@ def command(
         _list((one.name, one.help, figures.why_not(one, scope)) for one in figures.every())
         return
     check(figure, sizes, measures, scale, fitted)
+    if file_format == TERMINAL:
+        _print(scope, figure, output, title)
+        return
     format_name = file_format or format_of(output, ", or give --format")
     target = output or Path(f"{figure}.{format_name}")
     check_target(target)
@@ -127,6 +134,27 @@ def command(
     except NothingToDraw as why:
         raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
     say(f"the figure is in {target}")
+
+
+def _print(scope: Scope, figure: str, output: Path | None, title: str | None) -> None:
+    """The figure in characters, as wide as the terminal. Raises Failure (2)."""
+    import shutil
+
+    from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.terminal.figure import lines_of
+
+    if output is not None:
+        raise Failure(USAGE, f"--format {TERMINAL} prints the figure; leave --output out")
+    try:
+        panels = figures.get(figure).panels(scope)
+        panels = [replace(panel, title=title) for panel in panels] if title else panels
+        lines = lines_of(panels, shutil.get_terminal_size().columns)
+    except NothingToDraw as why:
+        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
+    for line in [*lines, printable(scope.subtitle)]:
+        click.echo(line)
+    for name, text in scope.conventions.items():
+        click.echo(f"{printable(name)}: {printable(text)}")
 
 
 def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path, ...]]:
@@ -214,7 +242,8 @@ def write(scope: Scope, figure: str, target: Path, format_name: str, title: str 
     from netpipe.render.drawing.draw import draw
 
     chosen = figures.get(figure)
-    draw(chosen.panels(scope), scope.subtitle, target, format_name, title, chosen.help)
+    panels = chosen.panels(scope)
+    draw(panels, scope.subtitle, target, format_name, title, chosen.help, scope.conventions)
 
 
 def _bytes(text: str) -> int:
@@ -292,6 +321,8 @@ def _plot_kernels(
         raise Failure(
             USAGE, f"{path} has results of kernels, of which there is no figure {figure}: only {has}"
         )
+    if file_format == TERMINAL:
+        raise Failure(USAGE, f"--format {TERMINAL} is for runs; netpipe apps shows its results as a table")
     format_name = file_format or format_of(output, ", or give --format")
     target = output or Path(f"{figure}.{format_name}")
     check_target(target)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     NumberOf = Callable[[int, int | None], int | None]  # of a launch and a state: States.number_of
 
-WIDE = 0.2  # half an interval over its value: a point of which less is known is drawn as a ring
+WIDE = 0.2  # half an interval over its value: a point of which less is known is drawn pale
+MUTE = 1.0  # and one of which less is known says nothing, so no line goes through it
 
 
 class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there may be hundreds of thousands
@@ -50,6 +51,11 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):  # as Estimate: there m
         if any(point.visits is None for point in self.by_launch):
             return self.converged is False
         return self.time_ns.half_width > WIDE
+
+    @property
+    def mute(self) -> bool:
+        """Does it say nothing? Its interval is wider than ±100 %, or it has none and is none of an imported curve."""
+        return self.loose and self.time_ns.half_width > MUTE
 
     @property
     def mean_ns(self) -> float | None:

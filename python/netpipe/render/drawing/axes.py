@@ -65,7 +65,8 @@ def line(
     x_text: str = "",
     dash: int = 0,
     faint: bool = False,
-    hollow: tuple[bool, ...] = (),
+    loose: tuple[bool, ...] = (),
+    mute: tuple[bool, ...] = (),
 ) -> Line:
     """Values of one unit with their intervals. `x_text` names what x is if it is not a size."""
     return Line(
@@ -76,7 +77,8 @@ def line(
         y=tuple(estimate.value for _, estimate in values),
         low=tuple(limits(estimate)[0] for _, estimate in values),
         high=tuple(limits(estimate)[1] for _, estimate in values),
-        hollow=hollow,
+        loose=loose,
+        mute=mute,
         texts=tuple(
             f"{f'{x_text} {number_text(at)}' if x_text else size_text(at)}: {_text(estimate, unit)}"
             for at, estimate in values

@@ -85,7 +85,7 @@ def panel(
         bounds=tuple(bound for bound in drawn if bound.x),
         beyond=tuple(bound.label for bound in drawn if not bound.x),
         band_on_x=y == "size",
-        legend_inside=y == "size",  # all curves end at the same height, none runs through the lower right
+        level_ends=y == "size",
     )
     return [Panel(title, (picture,))]
 
@@ -114,7 +114,8 @@ def _line(scope: Scope, member: Member, x: str, y: str, apart: bool) -> Line | N
         y=tuple(value.value for value in values[y]),
         low=tuple(value.low for value in band),
         high=tuple(value.high for value in band),
-        hollow=tuple(point.loose for point in points),
+        loose=tuple(point.loose for point in points),
+        mute=tuple(point.mute for point in points),
         joined=not apart,
         curve=(member.name, member.pattern),
         size_bytes=tuple(point.size_bytes for point in points),

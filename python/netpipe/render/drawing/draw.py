@@ -8,14 +8,16 @@ stand side by side, with one legend below them.
 
 from __future__ import annotations
 
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netpipe.escapes import printable
+from netpipe.render.drawing.bars import ROW_IN, draw_bars
 from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
-from netpipe.render.drawing.names import LOOK, Legend, end_labels, fits_at_ends, legend
-from netpipe.render.drawing.picture import Distribution, Map, NothingToDraw, Panel, Picture, View
+from netpipe.render.drawing.names import end_labels, fits_at_ends, legend
+from netpipe.render.drawing.picture import Bars, Distribution, Map, NothingToDraw, Panel, Picture, View
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,7 @@ PNG_DPI = 200
 MOST_CELLS = 30  # views on one page; beyond FEW_CELLS they are lower
 FEW_CELLS = 12
 HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
-LEGEND_LENGTH = 52  # characters of a name that fit into the legend inside the axes
+NOTE_IN, NOTE_LENGTH = 0.13, 120  # a further line of notes, and how many characters fit into it
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -57,6 +59,7 @@ def draw(
     file_format: str,
     title: str | None = None,
     several: str = "",
+    conventions: Mapping[str, str] | None = None,
 ) -> None:
     """Writes the panels as one page (`drawn`). Raises NothingToDraw, and OSError."""
     import matplotlib
@@ -64,14 +67,21 @@ def draw(
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         # the font lacks a character, which the warning prints as it is
         warnings.filterwarnings("ignore", "Glyph")
-        figure = drawn(panels, subtitle, title, several)
+        figure = drawn(panels, subtitle, title, several, conventions)
         about = {"Title": figure.get_label()} if file_format != "png" else {}
         figure.savefig(path, format=file_format, dpi=PNG_DPI, metadata=_METADATA[file_format] | about)
 
 
-def drawn(panels: Sequence[Panel], subtitle: str, title: str | None = None, several: str = "") -> Figure:
+def drawn(
+    panels: Sequence[Panel],
+    subtitle: str,
+    title: str | None = None,
+    several: str = "",
+    conventions: Mapping[str, str] | None = None,
+) -> Figure:
     """The panels as one page, under the title of all or, if they have several, under `several`; the title is its label
-    too. Raises NothingToDraw if they do not fit on it.
+    too. `conventions`: of imported variants what their numbers are, said where one is drawn. Raises NothingToDraw if
+    they do not fit on it.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -93,31 +103,52 @@ def drawn(panels: Sequence[Panel], subtitle: str, title: str | None = None, seve
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), facecolor="white")
         FigureCanvasAgg(figure)  # to measure text with
         one = cells[0][1]
+        views = [view for _, view in cells]
+        said = _conventions(views, conventions or {})
         if len(cells) == 1 and isinstance(one, Picture):
-            left = _one_picture(figure, one)
+            left = _one_picture(figure, one, NOTE_IN * len(said))
         else:
-            left = _grid(figure, cells, several_titles=not one_title)
-        _head_and_foot(figure, heading, subtitle, _note([view for _, view in cells]), left)
+            left = _grid(figure, cells, not one_title, NOTE_IN * len(said))
+        _head_and_foot(figure, heading, subtitle, [_note(views), *said], left)
         for text in figure.findobj(Text):  # an SVG holds each also as a comment
             text.set_text(printable(text.get_text()))
         figure.set_label(heading)
         return figure
 
 
-def _head_and_foot(figure: Figure, title: str, subtitle: str, note: str, left: float) -> None:
+def _head_and_foot(figure: Figure, title: str, subtitle: str, notes: Sequence[str], left: float) -> None:
     height = figure.get_size_inches()[1]
     figure.text(left, 1 - 0.21 / height, title, fontsize=11, fontweight="bold", color=INK, va="center")
     figure.text(left, 1 - 0.44 / height, subtitle, fontsize=7.5, color=GREY, va="center")
-    figure.text(left, 0.10 / height, note, fontsize=6.5, color=GREY, va="center")
+    for place, note in enumerate(reversed(notes)):
+        figure.text(left, (0.10 + NOTE_IN * place) / height, note, fontsize=6.5, color=GREY, va="center")
+
+
+def _conventions(views: Sequence[View], known: Mapping[str, str]) -> list[str]:
+    """The lines that say what the numbers of imported curves are, as far as these are drawn."""
+    labels = [view.label for view in views]
+    labels += [line.label for view in views if isinstance(view, Picture) for line in view.lines]
+    parts = [set(label.split(", ")) for label in labels]  # a curve of several patterns has its own in between
+    there = [
+        f"{name}: {text}"
+        for name, text in known.items()
+        if any(set(name.split(", ")) <= one for one in parts)
+    ]
+    return [line for text in there for line in textwrap.wrap(text, NOTE_LENGTH)]
 
 
 def _note(views: Sequence[View]) -> str:
     pictures = [view for view in views if isinstance(view, Picture)]
     parts = [f"band: {band}" for band in dict.fromkeys(one.band for one in pictures) if band]
-    if any(any(line.hollow) for one in pictures for line in one.lines):
-        parts.append("ring: wide interval")
-    if any(line.faint and "p99" in line.label for one in pictures for line in one.lines):
+    lines = [line for one in pictures for line in one.lines]
+    if any(any(line.loose) for line in lines):
+        parts.append("pale: wide interval")
+    if any(any(line.mute) for line in lines):
+        parts.append("points without a line: interval beyond ±100 %")
+    if any(line.faint and "p99" in line.label for line in lines):
         parts.append("dotted: 99th percentile")
+    if any(isinstance(view, Bars) for view in views):
+        parts.append("thin line: 95 % interval   pale: no difference seen   green: less than the layer below")
     beyond = dict.fromkeys(bound for one in pictures for bound in one.beyond)
     parts += [f"outside the axes: {bound}" for bound in beyond]
     parts += dict.fromkeys(
@@ -131,9 +162,12 @@ def _note(views: Sequence[View]) -> str:
 # ------------------------------------------------------------------------------------------ one picture
 
 
-def _one_picture(figure: Figure, picture: Picture) -> float:
-    """Curves are named at their ends if there is room, else in a legend. Returns the left edge of the axes."""
-    axes = figure.add_axes((0.105, 0.15, 0.87, 0.66))
+def _one_picture(figure: Figure, picture: Picture, notes_in: float) -> float:
+    """Curves are named at their ends if there is room, else below the axes. Returns the left edge of the axes."""
+    height_in = HEIGHT_IN + notes_in
+    figure.set_size_inches(WIDTH_IN, height_in)
+    bottom_in, inside_in = 0.15 * HEIGHT_IN + notes_in, 0.66 * HEIGHT_IN
+    axes = figure.add_axes((0.105, bottom_in / height_in, 0.87, inside_in / height_in))
     draw_picture(axes, picture)
     axes.xaxis.set_label_text(picture.x.label, fontsize=8.5, color=INK)
     # Upright above its axis: nobody likes to turn the head.
@@ -146,31 +180,31 @@ def _one_picture(figure: Figure, picture: Picture) -> float:
         end_labels(axes, picture, height * 1.18)
         return float(place.x0)
     names = legend([picture])
-    if picture.legend_inside and max(map(len, names.names), default=0) < LEGEND_LENGTH:
-        axes.legend(names.handles, names.names, loc="lower right", **LOOK)
-        return 0.105
-    height_in = HEIGHT_IN + names.height_in
+    height_in += names.height_in
     figure.set_size_inches(WIDTH_IN, height_in)
-    bottom = (0.15 * HEIGHT_IN + names.height_in) / height_in
-    axes.set_position((0.105, bottom, 0.87, 0.66 * HEIGHT_IN / height_in))
-    names.draw(figure, 0.1, 0.22 / height_in)
+    bottom_in += names.height_in
+    axes.set_position((0.105, bottom_in / height_in, 0.87, inside_in / height_in))
+    names.draw(figure, 0.1, (0.22 + notes_in) / height_in)
     return 0.105
 
 
 # ------------------------------------------------------------------------------------------ several views
 
 
-def _grid(figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: bool) -> float:
+def _grid(
+    figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: bool, notes_in: float
+) -> float:
     """Views side by side, above each other where their panel says so. Returns the left edge of the axes."""
     stacked = all(panel.stacked for panel, _ in cells)
-    columns = 1 if stacked or len(cells) == 1 else 2 if len(cells) <= 8 else 3
+    rows_of = [len(view.rows) for _, view in cells if isinstance(view, Bars)]  # with long names: one column
+    columns = 1 if stacked or rows_of or len(cells) == 1 else 2 if len(cells) <= 8 else 3
     rows = -(-len(cells) // columns)
     names = legend([view for _, view in cells if isinstance(view, Picture)])
     maps = [view for _, view in cells if isinstance(view, Map)]
     few = columns > 1 or stacked
     name_in, axis_in = 0.26, (0.12 if stacked else 0.34 if few else 0.42)
-    cell_in = _cell_height(columns, stacked, len(cells))
-    below_in = FOOT_IN + (names.height_in + 0.12 if names.names else 0.0)
+    cell_in = ROW_IN * max(rows_of) if rows_of else _cell_height(columns, stacked, len(cells))
+    below_in = FOOT_IN + notes_in + (names.height_in + 0.12 if names.names else 0.0)
     below_in += 0.3 if stacked else 0.0
     height_in = HEAD_IN + rows * (name_in + cell_in + axis_in) + below_in
     figure.set_size_inches(WIDTH_IN, height_in)
@@ -204,7 +238,7 @@ def _grid(figure: Figure, cells: Sequence[tuple[Panel, View]], several_titles: b
         _shorten(figure, name, width_in + (right_in if last else gap_in) - 0.12)
     if drawn is not None:
         _color_bar(figure, drawn, octaves, height_in)
-    _legend_below(figure, names, left_in, height_in)
+    names.draw(figure, (left_in - 0.05) / WIDTH_IN, (FOOT_IN + notes_in - 0.04) / height_in)
     return left_in / WIDTH_IN
 
 
@@ -227,7 +261,7 @@ def _cell_height(columns: int, stacked: bool, cells: int) -> float:
 def _x_label(view: View) -> str:
     if isinstance(view, Picture):
         return view.x.label
-    if isinstance(view, Map):
+    if isinstance(view, Map | Bars):
         return view.x_label
     return f"time of one operation ({sum(view.count):,} {view.what})"
 
@@ -240,6 +274,8 @@ def _draw_view(axes: Axes, view: View, octaves: float, few: bool, x_label: str) 
     elif isinstance(view, Map):
         drawn = draw_map(axes, view, octaves, few)
         axes.yaxis.set_label_text(view.y_label, fontsize=7.5, color=INK)
+    elif isinstance(view, Bars):
+        draw_bars(axes, view, few)
     else:
         draw_distribution(axes, view, few)
     axes.set_xlabel(x_label, fontsize=7 if few else 8.5, color=INK, labelpad=2)
@@ -261,7 +297,3 @@ def _color_bar(figure: Figure, drawn: Any, octaves: float, height_in: float) -> 
     bar.ax.set_yticklabels([f"÷{most}", "1", f"×{most}"], fontsize=7, color=INK)
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
-
-
-def _legend_below(figure: Figure, names: Legend, left_in: float, height_in: float) -> None:
-    names.draw(figure, (left_in - 0.05) / WIDTH_IN, (FOOT_IN - 0.04) / height_in)

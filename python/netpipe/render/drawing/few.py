@@ -17,11 +17,11 @@ from netpipe.reading.measures import TYPICAL_BYTES, nearest_place
 from netpipe.reading.summary import latency_place, peak_place
 
 ALL_UP_TO = 240  # curves: a run with more is drawn in part
-MOST_CURVES = 48  # of such a run; 7 colours and 6 dashes make 42 looks
+MOST_CURVES = 48  # of such a run: nobody tells more apart
 ALL_POINTS_UP_TO = 30_000  # of the curves that are drawn: of more, sizes are left out
 MOST_POINTS = 12_000  # then
 FEWEST_SIZES = 32  # of a curve
-# curves of one pattern that a figure begins with: as many looks as 7 colours and 2 dashes make
+# curves of one pattern that a figure begins with: as many names as fit beside each other
 MOST_FIRST = 14
 
 Name = TypeVar("Name", bound=Hashable)

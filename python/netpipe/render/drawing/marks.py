@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from netpipe.render.drawing.picture import Axis
+from netpipe.render.drawing.strokes import bands, marked, strokes
 from netpipe.render.drawing.ticks import SCALE, ticks
 from netpipe.render.palette import DASHES, LIGHT, style
 from netpipe.units import digits, time_text
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 INK, GREY, PALE, FLAT = "#1c1c1c", "#6b6b6b", "#e3e3e3", "#f4f3ee"
 FAINT = 0.9  # the width of a line that accompanies another one
-MARKED_UP_TO = 40  # points: with more, only those that did not settle have a marker of their own
+MARKED_UP_TO = 40  # points: with more, those on a stroke have no marker of their own
+PALE_INK = 0.4  # the opacity of a point with a wide interval, and of the strokes to it
 MOST_NAMED = 10  # rows or columns of a map that have a name
 MOST_WRITTEN = 8  # rows and columns of a map whose values are written into it
 LEAST_REACH = 0.2  # octaves: differences smaller than this stay pale
@@ -87,33 +89,60 @@ def _draw_bound(axes: Axes, picture: Picture, bound: Bound) -> None:
 def _draw_line(axes: Axes, picture: Picture, line: Line) -> None:
     ink = ink_of(line)
     x, y = scaled(line.x, picture.x), scaled(line.y, picture.y)
-    band = picture.x if picture.band_on_x else picture.y
-    low, high = scaled(line.low, band), scaled(line.high, band)
-    if line.joined and not line.faint:
-        fill = axes.fill_betweenx if picture.band_on_x else axes.fill_between
-        fill(y if picture.band_on_x else x, low, high, color=ink, alpha=0.22, linewidth=0, zorder=2)
-    elif not line.joined:
-        bars, at = (axes.hlines, y) if picture.band_on_x else (axes.vlines, x)
-        bars(at, low, high, color=ink, linewidth=0.7, zorder=3)
-    if line.joined:
-        width = FAINT if line.faint else 1.3
-        axes.plot(x, y, color=ink, linewidth=width, zorder=3, solid_capstyle="round", **dashes_of(line))
+    width = FAINT if line.faint else 1.3
+    if not line.faint:
+        _draw_bands(axes, picture, line)
+    for places, pale in strokes(line):
+        axes.plot(
+            x[places.start : places.stop],
+            y[places.start : places.stop],
+            color=ink,
+            alpha=PALE_INK if pale else 1,
+            linewidth=width,
+            zorder=3,
+            solid_capstyle="round",
+            **dashes_of(line),
+        )
     if line.faint:
         return
-    hollow = [place for place, ring in enumerate(line.hollow) if ring]
-    if len(x) <= MARKED_UP_TO or not line.joined:
-        full = sorted(set(range(len(x))).difference(hollow))
-        axes.plot([x[i] for i in full], [y[i] for i in full], "o", color=ink, markersize=2.8, zorder=4)
-    axes.plot(
-        [x[i] for i in hollow],
-        [y[i] for i in hollow],
-        "o",
-        markersize=3.4 if len(hollow) <= MARKED_UP_TO else 2.2,
-        markerfacecolor="white",
-        markeredgecolor=ink,
-        markeredgewidth=0.8,
-        zorder=5,
-    )
+    most = MARKED_UP_TO if line.joined else len(x)
+    loose = [place for place in range(len(x)) if line.is_loose(place)]
+    for some, alpha, size in ((marked(line, most), 1.0, 2.8), (loose, PALE_INK, 1.9)):
+        axes.plot(
+            [x[i] for i in some],
+            [y[i] for i in some],
+            "o",
+            color=ink,
+            alpha=alpha,
+            markersize=size,
+            markeredgewidth=0,
+            zorder=4,
+        )
+
+
+def _draw_bands(axes: Axes, picture: Picture, line: Line) -> None:
+    """One path that turns in one direction: nothing is drawn twice. An interval without neighbours is a bar."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    across = picture.x if picture.band_on_x else picture.y
+    along = scaled(line.y, picture.y) if picture.band_on_x else scaled(line.x, picture.x)
+    low, high = scaled(line.low, across), scaled(line.high, across)
+    ink = ink_of(line)
+    outlines = []
+    for places in bands(line, along):
+        if len(places) == 1:
+            (i,) = places
+            bar = axes.hlines if picture.band_on_x else axes.vlines
+            bar(along[i], low[i], high[i], color=ink, linewidth=0.7, zorder=3)
+            continue
+        order = places if along[places[-1]] >= along[places[0]] else places[::-1]
+        outline = [(along[i], low[i]) for i in order] + [(along[i], high[i]) for i in order[::-1]]
+        outline.append(outline[0])
+        outlines.append(Path([(b, a) for a, b in outline] if picture.band_on_x else outline, closed=True))
+    if outlines:
+        whole = Path.make_compound_path(*outlines)
+        axes.add_patch(PathPatch(whole, facecolor=ink, alpha=0.22, linewidth=0, zorder=2))
 
 
 # ------------------------------------------------------------------------------------------ maps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of curves on paper: at their ends where there is room, else in a legend."""
+"""Names of curves on paper: at their ends where there is room, else in a legend below all axes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fits_at_ends(figure: Figure, picture: Picture) -> tuple[float, float] | None
     for text in probe:
         text.remove()
     widest = max((box.width for box in boxes), default=0.0) / figure.bbox.width
-    at_ends = picture.named_at_ends and not picture.legend_inside
+    at_ends = picture.named_at_ends and not picture.level_ends
     if not at_ends or widest > WIDEST_LABEL or len(probe) > MOST_END_LABELS:
         return None
     return widest, max((box.height for box in boxes), default=0.0)
@@ -68,8 +68,8 @@ def end_labels(axes: Axes, picture: Picture, gap: float) -> None:
     ends = []
     for line in picture.lines:
         if line.label:
-            last = max(range(len(line.x)), key=lambda place: line.x[place])
-            ink = GREY if line.color is None else LIGHT_TEXT[style(line.color, 0)[0]]
+            last = _last(line)
+            ink = GREY if line.color is None else LIGHT_TEXT[style(line.color, line.dash)[0]]
             ends.append(_end(axes, picture, line.label, ink, line.x[last], line.y[last]))
     box = axes.bbox
     for bound in picture.bounds:
@@ -98,6 +98,11 @@ def end_labels(axes: Axes, picture: Picture, gap: float) -> None:
         axes.text(
             1.026, y1, end.text, transform=axes.transAxes, fontsize=8, color=end.ink, va="center_baseline"
         )
+
+
+def _last(line: Line) -> int:
+    """The place of the right end."""
+    return max(range(len(line.x)), key=lambda place: line.x[place])
 
 
 def _end(axes: Axes, picture: Picture, text: str, ink: str, x: float, y: float) -> _End:
@@ -160,15 +165,24 @@ class Legend:
 
 
 def legend(pictures: Sequence[Picture]) -> Legend:
-    """Every name once, with the look of its first line."""
+    """Every name once, with the look of its first line: curves in the order of their right ends in the first picture
+    that has them, the highest first; of ends at one height the leftmost first. Bounds are last.
+    """
     found: dict[str, Line2D] = {}
     for picture in pictures:
-        for line in picture.lines:
+        for line in by_end(picture) if picture.named_at_ends else picture.lines:
             if line.label and line.label not in found:
                 found[line.label] = _line_handle(line)
+    for picture in pictures:
         for bound in picture.bounds:
             found.setdefault(bound.label, _bound_handle(bound))
     return Legend(tuple(found.values()), tuple(found))
+
+
+def by_end(picture: Picture) -> list[Line]:
+    """The curves that have names, in the order of their right ends: the highest first."""
+    named = [line for line in picture.lines if line.label]
+    return sorted(named, key=lambda line: (-line.y[_last(line)], line.x[_last(line)]))
 
 
 def _line_handle(line: Line) -> Line2D:

@@ -34,7 +34,7 @@ def opening_panel(
 
 def _view(scope: Scope, name: str, quantity: str, label: str, value: Value, scale: float) -> Picture | None:
     lines: list[Line] = []
-    for number, reading in enumerate(scope.readings):
+    for reading in scope.readings:
         by_variant: dict[str, list[tuple[int, Spread]]] = {}
         for opening in reading.openings:
             spread = value(opening)
@@ -55,7 +55,7 @@ def _view(scope: Scope, name: str, quantity: str, label: str, value: Value, scal
                 Line(
                     label=scope.variant_label(reading, variant),
                     color=scope.color(variant),
-                    dash=number,
+                    dash=scope.dash_of_run(reading),
                     x=x,
                     y=y,
                     low=low,

@@ -38,8 +38,8 @@ def over_size(
             some = [(point, value) for point, value in known if point.apart == apart]
             if some:
                 values = [(float(point.size_bytes), value) for point, value in some]
-                hollow = tuple(point.loose for point, _ in some)
-                made = line("" if apart else name, color, values, unit, dash=dash, hollow=hollow)
+                loose, mute = tuple(one.loose for one, _ in some), tuple(one.mute for one, _ in some)
+                made = line("" if apart else name, color, values, unit, dash=dash, loose=loose, mute=mute)
                 lines.append(replace(made, joined=not apart))
     if not lines:
         return None
@@ -79,7 +79,7 @@ def _measure_view(
             scope.color(member.variant),
             values,
             unit,
-            dash=scope.readings.index(member.reading),
+            dash=scope.dash_of_run(member.reading),
         )
         for member, measured in several
         if member.pattern == pattern and (values := member.values(measured))

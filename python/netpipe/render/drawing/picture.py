@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-MODEL_DASHES = ((6.0, 2.0, 1.0, 2.0), (1.0, 1.5), (3.0, 1.5), (9.0, 2.0, 1.0, 2.0, 1.0, 2.0))
+# In widths of the line. Rates are dashed and times dotted, so that two bounds of one figure are told apart.
+BOUND_DASHES = {"time": (1.5, 2.5)}
+MODEL_DASHES = ((6.0, 2.0, 1.0, 2.0), (12.0, 2.0, 3.0, 2.0), (3.0, 1.5), (9.0, 2.0, 1.0, 2.0, 1.0, 2.0))
 MEDIAN_BAND = "95 % interval of the median"
 
 
@@ -40,7 +42,8 @@ class Line:
     y: tuple[float, ...]
     low: tuple[float, ...]  # the interval of y; that of x where the picture's `band_on_x` is set
     high: tuple[float, ...]
-    hollow: tuple[bool, ...] = ()  # not settled; empty: none
+    loose: tuple[bool, ...] = ()  # with a wide interval; empty: none
+    mute: tuple[bool, ...] = ()  # of these, with an interval that says nothing; empty: none
     texts: tuple[str, ...] = ()  # what a point says when it is pointed at; empty: its coordinates
     faint: bool = False  # accompanies another line, such as a percentile beside the median
     joined: bool = True  # False: markers only
@@ -50,6 +53,12 @@ class Line:
     @property
     def variant(self) -> str:
         return self.curve[0] if self.curve else ""
+
+    def is_loose(self, place: int) -> bool:
+        return bool(self.loose) and self.loose[place]
+
+    def is_mute(self, place: int) -> bool:
+        return bool(self.mute) and self.mute[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,9 @@ class Bound:
     @property
     def dashes(self) -> tuple[float, ...]:
         """In widths of the line."""
-        return MODEL_DASHES[self.model % len(MODEL_DASHES)] if self.quantity == "theory" else (6.0, 3.0)
+        if self.quantity == "theory":
+            return MODEL_DASHES[self.model % len(MODEL_DASHES)]
+        return BOUND_DASHES.get(self.quantity, (6.0, 3.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class Picture:
     beyond: tuple[str, ...] = ()  # labels of bounds outside the axes
     band_on_x: bool = False
     band: str = MEDIAN_BAND  # what `low` and `high` are; empty: nothing
-    legend_inside: bool = False  # the curves leave the lower right free
+    level_ends: bool = False  # the curves end at one height, where their names would not fit
     named_at_ends: bool = True  # False: the names are of points, not of curves
 
 
@@ -111,7 +122,30 @@ class Distribution:
     modes: tuple[str, ...]  # in words; empty if there is only one
 
 
-View = Picture | Map | Distribution
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One row. Values are in the unit of the quantity of its view."""
+
+    name: str
+    depth: int  # how many bars it stands on
+    begin: float
+    end: float
+    text: str  # its number in words
+    reach: tuple[float, float] | None  # the interval of its end; None: not known
+    pale: bool  # no difference from the bar that it stands on was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Rows from the lowest layer up."""
+
+    label: str
+    quantity: str  # as of an axis
+    x_label: str
+    rows: tuple[Bar, ...]
+
+
+View = Picture | Map | Distribution | Bars
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
+from netpipe.reading.across.merge import name_of
 from netpipe.reading.curves import Curve, CurvePoint, CurvePoints
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
@@ -19,6 +20,7 @@ from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_te
 from netpipe.records import Run
 from netpipe.render.drawing.few import differing, first, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
+from netpipe.render.palette import HUES, hue_of
 from netpipe.render.words import when, where
 from netpipe.units import size_text
 
@@ -212,31 +214,82 @@ class Scope:
         )
 
     def color(self, variant: str) -> int:
-        """A variant has one colour in all figures, in the order of the plan."""
-        return self._colors.setdefault(variant, len(self._colors))
+        """A variant has one colour in all figures: the hue of its module, with dashes in the order of the plan where
+        several have one hue (`palette.style`).
+        """
+        if variant not in self._ranks:
+            self._ranks[variant] = self._taken(self._hue(variant))
+        return self._hue(variant) + HUES * self._ranks[variant]
 
-    def dash(self, reading: Reading, pattern: str) -> int:
-        """Patterns and runs differ in their dashes."""
-        return self._dashes.setdefault((self.readings.index(reading), pattern), len(self._dashes))
+    def _hue(self, variant: str) -> int:
+        module = self._modules.get(variant, name_of(variant).partition(":")[0])
+        return hue_of(module.partition("@")[0])  # of all libraries of a module alike
+
+    def _taken(self, hue: int) -> int:
+        return sum(self._hue(one) == hue for one in self._ranks)
+
+    @cached_property
+    def dash_step(self) -> int:
+        """How many dashes the variants of one hue take. Whatever else differs in dashes counts in such steps."""
+        return max(self._ranks.values(), default=0) + 1
+
+    def dash_of_run(self, reading: Reading) -> int:
+        """Where patterns do not stand beside each other."""
+        return self.dash_step * self.readings.index(reading)
 
     def dash_of(self, member: Member) -> int:
-        """That of its pattern; other states of curves have dashes of their own."""
-        own = self.dash(member.reading, member.pattern)
-        if not member.state:
-            return own
-        of = (member.reading, member.variant, member.pattern)
-        alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
-        return own + len(self._dashes) * (1 + alike.index(member.state))
+        """The patterns and runs of a variant differ in their dashes, and so do other states of its curves."""
+        known = self._curves_of[member.variant]
+        place = known.index((member.reading, member.pattern))
+        if member.state:
+            of = (member.reading, member.variant, member.pattern)
+            alike = [one.state for one in self.others if (one.reading, one.variant, one.pattern) == of]
+            place += len(known) * (1 + alike.index(member.state))
+        return self.dash_step * place
 
     @cached_property
-    def _colors(self) -> dict[str, int]:
-        variants = dict.fromkeys(member.variant for member in self.members)
-        return {variant: place for place, variant in enumerate(variants)}
+    def _curves_of(self) -> dict[str, list[tuple[Reading, str]]]:
+        """The runs and patterns of each variant that is drawn."""
+        found: dict[str, list[tuple[Reading, str]]] = {}
+        for one in self.members:
+            found.setdefault(one.variant, []).append((one.reading, one.pattern))
+        return found
 
     @cached_property
-    def _dashes(self) -> dict[tuple[int, str], int]:
-        found = dict.fromkeys((self.readings.index(one.reading), one.pattern) for one in self.members)
-        return {key: place for place, key in enumerate(found)}
+    def _modules(self) -> dict[str, str]:
+        runs = [reading.run for reading in self.readings]
+        known = {one.variant: one.module for run in runs for one in run.variants if one.module}
+        return known | {
+            one.variant: one.module for run in runs for plan in run.plans for one in plan.variants
+        }
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        """Of each variant, how many before it have its hue. Those that were not chosen count too, so that a choice
+        changes no look.
+        """
+        found: dict[str, int] = {}
+        taken: dict[int, int] = {}
+        for reading in self.readings:
+            for curve in reading.curves:
+                if curve.variant not in found and not reading.is_idle(curve.variant):
+                    hue = self._hue(curve.variant)
+                    found[curve.variant] = taken.get(hue, 0)
+                    taken[hue] = taken.get(hue, 0) + 1
+        return found
+
+    @cached_property
+    def conventions(self) -> dict[str, str]:
+        """Of variants that were imported, what their numbers are: the mean or median, and how they were measured. By
+        the name in figures.
+        """
+        return {
+            self.variant_label(reading, one.variant): str(source)
+            for reading in self.readings
+            for one in reading.run.variants
+            for rank in one.ranks
+            if (source := rank.settings.get("source")) and "imported_from" in rank.settings
+        }
 
     @cached_property
     def subtitle(self) -> str:

@@ -26,7 +26,7 @@ def panels(scope: Scope) -> list[Panel]:
                 member,
                 scope.variant_label(member.reading, member.variant),
                 scope.color(member.variant),
-                scope.readings.index(member.reading),
+                scope.dash_of_run(member.reading),
             )
             for member in group.members
             if member.pattern == pattern

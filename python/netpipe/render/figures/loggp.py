@@ -64,5 +64,5 @@ def _lines(scope: Scope, group: Group, member: Member, name: str, fit: LogGP | N
         points = [(float(size), model.at(size)) for size in dict.fromkeys(sizes) if model.at(size) > 0]
         if len(points) > 1 and math.isfinite(points[-1][1]):
             x, y = (tuple(of) for of in zip(*points, strict=True))
-            lines.append(Line(f"{label}, fitted", color, 1, x, y, y, y, faint=True))
+            lines.append(Line(f"{label}, fitted", color, scope.dash_step, x, y, y, y, faint=True))
     return lines

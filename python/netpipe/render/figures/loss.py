@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from netpipe.reading.curves import MUTE
 from netpipe.render.drawing.curves import LOG_FROM, Level, panel
 from netpipe.render.drawing.picture import Line, Panel
 from netpipe.render.drawing.scope import Scope
@@ -32,12 +33,13 @@ def panels(scope: Scope) -> list[Panel]:
                 made = Line(
                     label="" if apart else f"{scope.label(member)} of {loss.below}",
                     color=scope.color(loss.variant),
-                    dash=scope.dash(reading, loss.pattern),
+                    dash=scope.dash_of(member),
                     x=tuple(float(size.size_bytes) for size in sizes),
                     y=tuple(size.kept.value for size in sizes),
                     low=tuple(size.kept.low for size in sizes),
                     high=tuple(size.kept.high for size in sizes),
-                    hollow=tuple(size.converged is False for size in sizes),
+                    loose=tuple(size.converged is False for size in sizes),
+                    mute=tuple(size.converged is False and size.times.half_width > MUTE for size in sizes),
                     curve=(loss.variant, loss.pattern),
                     size_bytes=tuple(size.size_bytes for size in sizes),
                     joined=not apart,

@@ -27,8 +27,8 @@ def panels(scope: Scope) -> list[Panel]:
         name = scope.variant_label(
             member.reading, f"{member.variant}, {setting}" if setting else member.variant
         )
-        dash = settings.index(member.pattern) + len(settings) * scope.readings.index(member.reading)
-        members.append((member, name, scope.color(member.variant), dash))
+        place = settings.index(member.pattern) + len(settings) * scope.readings.index(member.reading)
+        members.append((member, name, scope.color(member.variant), scope.dash_step * place))
     view = patterns.over_size("", members, patterns.time, "ns")
     if view is None:
         raise scope.nothing("the pattern overhead has no points above 0 bytes")

@@ -47,7 +47,7 @@ def _of_pattern(scope: Scope, group: Group, sweep: Sweep) -> list[Series]:
         Series(
             scope.variant_label(reading, variant),
             scope.color(variant),
-            scope.readings.index(reading),
+            scope.dash_of_run(reading),
             [(value, there[pattern]) for value, pattern in sweep.members if pattern in there],
         )
         for (reading, variant), there in found.items()
@@ -83,5 +83,5 @@ def _of_variants(scope: Scope, group: Group, reading: Reading, sweep: Sweep) -> 
             name = sweep.name if MARK in sweep.name else scope.variant_label(reading, sweep.name)
             setting = group.setting(pattern)
             label = f"{name}, {setting}" if setting else name
-            series.append(Series(label, scope.color(members[0][1].variant), place, members))
+            series.append(Series(label, scope.color(members[0][1].variant), scope.dash_step * place, members))
     return series

@@ -35,7 +35,7 @@ from netpipe.render.page.plots import plots
 from netpipe.render.page.script import bundled
 from netpipe.render.page.stack import stack_rows
 from netpipe.render.page.template import template, text_of
-from netpipe.render.palette import style
+from netpipe.render.palette import HUES
 from netpipe.render.pieces import REMARK as PIECES_REMARK
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, other_answers, when, where
@@ -151,6 +151,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "few_kept": page_tables.few_kept(shown_losses),
         "states": state_sentences(reading.states),
         "pooled": bool(reading.in_states),
+        "conventions": scope.conventions,
         "yardsticks": yardsticks.title(run),
         "thin": thin,
         "points": [
@@ -223,7 +224,7 @@ def _layers(
     made = []
     for summary in summaries:
         idle = reading.is_idle(summary.variant)
-        color = None if idle else style(scope.color(summary.variant), 0)[0]
+        color = None if idle else scope.color(summary.variant) % HUES
         made.append(
             {
                 "name": f"{summary.variant}, {summary.pattern}" if several else summary.variant,

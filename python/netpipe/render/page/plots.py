@@ -102,6 +102,7 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
             **_look(scope.color(member.variant), scope.dash_of(member)),
             "group": base.get(member.pattern, member.pattern),
             "other": bool(member.state),
+            "source": scope.conventions.get(scope.variant_label(member.reading, member.variant), ""),
             "first": (member.variant, member.pattern) in first,
         }
         for member in members
@@ -130,7 +131,7 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
                 "y": _scaled(line.y, drawn.y),
                 "low": _scaled(line.low, band),
                 "high": _scaled(line.high, band),
-                "hollow": [place for place, ring in enumerate(line.hollow) if ring],
+                **_sureness(line),
                 "joined": line.joined,
             }
             for line in drawn.lines
@@ -146,6 +147,14 @@ def _figure(drawn: Picture, order: dict[tuple[str, str], int]) -> dict[str, Any]
             }
             for bound in drawn.bounds
         ],
+    }
+
+
+def _sureness(line: Line) -> dict[str, list[int]]:
+    """The places of points with wide intervals, and of those that say nothing."""
+    return {
+        "loose": [place for place, loose in enumerate(line.loose) if loose],
+        "mute": [place for place, mute in enumerate(line.mute) if mute],
     }
 
 
@@ -216,6 +225,7 @@ def view_data(view: View) -> dict[str, Any]:
         }
     if isinstance(view, Distribution):
         return _distribution(view)
+    assert isinstance(view, Picture), "bars are in the page's own table"
     return {
         "label": view.label,
         "x": _axis(view.x),
@@ -233,6 +243,7 @@ def _series(drawn: Picture, line: Line) -> dict[str, Any]:
         **look,
         "faint": line.faint,
         "joined": line.joined,
+        **_sureness(line),
         "x": _scaled(line.x, drawn.x),
         "y": _scaled(line.y, drawn.y),
         "low": _scaled(line.low, drawn.y),

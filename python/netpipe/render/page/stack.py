@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from netpipe.render.losses import added_text, kept_text
+from netpipe.render.waterfall import standing
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
         "small": size_text(stack.small_bytes),
         "large": size_text(stack.large_bytes),
         "rows": rows,
-        "first": [row for row, kept in zip(rows, _kept(stack, first), strict=True) if kept],
+        "first": [row for row, kept in zip(rows, standing(stack, first), strict=True) if kept],
     }
 
 
@@ -60,15 +61,3 @@ def _whisker(bar: Bar | None, longest: float) -> tuple[float, float] | None:
         return None
     low, high = (round(min(100.0, 100 * limit / longest), 2) for limit in (bar.low, bar.high))
     return low, high
-
-
-def _kept(stack: Stack, first: Collection[tuple[str, str]]) -> list[bool]:
-    """From the top of each branch down: a layer is kept for its own sake, or for one that stands on it."""
-    kept = [(step.variant, stack.pattern) in first for step in stack.steps]
-    above = 0  # of the last one that was kept, the depth
-    for place in reversed(range(len(kept))):
-        depth = stack.steps[place].depth
-        kept[place] |= depth < above
-        if kept[place]:
-            above = depth
-    return kept

@@ -11,8 +11,9 @@ from markupsafe import Markup, escape
 
 from netpipe.escapes import printable
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
+from netpipe.render.drawing.strokes import bands, strokes
 from netpipe.render.drawing.ticks import ticks
-from netpipe.render.palette import DASHES, style
+from netpipe.render.palette import DASHES, HUES, style
 
 # of the drawing, whose text is as large as that of the page when it is 460 pixels wide
 WIDE, HIGH = (460.0, 270.0)
@@ -102,27 +103,33 @@ def _bound(
 def _band(line: Line, across: Callable[[float], float], up: Callable[[float], float]) -> str:
     if line.low == line.high:
         return ""
-    there = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(line.x, line.low, strict=True)]
-    back = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(line.x, line.high, strict=True)][::-1]
-    return f'<path class="band {_color(line)}" d="M{"L".join([*there, *back])}z"/>'
+    outlines = []
+    for places in bands(line, line.x):
+        there = [f"{across(line.x[i]):.1f} {up(line.low[i]):.1f}" for i in places]
+        back = [f"{across(line.x[i]):.1f} {up(line.high[i]):.1f}" for i in reversed(places)]
+        outlines.append(f"M{'L'.join([*there, *back])}z")
+    return f'<path class="band {_color(line)}" d="{"".join(outlines)}"/>' if outlines else ""
 
 
 def _line(line: Line, across: Callable[[float], float], up: Callable[[float], float]) -> str:
-    places = [(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]
-    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    made = [f'<path class="line {_color(line)}"{_dashes(line)} d="M{path}"/>'] if len(places) > 1 else []
-    for place, (x, y) in enumerate(places):
+    at = [(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]
+    made = []
+    for places, pale in strokes(line):
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in at[places.start : places.stop])
+        how = " pale" if pale else ""
+        made.append(f'<path class="line {_color(line)}{how}"{_dashes(line)} d="M{path}"/>')
+    for place, (x, y) in enumerate(at):
         told = f"{line.label}: {line.texts[place]}" if line.texts else line.label
-        ring = " ring" if line.hollow and line.hollow[place] else ""
+        how, radius = (" pale", 2) if line.is_loose(place) else ("", 3)
         made.append(
-            f'<circle class="{_color(line)}{ring}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
+            f'<circle class="{_color(line)}{how}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
             f"<title>{escape(printable(told))}</title></circle>"
         )
     return "".join(made)
 
 
 def _color(line: Line) -> str:
-    return "c6" if line.color is None else f"c{style(line.color, line.dash)[0]}"
+    return "c6" if line.color is None else f"c{line.color % HUES}"
 
 
 def _dashes(line: Line) -> str:

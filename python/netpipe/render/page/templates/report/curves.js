@@ -3,54 +3,32 @@
 import { choices } from "./choices.js";
 import { data } from "./data.js";
 import { choose } from "./distribution.js";
-import { MOST_DETAILED, MOST_MARKED, color, config, css, esc, fade, layout } from "./looks.js";
+import { MOST_DETAILED, color, config, css, esc, fade, layout } from "./looks.js";
+import { bandTrace, markTrace, strokeTraces } from "./strokes.js";
 
-function band(line, figure) {
-  const along = figure.bandOnX ? line.y : line.x;
-  const round = line.low.concat([...line.high].reverse());
-  const there = along.concat([...along].reverse());
-  return {
-    type: "scatter", mode: "none", x: figure.bandOnX ? round : there, y: figure.bandOnX ? there : round, fill: "toself",
-    fillcolor: fade(color(line.curve), 0.22), hoverinfo: "skip",
-  };
-}
-
-// A line is one path, but each point is one of its own, one that is not seen too: only points that are seen are drawn.
-function curveTrace(name, line, detailed) {
+// What a curve answers when it is pointed at: each of its points, seen or not.
+function answers(name, line) {
   const of = data.curves[line.curve];
   const texts = (name === "loss" ? data.lossHover : data.hover)[line.curve];
-  const marked = detailed && line.size.length <= MOST_MARKED;
   return {
-    type: "scatter", mode: !line.joined ? "markers" : marked ? "lines+markers" : "lines", x: line.x, y: line.y,
-    line: { color: color(line.curve), width: detailed ? 2 : 1.2, dash: of.dash },
-    marker: { color: color(line.curve), size: 5, opacity: 1, symbol: line.joined ? "circle" : "diamond" },
+    type: "scatter", mode: "none", x: line.x, y: line.y, line: { color: color(line.curve) },
     customdata: line.size.map((size) => [line.curve, size]),
     hoverinfo: "text",
-    text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + (texts[size] || []).map(esc).join("<br>")),
+    text: line.size.map((size) => "<b>" + esc(of.label) + "</b><br>" + [...(texts[size] || []), ...(of.source ? [of.source] : [])].map(esc).join("<br>")),
   };
 }
-
-function ringTrace(line) {
-  return {
-    type: "scatter", mode: "markers", x: line.hollow.map((i) => line.x[i]), y: line.hollow.map((i) => line.y[i]), hoverinfo: "skip",
-    marker: {
-      color: css("--page"), size: line.hollow.length > 40 ? 5 : 7, opacity: 1, symbol: line.joined ? "circle" : "diamond",
-      line: { color: color(line.curve), width: 1.4 },
-    },
-  };
-}
-
-// Rates are dashed, times dotted, the same in every figure.
-export const boundDash = (bound) => (bound.quantity === "time" ? "1.5px,2.5px" : bound.dash);
 
 function boundTrace(bound) {
   return {
-    type: "scatter", mode: "lines", x: bound.x, y: bound.y, line: { color: css("--soft"), width: 1, dash: boundDash(bound) },
+    type: "scatter", mode: "lines", x: bound.x, y: bound.y, line: { color: css("--soft"), width: 1, dash: bound.dash },
     hoverinfo: "text", text: esc(bound.label),
   };
 }
 
 export const ofValues = (name) => name === "throughput" || name === "latency";
+
+// Of these places of a line those at the sizes of both, as places among them.
+const kept = (places, both) => both.map(([i], nth) => (places.includes(i) ? nth : -1)).filter((nth) => nth >= 0);
 
 // The lines over the one of the baseline, at the sizes of both. The interval is that of two independent medians, on logarithms
 // (reading/estimate.py, MOVER): too wide for curves that were measured by turns.
@@ -68,7 +46,7 @@ function overBaseline(figure) {
       ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]),
       low: both.map(([i, j], nth) => (alone ? 1 : y[nth] / reach(i, j, false))),
       high: both.map(([i, j], nth) => (alone ? 1 : y[nth] * reach(i, j, true))),
-      hollow: both.map(([i], nth) => (line.hollow.includes(i) ? nth : -1)).filter((nth) => nth >= 0),
+      loose: kept(line.loose, both), mute: kept(line.mute, both),
     };
   }).filter((line) => line.y.length > 0);
   const values = lines.flatMap((line) => line.y).filter((value) => value > 0);
@@ -101,8 +79,10 @@ export function drawFigure(name) {
   const lines = figure.lines.filter((line) => !choices.hidden.has(line.curve));
   const detailed = lines.length <= MOST_DETAILED;
   const traces = figure.bounds.map(boundTrace).concat(
-    detailed ? lines.filter((line) => line.joined).map((line) => band(line, figure)) : [], lines.map((line) => curveTrace(name, line, detailed)),
-    detailed ? lines.filter((line) => line.hollow.length > 0).map(ringTrace) : []);
+    detailed ? lines.map((line) => bandTrace(line, figure.bandOnX, fade(color(line.curve), 0.22))) : [],
+    lines.flatMap((line) => strokeTraces(line, { color: color(line.curve), width: detailed ? 2 : 1.2, dash: data.curves[line.curve].dash })),
+    markTrace(lines.filter((line) => detailed || !line.joined), (line) => color(line.curve), 5),
+    lines.map((line) => answers(name, line)));
   const first = !host.classList.contains("js-plotly-plot");
   Plotly.react(host, traces, layout(host, figure.x, figure.y), config);
   if (!first) return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of the curves, and which of them are drawn.
 import { choices } from "./choices.js";
-import { boundDash } from "./curves.js";
 import { data } from "./data.js";
 import { drawAll, drawnBeside } from "./drawing.js";
 import { MOST_DETAILED, color, css, swatch } from "./looks.js";
@@ -76,7 +75,7 @@ function drawLegend() {
   const bounds = Object.values(data.figures).flatMap((figure) => figure.bounds).filter((bound) => bound.quantity !== "kept");
   const named = [...new Map(bounds.map((bound) => [bound.label, bound])).values()].map((bound) => {
     const name = document.createElement("span");
-    name.append(swatch(css("--soft"), 1.2, boundDash(bound)), bound.label);
+    name.append(swatch(css("--soft"), 1.2, bound.dash), bound.label);
     return name;
   });
   const rest = more.length > 0 ? [moreCurves(more)] : [];

@@ -2,22 +2,20 @@
 // Panels: what the patterns say, as lines or maps, and the yardsticks over the run.
 import { data } from "./data.js";
 import { begin, changed } from "./drawing.js";
-import { MOST_DETAILED, MOST_MARKED, axis, config, css, esc, fade, layout, narrow, palette, swatch } from "./looks.js";
+import { MOST_DETAILED, axis, config, css, esc, fade, layout, narrow, palette, swatch } from "./looks.js";
+import { bandTrace, markTrace, strokeTraces } from "./strokes.js";
 
 const ink = (of) => (of.color === null ? css("--soft") : palette()[of.color]);
 
 function lineTraces(view) {
   const detailed = view.series.length <= MOST_DETAILED;
-  const bands = view.series.filter((of) => detailed && !of.faint && of.joined).map((of) => ({
-    type: "scatter", mode: "none", x: of.x.concat([...of.x].reverse()), y: of.low.concat([...of.high].reverse()), fill: "toself",
-    fillcolor: fade(ink(of), 0.2), hoverinfo: "skip",
-  }));
-  return bands.concat(view.series.map((of) => ({
-    type: "scatter", mode: !of.joined ? "markers" : of.faint || !detailed || of.x.length > MOST_MARKED ? "lines" : "lines+markers", x: of.x, y: of.y,
-    line: { color: ink(of), width: of.faint || !detailed ? 1.3 : 2, dash: of.dash },
-    marker: { color: ink(of), size: of.joined ? 5 : 6, opacity: 1 }, hoverinfo: "text",
-    text: of.text.map((text) => "<b>" + esc(of.label) + "</b><br>" + esc(text)),
-  })));
+  const marked = view.series.filter((of) => !of.faint && (detailed || !of.joined));
+  return marked.filter((of) => detailed).map((of) => bandTrace(of, false, fade(ink(of), 0.2))).concat(
+    view.series.flatMap((of) => strokeTraces(of, { color: ink(of), width: of.faint || !detailed ? 1.3 : 2, dash: of.dash })),
+    markTrace(marked, ink, 5),
+    view.series.map((of) => ({
+      type: "scatter", mode: "none", x: of.x, y: of.y, hoverinfo: "text", text: of.text.map((text) => "<b>" + esc(of.label) + "</b><br>" + esc(text)),
+    })));
 }
 
 // As the others is the page's own colour; faster goes to blue, slower to orange.
