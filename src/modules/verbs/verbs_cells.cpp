@@ -5,10 +5,12 @@
 //
 // op=write_imm: the immediate data is n, as in sends of qp=uc. Each cell has an empty receive.
 //
-// op=write: one write carries the message and, behind it, a word with n and the number of bytes. The word begins at a
-// multiple of 8 bytes in the write, and so lies in one packet. Packets of an unreliable connection arrive in order, and
-// one that is lost takes the rest of its message with it: whose word is there is complete. A message whose word is not
-// there, but that of a later one, is lost. So are those that left and did not come within the patience.
+// op=write: one write carries the message and, behind it, a word with the number of bytes and, in its last bytes, the
+// number n + 1. A device may copy a word byte by byte (soft-RoCE does in the guest): when its last bytes tell of
+// message n, all bytes before them are here. The word begins at a multiple of 8 bytes in the write, and so lies in one
+// packet. Packets of an unreliable connection arrive in order, and one that is lost takes the rest of its message with
+// it: whose word is there is complete. A message whose word is not there, but that of a later one, is lost. So are
+// those that left and did not come within the patience.
 #include "verbs_cells.h"
 
 #include <algorithm>
@@ -67,7 +69,7 @@ void write_cell(np_endpoint& endpoint, int rank, uint32_t number, size_t bytes, 
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   if (!polls_cells(endpoint)) return;
   uint64_t* const word = endpoint.flag_words + 2 * (static_cast<size_t>(rank) * kFlagCells + cell) + 1;
-  *word = (static_cast<uint64_t>(bytes) + 1) << 32 | number;
+  *word = uint64_t{number + 1} << 32 | bytes;
   const size_t between = padded(bytes) - bytes;
   from[request.num_sge++] = {reinterpret_cast<uint64_t>(word) - between, static_cast<uint32_t>(between + sizeof *word),
                              endpoint.room_memory->lkey};
@@ -89,8 +91,8 @@ bool find_message(np_endpoint& endpoint, int rank, uint32_t number) {
   const uint32_t cell = cell_of(endpoint, rank, number);
   const auto* const at = reinterpret_cast<const uint64_t*>(word_of(endpoint, cell));
   const uint64_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-  if (static_cast<uint32_t>(word) != number || word >> 32 == 0) return false;
-  peer_of(endpoint, rank).datagrams.held_at(number) = {cell, static_cast<uint32_t>((word >> 32) - 1)};
+  if (word >> 32 != number + 1) return false;
+  peer_of(endpoint, rank).datagrams.held_at(number) = {cell, static_cast<uint32_t>(word)};
   return true;
 }
 
