@@ -33,12 +33,21 @@ class Way:
     sizes: tuple[tuple[int, int], ...]  # bytes, and how many times
 
 
-# ib_write_bw keeps 128 writes in flight and asks for a completion of every hundredth.
+# ib_write_bw keeps 128 writes in flight and asks for a completion of every hundredth. With `-c UC` it has no row: it
+# counts what its sender has posted, without flow control, and netpipe's stream what has arrived.
 WAYS = (
     Way("ib_send_lat", ("-I", "220"), "", "pingpong", False, ((8, 4000), (4096, 1000))),
     Way("ib_send_lat", ("-I", "220", "-e"), ",wait=block", "pingpong", False, ((8, 2000),)),
     Way("ib_send_lat", ("-I", "220", "-c", "UD"), ",qp=ud", "pingpong", False, ((8, 4000),)),
     Way("ib_write_lat", ("-I", "220"), ",op=write", "pingpong", False, ((8, 4000), (4096, 1000))),
+    Way(
+        "ib_write_lat",
+        ("-I", "220", "-c", "UC"),
+        ",qp=uc,op=write",
+        "pingpong",
+        False,
+        ((8, 4000), (4096, 1000)),
+    ),
     Way("ib_read_lat", (), "", "get", False, ((8, 2000),)),
     Way(
         "ib_write_bw", ("-I", "0"), ",inline=0,signal=100,list=1", "put:in_flight=128", True, ((65536, 600),)

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "verbs_cells.h"
 #include "verbs_connect.h"
 #include "verbs_control.h"
 #include "verbs_datagrams.h"
@@ -43,12 +44,13 @@ constexpr np_counter kCounters[] = {
     {"messages_lost", "1", "messages of qp=uc or ud that this rank waited for and that did not come", NP_COUNTS_UP},
     {"late_datagrams", "1", "messages of qp=uc or ud that came after they were counted as lost", NP_COUNTS_UP},
     {"strangers", "1", "datagrams that belong to no rank of this measurement", NP_COUNTS_UP},
+    {"held_back", "1", "RDMA writes of qp=uc that waited until the receiver had a free cell for them", NP_COUNTS_UP},
 };
 
 void read_counters(np_endpoint* endpoint, int64_t* values) {
   const Counts& counts = endpoint->counts;
-  const uint64_t all[] = {counts.empty_polls, counts.sleeps, counts.registrations,
-                          counts.lost,        counts.late,   counts.strangers};
+  const uint64_t all[] = {counts.empty_polls, counts.sleeps,    counts.registrations, counts.lost,
+                          counts.late,        counts.strangers, counts.held_back};
   std::transform(std::begin(all), std::end(all), values, [](uint64_t one) { return static_cast<int64_t>(one); });
 }
 
@@ -82,14 +84,15 @@ np_status check(const np_context* context, const Settings& set) {
                 "verbs: ahead=%llu is for two ranks, not %d: of more it is not known which sends next",
                 static_cast<unsigned long long>(set.ahead), context->nranks);
   }
-  if (set.op != kSend && context->nranks > 2) {
+  const bool announced = set.type == kRc && set.op != kSend;  // it lands at the places of the visit
+  if (announced && context->nranks > 2) {
     return fail(context, NP_USAGE, "verbs: op=%s is for two ranks, not %d: choose op=send", op, context->nranks);
   }
   if (set.op != kSend && set.qps > 1) {
     return fail(context, NP_USAGE, "verbs: op=%s with qps=%llu: its messages arrive in order, over one queue pair", op,
                 static_cast<unsigned long long>(set.qps));
   }
-  if (set.op != kSend && set.each) {
+  if (announced && set.each) {
     return fail(context, NP_USAGE,
                 "verbs: op=%s with register=each: the sender must know the place beforehand; choose op=send", op);
   }
@@ -195,7 +198,9 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   np_emit_integer(emit, to, "list", static_cast<int64_t>(e.set.list), "");
   const bool ahead = e.set.type == kRc && e.set.op == kSend && e.context->nranks == 2;
   np_emit_integer(emit, to, "ahead", ahead ? static_cast<int64_t>(e.set.ahead) : 0, "");
-  if (e.set.op == kWrite) np_emit_integer(emit, to, "eager", static_cast<int64_t>(e.set.eager), "bytes");
+  if (e.set.type == kRc && e.set.op == kWrite)
+    np_emit_integer(emit, to, "eager", static_cast<int64_t>(e.set.eager), "bytes");
+  if (writes_cells(e)) np_emit_integer(emit, to, "cells", static_cast<int64_t>(e.cells_per_queue), "messages");
   if (e.set.type != kRc) np_emit_integer(emit, to, "patience_us", e.set.patience_ns / 1000, "us");
   ibv_qp_attr there{};
   if (read_back(e, there) == NP_OK) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs_cells.h"
 #include "verbs_control.h"
 #include "verbs_datagrams.h"
 #include "verbs_progress.h"
@@ -22,6 +23,7 @@ struct Card {
   uint32_t lid = 0, key = 0, mtu = 0, type = 0, op = 0, qps = 0;
   uint32_t room_key = 0;
   uint64_t flag_bytes = 0;
+  uint32_t cells = 0, cell_bytes = 0;  // of each peer, for RDMA writes of qp=uc
 };
 // Behind it for each rank: what this rank has for it.
 struct ForRank {
@@ -57,6 +59,8 @@ np_status read_card(np_endpoint& endpoint, int rank, const void* data, size_t by
   peer.gid = card.gid;
   peer.lid = static_cast<uint16_t>(card.lid);
   peer.key = card.key;
+  peer.datagrams.far_cells = card.cells;
+  peer.datagrams.far_cell_bytes = card.cell_bytes;
   endpoint.set.device_mtu = std::min(endpoint.set.device_mtu, static_cast<int>(card.mtu));
   const size_t pairs = 1 + pairs_of_peer(endpoint.set);
   const size_t each = sizeof(ForRank) + pairs * sizeof(PairNumbers);
@@ -101,6 +105,8 @@ np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
   card.qps = static_cast<uint32_t>(e.set.qps);
   card.room_key = e.room_memory->rkey;
   card.flag_bytes = e.flag_bytes;
+  card.cells = static_cast<uint32_t>(e.cells_per_queue);
+  card.cell_bytes = static_cast<uint32_t>(e.cell_bytes);
   char* at = static_cast<char*>(data);
   const auto write = [&at](const auto& value) {
     std::memcpy(at, &value, sizeof value);
@@ -109,8 +115,9 @@ np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
   write(card);
   for (size_t rank = 0; rank < e.peers.size(); ++rank) {
     const Peer& peer = e.peers[rank];
-    const auto flags = reinterpret_cast<uint64_t>(e.flags + rank * kFlagCells * e.flag_bytes);
-    write(ForRank{flags, reinterpret_cast<uint64_t>(e.credit) + rank * kLine});
+    const char* flags = e.flags + rank * kFlagCells * e.flag_bytes;
+    if (writes_cells(e) && !peer.queues.empty()) flags = cell_at(e, cell_of(e, static_cast<int>(rank), 0));
+    write(ForRank{reinterpret_cast<uint64_t>(flags), reinterpret_cast<uint64_t>(e.credit) + rank * kLine});
     for (uint64_t i = 0; i <= pairs_of_peer(e.set); ++i) {
       const Queue* queue = peer.queues.empty() ? nullptr : i == 0 ? peer.control.queue : peer.queues[i - 1];
       write(queue == nullptr ? PairNumbers{} : PairNumbers{queue->pair->qp_num, queue->first_number});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "verbs_cells.h"
 #include "verbs_memory.h"
 #include "verbs_progress.h"
 
@@ -13,7 +14,7 @@ namespace netpipe::verbs {
 namespace {
 
 // The immediate data of what is sent over a control pair. RDMA writes have the value of a signal there.
-enum Said : uint32_t { kPiece, kBarrier };
+enum Said : uint32_t { kPiece, kBarrier, kFreed };
 
 void post_cell(np_endpoint& endpoint, Control& control, uint32_t cell) {
   ibv_sge into{reinterpret_cast<uint64_t>(control.in + cell * kControlBytes), kControlBytes,
@@ -158,6 +159,8 @@ np_status barrier(np_endpoint* endpoint) {
   return NP_OK;
 }
 
+np_status say_freed(np_endpoint& endpoint, Peer& peer) { return say(endpoint, peer.control, nullptr, 0, kFreed); }
+
 void take_control(np_endpoint& endpoint, Peer& peer, const ibv_wc& completion) {
   Control& control = peer.control;
   const auto cell = static_cast<uint32_t>(completion.wr_id >> (kKindBits + kIndexBits));
@@ -172,6 +175,9 @@ void take_control(np_endpoint& endpoint, Peer& peer, const ibv_wc& completion) {
     post_cell(endpoint, control, cell);
   } else if (said == kBarrier) {
     ++control.barriers_in;
+    post_cell(endpoint, control, cell);
+  } else if (said == kFreed) {
+    take_freed(peer);
     post_cell(endpoint, control, cell);
   } else {
     control.pieces[control.pieces_in++ % kControlCells] = {cell, completion.byte_len};

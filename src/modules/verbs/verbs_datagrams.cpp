@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of qp=ud and qp=uc may be lost, so each carries its number as immediate data. They arrive in cells of this
 // module, always as many receives posted as there are cells, and are copied to where their receive wants them. A
-// message that finds no receive posted is lost too.
+// message that finds no receive posted is lost too. RDMA writes (verbs_cells.h) land in cells that the sender chooses.
 //
 // A message is lost when one with a higher number has arrived. A receive that has waited for its patience reads from
 // the sender's memory, by RDMA over the control pair, how many messages it has sent: those of them that do not come
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "verbs_cells.h"
 #include "verbs_device.h"
 #include "verbs_memory.h"
 #include "verbs_progress.h"
@@ -27,12 +28,11 @@ constexpr uint64_t kMostOfUc = 1 << 20;      // there is a cell for each
 constexpr size_t kMostCellBytes = 64 << 20;  // of all cells of a rank
 
 size_t header_bytes(const np_endpoint& endpoint) { return endpoint.set.type == kUd ? kGlobalHeader : 0; }
+size_t extra_bytes(const np_endpoint& endpoint) { return polls_cells(endpoint) ? kWordRoom : header_bytes(endpoint); }
 
 bool is_for_messages(const np_endpoint& endpoint, const Queue& queue) {
   return endpoint.peers[static_cast<size_t>(queue.peer)].control.queue != &queue;
 }
-
-char* cell_at(const np_endpoint& endpoint, uint32_t cell) { return endpoint.cells + (cell - 1) * endpoint.cell_bytes; }
 
 // A cell belongs to the queue pair that it was first posted to.
 Queue& queue_of_cell(np_endpoint& endpoint, uint32_t cell) {
@@ -44,10 +44,11 @@ Queue& queue_of_cell(np_endpoint& endpoint, uint32_t cell) {
 }
 
 np_status post_cell(np_endpoint& endpoint, Queue& queue, uint32_t cell) {
-  ibv_sge into{reinterpret_cast<uint64_t>(cell_at(endpoint, cell)), static_cast<uint32_t>(endpoint.cell_bytes),
-               endpoint.room_memory->lkey};
   ibv_recv_wr wanted{};
   wanted.wr_id = id_of(kCell, queue.index, cell);
+  if (writes_cells(endpoint)) return post_receive(endpoint, queue, wanted);  // the write says where it goes
+  ibv_sge into{reinterpret_cast<uint64_t>(cell_at(endpoint, cell)), static_cast<uint32_t>(endpoint.cell_bytes),
+               endpoint.room_memory->lkey};
   wanted.sg_list = &into;
   wanted.num_sge = 1;
   return post_receive(endpoint, queue, wanted);
@@ -62,24 +63,30 @@ Peer* sender_of(np_endpoint& endpoint, const Queue& queue, const ibv_wc& complet
   return nullptr;
 }
 
-Piece& held(Datagrams& way, uint32_t number) { return way.held[number % kAheadNumbers]; }
-
-bool decided(Datagrams& way) {
-  return held(way, way.expected).cell != 0 || static_cast<int32_t>(way.seen - way.expected) > 0;
+bool decided(np_endpoint& endpoint, int rank) {
+  Datagrams& way = peer_of(endpoint, rank).datagrams;
+  return way.decided() || (polls_cells(endpoint) && find_message(endpoint, rank, way.expected));
 }
 
 // The next message of this peer, of which is known whether it came.
-np_status finish_next(np_endpoint& endpoint, Datagrams& way, void* data, size_t bytes) {
-  Piece& place = held(way, way.expected++);
+np_status finish_next(np_endpoint& endpoint, Peer& peer, void* data, size_t bytes) {
+  Datagrams& way = peer.datagrams;
+  Piece& place = way.held_at(way.expected++);
   const Piece piece = place;
   if (piece.cell == 0) {
     ++endpoint.counts.lost;
-    return NP_LOST;
+    if (!writes_cells(endpoint)) return NP_LOST;
+    const np_status status = free_cell(endpoint, peer);
+    return status == NP_OK ? NP_LOST : status;
   }
   place = Piece{};
   if (piece.bytes != bytes) {
     return fail(endpoint.context, NP_FAILED, "verbs: a message of %u bytes arrived where one of %zu was expected",
                 piece.bytes, bytes);
+  }
+  if (writes_cells(endpoint)) {
+    std::memcpy(data, message_in(endpoint, piece), bytes);
+    return free_cell(endpoint, peer);
   }
   std::memcpy(data, cell_at(endpoint, piece.cell) + header_bytes(endpoint), bytes);
   return post_cell(endpoint, queue_of_cell(endpoint, piece.cell), piece.cell);
@@ -107,28 +114,34 @@ np_status ask(np_endpoint& endpoint, Peer& peer) {
 }
 
 // After a patience in vain. What is known to have left the peer has had its time.
-np_status lose_patience(np_endpoint& endpoint, Peer& peer) {
+np_status lose_patience(np_endpoint& endpoint, int rank) {
+  Peer& peer = peer_of(endpoint, rank);
   Datagrams& way = peer.datagrams;
+  if (polls_cells(endpoint)) find_messages(endpoint, rank);
+  if (way.decided()) return NP_OK;
   if (static_cast<int32_t>(way.told - way.expected) <= 0) return ask(endpoint, peer);
   if (static_cast<int32_t>(way.told - way.seen) > 0) way.seen = way.told;
   return NP_OK;
 }
 
 // Until it is known whether the next message of this peer came.
-np_status await_decision(np_endpoint& endpoint, Peer& peer) {
-  const auto done = [&] { return decided(peer.datagrams); };
-  while (!done()) {
-    np_status status = await(endpoint, done, now_ns() + endpoint.set.patience_ns);
-    if (status == NP_LOST) status = lose_patience(endpoint, peer);
+np_status await_decision(np_endpoint& endpoint, int rank) {
+  Datagrams& way = peer_of(endpoint, rank).datagrams;
+  while (!decided(endpoint, rank)) {
+    const int64_t deadline_ns = now_ns() + endpoint.set.patience_ns;
+    np_status status = polls_cells(endpoint) ? poll_cells(endpoint, rank, deadline_ns)
+                                             : await(endpoint, [&way] { return way.decided(); }, deadline_ns);
+    if (status == NP_LOST) status = lose_patience(endpoint, rank);
     if (status != NP_OK) return status;
   }
   return NP_OK;
 }
 
 // The first receive that was started, of which is known whether its message came.
-np_status finish_first(np_endpoint& endpoint, Datagrams& way) {
-  np_request* const first = way.receives.take();
-  const np_status status = finish_next(endpoint, way, reinterpret_cast<void*>(first->word[kInto]), first->word[kBytes]);
+np_status finish_first(np_endpoint& endpoint, Peer& peer) {
+  np_request* const first = peer.datagrams.receives.take();
+  const np_status status =
+      finish_next(endpoint, peer, reinterpret_cast<void*>(first->word[kInto]), first->word[kBytes]);
   first->word[kState] = status == NP_LOST ? kGivenUp : kDone;
   return status == NP_LOST ? NP_OK : status;
 }
@@ -146,25 +159,27 @@ np_status outcome(const np_request& request) { return request.word[kState] == kG
 
 uint64_t most_datagram(const np_endpoint& endpoint) {
   if (endpoint.set.type == kUd) return static_cast<uint64_t>(mtu_bytes(endpoint.set.device_mtu));
-  return std::min<uint64_t>(endpoint.port.max_msg_sz, kMostOfUc);
+  return std::min<uint64_t>(endpoint.port.max_msg_sz - extra_bytes(endpoint), kMostOfUc);
 }
 
 void plan_datagrams(np_endpoint& endpoint) {
   if (endpoint.set.type == kRc) return;
   const uint64_t wanted = std::max<uint64_t>(endpoint.context->max_bytes, 1);
   endpoint.datagram_most = std::min(most_datagram(endpoint), wanted);
-  endpoint.cell_bytes = (header_bytes(endpoint) + endpoint.datagram_most + 63) / 64 * 64;
+  endpoint.cell_bytes = (extra_bytes(endpoint) + endpoint.datagram_most + 63) / 64 * 64;
   const auto queues =
       static_cast<uint64_t>(std::count_if(endpoint.queues.begin(), endpoint.queues.end(),
                                           [&](const Queue& queue) { return is_for_messages(endpoint, queue); }));
   const uint64_t fit = kMostCellBytes / endpoint.cell_bytes / queues;
-  endpoint.cells_per_queue = std::clamp<uint64_t>(fit, 2, endpoint.set.receive_depth);
+  const uint64_t most = polls_cells(endpoint) ? kFlagCells : endpoint.set.receive_depth;
+  endpoint.cells_per_queue = std::clamp<uint64_t>(fit, 2, most);
   endpoint.cell_count = endpoint.cells_per_queue * queues;
 }
 
 np_status open_datagrams(np_endpoint& endpoint) {
   if (endpoint.set.type == kRc) return NP_OK;
   for (Peer& peer : endpoint.peers) peer.datagrams.held.assign(kAheadNumbers, Piece{});
+  if (polls_cells(endpoint)) return NP_OK;  // nothing completes
   for (uint32_t cell = 1; cell <= endpoint.cell_count; ++cell) {
     const np_status s = post_cell(endpoint, queue_of_cell(endpoint, cell), cell);
     if (s != NP_OK) return s;
@@ -173,7 +188,7 @@ np_status open_datagrams(np_endpoint& endpoint) {
 }
 
 void take_datagram(np_endpoint& endpoint, Queue& queue, const ibv_wc& completion) {
-  const auto cell = static_cast<uint32_t>(completion.wr_id >> (kKindBits + kIndexBits));
+  auto cell = static_cast<uint32_t>(completion.wr_id >> (kKindBits + kIndexBits));
   Peer* const peer = sender_of(endpoint, queue, completion);
   if (peer == nullptr || (completion.wc_flags & IBV_WC_WITH_IMM) == 0) {
     ++endpoint.counts.strangers;
@@ -184,33 +199,36 @@ void take_datagram(np_endpoint& endpoint, Queue& queue, const ibv_wc& completion
   const uint32_t number = ntohl(completion.imm_data);
   const auto before = static_cast<int32_t>(number - way.expected);
   if (before >= 0 && static_cast<int32_t>(number + 1 - way.seen) > 0) way.seen = number + 1;
-  if (before < 0 || before >= static_cast<int32_t>(kAheadNumbers) || held(way, number).cell != 0) {
-    ++endpoint.counts.late;
-    post_cell(endpoint, queue, cell);
-    return;
-  }
-  held(way, number) = {cell, completion.byte_len - static_cast<uint32_t>(header_bytes(endpoint))};
+  const bool late = before < 0 || before >= static_cast<int32_t>(kAheadNumbers) || way.held_at(number).cell != 0;
+  if (late) ++endpoint.counts.late;
+  if (late || writes_cells(endpoint)) post_cell(endpoint, queue, cell);
+  if (late) return;
+  if (writes_cells(endpoint)) cell = cell_of(endpoint, queue.peer, number);
+  way.held_at(number) = {cell, completion.byte_len - static_cast<uint32_t>(header_bytes(endpoint))};
 }
 
 np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_t bytes, np_request* request) {
   if (bytes > endpoint.datagram_most) return too_long(endpoint, bytes);
   Peer& peer = peer_of(endpoint, rank);
+  if (writes_cells(endpoint)) {
+    if (const np_status s = await_cell(endpoint, peer); s != NP_OK) return s;
+  }
   const uint32_t message = peer.datagrams.sent++;
   Queue& queue = *peer.queues[message % peer.queues.size()];
-  const unsigned flags = inlined(endpoint, bytes);
+  const unsigned flags = inlined(endpoint, written_bytes(endpoint, bytes));
   HeldMr mr;
-  ibv_sge from{reinterpret_cast<uint64_t>(data), static_cast<uint32_t>(bytes), 0};
+  ibv_sge from[2] = {{reinterpret_cast<uint64_t>(data), static_cast<uint32_t>(bytes), 0}, {}};
   if (flags == 0 && bytes > 0) {
     if (endpoint.set.each) {
       if (const np_status s = register_memory(endpoint, data, bytes, 0, mr); s != NP_OK) return s;
-      from.lkey = mr->lkey;
+      from[0].lkey = mr->lkey;
     } else {
-      from.lkey = key_of(endpoint, data, bytes);
+      from[0].lkey = key_of(endpoint, data, bytes);
     }
   }
   if (endpoint.status != NP_OK) return endpoint.status;
   ibv_send_wr wanted{};
-  wanted.sg_list = &from;
+  wanted.sg_list = from;
   wanted.num_sge = bytes > 0 ? 1 : 0;
   wanted.opcode = IBV_WR_SEND_WITH_IMM;
   wanted.imm_data = htonl(message);
@@ -220,9 +238,13 @@ np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_
     wanted.wr.ud.remote_qpn = peer.far_pair;
     wanted.wr.ud.remote_qkey = peer.key;
   }
+  if (writes_cells(endpoint)) write_cell(endpoint, rank, message, bytes, from, wanted);
   const np_status status = start(endpoint, queue, wanted, flags == 0);
   if (status != NP_OK) return status;
   sent_word(endpoint, rank) = peer.datagrams.sent;
+  if (polls_cells(endpoint)) {
+    peer.datagrams.word_requests[message % peer.datagrams.far_cells] = flags != 0 ? 0 : queue.sent;
+  }
   if (request == nullptr) return flags != 0 ? NP_OK : await_sent(endpoint, queue, queue.sent);
   *request = np_request{};
   request->word[kState] = flags != 0 ? kDone : kSent;
@@ -234,14 +256,13 @@ np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_
 
 np_status recv_datagram(np_endpoint& endpoint, int rank, void* data, size_t bytes) {
   Peer& peer = peer_of(endpoint, rank);
-  Datagrams& way = peer.datagrams;
   np_status status = NP_OK;
-  while (way.receives.first != nullptr && status == NP_OK) [[unlikely]] {
-    status = await_decision(endpoint, peer);
-    if (status == NP_OK) status = finish_first(endpoint, way);
+  while (peer.datagrams.receives.first != nullptr && status == NP_OK) [[unlikely]] {
+    status = await_decision(endpoint, rank);
+    if (status == NP_OK) status = finish_first(endpoint, peer);
   }
-  if (status == NP_OK) status = await_decision(endpoint, peer);
-  return status == NP_OK ? finish_next(endpoint, way, data, bytes) : status;
+  if (status == NP_OK) status = await_decision(endpoint, rank);
+  return status == NP_OK ? finish_next(endpoint, peer, data, bytes) : status;
 }
 
 np_status irecv_datagram(np_endpoint& endpoint, int rank, void* data, size_t bytes, np_request* request) {
@@ -259,10 +280,10 @@ np_status irecv_datagram(np_endpoint& endpoint, int rank, void* data, size_t byt
 
 np_status wait_datagram(np_endpoint& endpoint, np_request* request) {
   if (is_receive(*request)) {
-    Peer& peer = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1));
+    const int rank = static_cast<int>(request->word[kLanded] - 1);
     while (request->word[kState] == kPending) {
-      if (const np_status s = await_decision(endpoint, peer); s != NP_OK) return s;
-      if (const np_status s = finish_first(endpoint, peer.datagrams); s != NP_OK) return s;
+      if (const np_status s = await_decision(endpoint, rank); s != NP_OK) return s;
+      if (const np_status s = finish_first(endpoint, peer_of(endpoint, rank)); s != NP_OK) return s;
     }
     return outcome(*request);
   }
@@ -287,18 +308,18 @@ np_status test_datagram(np_endpoint& endpoint, np_request* request) {
     }
     return wait_datagram(endpoint, request);
   }
-  Peer& peer = peer_of(endpoint, static_cast<int>(request->word[kLanded] - 1));
-  Datagrams& way = peer.datagrams;
+  const int rank = static_cast<int>(request->word[kLanded] - 1);
+  Peer& peer = peer_of(endpoint, rank);
   while (request->word[kState] == kPending) {
-    if (!decided(way) && drain(endpoint) < 0) return endpoint.status;
-    uint64_t& ask_at_ns = way.receives.first->word[kNumber];
-    if (!decided(way)) {
+    if (!decided(endpoint, rank) && drain(endpoint) < 0) return endpoint.status;
+    uint64_t& ask_at_ns = peer.datagrams.receives.first->word[kNumber];
+    if (!decided(endpoint, rank)) {
       if (now_ns() <= static_cast<int64_t>(ask_at_ns)) return NP_PENDING;
-      if (const np_status s = lose_patience(endpoint, peer); s != NP_OK) return s;
+      if (const np_status s = lose_patience(endpoint, rank); s != NP_OK) return s;
       ask_at_ns = static_cast<uint64_t>(now_ns() + endpoint.set.patience_ns);
-      if (!decided(way)) return NP_PENDING;
+      if (!decided(endpoint, rank)) return NP_PENDING;
     }
-    if (const np_status s = finish_first(endpoint, way); s != NP_OK) return s;
+    if (const np_status s = finish_first(endpoint, peer); s != NP_OK) return s;
   }
   return outcome(*request);
 }

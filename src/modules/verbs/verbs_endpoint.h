@@ -80,7 +80,7 @@ struct Piece {
 
 inline constexpr size_t kControlCells = 32, kControlBytes = 4096;  // of each peer and direction
 inline constexpr size_t kSignals = 4096;                           // of one peer, that nobody awaited yet
-inline constexpr size_t kFlagCells = 64;                           // op=write: messages on their way
+inline constexpr size_t kFlagCells = 64;                           // op=write: messages on their way, at most
 inline constexpr uint32_t kAheadNumbers = 4096;                    // of datagrams; a power of two
 
 struct Control {
@@ -100,7 +100,8 @@ struct Control {
 struct Written {
   uint64_t far_base = 0, far_stride = 0, far_count = 0, far_next = 0;
   uint32_t far_key = 0;
-  uint64_t far_flags = 0, far_credit = 0;  // of op=write: the cells there, and the word of credits; see credit
+  // The cells there (op=write, and RDMA writes of qp=uc), and the word of credits; see credit.
+  uint64_t far_flags = 0, far_credit = 0;
   uint32_t far_flags_key = 0;
   uint64_t sent = 0, started = 0, taken = 0, told = 0;  // messages
   Line receives;
@@ -112,6 +113,14 @@ struct Datagrams {
   uint32_t told = 0;                          // how many the peer had sent when it was asked
   std::vector<Piece> held;                    // from `expected` on, a ring by number; cell 0: none
   Line receives;
+  // By RDMA write (verbs_cells.h): the ring of cells there; how many messages the peer says that it has taken, and
+  // this rank has said that it took.
+  uint32_t far_cells = 0, far_cell_bytes = 0, freed = 0, said_freed = 0;
+  std::array<uint64_t, kFlagCells> word_requests{};  // op=write: the work requests that read the words, by cell
+
+  Piece& held_at(uint32_t number) { return held[number % kAheadNumbers]; }
+  // Whether it is known of the next message if it came.
+  bool decided() { return held_at(expected).cell != 0 || static_cast<int32_t>(seen - expected) > 0; }
 };
 
 struct Peer {
@@ -143,7 +152,7 @@ struct Span {
 };
 
 struct Counts {
-  uint64_t empty_polls = 0, sleeps = 0, registrations = 0, lost = 0, late = 0, strangers = 0;
+  uint64_t empty_polls = 0, sleeps = 0, registrations = 0, lost = 0, late = 0, strangers = 0, held_back = 0;
 };
 
 // What was asked for, and what the device has granted of it.
@@ -183,10 +192,10 @@ struct np_endpoint {
 
   std::unique_ptr<char[]> room;  // of this module's own messages
   netpipe::verbs::HeldMr room_memory;
-  char *cells = nullptr, *flags = nullptr;  // of datagrams; of op=write
+  char *cells = nullptr, *flags = nullptr;  // of datagrams, and RDMA writes of qp=uc; of op=write with qp=rc
   size_t cell_bytes = 0, cell_count = 0, flag_bytes = 0;
   uint64_t cells_per_queue = 0, datagram_most = 0;
-  uint64_t* flag_words = nullptr;  // op=write: what is written behind a message
+  uint64_t* flag_words = nullptr;  // op=write: what is written behind a message; of qp=uc two words for each
   // By rank: how many messages it has taken (op=write), or this rank has sent to it (qp=uc, ud).
   volatile uint64_t* credit = nullptr;
   uint64_t* fetched = nullptr;  // by atomics

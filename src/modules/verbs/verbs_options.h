@@ -53,8 +53,8 @@ inline constexpr np_option kTable[kOptions] = {
     {"op", NP_CHOICE, "send", 0, 0, "send|write|write_imm", "",
      "how a message is carried: by send and receive, by an RDMA write whose arrival the receiver sees in its memory, "
      "or "
-     "by an RDMA write with immediate data",
-     0, NP_USES_MESSAGES, "with qp=uc|ud: messages of these queue pairs are carried by send and receive"},
+     "by an RDMA write with immediate data; qp=uc writes to cells of the receiver",
+     0, NP_USES_MESSAGES, "with qp=ud: datagrams are carried by send and receive"},
     {"qps", NP_INT, "1", 1, kMostQps, nullptr, "", "queue pairs for each peer, used in turn", 1},
     {"mtu", NP_CHOICE, "auto", 0, 0, "auto|256|512|1024|2048|4096", "bytes",
      "most bytes of a message in one packet; auto takes what the port has", 1},
@@ -64,7 +64,10 @@ inline constexpr np_option kTable[kOptions] = {
     {"eager", NP_SIZE, "1k", 0, 65536, nullptr, "bytes",
      "op=write: messages up to this size travel together with the word that tells of them, and are copied to their "
      "place; larger ones go straight there, and the word behind them",
-     1, NP_USES_MESSAGES, "with op=send|write_imm: only op=write has a word that tells of a message"},
+     1, NP_USES_MESSAGES,
+     "with op=send|write_imm: only op=write has a word that tells of a message; with qp=uc: each of its messages "
+     "travels "
+     "together with that word"},
     {"register", NP_CHOICE, "once", 0, 0, "once|each", "",
      "register the memory of messages before the clock runs, or of each message while it runs", 0, NP_USES_MESSAGES},
     {"ahead", NP_INT, "64", 0, kMostAhead, nullptr, "receives",

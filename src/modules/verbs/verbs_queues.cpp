@@ -156,9 +156,11 @@ np_status open_completions(np_endpoint& endpoint, uint64_t pairs) {
 np_status make_room(np_endpoint& endpoint) {
   const size_t n = endpoint.peers.size(), control = kControlCells * kControlBytes;
   const auto lines = [](size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
-  const size_t flag_bytes = endpoint.set.op == kWrite ? lines(static_cast<size_t>(endpoint.set.eager) + 8) : 0;
+  const bool flags = endpoint.set.type == kRc && endpoint.set.op == kWrite;
+  const size_t flag_bytes = flags ? lines(static_cast<size_t>(endpoint.set.eager) + 8) : 0;
+  const size_t words = n * kFlagCells * 2 * sizeof(uint64_t);
   plan_datagrams(endpoint);
-  const size_t all = 2 * n * control + n * kFlagCells * (flag_bytes + 8) + n * kLine +
+  const size_t all = 2 * n * control + n * kFlagCells * flag_bytes + words + n * kLine +
                      endpoint.cell_count * endpoint.cell_bytes + 2 * kLine;
   endpoint.room = std::make_unique<char[]>(all + kLine);
   char* at = endpoint.room.get();
@@ -175,7 +177,7 @@ np_status make_room(np_endpoint& endpoint) {
   };
   endpoint.flags = part(n * kFlagCells * flag_bytes);
   endpoint.credit = reinterpret_cast<volatile uint64_t*>(part(n * kLine));
-  endpoint.flag_words = reinterpret_cast<uint64_t*>(part(n * kFlagCells * 8));
+  endpoint.flag_words = reinterpret_cast<uint64_t*>(part(words));
   endpoint.fetched = reinterpret_cast<uint64_t*>(part(kLine));
   endpoint.cells = part(endpoint.cell_count * endpoint.cell_bytes);
   endpoint.flag_bytes = flag_bytes;
