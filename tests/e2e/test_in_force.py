@@ -59,8 +59,8 @@ def settings_of(pattern: dict[str, Any]) -> list[tuple[str, str]]:
             one, marks=pytest.mark.deep if one["name"] in ("loaded", "congestion") else (), id=one["name"]
         )
         for one in LISTING["patterns"]
-        # No layer of ours, nor of the tests, has what they need: test_mpi_threads.py.
-        if one["name"] not in ("threads", "partitioned", "collective_overlap")
+        # No layer of ours, nor of the tests, has what they need: test_mpi_threads.py, test_mpi.py.
+        if one["name"] not in ("threads", "partitioned", "collective_overlap", "itself")
     ],
 )
 def test_every_choice_of_every_option_of_a_pattern_was_in_force_or_refused(

@@ -113,7 +113,7 @@ def test_one_command_measures_all_of_them_and_says_what_they_lose(netpipe: Netpi
 def test_every_byte_of_many_messages_at_once_arrives(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
     with_mpis.need(library)
     variants = [f"mpi@{library}:{setting}" for setting in ("transport=shm", "transport=tcp", "waitall=yes")]
-    patterns = ("bidirectional", "burst", "window", "window:in_flight=64,directions=both")
+    patterns = ("bidirectional", "burst", "itself", "window", "window:in_flight=64,directions=both")
     asked = [word for pattern in patterns for word in ("--pattern", pattern)]
     done = netpipe(*variants, *asked, "--sizes", SIZES, "--verify", "--budget", "0.1")
     assert done.code == 0, done.said

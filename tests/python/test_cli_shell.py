@@ -406,7 +406,8 @@ def test_a_server_that_cannot_start_makes_no_token(fake: Path, netpipe: Netpipe,
 def test_the_options_of_serve_are_those_of_the_worker_with_its_defaults(fake: Path, netpipe: Netpipe) -> None:
     fake.write_text(SERVES)
     helped = " ".join(netpipe("serve", "--help").out.split())
-    assert "--bind WORD The bind [bind 7] --port WORD The port [port 7]" in helped, "in the worker's order"
+    in_order = "--bind WORD The bind [default: bind 7] --port WORD The port [default: port 7]"
+    assert in_order in helped, "in the worker's order"
     assert "--once Only once." in helped
     assert "--check" not in helped
     assert "created if needed]" in helped, "this side makes a token where the worker would want one"

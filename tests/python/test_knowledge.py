@@ -25,6 +25,7 @@ LAYER_DEBTS = {
     "python/netpipe/libraries/oshmem.py": "a family says whose libraries it is about",
     "python/netpipe/peers/nccl_tests.py": "a peer says which layer its numbers are of",
     "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
+    "python/netpipe/render/palette.py": "a hue for each layer, also in runs of hosts where this one is not built",
     "python/netpipe/session.py": "what is measured by default: the worker's answer will have it",
 }
 FAMILY_DEBTS: dict[str, str] = {}

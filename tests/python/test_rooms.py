@@ -294,16 +294,17 @@ SOURCES = {".py", ".c", ".cpp", ".h", ".js", ".css", ".j2", ".sh"}
 
 LARGE_FILES = {}
 LARGE_FOLDERS = {
+    "python/netpipe": "what all rooms share and what programs import, one small file each",
     "python/netpipe/cli": "one file per command",
-    "python/netpipe/findings": "one file per rule, 1700 lines in all",
-    "python/netpipe/render/figures": "one file per figure, 900 lines in all",
+    "python/netpipe/findings": "one file per rule",
+    "python/netpipe/render/figures": "one file per figure",
     "python/netpipe/render/terminal": "one file per kind of answer",
     "src/apps": "one file per kernel, and what they share",
     "src/engine": "many small files: one idea each",
     "src/worker": "many small files: one idea each",
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
-    "src/modules/libfabric": "one library with four kinds of endpoints; no file above 260 lines",
+    "src/modules/libfabric": "one library with four kinds of endpoints; no file above 270 lines",
     "src/modules/udp": "one protocol, between two ranks and to all at once; no file above 440 lines",
     "src/modules/verbs": "one library with three kinds of queue pairs; no file above 370 lines",
     "src/modules/mpi": "one library with messages, one-sided transfers and collectives, a file each",

@@ -29,7 +29,7 @@ TERMINAL = "terminal"  # no file
 OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 
 
-@click.command
+@click.command(short_help="Draw a figure of RUN [run.jsonl] into a file or the terminal.")
 @runs_argument
 @click.option(
     "--figure",

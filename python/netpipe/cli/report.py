@@ -11,7 +11,7 @@ from netpipe.command.options import runs_argument
 from netpipe.failure import USAGE, Failure
 
 
-@click.command
+@click.command(short_help="Write RUN [run.jsonl] as one HTML page that needs no network.")
 @runs_argument
 @click.option(
     "-o",
