@@ -115,6 +115,33 @@ def in_turn(
     return mine, theirs
 
 
+MORE = 3  # times the rounds, at most, until an interval lies on one side of its target
+
+
+def until_decided(
+    rounds: int,
+    ours: Callable[[], float],
+    peer: Callable[[], float],
+    ratio: Callable[[float, float], float],
+    meets: Callable[[float], bool],
+) -> tuple[list[float], list[float], list[float]]:
+    """Both in turn, and their ratios: as many rounds more, twice at most, as it takes until both ends of the interval
+    of the ratio meet the target, or neither does.
+    """
+    mine: list[float] = []
+    theirs: list[float] = []
+    ratios: list[float] = []
+    for _ in range(MORE):
+        one, other = in_turn(rounds, ours, peer)
+        mine += one
+        theirs += other
+        ratios = [ratio(a, b) for a, b in zip(mine, theirs, strict=True)]
+        _, low, high = interval(ratios)
+        if meets(low) == meets(high):
+            break
+    return mine, theirs, ratios
+
+
 def through_the_command(*arguments: str) -> list[dict[str, Any]]:
     """The records of `netpipe run`, which starts the launchers of the MPIs. Its ranks are on the first two processors,
     unless an argument says otherwise.

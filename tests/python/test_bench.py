@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from operator import truediv
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ import of_runs  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
 from alone import ALLOWED, alone, congestion  # noqa: E402
-from measured import Result  # noqa: E402
+from measured import Result, until_decided  # noqa: E402
 
 BATCH = 50  # samples of one batch (bench/mpi/samples.h)
 WARM_UP = 8  # and those before it that collective.c does not count
@@ -241,3 +242,13 @@ def test_a_comparison_under_another_congestion_control_leaves_that_of_this_machi
     assert ours.read_text() == before
     with pytest.raises(ValueError, match="and not under 'nosuch'"):
         congestion("nosuch")
+
+
+@pytest.mark.parametrize(("theirs", "rounds"), [([1.0] * 9, 3), ([1.0, 0.5, 1.5] * 3, 9)])
+def test_programs_are_started_again_until_the_interval_lies_on_one_side(
+    theirs: list[float], rounds: int
+) -> None:
+    left = iter(theirs)
+    mine, peer, ratios = until_decided(3, lambda: 1.0, lambda: next(left), truediv, lambda one: one <= 1.02)
+    assert len(mine) == len(peer) == len(ratios) == rounds
+    assert ratios == [1 / one for one in theirs[:rounds]]
