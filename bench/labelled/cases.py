@@ -249,6 +249,12 @@ DAEMONS = Case(
     ),
     sizes("8,16k"),
 )
+ON_DISK = "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|sm;OMPI_MCA_btl_sm_backing_directory=/var/tmp"
+BACKING = Case(
+    "backing-file",
+    (*clean("mpi@openmpi:transport=shm"), *wrong("backing-file", None, ON_DISK)),
+    sizes("8,4k"),
+)
 LAMD = Case(
     "lamd",
     (*clean("mpi@lam:rpi=usysv", "mpi@lam:rpi=tcp"), *wrong("daemon-route", None, "mpi@lam:rpi=lamd")),
@@ -338,6 +344,7 @@ QUIET = (
     TRANSPORT,
     MPI_BUFFERS,
     DAEMONS,
+    BACKING,
     LAMD,
     GUIDELINE,
     SMALL_SHM,

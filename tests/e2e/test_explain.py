@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import WORKER
+from mpi import Mpis
 
 pytestmark = pytest.mark.skipif(not WORKER.is_file(), reason="netpipe-worker was not built")
 
@@ -50,3 +51,24 @@ def test_small_buffers_are_found_and_confirmed(tmp_path: Path) -> None:
     later = netpipe(tmp_path, "show", "--json")
     (shown,) = [one for one in json.loads(later.stdout)["findings"] if one["rule"] == "small-buffers"]
     assert shown["outcome"] == found["outcome"]
+
+
+@pytest.mark.module("mpi")
+def test_memory_that_ranks_share_through_a_disk_is_found(with_mpis: Mpis, tmp_path: Path) -> None:
+    with_mpis.need("openmpi")
+    system = subprocess.run(
+        ["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, timeout=10, check=True
+    ).stdout.strip()
+    if system in ("tmpfs", "ramfs"):
+        pytest.skip(f"{tmp_path} is on a {system}, so nothing of it is on a disk")
+    folder = f"OMPI_MCA_btl_sm_backing_directory={tmp_path}"
+    on_disk = f"mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|sm;{folder}"
+    in_memory = "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|sm"
+    sizes = ("--sizes", "8,4k", "--budget", "0.3", "-q", "-o", "run.jsonl")
+    done = netpipe(tmp_path, "run", on_disk, in_memory, *sizes)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(netpipe(tmp_path, "explain", "--json").stdout)
+    (found,) = [one for one in said if one["rule"] == "backing-file"]
+    assert found["variant"] == on_disk
+    assert str(tmp_path) in found["what"]
+    assert "btl_sm_backing_directory=/dev/shm" in found["remedy"]

@@ -57,8 +57,9 @@ struct found {
   int sndbuf, rcvbuf; /* of one of them, in bytes, as the kernel has them */
   int nodelay;
   char congestion[32];
-  char maps[200]; /* names of the shared mappings */
-  double awake;   /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
+  char maps[200];    /* names of the shared mappings */
+  char on_disk[256]; /* the file of one that is on no file system in memory */
+  double awake;      /* share of a wait of 5 ms in which the process ran or wanted to; negative: not known */
 };
 
 /* With one other rank, through one window (mpi_words.h). */

@@ -8,9 +8,11 @@
 #define NETPIPE_MPI_FOUND_H
 
 #include <dirent.h>
+#include <linux/magic.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@
  * size. */
 #define FOUND_BYTES 4096
 #define FOUND_MESSAGES 16
+#define MAPPED_LEAST_BYTES \
+  (256UL << 10) /* of a mapping that messages go through: what a library keeps besides is smaller */
 
 struct socket_bytes {
   uint64_t all[FOUND_SOCKETS]; /* received through the descriptor so far; 0: no TCP connection */
@@ -59,20 +63,44 @@ static inline void compare_sockets(struct found* found, const struct socket_byte
   if (all >= FOUND_BYTES * FOUND_MESSAGES / 2) found->transport = FOUND_TCP;
 }
 
-/* The names of mappings shared with other processes: "/dev/shm/vader_segment...". */
+/* Whether what is written to this file, or to one that was in its folder, goes to a disk in the end. */
+static inline int is_on_disk(const char* path) {
+  struct statfs found;
+  char folder[256];
+  snprintf(folder, sizeof folder, "%s", path);
+  char* const end = strrchr(folder, '/');
+  if (end == NULL || end == folder) return 0;
+  if (statfs(path, &found) != 0) { /* its name is gone */
+    *end = '\0';
+    if (statfs(folder, &found) != 0) return 0;
+  }
+  const long in_memory[] = {TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC};
+  for (size_t i = 0; i < sizeof in_memory / sizeof *in_memory; ++i) {
+    if (found.f_type == in_memory[i]) return 0;
+  }
+  return 1;
+}
+
+/* The names of mappings shared with other processes: "/dev/shm/vader_segment...". One that messages fit into is looked
+ * at more closely: is its file on a disk? */
 static inline void read_maps(struct found* found) {
   FILE* const file = fopen("/proc/self/maps", "r");
   char line[1024], last[256] = "";
   if (file == NULL) return;
   while (fgets(line, sizeof line, file) != NULL) {
     char rights[8] = "", path[256] = "";
-    if (sscanf(line, "%*s %7s %*s %*s %*s %255s", rights, path) < 2 || rights[1] != 'w' || rights[3] != 's') continue;
+    unsigned long begin = 0, end = 0;
+    if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, rights, path) < 4) continue;
+    if (rights[1] != 'w' || rights[3] != 's') continue;
     if (strcmp(path, last) == 0 || strncmp(path, "/dev/", 5) != 0 || strncmp(path, "/dev/shm/", 9) == 0) {
       if (strcmp(path, last) == 0) continue;
     } else {
       continue; /* a device */
     }
     snprintf(last, sizeof last, "%s", path);
+    if (path[0] == '/' && end - begin >= MAPPED_LEAST_BYTES && is_on_disk(path)) {
+      snprintf(found->on_disk, sizeof found->on_disk, "%s", path);
+    }
     const char* name = strrchr(path, '/');
     name = name == NULL ? path : name + 1;
     const size_t used = strlen(found->maps);
@@ -279,6 +307,7 @@ static void describe_found(np_endpoint* e, np_emit emit, void* to) {
     np_emit_text(emit, to, "congestion", found->congestion);
   }
   if (found->maps[0] != '\0') np_emit_text(emit, to, "shared_mappings", found->maps);
+  if (found->on_disk[0] != '\0') np_emit_text(emit, to, "shared_mapping_on_disk", found->on_disk);
   if (found->awake >= 0) {
     const double awake = found->awake > 1 ? 1 : found->awake;
     snprintf(text, sizeof text, "%.0f %% of a wait of 5 ms", 100 * awake);
