@@ -87,6 +87,15 @@ def test_variants_that_do_not_differ_are_told_apart_in_at_most_one_of_twenty() -
     assert sum(one.differs for one in found) <= 0.05 * len(found)
 
 
+def test_verdicts_of_a_run_report_no_difference_more_often_either() -> None:
+    """Each verdict holds with 95 % for all of its sizes, also where launches differ as a whole."""
+    names = ("tcp", "tcp:nodelay=no", "tcp:quickack=yes")
+    found = [one for seed in range(40) for one in Reading(made(dict.fromkeys(names, same), seed)).verdicts]
+    assert len(found) == 80
+    differ = [one for one in found if one.of(Word.FASTER) or one.of(Word.SLOWER)]
+    assert len(differ) <= 0.05 * len(found)
+
+
 def test_compare_takes_one_run_and_two_variants(tmp_path: Path) -> None:
     run = written(
         made({"tcp": same, "unix": lambda size: 1.5 if size > 4096 else 1.0, "shm": same}, 1),

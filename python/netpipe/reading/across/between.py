@@ -20,35 +20,20 @@ Imported points have no visits, so their ratios have no interval, and nothing is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
 
 from netpipe.reading.across.merge import MARK, name_of
 from netpipe.reading.blocks.verdicts import SizeVerdict, Word, word_of
-from netpipe.reading.blocks.visits import (
-    FEWEST_LAUNCHES,
-    PRIOR_DEGREES,
-    TRUTH,
-    Seen,
-    estimates,
-    groups,
-    medians,
-    parts_of,
-    student_t,
-)
+from netpipe.reading.blocks.visits import TRUTH, Seen, estimates
+from netpipe.reading.blocks.whole import Spread, overall
 from netpipe.reading.estimate import Estimate, ratio, unsure
 
 if TYPE_CHECKING:
     from netpipe.reading.curves import Curve
-    from netpipe.reading.estimate import Reals
 
 RUNS_APART = 1.5
-FEWEST_CURVES = 3  # whose spreads tell what is usual
 CONVENTIONS = frozenset({"buffers", "places", "statistic"})  # settings in which programs differ by habit
 
 
@@ -92,7 +77,11 @@ def between(
     tests = sum(len(both) for *_, both in pairs)
     seen = [[visits.get(name) for name in (ours, base)] for ours, base, _ in pairs]
     sizes = [_sizes(both, two, tests) for two, (*_, both) in zip(seen, pairs, strict=True)]
-    whole = overall([Spread.of(two, of) for two, of in zip(seen, sizes, strict=True)], RUNS_APART)
+    spreads = [
+        Spread.of(two, {at.size_bytes: at.times.value for at in of})
+        for two, of in zip(seen, sizes, strict=True)
+    ]
+    whole = overall(spreads, RUNS_APART)
     found = []
     for (ours, base, _), of_sizes, mean in zip(pairs, sizes, whole, strict=True):
         differ = name_of(ours[0]) != name_of(base[0])
@@ -180,66 +169,3 @@ def wider(times: Estimate) -> Estimate:
         return times
     low, high = (times.value * (limit / times.value) ** RUNS_APART for limit in (times.low, times.high))
     return Estimate(times.value, low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The mean of the logarithms of all ratios of a curve, and how far launches lie apart in it: in both runs, or in
-    the ratios of one.
-    """
-
-    mean: float
-    variance: float  # of a launch; nan: unknown
-    degrees: int
-    weight: float  # 1 / launches, summed over the runs
-
-    @classmethod
-    def of(cls, visits: Sequence[Seen | None], sizes: Sequence[SizeVerdict]) -> Spread:
-        mean = math.fsum(math.log(at.times.value) for at in sizes) / len(sizes)
-        chosen = np.array([at.size_bytes for at in sizes])
-        both = [means for one in visits if (means := _means(one, chosen)) is not None]
-        degrees = sum(len(means) - 1 for means in both)
-        if len(both) < len(visits) or min(map(len, both)) < FEWEST_LAUNCHES:
-            return cls(mean, math.nan, 0, 0.0)
-        squares = math.fsum(float(((means - means.mean()) ** 2).sum()) for means in both)
-        return cls(mean, squares / degrees, degrees, sum(1 / len(means) for means in both))
-
-
-def overall(spreads: Sequence[Spread], apart: float, tests: int = 0) -> list[Estimate]:
-    """The geometric mean of the ratios of each curve, with its interval, made `apart` times as wide. Of `tests` such
-    intervals all hold together with 95 %; 0: of these.
-    """
-    known = [one.variance for one in spreads if one.degrees]
-    prior = PRIOR_DEGREES if len(known) >= FEWEST_CURVES else 0
-    usual = median(known) if known else 0.0
-    found = []
-    for one in spreads:
-        value = math.exp(one.mean)
-        variance = (prior * usual + one.degrees * one.variance) / max(1, prior + one.degrees)
-        if not one.degrees or variance <= 0:
-            found.append(unsure(value))
-            continue
-        reach = (
-            apart * student_t(prior + one.degrees, tests or len(spreads)) * math.sqrt(variance * one.weight)
-        )
-        found.append(Estimate(value, value * math.exp(-reach), value * math.exp(reach)))
-    return found
-
-
-def _means(of: Seen | None, sizes: np.ndarray) -> Reals | None:
-    """The mean over these sizes of the logarithm of the time, for each launch that has all of them, or for each stretch
-    of a run with few launches.
-    """
-    if of is None:
-        return None
-    chosen = np.isin(of.size, sizes)
-    size, launch, log = of.size[chosen], of.launch[chosen], of.log[chosen]
-    if not len(size):
-        return None
-    of_size = groups(size)
-    parts = parts_of(launch, of_size)
-    owner = of_size.number[parts.first]
-    number = np.arange(len(owner)) - np.searchsorted(owner, owner)  # of the part within its size
-    values = medians(parts, log)
-    whole = [number == one for one in range(int(number.max()) + 1)]
-    return np.array([values[one].mean() for one in whole if np.count_nonzero(one) == len(of_size.first)])

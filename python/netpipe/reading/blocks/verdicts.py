@@ -16,7 +16,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.beside import copies
-from netpipe.reading.blocks.visits import TRUTH, Seen, estimates, paired
+from netpipe.reading.blocks.visits import Seen, paired
+from netpipe.reading.blocks.whole import ratios
 from netpipe.reading.curves import place_in_plan
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) ->
 
 def _sizes(ours: Seen, theirs: Seen) -> tuple[SizeVerdict, ...]:
     both = paired(ours, theirs)
-    made = estimates(both, TRUTH, tests=max(1, len(set(both.size.tolist()))))
+    if not len(both.log):
+        return ()
+    ((made, _),) = ratios([both])
     return tuple(SizeVerdict(size, times, word_of(times)) for size, times in made.items())
 
 
