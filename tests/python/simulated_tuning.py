@@ -136,9 +136,10 @@ def tuned(
     seconds: float = 60.0,
     noise: Noise = LOADED,
     seed: int = 1,
+    kind: type[Machine] = Machine,
 ) -> tuple[Outcome, Machine]:
     """A whole call of the tuner: feeling, search and proof."""
-    machine = Machine(
+    machine = kind(
         Start.of("made:a=1"),
         goal(what),
         Request(["made:a=1"]),
