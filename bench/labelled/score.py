@@ -75,7 +75,11 @@ def scored(case: Case, run: Run) -> Score:
         if not _bites(curve, reading):
             score.not_bitten.append(f"{case.name}: {' '.join(name)}")
             continue
-        own = [one for one in found if known[one.rule].about != MACHINE and _about(one, curve)]
+        own = [
+            one
+            for one in found
+            if known[one.rule].about != MACHINE and one.rule not in curve.allows and _about(one, curve)
+        ]
         _count(score, case, " ".join(name), curve.finds, own)
         if curve.limit_bytes is not None:
             _locate(score, case, curve, [one for one in own if one.rule in curve.finds], reading)

@@ -70,6 +70,7 @@ def test_what_is_said_of_a_clean_curve_is_false_unless_it_is_allowed() -> None:
     assert len(score.false) == 1
     assert (score.provoked, score.clean) == (0, 1)
     assert scored(case(Labelled("tcp"), allows=("segment-step",)), run).false == []
+    assert scored(case(Labelled("tcp", allows=("segment-step",))), run).false == []
     assert scored(case(Labelled("tcp")), stepping(1.01, STEP_BYTES)).false == []
 
 
