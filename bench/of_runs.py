@@ -216,9 +216,19 @@ def near(a: Step, b: Step) -> bool:
     return a.below_bytes <= CLOSE * b.above_bytes and b.below_bytes <= CLOSE * a.above_bytes
 
 
-def thresholds_of(found: dict[str, list[Step]], limits: dict[str, int]) -> tuple[list[bool], list[Step]]:
-    """Of each variant whether the step at its limit was found, and the steps that nothing explains. A step that other
-    variants have too, whatever their limit is, belongs to the layer: it copies, fragments or fills a cache there.
+def looked_at(step: Step, sizes: list[int]) -> bool:
+    """Has a curve with these sizes two that lie as close, where another one steps?"""
+    return any(
+        b <= CLOSE * a and a <= step.above_bytes and step.below_bytes <= b for a, b in pairwise(sorted(sizes))
+    )
+
+
+def thresholds_of(
+    found: dict[str, list[Step]], limits: dict[str, int], sizes: dict[str, list[int]]
+) -> tuple[list[bool], list[Step]]:
+    """Of each variant whether the step at its limit was found, and the steps that are false: that another variant,
+    which has sizes as close there, does not have. A step that others have too, whatever their limit is, belongs to the
+    layer: it copies, fragments or fills a cache there. Of one where no other variant has looked nobody knows.
     """
     hits = [any(at_limit(step, limit) for step in found.get(name, ())) for name, limit in limits.items()]
     false = [
@@ -227,6 +237,7 @@ def thresholds_of(found: dict[str, list[Step]], limits: dict[str, int]) -> tuple
         for step in found.get(name, ())
         if not at_limit(step, limit)
         and not any(near(step, one) for other, those in found.items() if other != name for one in those)
+        and any(looked_at(step, there) for other, there in sizes.items() if other != name)
     ]
     return hits, false
 
@@ -249,7 +260,8 @@ def thresholds(rounds: int) -> list[Result]:
                 found: dict[str, list[Step]] = {name: [] for name in limits}
                 for step in reading.steps:
                     found[step.variant].append(step)
-                hit, more = thresholds_of(found, limits)
+                sizes = {curve.variant: [at.size_bytes for at in curve.points] for curve in reading.curves}
+                hit, more = thresholds_of(found, limits, sizes)
                 hits += hit
                 missing += [text for text, there in zip(EAGER, hit, strict=True) if not there]
                 false += more

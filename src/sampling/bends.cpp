@@ -8,11 +8,12 @@
 namespace netpipe {
 namespace {
 
-constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
+constexpr double bend = 0.03;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 3.5;
 constexpr double known_bend_errors = 2.5;  // between sizes that were halved: that there is a bend is known by then
 constexpr double large_step = 0.25;        // as a logarithm
 constexpr double least_beyond = 0.02;      // nothing to cut for, as a logarithm
+constexpr double wide = 0.75;              // octaves: in so wide a gap a step may hide
 constexpr double usual_visits = 6;         // so much does the usual spread count beside that of a size
 constexpr double least_error = 1e-4;       // also where visits are alike to the last digit, as those of a simulator are
 
@@ -70,7 +71,8 @@ struct Steepest {
 
 // Of the gaps between these neighbours that can be cut the one in which the time changes most beyond the way that it
 // changes over all of them. Gaps that cannot be cut are no part of that: beside a step that has been located, a flat
-// gap would look steep. Nothing where a located step is all that bends.
+// gap would look steep. Where none stands out, a step may hide in what the time rises by anyway: then the wide gap in
+// which it rises most. Nothing where a located step is all that bends.
 std::optional<Steepest> steepest(std::span<const Measured> sizes, std::span<const Spreads> launches) {
   const auto located = [&](std::size_t i) { return sizes[i + 1].point == sizes[i].point + 1; };
   std::vector<double> rises;
@@ -87,6 +89,13 @@ std::optional<Steepest> steepest(std::span<const Measured> sizes, std::span<cons
     const double beyond = std::abs(rises[i] - all / over * octaves(sizes[i], sizes[i + 1]));
     if (beyond <= (found ? found->beyond : least_beyond)) continue;
     found = {{sizes[i].point, sizes[i + 1].point, beyond > large_step}, beyond};
+  }
+  if (found) return found;
+  double most = 0;
+  for (std::size_t i = 0; i < rises.size(); ++i) {
+    if (located(i) || octaves(sizes[i], sizes[i + 1]) < wide || std::abs(rises[i]) <= most) continue;
+    most = std::abs(rises[i]);
+    found = {{sizes[i].point, sizes[i + 1].point, false}, 0};
   }
   return found;
 }

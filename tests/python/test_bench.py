@@ -208,15 +208,20 @@ def test_thresholds_are_found_missed_or_false() -> None:
 
     limits = {"a": 4096, "b": 16384}
     layer = [(name, step(name, 32768, 34196)) for name in limits]  # both have it
+    sizes = {"a": [4000, 4096, 8192, 8555], "b": [8192, 8555, 16320, 16900]}
     found = {name: [own] for name, own in layer}
     found["a"].append(step("a", 4000, 4096))
-    assert of_runs.thresholds_of(found, limits) == ([True, False], [])
+    assert of_runs.thresholds_of(found, limits, sizes) == ([True, False], [])
     wrong = step("b", 8192, 8555)
     found["b"] += [wrong, step("b", 16320, 16900)]
-    assert of_runs.thresholds_of(found, limits) == ([True, True], [wrong])
+    assert of_runs.thresholds_of(found, limits, sizes) == ([True, True], [wrong])
+    sizes["a"].pop()
+    assert of_runs.thresholds_of(found, limits, sizes)[1] == [], "nobody else has looked there"
     found["b"].pop()
     found["b"].append(step("b", 16330, 16900))
-    assert of_runs.thresholds_of(found, limits)[0] == [True, False], "the last eager message has 16328 bytes"
+    assert of_runs.thresholds_of(found, limits, sizes)[0] == [True, False], (
+        "the last eager message has 16328 bytes"
+    )
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:

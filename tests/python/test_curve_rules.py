@@ -70,9 +70,10 @@ def test_a_step_within_a_packet_or_beyond_the_fourth_has_another_cause(below: in
 
 
 def collective(operation: str) -> Run:
-    """Two ranks, of which rank 0 takes four times as long as the other one."""
+    """Three ranks, of which rank 0 takes four times as long as the others."""
     pattern = f"collective:what={operation}"
-    cells = [Cell(rank=0, median_ns=4000.0, slowest=1000), Cell(rank=1, median_ns=1000.0, slowest=0)]
+    cells = [Cell(rank=rank, median_ns=1000.0, slowest=0) for rank in (1, 2)]
+    cells.append(Cell(rank=0, median_ns=4000.0, slowest=1000))
     made = examples.run(examples.point("tcp", 8, 4000.0, pattern=pattern, cells=cells))
     for plan in made.plans:
         plan.modes[:] = [PlannedMode(pattern=pattern, name="collective", options={"what": operation})]

@@ -49,6 +49,20 @@ TEST(Bends, CutsOnlyTheGapInWhichTheTimeSteps) {
   EXPECT_EQ(gaps_to_cut(sizes, Launches{launch(sizes, falling, 0.01)}), (Gaps{{32, 48, true}}));
 }
 
+// Seen over Open MPI in shared memory: a step of 16 % at 32 KiB, and every octave takes 1.7 times as long as the last.
+TEST(Bends, LooksForAStepThatHidesInWhatTheTimeRisesByAnyway) {
+  const std::vector<double> rising = {1311, 2236, 3814, 6658, 11614};
+  EXPECT_EQ(gaps_to_cut(sizes, Launches{launch(sizes, rising, 0.004)}), (Gaps{{48, 64, false}}));
+  const auto halved = [] {
+    std::vector<Measured> made = sizes;
+    made.insert(made.begin() + 3, {40, 5793, false});
+    made.insert(made.begin() + 5, {56, 11585, false});
+    return made;
+  }();
+  const std::vector<double> stepping = {1311, 2236, 3814, 4750, 6658, 8800, 11614};
+  EXPECT_EQ(gaps_to_cut(halved, Launches{launch(halved, stepping, 0.004)}), (Gaps{{40, 48, false}}));
+}
+
 TEST(Bends, FindsInAllLaunchesWhatNoneOfThemShows) {
   const Spreads one = launch(sizes, stepped, 0.14);
   EXPECT_EQ(gaps_to_cut(sizes, Launches{one}), Gaps{});

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks, and pairs of ranks, with a time of their own: is one of them slower than the others by more than chance?
 
-Of n that are alike, each is the slowest in 1/n of the samples. One stands out if it is the slowest clearly more often
-(by four standard deviations of a binomial, and by a third of the way from 1/n to always) and if its median is a tenth
-above that of the others. It takes both how often and how much: with many samples, the first alone finds differences
-that do not matter. Where the clocks of ranks are compared, it must also be later by more than the clocks may be apart.
+Of two nobody can tell which is the odd one. Of n that are alike, each is the slowest in 1/n of the samples. One stands
+out if it is the slowest clearly more often (by four standard deviations of a binomial, and by a third of the way from
+1/n to always) and if its median is a tenth above that of the others. It takes both how often and how much: with many
+samples, the first alone finds differences that do not matter. Where the clocks of ranks are compared, it must also be
+later by more than the clocks may be apart.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from netpipe.reading.curves import Curve
     from netpipe.records import Cell, Point
 
+FEWEST = 3
 LEAST_SAMPLES = 20
 LEAST_DEVIATIONS = 4.0
 LEAST_EXCESS = 1 / 3  # of the way from chance to always
@@ -50,7 +52,7 @@ def slowest_cell(cells: Sequence[Cell], clock_error_ns: float = 0.0) -> tuple[Ce
     """
     known = [(cell.median_ns, cell) for cell in cells if cell.median_ns is not None]
     samples = sum(cell.slowest or 0 for cell in cells)
-    if len(known) < 2 or samples < LEAST_SAMPLES:
+    if len(known) < FEWEST or samples < LEAST_SAMPLES:
         return None
     own_ns, worst = max(known, key=lambda one: ((one[1].slowest or 0), one[0]))
     others_ns = median(time_ns for time_ns, cell in known if cell is not worst)

@@ -18,7 +18,7 @@ REMEDY = "a folder in memory for it (/dev/shm, or TMPDIR on a tmpfs)"
 @rule("backing-file", "Shared memory in a file", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires once for each variant whose ranks share 256 KiB or more through a file that is on a disk."""
-    found = {one.curve.variant: one for one in opened(reading)}
+    found = {one.curve.variant: one for one in reversed(list(opened(reading)))}  # by its first curve
     if not any(MAPPED in one.settings for one in found.values()):
         raise CannotJudge("no layer recorded the memory that its ranks share")
     for variant, one in found.items():
@@ -28,6 +28,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             severity=WARNING,
             variant=variant,
+            pattern=one.curve.pattern,
             what=f"{variant} shares memory through {file}, which is on a disk.",
             certainty="The mapping is certain; what it costs depends on the disk and on when the kernel writes to it.",
             cause="Each page that the ranks write is dirty, and the kernel writes it to the disk again and again.",

@@ -234,9 +234,13 @@ def _rough(rate: Estimate) -> bool:
 
 
 def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
-    """The size with 90 % of the peak, as far as the peak is known, and the rate of the last piece of the fit."""
+    """The size with 90 % of the peak, as far as the peak is known, and the rate of the last piece of the fit. Neither
+    where a pattern has no rate.
+    """
     peak, rate = summary.peak_bytes_per_s, fit.pieces[-1].bytes_per_s if fit else None
-    size = UNKNOWN if peak is None or _rough(peak) else size_text(summary.knee_size_bytes)
+    if peak is None:
+        return UNKNOWN, UNKNOWN
+    size = UNKNOWN if _rough(peak) else size_text(summary.knee_size_bytes)
     if rate is None:
         return size, UNKNOWN
     return size, (ROUGHLY if not rate.known or _rough(rate) else "") + rate_text(rate.value)
