@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from netpipe.reading.across.merge import MARK, name_of
 from netpipe.reading.blocks.verdicts import SizeVerdict, Word, word_of
 from netpipe.reading.blocks.visits import TRUTH, Seen, estimates
-from netpipe.reading.blocks.whole import Spread, overall
+from netpipe.reading.blocks.whole import Spread, farther, overall, without_common
 from netpipe.reading.estimate import Estimate, ratio, unsure
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def between(
         pairs += [one for one in of if one[2]]
     tests = sum(len(both) for *_, both in pairs)
     seen = [[visits.get(name) for name in (ours, base)] for ours, base, _ in pairs]
-    sizes = [_sizes(both, two, tests) for two, (*_, both) in zip(seen, pairs, strict=True)]
     spreads = [
-        Spread.of(two, {at.size_bytes: at.times.value for at in of})
-        for two, of in zip(seen, sizes, strict=True)
+        Spread.of(two, {size: a.value / b.value for size, a, b in both})
+        for two, (*_, both) in zip(seen, pairs, strict=True)
     ]
     whole = overall(spreads, RUNS_APART)
     found = []
-    for (ours, base, _), of_sizes, mean in zip(pairs, sizes, whole, strict=True):
+    for (ours, base, both), two, mean in zip(pairs, seen, whole, strict=True):
+        of_sizes = _sizes(both, two, tests, mean)
         differ = name_of(ours[0]) != name_of(base[0])
         labels = (ours[0], base[0]) if differ else (_label(ours[0]), _label(base[0]))
         word = word_of(mean)
@@ -153,13 +153,22 @@ def _in_both(ours: Curve, theirs: Curve) -> Common:
     ]
 
 
-def _sizes(both: Common, visits: Sequence[Seen | None], tests: int) -> tuple[SizeVerdict, ...]:
-    known = [{} if of is None else estimates(of, TRUTH, tests=tests) for of in visits]
+def _sizes(
+    both: Common, visits: Sequence[Seen | None], tests: int, whole: Estimate
+) -> tuple[SizeVerdict, ...]:
+    """The reach of a size is that of the rest, which its neighbours moderate, and that of what is common to all."""
+    rests = [
+        {} if of is None else estimates(without_common(of), TRUTH, tests=tests) if len(of.log) else {}
+        for of in visits
+    ]
     found = []
-    for size, *times in both:
-        ours, theirs = (of.get(size, unsure(time.value)) for of, time in zip(known, times, strict=True))
-        made = wider(ratio(ours, theirs))
-        found.append(SizeVerdict(size, made, word_of(made)))
+    for size, ours, theirs in both:
+        value = ours.value / theirs.value
+        times = unsure(value)
+        if whole.known and all(size in of and of[size].known for of in rests):
+            rest = wider(ratio(*(of[size] for of in rests)))
+            times = farther(value, rest, whole)
+        found.append(SizeVerdict(size, times, word_of(times)))
     return tuple(found)
 
 

@@ -48,8 +48,12 @@ def ratios(pairs: Sequence[Seen]) -> list[tuple[dict[int, Estimate], Estimate]]:
     found = []
     for both, times, spread in zip(pairs, of, spreads, strict=True):
         (whole,) = overall([spread], 1.0, tests=FAMILIES * len(pairs))
-        rests = estimates(_without_common(both), TRUTH, tests=tests)
-        found.append(({size: _wider(one, rests[size], whole) for size, one in times.items()}, whole))
+        rests = estimates(without_common(both), TRUTH, tests=tests)
+        sizes = {
+            size: farther(one.value, rests[size], whole) if rests[size].known and whole.known else one
+            for size, one in times.items()
+        }
+        found.append((sizes, whole))
     return found
 
 
@@ -98,7 +102,7 @@ def overall(spreads: Sequence[Spread], apart: float, tests: int = 0) -> list[Est
     return found
 
 
-def _without_common(both: Seen) -> Seen:
+def without_common(both: Seen) -> Seen:
     """The same without what is common to all sizes of a launch, or of a stretch of a run with few launches."""
     of_size = groups(both.size)
     parts = parts_of(both.launch, of_size)
@@ -110,12 +114,10 @@ def _without_common(both: Seen) -> Seen:
     return replace(both, log=both.log - common[number][parts.number])
 
 
-def _wider(times: Estimate, rest: Estimate, whole: Estimate) -> Estimate:
-    """The ratio of a size, as far off as the rest and what is common to all sizes may be together."""
-    if not (rest.known and whole.known):
-        return times
+def farther(value: float, rest: Estimate, whole: Estimate) -> Estimate:
+    """The ratio of a size, as far off as the rest and what is common to all sizes may be together. Both are known."""
     reach = math.log(rest.high / rest.value) + math.log(whole.high / whole.value)
-    return Estimate(times.value, times.value * math.exp(-reach), times.value * math.exp(reach))
+    return Estimate(value, value * math.exp(-reach), value * math.exp(reach))
 
 
 def _means(of: Seen | None, sizes: np.ndarray) -> Reals | None:
