@@ -8,8 +8,10 @@
 namespace netpipe {
 namespace {
 
-constexpr double bend = 0.03;  // off the line between the neighbours, and more than so many standard errors
+constexpr double bend = 0.05;  // off the line between the neighbours, and more than so many standard errors
 constexpr double bend_errors = 3.5;
+constexpr double slight_bend = 0.03;  // where that is more certain
+constexpr double sure_errors = 7;
 constexpr double known_bend_errors = 2.5;  // between sizes that were halved: that there is a bend is known by then
 constexpr double large_step = 0.25;        // as a logarithm
 constexpr double least_beyond = 0.02;      // nothing to cut for, as a logarithm
@@ -48,7 +50,9 @@ Pooled off_line(const Measured& a, const Measured& m, const Measured& b, std::sp
 bool bends(const Measured& a, const Measured& m, const Measured& b, std::span<const Spreads> launches) {
   const Pooled off = off_line(a, m, b, launches);
   const double errors = a.asked && m.asked && b.asked ? bend_errors : known_bend_errors;
-  return off.weight > 0 && std::abs(off.value()) > std::max(bend, errors * off.error());
+  const double size = std::abs(off.value());
+  return off.weight > 0 &&
+         (size > std::max(bend, errors * off.error()) || size > std::max(slight_bend, sure_errors * off.error()));
 }
 
 // By how much the time rises from a to b, as a logarithm.
@@ -90,7 +94,7 @@ std::optional<Steepest> steepest(std::span<const Measured> sizes, std::span<cons
     if (beyond <= (found ? found->beyond : least_beyond)) continue;
     found = {{sizes[i].point, sizes[i + 1].point, beyond > large_step}, beyond};
   }
-  if (found) return found;
+  if (found || over < octaves(sizes.front(), sizes.back())) return found;
   double most = 0;
   for (std::size_t i = 0; i < rises.size(); ++i) {
     if (located(i) || octaves(sizes[i], sizes[i + 1]) < wide || std::abs(rises[i]) <= most) continue;
