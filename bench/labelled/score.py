@@ -12,7 +12,7 @@ from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
 from netpipe.records import Run
 
-from .cases import BITES, Case, Labelled
+from .cases import BITES, LIMIT_BITES, Case, Labelled
 
 NEAR = 1 / 16  # of an octave
 # Rules about hosts that are provoked here. Others say what is true of this machine whatever is measured.
@@ -119,6 +119,10 @@ def _bites(curve: Labelled, reading: Reading) -> bool:
         return True
     ours = reading.by_name[curve.name].points
     theirs = {at.size_bytes: at.time_ns.value for at in reading.by_name[curve.without, curve.pattern].points}
+    if curve.limit_bytes is not None:
+        above = (at for at in ours if at.size_bytes > curve.limit_bytes and at.size_bytes in theirs)
+        first = min(above, key=lambda at: at.size_bytes, default=None)
+        return first is None or first.time_ns.value > LIMIT_BITES * theirs[first.size_bytes]
     return any(at.time_ns.value > BITES * theirs[at.size_bytes] for at in ours if at.size_bytes in theirs)
 
 

@@ -224,6 +224,13 @@ def test_thresholds_are_found_missed_or_false() -> None:
     )
 
 
+def test_a_limit_that_costs_nothing_is_no_threshold_to_be_found() -> None:
+    eager = {1024: 100.0, 2048: 110.0}
+    assert of_runs.costs(1024, {512: 90.0, 1024: 130.0}, eager)
+    assert not of_runs.costs(1024, {512: 90.0, 1024: 102.0, 2048: 900.0}, eager), "the first size above it"
+    assert of_runs.costs(4096, {512: 90.0}, eager), "nothing says that it costs nothing"
+
+
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
     assert {"mpi-collectives", "mpi-patterns", "harness-shm", "overlap", "curve"} <= set(compare.COMPARISONS)
     assert all(one.__doc__ for one in compare.COMPARISONS.values())

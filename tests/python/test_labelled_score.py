@@ -83,6 +83,21 @@ def test_a_cause_that_cost_nothing_counts_in_no_way() -> None:
     assert len(score.not_bitten) == 1
 
 
+def test_a_threshold_that_costs_nothing_today_counts_in_no_way() -> None:
+    """By the first size above it, whatever lies further up."""
+    for above, bites in ((1020.0, False), (1300.0, True)):
+        made = examples.run(
+            *(
+                examples.point("tcp", size, time)
+                for size, time in ((4096, 1000.0), (8192, above), (16384, 9000.0))
+            ),
+            *(examples.point("shm", size, 1000.0) for size in (4096, 8192, 16384)),
+            variants=("tcp", "shm"),
+        )
+        score = scored(case(Labelled("tcp", ("eager-limit",), without="shm", limit_bytes=4200)), made)
+        assert (len(score.not_bitten), score.provoked) == ((0, 1) if bites else (1, 0))
+
+
 def test_a_curve_that_was_not_measured_is_no_score() -> None:
     with pytest.raises(RuntimeError, match="udp pingpong was not measured"):
         scored(case(Labelled("udp")), stepping(1.4, STEP_BYTES))
