@@ -19,7 +19,7 @@ from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
 from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S, Bench
 from netpipe.tuning.measuring.ratios import BY_LAUNCH, Scores, Verdict, scores, verdict
-from netpipe.tuning.search.goals import Place
+from netpipe.tuning.search.goals import Goal, Place
 from netpipe.tuning.search.halving import LEAST_GAIN, MUCH_FASTER
 from netpipe.tuning.search.variants import START, Changes
 
@@ -58,6 +58,10 @@ class Proof:
     visit_s: float  # what a visit of each size that counts takes the start
     watch: Callable[[str], None] = lambda _: None
     argv: Sequence[str] = ()
+    # The goal with the sizes at which the start is too slow, and which of them are too slow for what takes so many
+    # times as long as the start.
+    whole: Goal | None = None
+    too_slow_for: Callable[[float], Callable[[Place], bool]] = lambda _: lambda _: False
 
     def prove(self, chosen: Sequence[Changes], output: Path | None) -> Proven:
         """Measures `chosen`, the likeliest first, and decides."""
@@ -88,7 +92,7 @@ class Proof:
         """Holds the settings that gain against each other without the start, where that is much slower. Beside it, each
         visit of theirs follows a pause of tens of milliseconds, and what a setting does without pauses does not show:
         over loopback, with the start's buffers of 8 KiB in the session, reno made 0.98 of what larger buffers reach
-        under BBR, and 1.30 without it.
+        under BBR, and 1.30 without it. Nor do the sizes that are too slow for the start, at which it gains most.
         """
         bench = self.bench
         if made.best == START or made.interrupted:
@@ -104,6 +108,8 @@ class Proof:
         if len(fast) < 2 or reached[made.best] < MUCH_FASTER or launches < LAUNCHES:
             return
         variants = [bench.start.variant(one) for one in fast]
+        beside_the_start = bench.goal
+        bench.goal = (self.whole or bench.goal).without(self.too_slow_for(1 / max(reached.values())))
         self.watch(
             f"holding the {len(fast)} that are much faster against each other, on {launches} fresh launches"
         )
@@ -115,12 +121,14 @@ class Proof:
                 seconds + LATE_S,
                 launches=launches,
             ).run
+            made.best = fast[0]
+            for one in fast[1:]:
+                if self._certainly_faster(run, one, made.best, len(fast) - 1):
+                    made.best = one
         except Failure:  # what was proven is proven
             return
-        made.best = fast[0]
-        for one in fast[1:]:
-            if self._certainly_faster(run, one, made.best, len(fast) - 1):
-                made.best = one
+        finally:
+            bench.goal = beside_the_start
         made.tried, made.verdict = made.best, made.decided[made.best]
 
     def _certainly_faster(self, run: Run, one: Changes, than: Changes, tests: int) -> bool:

@@ -102,7 +102,17 @@ class Tuner:
         found.interrupted |= bench.guard.count > 0
         bench.goal = whole.without(limits)
         if chosen and not found.interrupted:
-            proof = Proof(bench, self.until_s, limits, self._late_s, self._visit_s, self.watch, self.argv)
+            proof = Proof(
+                bench,
+                self.until_s,
+                limits,
+                self._late_s,
+                self._visit_s,
+                self.watch,
+                self.argv,
+                whole,
+                self._too_slow_for,
+            )
             self._prove(found, proof, chosen, output)
         found.measurements = bench.measurements
         found.began = frozenset(bench.began)
