@@ -73,6 +73,7 @@ std::string describe_layer(const Layer& layer, const std::string& file, const st
   line("rails", std::to_string(layer.max_rails));
   line("crosses-hosts", layer.crosses_hosts != 0 ? "yes" : "no");
   line("idle", layer.idle != 0 ? "yes" : "no");
+  line("to-itself", layer.to_itself != 0 ? "yes" : "no");
   std::string all;
   for (const std::string_view operation : operations(layer)) all.append(all.empty() ? "" : " ").append(operation);
   line("operations", all);
@@ -154,6 +155,7 @@ Outcome DescribedModule::take(std::string_view key, std::string_view value) {
   if (key == "adds") layer_.adds = keep(value);
   if (key == "crosses-hosts") layer_.crosses_hosts = value == "yes" ? 1 : 0;
   if (key == "idle") layer_.idle = value == "yes" ? 1 : 0;
+  if (key == "to-itself") layer_.to_itself = value == "yes" ? 1 : 0;
   if (key == "ranks") return take_ranks(value);
   if (key == "process-model") {
     const auto at = std::find(process_models.begin(), process_models.end(), value);

@@ -40,6 +40,7 @@ void expect_same_table(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.max_ranks, b.max_ranks);
   EXPECT_EQ(a.crosses_hosts, b.crosses_hosts);
   EXPECT_EQ(a.idle, b.idle);
+  EXPECT_EQ(a.to_itself, b.to_itself);
   EXPECT_EQ(operations(a), operations(b));
   ASSERT_EQ(a.noptions, b.noptions);
   for (std::uint32_t i = 0; i < a.noptions; ++i) {
@@ -89,6 +90,18 @@ TEST(Description, SaysWhetherTheModuleIsIdle) {
     const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
     ASSERT_TRUE(again) << again.failure().sentence;
     expect_same_table((*module)->layer(), (*again)->layer());
+  }
+}
+
+TEST(Description, SaysWhetherARankMaySendToItself) {
+  for (const bool can : {true, false}) {
+    Layer layer;
+    layer.name = "alone";
+    layer.summary = layer.version = "";
+    layer.to_itself = can ? 1 : 0;
+    const auto module = parsed(describe_layer(layer, "alone.so", ""));
+    ASSERT_TRUE(module);
+    EXPECT_EQ((*module)->layer().to_itself, can ? 1U : 0U);
   }
 }
 
