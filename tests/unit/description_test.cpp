@@ -94,14 +94,16 @@ TEST(Description, SaysWhetherTheModuleIsIdle) {
 }
 
 TEST(Description, SaysWhetherARankMaySendToItself) {
-  for (const bool can : {true, false}) {
-    Layer layer;
-    layer.name = "alone";
-    layer.summary = layer.version = "";
-    layer.to_itself = can ? 1 : 0;
-    const auto module = parsed(describe_layer(layer, "alone.so", ""));
-    ASSERT_TRUE(module);
-    EXPECT_EQ((*module)->layer().to_itself, can ? 1U : 0U);
+  const std::string text =
+      "netpipe-module 1\nname m\nfile /x.so\nsummary s\nversion v\nranks 2 2\noperations open close bootstrap send "
+      "recv\n";
+  for (const auto& [more, can] : {std::pair{"", 0U}, {"to-itself no\n", 0U}, {"to-itself yes\n", 1U}}) {
+    const auto module = parsed(text + more);
+    ASSERT_TRUE(module) << module.failure().sentence;
+    EXPECT_EQ((*module)->layer().to_itself, can);
+    const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
+    ASSERT_TRUE(again) << again.failure().sentence;
+    expect_same_table((*module)->layer(), (*again)->layer());
   }
 }
 
