@@ -19,6 +19,7 @@ from netpipe.records import (
     Plan,
     PlannedVariant,
     Point,
+    Rank,
     Record,
     Run,
     Variant,
@@ -160,3 +161,13 @@ def stepping(times: float) -> Run:
     """A run with one curve, in which 4277 bytes take so many times as long as 4096."""
     sizes = ((4096, 1000.0), (4277, 1000.0 * times))
     return run(*(visited("tcp", size, ns, launch) for launch in range(4) for size, ns in sizes))
+
+
+def stepping_at_limit(times: float) -> Run:
+    """The same, of a layer with a setting for its eager limit, which was left alone."""
+    made = stepping(times)
+    for plan in made.plans:
+        plan.variants[:] = [msgspec.structs.replace(one, options={"eager": "0"}) for one in plan.variants]
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=0, settings={})]
+    return made

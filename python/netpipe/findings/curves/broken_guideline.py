@@ -31,22 +31,7 @@ GUIDELINES = {
 }
 LIBRARY = "@"  # in the name of a library's module
 # Options that `netpipe tune` has in common with `netpipe run`.
-TUNE = frozenset(
-    {
-        *(
-            "hosts",
-            "launcher",
-            "launcher-args",
-            "remote-shell",
-            "host",
-            "port",
-            "bind",
-            "token-file",
-            "ranks",
-        ),
-        *("pin", "module", "buffers", "timeout"),
-    }
-)
+TUNE = words.KEPT_VALUES - {"config", "preset", "launches", "send-offset", "recv-offset"}
 
 
 @rule("broken-guideline", "A collective could be replaced", about=CURVES, needs=("points",))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import opened, with_setting
 from netpipe.findings.curves.thresholds import back_at
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
-from netpipe.records import Rank, Run
+from netpipe.records import Run
 from netpipe.units import bytes_of, digits, size_text
 
 OPTIONS = ("eager", "rndv")  # names of the setting, the first that the layer has
@@ -89,18 +87,9 @@ def steps_of(reading: Reading) -> tuple[Step, ...]:
     return tuple(step for step, *_ in _limits(reading))
 
 
-def _run(times: float) -> Run:
-    made = examples.stepping(times)
-    for plan in made.plans:
-        plan.variants[:] = [msgspec.structs.replace(one, options={"eager": "0"}) for one in plan.variants]
-    for variant in made.variants:
-        variant.ranks[:] = [Rank(rank=0, settings={})]
-    return made
-
-
 def fires() -> Run:
-    return _run(1.4)
+    return examples.stepping_at_limit(1.4)
 
 
 def silent() -> Run:
-    return _run(1.03)
+    return examples.stepping_at_limit(1.03)

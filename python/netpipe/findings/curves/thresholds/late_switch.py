@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import odd_sizes, opened, with_setting
 from netpipe.findings.curves.eager_limit import FACTOR, LEAST_BYTES, MOST_BYTES, OPTIONS
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
-from netpipe.records import Rank, Run
+from netpipe.records import Run
 from netpipe.units import digits, size_text
 
 FASTER = 0.9  # of the time just below: a step that certainly goes further down counts
@@ -64,18 +62,9 @@ def _steps(reading: Reading) -> Iterator[tuple[Step, str]]:
             yield step, name
 
 
-def _run(times: float) -> Run:
-    made = examples.stepping(times)
-    for plan in made.plans:
-        plan.variants[:] = [msgspec.structs.replace(one, options={"eager": "0"}) for one in plan.variants]
-    for variant in made.variants:
-        variant.ranks[:] = [Rank(rank=0, settings={})]
-    return made
-
-
 def fires() -> Run:
-    return _run(0.7)
+    return examples.stepping_at_limit(0.7)
 
 
 def silent() -> Run:
-    return _run(0.97)
+    return examples.stepping_at_limit(0.97)
