@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from netpipe.findings import CURVES, Finding, rules
 from netpipe.reading import Reading
 from netpipe.reading.across.merge import name_of
+from netpipe.reading.layers import OF_CALLING, OF_WAITING
 from netpipe.render.losses import costliest
 
-# Settings that `netpipe tune` leaves alone unless told otherwise (tuning/search/space.py): how a rank waits, and how a
-# program calls the layer.
-NOT_SEARCHED = frozenset({"wait", "spin_us", "yield", "poll_gap", "op", "partitions"})
+NOT_SEARCHED = frozenset({*OF_WAITING, *OF_CALLING})  # by `netpipe tune`, unless it is told to
 
 
 def next_step(reading: Reading, findings: Sequence[Finding]) -> str | None:

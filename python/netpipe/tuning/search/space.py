@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from netpipe.failure import USAGE, Failure
+from netpipe.reading.layers import OF_CALLING, OF_WAITING
 from netpipe.tuning.search.variants import Changes, Start
 from netpipe.units import SIZE_UNITS, bytes_of
 
@@ -35,8 +36,8 @@ WAITING = "how a rank waits, which costs other programs processor time"
 CALLING = "how the program calls the library, which is not the library's to change"
 # Tunable by their tables, and searched only where --only names them.
 NOT_SEARCHED = {
-    **dict.fromkeys(("wait", "spin_us", "yield", "poll_gap"), WAITING),
-    **dict.fromkeys(("op", "partitions"), CALLING),
+    **dict.fromkeys(OF_WAITING, WAITING),
+    **dict.fromkeys(OF_CALLING, CALLING),
 }
 
 
