@@ -229,7 +229,7 @@ static np_status begin(np_endpoint* e) {
   if (strided->number != STRIDED_AUTO && om_set(&e->mpi, "ARMCI_STRIDED_METHOD", strided->text) != 0) {
     return om_fail(c, NP_FAILED, "cannot set ARMCI_STRIDED_METHOD in the environment");
   }
-  PM_TRY(om_begin(&e->mpi, c, transport));
+  PM_TRY(om_begin(&e->mpi, c, transport, families));
   if (ARMCI_Init() != 0) return om_fail(c, NP_FAILED, "ARMCI_Init fails");
   e->started = 1;
   PM_TRY(make_ends(e));
@@ -458,7 +458,7 @@ static np_status armci_limits(np_endpoint* e, np_limits* limits) {
 }
 
 static void armci_describe(np_endpoint* e, np_emit emit, void* to) {
-  om_describe(&e->mpi, families, 1, emit, to);
+  om_describe(&e->mpi, 1, emit, to);
   np_emit_text(emit, to, "wait", np_waiting_word(e->context->oversubscribed ? NP_WAIT_YIELD : NP_WAIT_POLL));
 }
 
@@ -490,13 +490,12 @@ static const np_memory own_memory = {
     .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = armci_alloc, .free = armci_free};
 static const np_memory* const memories[] = {&own_memory, NULL};
 
-static const np_module module = {
+static np_module module = {
     .magic = NP_MAGIC,
     .abi = NP_ABI,
     .size = sizeof(np_module),
     .name = "armci",
     .summary = "puts, gets, strided transfers and messages of ARMCI over an MPI library",
-    .version = "ARMCI over " OM_LIBRARY,
     .adds = "ARMCI over MPI",
     .options = options,
     .noptions = OPTIONS,
@@ -521,4 +520,7 @@ static const np_module module = {
 };
 
 /* The only exported name. */
-__attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &module; }
+__attribute__((visibility("default"))) const np_module* netpipe_module(void) {
+  module.version = om_version("ARMCI", families);
+  return &module;
+}

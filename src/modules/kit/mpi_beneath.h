@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which library below an MPI library carries its messages: UCX or libfabric (mpi, armci, tcgmsg). It is asked of what
- * is in force, after MPI_Init, never concluded from a default. What is not certain is left alone: the messages then
- * stand on what was seen to carry them. How a family of libraries is asked is in
- * python/netpipe/libraries/NAME/beneath.h.
+ * What every layer that stands on an MPI library (mpi, armci, tcgmsg) has to know of its family: how the library is
+ * told what shall carry its messages, and which library below it, UCX or libfabric, does. That is asked of what is in
+ * force, after MPI_Init, never concluded from a default. What is not certain is left alone: the messages then stand on
+ * what was seen to carry them. What a family knows is in python/netpipe/libraries/NAME/beneath.h.
  */
 #ifndef NETPIPE_KIT_MPI_BENEATH_H
 #define NETPIPE_KIT_MPI_BENEATH_H
@@ -151,11 +151,19 @@ static inline int ucp_contexts(void) {
   return code == OK ? count : code == NO_ELEMENT ? 0 : -1;
 }
 
+/* Takes one environment variable, which the library reads in MPI_Init. variable: what MPI_T calls its value afterwards,
+ * the end of name; or NULL where that cannot be asked. */
+typedef void put_variable(void* to, const char* name, const char* variable, const char* value);
+
 /* Of a family, for layers that stand on an MPI. `netpipe modules add` lists those that the build serves; the last has
  * no identify. */
 struct mpi_beneath {
   int (*identify)(struct library* l, const char* text); /* as in mpi/library/mpi_family.h */
   int (*through)(const struct library* l, int transport, int windows);
+  /* The variables by which FOUND_SHM or FOUND_TCP carries messages and windows. */
+  void (*carry)(const struct library* l, int transport, put_variable* put, void* to);
+  /* Those by which a waiting rank yields its processor, or keeps it. */
+  void (*yield)(const struct library* l, int yields, put_variable* put, void* to);
 };
 
 #endif

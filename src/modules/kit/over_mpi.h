@@ -18,17 +18,6 @@
 #include "kit/tcp_carried.h"
 #include "netpipe/module.h"
 
-#define OM_TEXT_OF(x) #x
-#define OM_TEXT(x) OM_TEXT_OF(x)
-#if defined(OMPI_MAJOR_VERSION)
-#define OM_LIBRARY \
-  "Open MPI " OM_TEXT(OMPI_MAJOR_VERSION) "." OM_TEXT(OMPI_MINOR_VERSION) "." OM_TEXT(OMPI_RELEASE_VERSION)
-#elif defined(MPICH_VERSION)
-#define OM_LIBRARY "MPICH " MPICH_VERSION
-#else
-#define OM_LIBRARY "MPI " OM_TEXT(MPI_VERSION) "." OM_TEXT(MPI_SUBVERSION)
-#endif
-
 enum { OM_AUTO, OM_SHM, OM_TCP };
 enum { OM_FOUND_SHM, OM_FOUND_TCP, OM_FOUND_NETWORK };
 
@@ -43,10 +32,13 @@ enum { OM_FOUND_SHM, OM_FOUND_TCP, OM_FOUND_NETWORK };
 
 struct om_mpi {
   const np_context* context;
+  struct library library;
+  const struct mpi_beneath* family; /* NULL: of none known here */
   int rank, nranks;
   int begun, broken; /* broken: another rank may be missing, and MPI_Finalize would wait for it */
   MPI_Comm comm;     /* of what is not timed */
   int found, connections;
+  int refused;        /* a variable could not be set */
   char settings[256]; /* NAME=VALUE NAME=VALUE that were put into the environment */
 };
 
@@ -65,44 +57,57 @@ static inline __attribute__((cold)) np_status om_failed(struct om_mpi* m, int co
   int length = 0;
   m->broken = 1;
   if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) snprintf(words, sizeof words, "error %d", code);
-  return om_fail(m->context, NP_FAILED, "%s of " OM_LIBRARY " fails: %s", call, words);
+  return om_fail(m->context, NP_FAILED, "%s of %s fails: %s", call, m->library.version, words);
 }
 
 /* ---------------------------------------------------------------------------------------------- settings */
 
+/* Which library this is, by its words for itself: of the first of these families that knows them, "Open MPI 4.1.4" as
+ * mpi@NAME has it; else the beginning of what it says. MPI need not run. */
+static inline void om_identify(struct om_mpi* m, const struct mpi_beneath* families) {
+  struct library* const l = &m->library;
+  char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  int length = 0;
+  memset(l, 0, sizeof *l);
+  MPI_Get_library_version(text, &length);
+  while (families->identify != NULL && !families->identify(l, text)) ++families;
+  m->family = families->identify == NULL ? NULL : families;
+  if (m->family == NULL) snprintf(l->version, sizeof l->version, "%.*s", (int)strcspn(text, ",\n"), text);
+  l->major = atoi(l->version + strcspn(l->version, "0123456789"));
+}
+
+/* "TITLE over Open MPI 4.1.4" */
+static inline const char* om_version(const char* title, const struct mpi_beneath* families) {
+  static char version[192];
+  struct om_mpi m;
+  om_identify(&m, families);
+  snprintf(version, sizeof version, "%s over %s", title, m.library.version);
+  return version;
+}
+
 static inline int om_set(struct om_mpi* m, const char* name, const char* value) {
   const size_t used = strlen(m->settings);
   snprintf(m->settings + used, sizeof m->settings - used, "%s%s=%s", used > 0 ? " " : "", name, value);
-  return setenv(name, value, 1);
+  if (setenv(name, value, 1) == 0) return 0;
+  m->refused = 1;
+  return -1;
 }
 
-/* What the library reads in MPI_Init. Windows have components of their own, which do not follow those of messages. */
+static inline void om_put(void* to, const char* name, const char* variable, const char* value) {
+  (void)variable; /* om_look sees what carries the transfers */
+  om_set((struct om_mpi*)to, name, value);
+}
+
+/* What the library reads in MPI_Init. */
 static inline np_status om_choose(struct om_mpi* m, int transport) {
-  int failed = 0;
-#if defined(OMPI_MAJOR_VERSION)
-  if (transport != OM_AUTO) {
-    failed |= om_set(m, "OMPI_MCA_pml", "ob1");
-    failed |= om_set(m, "OMPI_MCA_btl",
-                     transport == OM_TCP       ? "self,tcp"
-                     : OMPI_MAJOR_VERSION >= 5 ? "self,sm"
-                                               : "self,vader");
-    failed |= om_set(m, "OMPI_MCA_osc", transport == OM_TCP ? "^sm,ucx" : "^ucx");
+  if (transport != OM_AUTO && m->family == NULL) {
+    return om_fail(m->context, NP_USAGE, "transport: netpipe does not know how %s is told; leave it out",
+                   m->library.version);
   }
-  if (m->context->oversubscribed) failed |= om_set(m, "OMPI_MCA_mpi_yield_when_idle", "1");
-#elif defined(MPICH_VERSION)
-  if (transport == OM_SHM) failed |= om_set(m, "MPIR_CVAR_NOLOCAL", "0");
-  if (transport == OM_TCP) {
-    failed |= om_set(m, "MPIR_CVAR_NOLOCAL", "1"); /* or ranks of one host use its own shared memory */
-    failed |= om_set(m, "UCX_TLS", "tcp,self");    /* of whichever it was built with */
-    failed |= om_set(m, "FI_PROVIDER", "tcp");
-  }
-  if (m->context->oversubscribed) failed |= om_set(m, "MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
-#else
-  if (transport != OM_AUTO) {
-    return om_fail(m->context, NP_USAGE, "transport: netpipe does not know how " OM_LIBRARY " is told; leave it out");
-  }
-#endif
-  return failed == 0 ? NP_OK : om_fail(m->context, NP_FAILED, "cannot set the environment of " OM_LIBRARY);
+  if (transport != OM_AUTO) m->family->carry(&m->library, transport == OM_SHM ? FOUND_SHM : FOUND_TCP, om_put, m);
+  if (m->context->oversubscribed && m->family != NULL) m->family->yield(&m->library, 1, om_put, m);
+  if (!m->refused) return NP_OK;
+  return om_fail(m->context, NP_FAILED, "cannot set the environment of %s", m->library.version);
 }
 
 /* ---------------------------------------------------------------------------------------------- begin and end */
@@ -119,10 +124,12 @@ static inline void om_show_library(void) {
   }
 }
 
-/* Collective. MPI runs afterwards. */
-static inline np_status om_begin(struct om_mpi* m, const np_context* context, int transport) {
+/* Collective. MPI runs afterwards. families: of the libraries that this build serves. */
+static inline np_status om_begin(struct om_mpi* m, const np_context* context, int transport,
+                                 const struct mpi_beneath* families) {
   int already = 0;
   m->context = context;
+  om_identify(m, families);
   const np_status status = om_choose(m, transport);
   if (status != NP_OK) return status;
   if (MPI_Initialized(&already) == MPI_SUCCESS && already) {
@@ -235,38 +242,25 @@ static inline np_status om_look(struct om_mpi* m, int transport, const char* ask
   return status;
 }
 
-/* The library's words for itself: "Open MPI 4.1.4" as mpi@NAME has it, else the beginning of its text. */
-static inline const struct mpi_beneath* om_identify(struct library* l, const char* text,
-                                                    const struct mpi_beneath* families) {
-  memset(l, 0, sizeof *l);
-  while (families->identify != NULL && !families->identify(l, text)) ++families;
-  if (families->identify == NULL) snprintf(l->version, sizeof l->version, "%.*s", (int)strcspn(text, ",\n"), text);
-  l->major = atoi(l->version + strcspn(l->version, "0123456789"));
-  return families->identify == NULL ? NULL : families;
-}
-
 /* It stands on the MPI library; windows: on its windows, and not on its messages. */
-static inline void om_describe_below(const struct om_mpi* m, const char* text, const struct mpi_beneath* families,
-                                     int windows, np_emit emit, void* to) {
+static inline void om_describe_below(const struct om_mpi* m, int windows, np_emit emit, void* to) {
   static const char* const libraries[] = {"", "ucx ", "libfabric "};
   static const char* const carriers[] = {"shm", "tcp", ""};
   static const int transports[] = {FOUND_SHM, FOUND_TCP, FOUND_NETWORK};
-  struct library library;
   char chain[40];
-  const struct mpi_beneath* const family = om_identify(&library, text, families);
-  const int through = family == NULL ? THROUGH_ITS_OWN : family->through(&library, transports[m->found], windows);
+  const int through =
+      m->family == NULL ? THROUGH_ITS_OWN : m->family->through(&m->library, transports[m->found], windows);
   snprintf(chain, sizeof chain, "%s%s", libraries[through], carriers[m->found]);
   np_emit_text(emit, to, "below", "mpi");
-  np_emit_text(emit, to, "below_version", library.version);
+  np_emit_text(emit, to, "below_version", m->library.version);
   if (chain[0] != '\0') np_emit_text(emit, to, "below_stands_on", chain);
 }
 
-static inline void om_describe(const struct om_mpi* m, const struct mpi_beneath* families, int windows, np_emit emit,
-                               void* to) {
+static inline void om_describe(const struct om_mpi* m, int windows, np_emit emit, void* to) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
-  om_describe_below(m, text, families, windows, emit, to);
+  om_describe_below(m, windows, emit, to);
   text[strcspn(text, "\n,")] = '\0';
   for (char* c = text; *c != '\0'; ++c) {
     if (*c == '\t') *c = ' ';

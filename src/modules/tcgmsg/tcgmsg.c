@@ -92,7 +92,7 @@ static np_status begin(np_endpoint* e) {
   const int transport = (int)e->context->options[OPTION_TRANSPORT].number;
   char name[] = "netpipe-worker";
   char* words[] = {name, NULL};
-  const np_status status = om_begin(&e->mpi, e->context, transport);
+  const np_status status = om_begin(&e->mpi, e->context, transport, families);
   if (status != NP_OK) return status;
   tcg_pbegin(1, words);
   e->started = 1;
@@ -136,7 +136,7 @@ static np_status tcgmsg_barrier(np_endpoint* e) {
 }
 
 static void tcgmsg_describe(np_endpoint* e, np_emit emit, void* to) {
-  om_describe(&e->mpi, families, 0, emit, to);
+  om_describe(&e->mpi, 0, emit, to);
   np_emit_text(emit, to, "wait", np_waiting_word(e->context->oversubscribed ? NP_WAIT_YIELD : NP_WAIT_POLL));
 }
 
@@ -150,13 +150,12 @@ static np_status tcgmsg_probe(char* message, size_t message_bytes) {
 
 static const np_messages messages = {.size = sizeof(np_messages), .send = send_message, .recv = receive_message};
 
-static const np_module module = {
+static np_module module = {
     .magic = NP_MAGIC,
     .abi = NP_ABI,
     .size = sizeof(np_module),
     .name = "tcgmsg",
     .summary = "SND and RCV of TCGMSG over an MPI library",
-    .version = "TCGMSG over " OM_LIBRARY,
     .adds = "TCGMSG over MPI",
     .options = options,
     .noptions = OPTIONS,
@@ -176,4 +175,7 @@ static const np_module module = {
 };
 
 /* The only exported name. */
-__attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &module; }
+__attribute__((visibility("default"))) const np_module* netpipe_module(void) {
+  module.version = om_version("TCGMSG", families);
+  return &module;
+}

@@ -31,6 +31,7 @@ from netpipe.libraries import Family
 
 SEPARATOR = "@"
 KIT = re.compile(r'^#include "(kit/[^"]+)"', re.MULTILINE)
+BENEATH = ("identify", "through", "carry", "yield")  # what beneath.h defines (src/modules/kit/mpi_beneath.h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +225,14 @@ def digest(files: Sequence[Path]) -> str:
 
 def family_table(layer: Layer, families: Sequence[Family]) -> str:
     """LAYER_families.h: includes the headers of these families, and lists the tables that they define. A layer that
-    stands on another only asks its libraries what they stand on.
+    stands on another needs only what beneath.h knows.
     """
     if layer.stands_on_another:
         asked = [family for family in families if family.beneath]
         lines = [f'#include "{family.beneath}"' for family in asked]
-        names = "".join(f"{{{family.name}_identify, {family.name}_through}}, " for family in asked)
-        return "\n".join(
-            [*lines, f"static const struct mpi_beneath families[] = {{{names}{{NULL, NULL}}}};", ""]
-        )
+        functions = [[f"{family.name}_{what}" for what in BENEATH] for family in asked]
+        names = "".join(f"{{{', '.join(one)}}}, " for one in functions)
+        return "\n".join([*lines, f"static const struct mpi_beneath families[] = {{{names}{{NULL}}}};", ""])
     known = [family for family in families if family.header]
     lines = [f'#include "{family.header}"' for family in known]
     names = "".join(f"&{family.name}_family, " for family in known)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Intel MPI 2021: which version this is, and whether UCX or libfabric below it carries what it moves.
+ * Intel MPI 2021: which version this is, how it is told what carries what it moves, and whether libfabric below it
+ * does.
  */
 #ifndef NETPIPE_INTEL_BENEATH_H
 #define NETPIPE_INTEL_BENEATH_H
@@ -9,6 +10,17 @@
 
 static int intel_identify(struct library* l, const char* text) {
   return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");
+}
+
+static void intel_carry(const struct library* l, int transport, put_variable* put, void* to) {
+  (void)l;
+  put(to, "I_MPI_FABRICS", NULL, transport == FOUND_SHM ? "shm" : "ofi");
+  if (transport == FOUND_TCP) put(to, "FI_PROVIDER", NULL, "tcp");
+}
+
+static void intel_yield(const struct library* l, int yields, put_variable* put, void* to) {
+  (void)l;
+  put(to, "I_MPI_THREAD_YIELD", NULL, yields ? "2" : "0"); /* 2: sched_yield */
 }
 
 /* Since 2019 all that it has besides its own shared memory is libfabric. Where memory is shared, that is libfabric's

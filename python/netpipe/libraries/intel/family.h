@@ -23,13 +23,12 @@ static const struct refusal intel_refusals[] = {
 static np_status intel_set(struct settings* s) {
   const int shm = is(s, "transport", "shm"), tcp = is(s, "transport", "tcp"), ofi = is(s, "transport", "ofi");
   const long long eager = number_of(s, "eager");
-  if (shm) put(s, "I_MPI_FABRICS", "shm");
-  if (tcp || ofi) put(s, "I_MPI_FABRICS", "ofi");
-  if (tcp) put(s, "FI_PROVIDER", "tcp");
+  if (shm || tcp) intel_carry(s->library, shm ? FOUND_SHM : FOUND_TCP, put_known, s);
+  if (ofi) put(s, "I_MPI_FABRICS", "ofi");
   if (eager > 0 && !tcp && !ofi) put(s, "I_MPI_SHM_EAGER_THRESHOLD", "%lld", eager);
   if (eager > 0 && !shm) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
   if (!is(s, "single_copy", "auto")) put(s, "I_MPI_SHM_CMA", "%d", is(s, "single_copy", "cma"));
-  if (yielding(s) >= 0) put(s, "I_MPI_THREAD_YIELD", "%d", yielding(s) == 1 ? 2 : 0); /* 2: sched_yield */
+  if (yielding(s) >= 0) intel_yield(s->library, yielding(s), put_known, s);
   return NP_OK;
 }
 

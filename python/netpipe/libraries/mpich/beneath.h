@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MPICH 4 and 5: which version this is, and whether UCX or libfabric below it carries what it moves.
+ * MPICH 4 and 5: which version this is, how it is told what carries what it moves, and whether UCX or libfabric below
+ * it does.
  */
 #ifndef NETPIPE_MPICH_BENEATH_H
 #define NETPIPE_MPICH_BENEATH_H
@@ -28,6 +29,29 @@ static int mpich_identify(struct library* l, const char* text) {
 static int mpich_without_ucx(const struct library* l) { return (l->built_with & MPICH_UCX) == 0; }
 
 static int mpich_with_ofi(const struct library* l) { return (l->built_with & MPICH_OFI) != 0; }
+
+/* Ranks of one host leave its own shared memory for UCX, or for libfabric; tcp: for the TCP of these. */
+static void mpich_leave_memory(const struct library* l, int ucx, int tcp, put_variable* put, void* to) {
+  put(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "1");
+  /* MPI_T reports this one as empty whatever it is, so it cannot be checked. */
+  if (!mpich_without_ucx(l) && mpich_with_ofi(l)) put(to, CVAR "CH4_NETMOD", NULL, ucx ? "ucx" : "ofi");
+  if (ucx && tcp) put(to, "UCX_TLS", NULL, "tcp,self");
+  if (!ucx && tcp) put(to, "FI_PROVIDER", NULL, "tcp");
+}
+
+static void mpich_carry(const struct library* l, int transport, put_variable* put, void* to) {
+  if (transport == FOUND_SHM) {
+    put(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "0");
+  } else {
+    mpich_leave_memory(l, !mpich_with_ofi(l), 1, put, to);
+  }
+}
+
+/* After so many polls; by default a thousand. 0 is never. */
+static void mpich_yield(const struct library* l, int yields, put_variable* put, void* to) {
+  (void)l;
+  put(to, CVAR "POLLS_BEFORE_YIELD", CVAR "POLLS_BEFORE_YIELD", yields ? "1" : "0");
+}
 
 /* Device ch4 has its own shared memory and one network module, for messages and windows alike. */
 static int mpich_through(const struct library* l, int transport, int windows) {

@@ -42,14 +42,11 @@ static np_status mpich_set(struct settings* s) {
   const int ofi = is(s, "transport", "ofi|ofi_tcp") || (tcp && has_ofi);
   const int ucx = is(s, "transport", "ucx|ucx_shm|ucx_tcp") || (tcp && !has_ofi);
   const long long eager = number_of(s, "eager");
-  if (shm) put_checked(s, "", CVAR "NOLOCAL", "0");
-  if (ucx || ofi) {
-    put_checked(s, "", CVAR "NOLOCAL", "1"); /* or ranks of one host use its own shared memory */
-    /* MPI_T reports this one as empty whatever it is, so it cannot be checked. */
-    if (has_ucx && has_ofi) put(s, CVAR "CH4_NETMOD", "%s", ucx ? "ucx" : "ofi");
-    if (ucx && (tcp || is(s, "transport", "ucx_tcp"))) put(s, "UCX_TLS", "tcp,self");
+  if (shm || tcp) {
+    mpich_carry(s->library, shm ? FOUND_SHM : FOUND_TCP, put_known, s);
+  } else if (ucx || ofi) {
+    mpich_leave_memory(s->library, ucx, is(s, "transport", "ucx_tcp|ofi_tcp"), put_known, s);
     if (is(s, "transport", "ucx_shm")) set_ucx_shm(s);
-    if (ofi && (tcp || is(s, "transport", "ofi_tcp"))) put(s, "FI_PROVIDER", "tcp");
   }
   if (eager > 0) {
     /* In shared memory: the largest message that goes through cells instead of one copy by the kernel. */
@@ -67,8 +64,7 @@ static np_status mpich_set(struct settings* s) {
   if ((shm || automatic) && !is(s, "single_copy", "auto")) {
     put_checked(s, "", CVAR "CH4_CMA_ENABLE", "%d", is(s, "single_copy", "cma"));
   }
-  /* Polls before it yields: by default a thousand. 0 is never. */
-  if (yielding(s) >= 0) put_checked(s, "", CVAR "POLLS_BEFORE_YIELD", "%d", yielding(s));
+  if (yielding(s) >= 0) mpich_yield(s->library, yielding(s), put_known, s);
   return NP_OK;
 }
 

@@ -5,8 +5,6 @@
 #include "beneath.h"
 #include "library/mpi_settings.h"
 
-#define MCA "OMPI_MCA_"
-
 static const np_option openmpi_options[] = {
     OPTION_TRANSPORT("auto|shm|tcp|ucx|ucx_shm|ucx_tcp|ofi|ofi_tcp",
                      "what carries messages: the library's choice, its own shared memory or TCP (btl), or UCX or "
@@ -33,13 +31,10 @@ static const struct refusal openmpi_refusals[] = {
     {.option = NULL},
 };
 
-/* Its shared memory has changed its name. */
-static const char* openmpi_shm(const struct settings* s) { return s->library->major >= 5 ? "sm" : "vader"; }
-
 /* A parameter of the component that carries messages, which must know it then, or of both that the library may choose.
  * transport: the parameter is of that one alone; NULL: of either. */
 static void openmpi_set_btl(struct settings* s, const char* transport, const char* parameter, long long bytes) {
-  const char* const components[] = {openmpi_shm(s), "tcp"};
+  const char* const components[] = {openmpi_shm(s->library), "tcp"};
   const char* const transports[] = {"shm", "tcp"};
   for (int i = 0; i < 2; ++i) {
     char name[80];
@@ -57,8 +52,7 @@ static np_status openmpi_set(struct settings* s) {
   const int shm = is(s, "transport", "shm"), tcp = is(s, "transport", "tcp");
   const int ucx = is(s, "transport", "ucx|ucx_shm|ucx_tcp"), ofi = is(s, "transport", "ofi|ofi_tcp");
   if (shm || tcp) {
-    put_checked(s, MCA, "pml", "ob1");
-    put_checked(s, MCA, "btl", "self,%s", shm ? openmpi_shm(s) : "tcp");
+    openmpi_carry(s->library, shm ? FOUND_SHM : FOUND_TCP, put_known, s);
   } else if (ucx) {
     put_checked(s, MCA, "pml", "ucx");
     /* Without both it refuses everything but InfiniBand: "cannot be selected". */
@@ -73,11 +67,8 @@ static np_status openmpi_set(struct settings* s) {
     /* Its default excludes tcp, which leaves nothing on a machine without a fabric. */
     if (is(s, "transport", "ofi")) put(s, MCA "mtl_ofi_provider_exclude", "shm,sockets,udp,rstream");
   }
-  /* Windows have components of their own, which do not follow those of messages: on one host they take shared memory
-   * wherever they can, or UCX. */
-  if (ucx) put_checked(s, MCA, "osc", "ucx");
-  if (shm) put_checked(s, MCA, "osc", "^ucx");
-  if (tcp || is(s, "transport", "ofi_tcp")) put_checked(s, MCA, "osc", "^sm,ucx");
+  if (ucx) openmpi_windows("ucx", put_known, s);
+  if (is(s, "transport", "ofi_tcp")) openmpi_windows("^sm,ucx", put_known, s);
   if (eager > 0) openmpi_set_btl(s, NULL, "eager_limit", eager);
   if (eager > 0 && ofi) put(s, "FI_OFI_RXM_BUFFER_SIZE", "%lld", eager);
   if (rndv > 0) openmpi_set_btl(s, NULL, "rndv_eager_limit", rndv);
@@ -91,7 +82,7 @@ static np_status openmpi_set(struct settings* s) {
       put(s, MCA "btl_vader_single_copy_mechanism", "%s", text_of(s, "single_copy"));
     }
   }
-  if (yielding(s) >= 0) put_checked(s, MCA, "mpi_yield_when_idle", "%d", yielding(s));
+  if (yielding(s) >= 0) openmpi_yield(s->library, yielding(s), put_known, s);
   return NP_OK;
 }
 

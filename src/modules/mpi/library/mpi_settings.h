@@ -85,6 +85,16 @@ __attribute__((format(printf, 3, 4))) static inline void put(struct settings* s,
   va_end(arguments);
 }
 
+/* A put_variable (kit/mpi_beneath.h) into settings. */
+static inline void put_known(void* to, const char* name, const char* variable, const char* value) {
+  struct settings* const s = (struct settings*)to;
+  const size_t before = variable == NULL ? 0 : strlen(name) - strlen(variable);
+  if (variable == NULL) return put(s, name, "%s", value);
+  char prefix[sizeof s->all->name];
+  snprintf(prefix, sizeof prefix, "%.*s", (int)before, name);
+  put_checked(s, prefix, variable, "%s", value);
+}
+
 /* Only where the library can be driven without netpipe's plan is this the first to refuse. */
 static inline np_status check_refusals(const struct settings* s, const struct refusal* one) {
   for (; one != NULL && one->option != NULL; ++one) {
