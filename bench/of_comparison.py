@@ -5,7 +5,8 @@ made longer in memory. The same of the variants of one run, each beside a copy o
 --variant tcp --variant tcp#2` compares them. No peer says anything about that, so the targets are numbers.
 
     python bench/compare.py comparison [--rounds N] [--noise ...]       46 runs at the usual 15 rounds
-    python bench/of_comparison.py --keep DIR [--rounds N]               and keep the runs
+    python bench/compare.py comparison-longer                           8 runs of sixteen times as many launches
+    python bench/of_comparison.py --keep DIR [--longer] [--rounds N]    and keep the runs
     python bench/of_comparison.py --again DIR                           judge what was kept, without measuring
 """
 
@@ -35,20 +36,23 @@ LAYERS = ("shm", "pipe", "tcp", "tcp:wait=poll")
 SIZES = "8,64,512,4k,32k,256k,1M,4M"
 # Of each variant, over four launches: as much for each size as the default run has (3 s for some 40 sizes).
 BUDGET_S = 0.6
-USUAL_ROUNDS, USUAL_RUNS = 15, 46  # 46 runs are 1035 pairs
+USUAL = "comparison"
+LAUNCHES = 4  # as netpipe run has by default
+LONGER = 16  # times as many launches, each as long
+USUAL_ROUNDS, USUAL_RUNS, USUAL_LONGER = 15, 46, 8  # 46 runs are 1035 pairs
 SLOWER = 1.03
 MOST_FALSE, LEAST_FOUND = 0.05, 0.95
 LIMIT = {"all": 0.01}  # of the gate: `netpipe check --slower all=1%`, which 3 % exceed
 
 
-def measure(folder: Path, count: int) -> None:
-    """So many runs. Raises RuntimeError where one fails."""
+def measure(folder: Path, count: int, longer: int = 1) -> None:
+    """So many runs, each of so many times the usual launches. Raises RuntimeError where one fails."""
     for number in range(count):
         path = folder / f"{number:03}.jsonl"
         words = ["run", "-q", "-o", str(path), "--schedule", "list", "--sizes", SIZES, "--aa"]
-        words += ["--budget", f"{BUDGET_S:g}", *LAYERS]
+        words += ["--budget", f"{BUDGET_S * longer:g}", "--launches", str(LAUNCHES * longer), *LAYERS]
         command = [sys.executable, "-m", "netpipe", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300 * longer)
         if done.returncode:
             raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {done.stderr[-300:]}")
 
@@ -123,13 +127,13 @@ def within_runs(runs: Sequence[Run]) -> Counts:
     return counts
 
 
-def rows(kind: str, counts: Counts, dependent: str) -> Iterator[Result]:
-    """kind: what was compared; dependent: why the comparisons are not independent."""
+def rows(kind: str, counts: Counts, dependent: str, name: str = USUAL) -> Iterator[Result]:
+    """kind: what was compared; dependent: why the comparisons are not independent; name: of the comparison."""
 
     def row(what: str, hits: int, of: int, target: str, met: bool) -> Result:
         share = f"{hits / of:.1%}" if of else "none"
         return Result(
-            "comparison", f"{kind}: {what}", share, "", f"{hits} of {of}; {dependent}", target, of > 0 and met
+            name, f"{kind}: {what}", share, "", f"{hits} of {of}; {dependent}", target, of > 0 and met
         )
 
     def most(what: str, hits: int) -> Result:
@@ -147,15 +151,16 @@ def rows(kind: str, counts: Counts, dependent: str) -> Iterator[Result]:
     yield least(f"{more}, and {gated} fails", counts.by_gate)
 
 
-def judged(runs: Sequence[Run]) -> list[Result]:
+def judged(runs: Sequence[Run], name: str = USUAL) -> list[Result]:
     """The rows of these runs."""
     number = len(runs)
     return [
-        *rows("two runs", between_runs(runs), f"pairs of {number} runs, which are not independent"),
+        *rows("two runs", between_runs(runs), f"pairs of {number} runs, which are not independent", name),
         *rows(
             "a variant beside itself in one run",
             within_runs(runs),
             f"{len(LAYERS)} of each of {number} runs, which share the state of the machine",
+            name,
         ),
     ]
 
@@ -164,9 +169,9 @@ def read(folder: Path) -> list[Run]:
     return [Run.read(path, samples=False) for path in sorted(folder.glob("*.jsonl"))]
 
 
-def count_of(rounds: int) -> int:
+def count_of(rounds: int, usual: int = USUAL_RUNS) -> int:
     """Runs: in proportion to the rounds, at least two."""
-    return max(2, round(USUAL_RUNS * rounds / USUAL_ROUNDS))
+    return max(2, round(usual * rounds / USUAL_ROUNDS))
 
 
 def comparison(rounds: int) -> list[Result]:
@@ -176,7 +181,14 @@ def comparison(rounds: int) -> list[Result]:
         return judged(read(Path(folder)))
 
 
-COMPARISONS = {"comparison": comparison}
+def comparison_longer(rounds: int) -> list[Result]:
+    """The same with sixteen times as many launches, 80 s a run: what launches decide has to be averaged."""
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), count_of(rounds, USUAL_LONGER), LONGER)
+        return judged(read(Path(folder)), "comparison-longer")
+
+
+COMPARISONS = {USUAL: comparison, "comparison-longer": comparison_longer}
 
 
 def main() -> int:
@@ -186,12 +198,14 @@ def main() -> int:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--keep", type=Path, metavar="DIR", help="measure, and keep the runs there")
     where.add_argument("--again", type=Path, metavar="DIR", help="judge the runs that are there")
+    parser.add_argument("--longer", action="store_true", help="fewer runs, each of more launches")
     parser.add_argument("--rounds", type=int, default=USUAL_ROUNDS)
     asked = parser.parse_args()
     folder = asked.keep or asked.again
     if asked.keep:
         folder.mkdir(parents=True, exist_ok=True)
-        measure(folder, count_of(asked.rounds))
+        usual, longer = (USUAL_LONGER, LONGER) if asked.longer else (USUAL_RUNS, 1)
+        measure(folder, count_of(asked.rounds, usual), longer)
     for row in judged(read(folder)):
         print(f"{row.verdict:<6} {row.what}: {row.ours} ({row.figure}; target {row.target})")
     return 0

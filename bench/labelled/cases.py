@@ -105,6 +105,22 @@ STREAMS = Case(
     ),
     sizes("8,4k,64k"),
 )
+# Nobody set a buffer: the kernel's limits are too low. They are set in the namespace of the run.
+WINDOW = Case(
+    "receive-window",
+    wrong("receive-window", None, "tcp", pattern="stream"),
+    sizes("64k,1M"),
+    shell="echo 4096 8192 8192 > /proc/sys/net/ipv4/tcp_rmem",
+)
+# Buffers that no kernel gives. (The limits are those of the whole machine, so they are not made smaller.)
+CLAMPED = Case(
+    "clamped-buffers",
+    (
+        *clean(TCP),
+        *wrong("clamped-buffer", None, tcp("sndbuf=1G"), tcp("rcvbuf=1G")),
+    ),
+    sizes("8,64k"),
+)
 # Nobody measured the plain variant: the layer below has to do.
 BUFFERS_ALONE = Case(
     "buffers-alone",
@@ -155,6 +171,16 @@ DATAGRAMS = Case(
         Labelled("udp:wait=poll,payload=4000", ("segment-step",), limit_bytes=4000 - 24, repeats=True),
     ),
     ("--start", "256", "--end", "8k", "--budget", "6"),
+)
+
+# Messages come faster than they are taken out; at a rate that the receiver can take, they do not.
+LOST = Case(
+    "lost",
+    (
+        *clean("udp:rcvbuf=1M,rate=50", pattern="stream"),
+        *wrong("messages-lost", None, "udp:rcvbuf=4k", "udp:rcvbuf=8k", pattern="stream"),
+    ),
+    sizes("1k,8k"),
 )
 
 # ------------------------------------------------------------------------------------------------ memory, libraries
@@ -267,6 +293,18 @@ OVERLAP = Case(
     ),
     sizes("64k,1M"),
 )
+# Above 64 KiB it would copy once, by the kernel; below it copies twice.
+LATE = Case(
+    "late-switch",
+    (
+        Labelled(
+            "mpi@openmpi:transport=shm,single_copy=cma,eager=512k",
+            ("late-switch",),
+            without="mpi@openmpi:transport=shm,single_copy=cma",
+        ),
+    ),
+    ("--start", "64k", "--end", "2M", "--budget", "6"),
+)
 # UCX copies messages up to some 100 bytes in another way than longer ones, by its own choice.
 UCX_SMALL = Case("ucx-small", clean("ucx:tls=posix+cma"), ("--start", "8", "--end", "4k"))
 ON_DISK = "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|sm;OMPI_MCA_btl_sm_backing_directory=/var/tmp"
@@ -345,17 +383,34 @@ LINKS = (
         *clean("tcp", pattern="stream"),
         *wrong("small-buffers", "tcp", "tcp:sndbuf=8k,rcvbuf=8k", pattern="stream"),
     ),
+    # A connection that loses packets waits for each of them; of four, one does.
+    between(
+        "link-lossy",
+        ("--rate", "1g", "--delay", "1ms", "--loss", "0.3%"),
+        *wrong("one-flow", "tcp:congestion=cubic,streams=4", "tcp:congestion=cubic", pattern="stream"),
+        *clean("tcp:congestion=cubic,streams=4", pattern="stream"),
+        text="64k,1M",
+    ),
+    between(
+        "link-losing",
+        ("--loss", "5%"),
+        *wrong("messages-lost", None, "udp", pattern="stream"),
+        text="64,1k",
+    ),
 )
 
 QUIET = (
     BUFFERS,
     STREAMS,
     BUFFERS_ALONE,
+    WINDOW,
+    CLAMPED,
     NAGLE,
     CONGESTION,
     SLEEPS,
     SLEEPS_ALONE,
     DATAGRAMS,
+    LOST,
     ODD,
     CACHES,
     NO_CACHE,
@@ -365,6 +420,7 @@ QUIET = (
     MPI_BUFFERS,
     DAEMONS,
     OVERLAP,
+    LATE,
     UCX_SMALL,
     BACKING,
     LAMD,
