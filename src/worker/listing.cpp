@@ -66,7 +66,9 @@ void add_module(Json& json, const LoadedModule& module) {
   text_or_null(json, "below", m.below);
   text_or_null(json, "adds", m.adds);
   json.field("idle", m.idle != 0).field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks);
-  json.field("max_threads", std::max(m.max_threads, 1U)).field("crosses_hosts", m.crosses_hosts != 0);
+  json.field("max_threads", std::max(m.max_threads, 1U))
+      .field("crosses_hosts", m.crosses_hosts != 0)
+      .field("to_itself", m.to_itself != 0);
   json.key("operations").open('[');
   for (const std::string_view operation : operations(m)) json.value(operation);
   json.close(']');
@@ -87,7 +89,8 @@ void add_absent(Json& json, const AbsentModule& module) {
       .field("min_ranks", 1)
       .field("max_ranks", 1)
       .field("max_threads", 1)
-      .field("crosses_hosts", false);
+      .field("crosses_hosts", false)
+      .field("to_itself", false);
   for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
   json.close('}');
 }
