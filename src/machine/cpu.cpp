@@ -136,18 +136,7 @@ void gather_virtual(const Files& files, Facts& facts) {
   facts.set("cpu.virtual.hypervisor", hypervisor);
   facts.set("cpu.virtual.machine", product);
 
-  // /proc/stat counts ticks: user nice system idle iowait irq softirq steal (proc(5)); guest time is inside user.
-  std::optional<double> steal;
-  if (const auto times = files.words("/proc/stat"); times && times->size() >= 9 && times->front() == "cpu") {
-    double total = 0, stolen = 0;
-    for (std::size_t i = 1; i <= 8; ++i) {
-      const auto ticks = static_cast<double>(parse_number((*times)[i]).value_or(0));
-      total += ticks;
-      if (i == 8) stolen = ticks;
-    }
-    if (total > 0) steal = stolen / total;
-  }
-  facts.set("cpu.virtual.steal_share", steal);
+  facts.set("cpu.virtual.steal_share", stolen_share(ProcessorTime{}, processor_time({files.path("/")})));
 }
 
 void gather_counts(const Files& files, const Topology& topology, Facts& facts) {
@@ -368,6 +357,25 @@ void gather_cpu(const Files& files, const Topology& topology, std::span<const in
   gather_idle(files, cpus, facts);
   gather_mitigations(files, facts);
   gather_pinning(files, topology, pinned, facts);
+}
+
+std::optional<ProcessorTime> processor_time(const Host& host) {
+  // Ticks: user nice system idle iowait irq softirq steal (proc(5)); the time of guests is inside user.
+  const auto times = Files(host).words("/proc/stat");
+  if (!times || times->size() < 9 || times->front() != "cpu") return std::nullopt;
+  ProcessorTime time;
+  for (std::size_t i = 1; i <= 8; ++i) {
+    const auto ticks = static_cast<double>(parse_number((*times)[i]).value_or(0));
+    time.all_ticks += ticks;
+    if (i == 8) time.stolen_ticks = ticks;
+  }
+  return time;
+}
+
+std::optional<double> stolen_share(const std::optional<ProcessorTime>& before,
+                                   const std::optional<ProcessorTime>& after) {
+  if (!before || !after || after->all_ticks <= before->all_ticks) return std::nullopt;
+  return (after->stolen_ticks - before->stolen_ticks) / (after->all_ticks - before->all_ticks);
 }
 
 }  // namespace netpipe

@@ -28,6 +28,18 @@ std::string environment_json(std::span<const int> cpus, const Host& host = {});
 // known. Reads one file, in a few microseconds.
 std::optional<std::string> clock_source(const Host& host = {});
 
+// What all processors of the host spent since it started, in the ticks of the kernel's accounting. stolen: wanted, and
+// given to others by the hypervisor. nullopt: not known. Reads one file, in some microseconds.
+struct ProcessorTime {
+  double all_ticks = 0;
+  double stolen_ticks = 0;
+};
+std::optional<ProcessorTime> processor_time(const Host& host = {});
+
+// The share of the processor time between the two that was stolen. nullopt: one is not known, or no time has passed.
+std::optional<double> stolen_share(const std::optional<ProcessorTime>& before,
+                                   const std::optional<ProcessorTime>& after);
+
 // How near to each other the processors of two ranks are: on one core, on two that share the last level of cache, on
 // two of one socket (in different last levels of cache, where it has several), on two sockets.
 enum class Nearness { smt, cache, socket, sockets };

@@ -146,13 +146,13 @@ std::string skipped_record(int launch, const std::string& variant, const std::st
 }
 
 std::string yardstick_record(int launch, double at_s, int state, const Yardstick& y,
-                             const std::optional<std::string>& clock_source) {
+                             const std::optional<std::string>& clock_source, std::optional<double> stolen) {
   Json json = begin("yardstick", launch);
   json.field("at_s", at_s).field("state", state);
   json.field("clock_ns", y.clock.cost_ns).field("clock_resolution_ns", y.clock.resolution_ns);
   json.field("bounce_ns", y.bounce_ns).field("copy_bytes_per_s", y.copy_bytes_per_s).field("wakeup_ns", y.wakeup_ns);
   text_or_null(json, "clock_source", clock_source.value_or(""));
-  json.close('}');
+  json.field("stolen_share", stolen).close('}');
   return json.take();
 }
 

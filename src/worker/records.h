@@ -22,9 +22,10 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
 // size_bytes nullopt: all sizes.
 std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
                            std::optional<std::uint64_t> size_bytes, const std::string& reason);
-// clock_source: that the kernel reads the time from, nullopt: not known.
+// clock_source: that the kernel reads the time from; stolen: share of the processor time since the yardstick before
+// that the hypervisor gave to others. nullopt: not known, or the first of a launch.
 std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick,
-                             const std::optional<std::string>& clock_source);
+                             const std::optional<std::string>& clock_source, std::optional<double> stolen);
 // values: a JSON object.
 std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);
 

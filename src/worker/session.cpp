@@ -194,7 +194,10 @@ void Session::take_yardstick() {
   state_ = state;
   clock_cost_ns_ = y.clock.cost_ns;
   yardstick_at_s_ = at_s();
-  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y, clock_source()));
+  const std::optional<ProcessorTime> now = processor_time();
+  const std::optional<double> stolen = stolen_share(processor_time_, now);
+  processor_time_ = now;
+  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y, clock_source(), stolen));
 }
 
 Outcome Session::measure(Sampler& sampler) {

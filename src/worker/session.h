@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "machine/environment.h"
 #include "plan/plan.h"
 #include "record/run_file.h"
 #include "sampling/sampler.h"
@@ -89,7 +90,8 @@ class Session {
   MachineStates states_;
   int state_ = -1;
   double yardstick_at_s_ = -1;
-  std::optional<std::uint64_t> block_;  // the one that is being measured
+  std::optional<ProcessorTime> processor_time_;  // at the latest yardstick
+  std::optional<std::uint64_t> block_;           // the one that is being measured
   double clock_cost_ns_ = 25;
   std::int64_t started_ns_;
   std::int64_t suspended_ns_;  // of this host, as it was last looked at

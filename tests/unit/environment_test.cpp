@@ -180,6 +180,18 @@ TEST(Environment, TwoCoreGuest) {
   EXPECT_EQ(facts.number("pinning.sharing_core"), 0);
 }
 
+TEST(StolenTime, IsWhatWasTakenSinceTheEarlierLook) {
+  FakeHost host;
+  host.write("/proc/stat", "cpu  900 0 0 0 0 0 0 100 0 0\n");
+  const std::optional<ProcessorTime> before = processor_time(host.host());
+  host.write("/proc/stat", "cpu  950 5 5 100 10 5 5 120 7 0\n");
+  EXPECT_DOUBLE_EQ(stolen_share(before, processor_time(host.host())).value_or(-1), 0.1);
+  EXPECT_EQ(stolen_share(before, before), std::nullopt);
+  EXPECT_EQ(stolen_share(std::nullopt, before), std::nullopt);
+  host.write("/proc/stat", "cpu  900 0 0 0\n");  // as kernels before 2.6.11 write it
+  EXPECT_EQ(processor_time(host.host()), std::nullopt);
+}
+
 TEST(Environment, TwoSocketServer) {
   FakeHost host;
   make_two_socket_server(host);
