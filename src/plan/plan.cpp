@@ -503,7 +503,7 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
              plan.schedule.kind == Schedule::Kind::classic ? plan.schedule.perturbation_bytes : 0);
   json.close('}').key("sizes").open('[');
   for (const std::uint64_t size : resolved.sizes) {
-    if (plan.schedule.kind != Schedule::Kind::adaptive || is_octave(plan.schedule, size)) json.value(size);
+    if (plan.schedule.kind != Schedule::Kind::adaptive || is_coarse(plan.schedule, size)) json.value(size);
   }
   const std::uint64_t pool = half_bytes(resolved.pool);
   json.close(']').key("buffers").open('{').field("policy", values_of(key_named("buffers"), plan).front());

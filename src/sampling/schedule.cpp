@@ -39,7 +39,28 @@ std::vector<std::uint64_t> powers(const Schedule& s) {
   return sizes;
 }
 
+// Whoever asks for less than an octave wants to know where in it something begins.
+bool is_close(const Schedule& s) { return s.start_bytes < s.end_bytes && s.end_bytes < 2 * s.start_bytes; }
+
+// So many gaps, which lie evenly over the bytes: to one byte where the range is no longer.
+constexpr std::uint64_t close_gaps = 256, coarse_gaps = 8;
+
+std::uint64_t close_size(const Schedule& s, std::uint64_t place, std::uint64_t gaps) {
+  const std::uint64_t range = s.end_bytes - s.start_bytes;  // (range / gaps) * place does not overflow
+  return s.start_bytes + range / gaps * place + range % gaps * place / gaps;
+}
+
+std::uint64_t gaps_of(const Schedule& s) { return std::min(s.end_bytes - s.start_bytes, close_gaps); }
+
+std::vector<std::uint64_t> close(const Schedule& s) {
+  std::vector<std::uint64_t> sizes;
+  const std::uint64_t gaps = gaps_of(s);
+  for (std::uint64_t place = 0; place <= gaps; ++place) sizes.push_back(close_size(s, place, gaps));
+  return sizes;
+}
+
 std::vector<std::uint64_t> adaptive(const Schedule& s) {
+  if (is_close(s)) return close(s);
   constexpr int steps = 16;
   std::vector<std::uint64_t> sizes = {s.start_bytes, s.end_bytes};
   for (std::uint64_t octave = 1; octave <= s.end_bytes; octave *= 2) {
@@ -53,7 +74,14 @@ std::vector<std::uint64_t> adaptive(const Schedule& s) {
 
 }  // namespace
 
-bool is_octave(const Schedule& schedule, std::uint64_t size_bytes) {
+bool is_coarse(const Schedule& schedule, std::uint64_t size_bytes) {
+  if (is_close(schedule)) {
+    const std::uint64_t gaps = gaps_of(schedule);
+    for (std::uint64_t i = 0; i <= coarse_gaps; ++i) {
+      if (size_bytes == close_size(schedule, gaps * i / coarse_gaps, gaps)) return true;
+    }
+    return false;
+  }
   return std::has_single_bit(size_bytes) || size_bytes == schedule.start_bytes || size_bytes == schedule.end_bytes;
 }
 

@@ -24,11 +24,12 @@ struct Schedule {
 //
 // A start of 0 is an empty message, and then the same sizes as from 1 on.
 //
-// Adaptive is every size that may be visited: sixteen to an octave, where there are so many, and both ends. Which of
-// them are, the sampler decides; it begins with the octaves.
+// Adaptive is every size that may be visited: sixteen to an octave, where there are so many, and both ends; 257 where
+// both ends are less than an octave apart. Which of them are, the sampler decides; it begins with the coarse ones.
 Result<std::vector<std::uint64_t>> sizes_of(const Schedule& schedule);
 
-// Of the sizes of an adaptive schedule those that are visited in any case: powers of two and both ends.
-bool is_octave(const Schedule& schedule, std::uint64_t size_bytes);
+// Of the sizes of an adaptive schedule those that are visited in any case: powers of two and both ends; nine of a range
+// of less than an octave.
+bool is_coarse(const Schedule& schedule, std::uint64_t size_bytes);
 
 }  // namespace netpipe

@@ -68,8 +68,7 @@ class OneCurve {
     curve.most_rounds_of_sample.push_back(pattern().most_rounds(part(size)));
     curve.fewest_rounds.push_back(pattern().fewest_rounds(part(size)));
     if (!adaptive()) return;
-    const bool octave = is_octave(plan_.schedule, size);
-    curve.coarse.push_back(octave);
+    curve.coarse.push_back(is_coarse(plan_.schedule, size));
     curve.earlier.resize(earlier_.size());
     for (std::size_t launch = 0; launch < earlier_.size(); ++launch) {
       const auto there = earlier_[launch]->sizes.find(size);
@@ -122,7 +121,7 @@ Curves plan_curves(const Plan& plan, const Resolved& resolved, const std::vector
         const std::optional<std::string> reason = one.reason_against(size);
         if (reason && reason->empty()) one.add_size(curve, size);
         // Of a size that might have been visited nobody asks.
-        const bool asked = !one.adaptive() || is_octave(plan.schedule, size);
+        const bool asked = !one.adaptive() || is_coarse(plan.schedule, size);
         if (asked && reason && !reason->empty()) skip(size, *reason);
       }
       if (plan.verify && opening->limits.idle != 0) {

@@ -170,7 +170,7 @@ std::size_t points_of(const Plan& plan, const Resolved& resolved, const ChosenPa
   const bool adaptive = plan.schedule.kind == Schedule::Kind::adaptive;
   return static_cast<std::size_t>(
       std::count_if(resolved.sizes.begin(), resolved.sizes.end(), [&](std::uint64_t size_bytes) {
-        return (!adaptive || is_octave(plan.schedule, size_bytes)) && takes_size(resolved, pattern, nranks, size_bytes);
+        return (!adaptive || is_coarse(plan.schedule, size_bytes)) && takes_size(resolved, pattern, nranks, size_bytes);
       }));
 }
 

@@ -119,7 +119,7 @@ TEST(Schedules, ThatStartAtNoBytesHaveAnEmptyMessageAndThenGoOnAsFromOneByte) {
     EXPECT_EQ(sizes({kind, 0, 1000, 3, {}}), expected);
     EXPECT_EQ(sizes({kind, 0, 0, 3, {}}), Sizes{0});
   }
-  EXPECT_TRUE(is_octave({Schedule::Kind::adaptive, 0, 1000, 0, {}}, 0));
+  EXPECT_TRUE(is_coarse({Schedule::Kind::adaptive, 0, 1000, 0, {}}, 0));
   EXPECT_EQ(sizes(list({8, 0})), (Sizes{0, 8}));
 }
 
@@ -156,12 +156,30 @@ TEST(AdaptiveSchedule, HasSixteenSizesToAnOctaveAndBothEnds) {
   EXPECT_EQ(found.back(), 1000U);
   Sizes octaves;
   std::copy_if(found.begin(), found.end(), std::back_inserter(octaves),
-               [&](std::uint64_t size) { return is_octave(schedule, size); });
+               [&](std::uint64_t size) { return is_coarse(schedule, size); });
   EXPECT_EQ(octaves, (Sizes{3, 4, 8, 16, 32, 64, 128, 256, 512, 1000}));
   for (std::size_t i = 1; i < found.size(); ++i) {
     EXPECT_LE(static_cast<double>(found[i]), std::exp2(1.0 / 16) * static_cast<double>(found[i - 1]) + 1);
   }
   EXPECT_EQ(sizes({Schedule::Kind::adaptive, 7, 7, 0, {}}), Sizes{7});
+}
+
+TEST(AdaptiveSchedule, OfLessThanAnOctaveGoesToTheByte) {
+  const Schedule schedule{Schedule::Kind::adaptive, 3922, 4096, 0, {}};
+  const Sizes found = sizes(schedule);
+  EXPECT_EQ(found.size(), 175U);  // every byte
+  EXPECT_EQ(found.front(), 3922U);
+  EXPECT_EQ(found.back(), 4096U);
+  EXPECT_EQ(std::count_if(found.begin(), found.end(), [&](std::uint64_t size) { return is_coarse(schedule, size); }),
+            9);
+  EXPECT_TRUE(is_coarse(schedule, 3922) && is_coarse(schedule, 4096));
+  EXPECT_EQ(sizes({Schedule::Kind::adaptive, 5, 8, 0, {}}), (Sizes{5, 6, 7, 8}));
+
+  const Schedule large{Schedule::Kind::adaptive, 1ULL << 61, (1ULL << 62) - 1, 0, {}};
+  const Sizes of_large = sizes(large);
+  EXPECT_EQ(of_large.size(), 257U);
+  EXPECT_TRUE(strictly_ascending(of_large));
+  EXPECT_EQ(of_large.back(), (1ULL << 62) - 1);
 }
 
 }  // namespace

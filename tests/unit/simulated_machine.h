@@ -118,7 +118,7 @@ inline std::vector<std::uint64_t> powers(int count) {
 inline CurveSetting adaptive_curve() {
   const Schedule schedule{.kind = Schedule::Kind::adaptive, .end_bytes = 1U << 20U};
   CurveSetting setting = curve(*sizes_of(schedule));
-  for (const std::uint64_t size : setting.sizes) setting.coarse.push_back(is_octave(schedule, size));
+  for (const std::uint64_t size : setting.sizes) setting.coarse.push_back(is_coarse(schedule, size));
   return setting;
 }
 

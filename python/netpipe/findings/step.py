@@ -37,7 +37,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="All steps of the curve together are certain to 95 %.",
             cause="The layer does something else from here on: another protocol (eager, rendezvous), another way "
             "of copying, or a cache that no longer holds the message.",
-            remedy="see which setting moves the threshold (netpipe list), and measure with another value of it",
+            remedy="see which setting moves the threshold (netpipe list), and measure with another value of it"
+            + _closer(step),
         )
 
 
@@ -56,6 +57,14 @@ def _sentence(step: Step) -> str:
     power = nearest_power(step)
     near = f", near {size_text(power)}" if power is not None else ""
     return f"{step.above_bytes} bytes take {times} as {step.below_bytes}{near}."
+
+
+def _closer(step: Step) -> str:
+    """The command that finds it to the byte: sizes of less than an octave are looked at closely."""
+    if not 1 < step.above_bytes - step.below_bytes < step.below_bytes:
+        return ""
+    pattern = "" if step.pattern == "pingpong" else f" --pattern {step.pattern}"
+    return f"; to the byte: netpipe run {step.variant}{pattern} --start {step.below_bytes} --end {step.above_bytes}"
 
 
 def fires() -> Run:
