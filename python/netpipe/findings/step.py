@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.findings.curves import eager_limit, odd_sizes, segment_step
@@ -64,7 +65,7 @@ def _closer(step: Step) -> str:
     if not 1 < step.above_bytes - step.below_bytes < step.below_bytes:
         return ""
     pattern = "" if step.pattern == "pingpong" else f" --pattern {step.pattern}"
-    return f"; to the byte: netpipe run {step.variant}{pattern} --start {step.below_bytes} --end {step.above_bytes}"
+    return f"; to the byte: netpipe run {quote(step.variant)}{pattern} --start {step.below_bytes} --end {step.above_bytes}"
 
 
 def fires() -> Run:
