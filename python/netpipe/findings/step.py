@@ -65,7 +65,8 @@ def _closer(step: Step) -> str:
     if not 1 < step.above_bytes - step.below_bytes < step.below_bytes:
         return ""
     pattern = "" if step.pattern == "pingpong" else f" --pattern {step.pattern}"
-    return f"; to the byte: netpipe run {quote(step.variant)}{pattern} --start {step.below_bytes} --end {step.above_bytes}"
+    sizes = f"--start {step.below_bytes} --end {step.above_bytes}"
+    return f"; to the byte: netpipe run {quote(step.variant)}{pattern} {sizes}"
 
 
 def fires() -> Run:

@@ -138,7 +138,7 @@ class Yardstick(Record, kw_only=True, tag="yardstick"):
     copy_bytes_per_s: Rate | None = None
     wakeup_ns: Ns | None = None
     clock_source: str | None = None  # that the kernel reads the time from
-    # of the processor time since the yardstick before, that the hypervisor gave to others; the first of a launch has none
+    # of the processor time since the yardstick before, that the hypervisor gave to others; none of a launch's first
     stolen_share: Real | None = None
 
 
