@@ -108,7 +108,7 @@ STREAMS = Case(
 # Nobody set a buffer: the kernel's limits are too low. They are set in the namespace of the run.
 WINDOW = Case(
     "receive-window",
-    wrong("receive-window", None, "tcp", pattern="stream"),
+    wrong("receive-window", None, TCP, pattern="stream"),
     sizes("64k,1M"),
     shell="echo 4096 8192 8192 > /proc/sys/net/ipv4/tcp_rmem",
 )
@@ -117,7 +117,7 @@ CLAMPED = Case(
     "clamped-buffers",
     (
         *clean(TCP),
-        *wrong("clamped-buffer", None, tcp("sndbuf=1G"), tcp("rcvbuf=1G")),
+        *wrong("clamped-buffer", None, tcp("sndbuf=512M"), tcp("rcvbuf=512M")),
     ),
     sizes("8,64k"),
 )
@@ -304,6 +304,7 @@ LATE = Case(
         ),
     ),
     ("--start", "64k", "--end", "2M", "--budget", "6"),
+    others=("mpi@openmpi:transport=shm,single_copy=cma",),
 )
 # UCX copies messages up to some 100 bytes in another way than longer ones, by its own choice.
 UCX_SMALL = Case("ucx-small", clean("ucx:tls=posix+cma"), ("--start", "8", "--end", "4k"))
