@@ -293,19 +293,6 @@ OVERLAP = Case(
     ),
     sizes("64k,1M"),
 )
-# Above 64 KiB it would copy once, by the kernel; below it copies twice.
-LATE = Case(
-    "late-switch",
-    (
-        Labelled(
-            "mpi@openmpi:transport=shm,single_copy=cma,eager=512k",
-            ("late-switch",),
-            without="mpi@openmpi:transport=shm,single_copy=cma",
-        ),
-    ),
-    ("--start", "64k", "--end", "2M", "--budget", "6"),
-    others=("mpi@openmpi:transport=shm,single_copy=cma",),
-)
 # UCX copies messages up to some 100 bytes in another way than longer ones, by its own choice.
 UCX_SMALL = Case("ucx-small", clean("ucx:tls=posix+cma"), ("--start", "8", "--end", "4k"))
 ON_DISK = "mpi@openmpi:env=OMPI_MCA_pml=ob1;OMPI_MCA_btl=self|sm;OMPI_MCA_btl_sm_backing_directory=/var/tmp"
@@ -387,10 +374,10 @@ LINKS = (
     # A connection that loses packets waits for each of them; of four, one does.
     between(
         "link-lossy",
-        ("--rate", "1g", "--delay", "1ms", "--loss", "0.3%"),
+        ("--rate", "1g", "--delay", "2ms", "--loss", "1%"),
         *wrong("one-flow", "tcp:congestion=cubic,streams=4", "tcp:congestion=cubic", pattern="stream"),
         *clean("tcp:congestion=cubic,streams=4", pattern="stream"),
-        text="64k,1M",
+        text="64k,256k",
     ),
     between(
         "link-losing",
@@ -421,7 +408,6 @@ QUIET = (
     MPI_BUFFERS,
     DAEMONS,
     OVERLAP,
-    LATE,
     UCX_SMALL,
     BACKING,
     LAMD,

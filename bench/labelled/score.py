@@ -110,7 +110,9 @@ def _in_run(curve: Labelled, reading: Reading) -> tuple[str, str] | None:
 
 
 def _about(one: Finding, curve: Labelled) -> bool:
-    return one.variant == curve.variant and (one.pattern or "").partition(":")[0] == curve.pattern
+    """A finding without a pattern is about all curves of its variant."""
+    same = one.pattern is None or one.pattern.partition(":")[0] == curve.pattern
+    return one.variant == curve.variant and same
 
 
 def _bites(curve: Labelled, reading: Reading) -> bool:
