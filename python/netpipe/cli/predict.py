@@ -297,6 +297,19 @@ def _as_json(found: Any, factors: Factors) -> dict[str, Any]:
             for one in found.variants
         ],
         "fastest": found.fastest.variant if found.fastest else None,
+        "tiers": found.tiers,
+        "pairs": [
+            {
+                "faster": one.faster,
+                "slower": one.slower,
+                "times": one.times.value,
+                "low": one.times.low,
+                "high": one.times.high,
+                "decided": one.decided,
+            }
+            for one in found.pairs
+        ],
+        "unknown": found.unknown or None,
         "own": asdict(found.residual) if found.residual else None,
         "notes": found.notes,
         "wanted": {name: sorted(sizes) for name, sizes in found.wanted.items()},
