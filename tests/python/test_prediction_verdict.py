@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import io
+import json
 import math
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -16,11 +19,17 @@ from netpipe.prediction.costs import BOUNDS
 from netpipe.prediction.predict import Predicted, predict
 from netpipe.prediction.ranking import LEAST_RATIO, Pair, Replays, pairs, tiers
 from netpipe.profiles import NotAProfile, Profile
+from netpipe.profiles.lines import write
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
+from netpipe.records import SCHEMA, End, Header, Point, encode
+from netpipe.render.lacking import measure_command
 from netpipe.render.page.programs.prediction import elsewhere
 from netpipe.render.terminal.predict import print_prediction, verdict
 from netpipe.render.terminal.rows import Console
+
+if TYPE_CHECKING:
+    from conftest import Netpipe
 
 
 def one_message(size: int = 8) -> Profile:
@@ -250,6 +259,68 @@ def test_a_program_of_such_calls_is_not_ranked() -> None:
     assert_nothing_is_ranked(
         found, "99 % of the time in MPI is that of calls which the replay leaves as they were"
     )
+
+
+# ---------------------------------------------------------------------------------------------- curves that are missing
+
+
+def written(program: Profile, reading: Reading, folder: Path, *names: str) -> tuple[str, ...]:
+    """The profile under these names, and a run, as files."""
+    program.header.command = ["./app"]
+    for name in names:
+        write(program, folder / name)
+    run = reading.run
+    records = [Header(schema=SCHEMA, run="0" * 32), *run.variants, *run.points, End(exit=0, reason="done")]
+    text = b"".join(encode(one).rstrip(b"\n") + b"\n" for one in records)
+    (folder / "run.jsonl").write_bytes(text)
+    return *(str(folder / name) for name in names), str(folder / "run.jsonl")
+
+
+COMPLETE = (
+    "pingpong",
+    "bidirectional",
+    "overhead:side=send",
+    "overhead:side=recv",
+    "overhead:side=send,call=blocking",
+)
+
+
+def complete(*more: Point) -> Reading:
+    return run_of(*(point(pattern, 8, 1000, "mpi@x:transport=tcp|a") for pattern in COMPLETE), *more)
+
+
+def test_more_ranks_than_any_curve_has(netpipe: Netpipe, tmp_path: Path) -> None:
+    program = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 4)
+    curves = complete(point("collective:what=allreduce", 8, 700, "mpi@x:transport=tcp|a"))
+    first, second, run = files = written(program, curves, tmp_path, "a.jsonl", "b.jsonl")
+    said = netpipe("predict", *files)
+    assert said.code == 0, said.err
+    assert "the run has no curve of Allreduce on 4 ranks; a tree of messages stands for each" in said.out
+    command = f"netpipe predict {first} {second} --measure 'mpi@x:transport=tcp|a'"
+    assert f"    {command}\n" in said.out
+    told = json.loads(netpipe("predict", *files, "--json").out)
+    assert told["measure"] == command
+    assert told["variants"][0]["missing"] == [{"call": "Allreduce", "ranks": 4, "calls": 1}]
+    own = netpipe("predict", *files, "--own", "mpi@x:transport=tcp|a", "--json").out
+    assert json.loads(own)["measure"].startswith(f"netpipe predict {first} {second} --own 'mpi@x:")
+    assert run not in said.out
+
+
+def test_where_nothing_is_missing_no_command_is_printed(netpipe: Netpipe, tmp_path: Path) -> None:
+    files = written(one_message(), complete(), tmp_path, "a.jsonl")
+    assert "--measure" not in netpipe("predict", *files).out
+    assert json.loads(netpipe("predict", *files, "--json").out)["measure"] is None
+
+
+def test_what_measure_cannot_get_is_not_promised() -> None:
+    """A communicator of two in a program of four ranks; and curves between hosts."""
+    program = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 2)
+    curves = complete()
+    found = predict(program, curves)
+    assert found.variants[0].missing
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 2) is not None
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 4) is None
+    assert measure_command(found, [Path("p.jsonl")], on(curves, "n1", "n2").run, None, 2) is None
 
 
 # --------------------------------------------------------------------------------------------------------- threads

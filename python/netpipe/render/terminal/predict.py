@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import (
     TIME_STEPS,
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 CALLS = 8  # rows of the table by call
 
 
-def print_prediction(out: Console, found: Predicted) -> None:
+def print_prediction(out: Console, found: Predicted, get: str | None = None) -> None:
     """The variants, the verdict, what the time is spent in, the model's own error, and what is missing. Where nothing
-    is known, that comes first, in place of the verdict.
+    is known, that comes first, in place of the verdict. `get`: the command that measures what is missing.
     """
     if found.unknown:
         print_paragraph(out, "!", "yellow", verdict(found))
@@ -65,6 +67,11 @@ def print_prediction(out: Console, found: Predicted) -> None:
         )
     for note in found.notes:
         print_paragraph(out, "!", "yellow", note)
+    if get is not None:
+        print_paragraph(
+            out, "·", "dim", "this command measures the curves that are missing, and predicts with them:"
+        )
+        out.print(Text(f"    {get}"), soft_wrap=True)
     if found.variants:
         out.print()
         out.print(_by_call(found))
