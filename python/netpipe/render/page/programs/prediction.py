@@ -49,12 +49,18 @@ def elsewhere(launches: Sequence[Profile], reading: Reading) -> Elsewhere:
     curves = sensitivities(launches, reading, own, there)
     notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
     return Elsewhere(
-        sentence(verdict(found))
-        if found.variants
-        else "The run has no ping-pong, which every prediction needs.",
+        _verdict(found) if found.variants else "The run has no ping-pong, which every prediction needs.",
         _table(found),
         tuple(notes),
         tuple(map(_dependence, curves.variants)),
+    )
+
+
+def _verdict(found: Predicted) -> str:
+    """As a sentence; a name at its beginning stays as it is."""
+    text = verdict(found)
+    return (
+        sentence(text) if text.startswith(tuple(one.variant for one in found.variants)) else _sentence(text)
     )
 
 
