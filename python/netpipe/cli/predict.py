@@ -85,6 +85,7 @@ def command(
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
+    from netpipe.render.lacking import measure_command
     from netpipe.render.terminal.rows import console
     from netpipe.render.terminal.sensitivity import print_sensitivities, sensitivity_json
 
@@ -92,6 +93,7 @@ def command(
     if sensitive and whats:
         raise Failure(USAGE, "--sensitivity changes each parameter in turn; leave --what out")
     try:
+        files = (profile, *runs)
         launches, runs = _launches(profile, runs)
         whole = launches[0]
         together = _runs(whole, runs, variants, output, budget)
@@ -110,14 +112,16 @@ def command(
             "the runs have no ping-pong, which every prediction needs; measure what this program needs with --measure "
             "VARIANT",
         )
+    profiles = [path for path in files if path not in runs]
+    get = measure_command(found, profiles, together, own, whole.header.ranks)
     if as_json:
-        click.echo(json.dumps(_as_json(found, factors) | sensitivity_json(curves)))
+        click.echo(json.dumps(_as_json(found, factors) | {"measure": get} | sensitivity_json(curves)))
         return 0
     from netpipe.render.terminal.predict import print_prediction
 
     if factors != Factors():
         say(f"what if: {', '.join(whats)}")
-    print_prediction(console(), found)
+    print_prediction(console(), found, get)
     if curves is not None:
         print_sensitivities(console(), curves)
     return 0
@@ -297,6 +301,19 @@ def _as_json(found: Any, factors: Factors) -> dict[str, Any]:
             for one in found.variants
         ],
         "fastest": found.fastest.variant if found.fastest else None,
+        "tiers": found.tiers,
+        "pairs": [
+            {
+                "faster": one.faster,
+                "slower": one.slower,
+                "times": one.times.value,
+                "low": one.times.low,
+                "high": one.times.high,
+                "decided": one.decided,
+            }
+            for one in found.pairs
+        ],
+        "unknown": found.unknown or None,
         "own": asdict(found.residual) if found.residual else None,
         "notes": found.notes,
         "wanted": {name: sorted(sizes) for name, sizes in found.wanted.items()},

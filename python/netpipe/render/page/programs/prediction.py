@@ -11,7 +11,7 @@ from netpipe.prediction import own_variant, predict, processors, sensitivities
 from netpipe.render.figures import sensitivity as figure
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.predict import seconds_text, verdict
+from netpipe.render.terminal.predict import seconds_text, times_first_text, verdict
 from netpipe.render.terminal.sensitivity import sentences, tolerance_rows
 from netpipe.units import capital, sentence, time_text
 
@@ -49,12 +49,18 @@ def elsewhere(launches: Sequence[Profile], reading: Reading) -> Elsewhere:
     curves = sensitivities(launches, reading, own, there)
     notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
     return Elsewhere(
-        sentence(verdict(found))
-        if found.variants
-        else "The run has no ping-pong, which every prediction needs.",
+        _verdict(found) if found.variants else "The run has no ping-pong, which every prediction needs.",
         _table(found),
         tuple(notes),
         tuple(map(_dependence, curves.variants)),
+    )
+
+
+def _verdict(found: Predicted) -> str:
+    """As a sentence; a name at its beginning stays as it is."""
+    text = verdict(found)
+    return (
+        sentence(text) if text.startswith(tuple(one.variant for one in found.variants)) else _sentence(text)
     )
 
 
@@ -71,11 +77,18 @@ def _table(found: Predicted) -> Table:
     columns = (
         Column("over", left=True),
         Column("in MPI"),
+        *([Column("times the first")] if found.pairs else []),
         Column("waiting"),
         Column("whole run"),
     )
     rows = tuple(
-        (one.variant, seconds_text(one), time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
+        (
+            one.variant,
+            seconds_text(one),
+            *([times_first_text(found, one.variant)] if found.pairs else []),
+            time_text(1e9 * one.waiting),
+            time_text(1e9 * one.wall),
+        )
         for one in found.variants
     )
     return Table(columns, rows)
