@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe predict --measure: the curves that a program needs and the given runs lack, and what the first message takes.
+They go into one run file, whose first line names the runs that it completes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from netpipe.command import measuring
+from netpipe.failure import Failure
+from netpipe.streams import say
+
+if TYPE_CHECKING:
+    from netpipe.prediction.lacking import Part
+    from netpipe.profiles import Profile
+    from netpipe.records import Run
+    from netpipe.session import Request, Session
+
+SMALLEST = 4  # bytes of the first message that is timed
+
+
+def measure(
+    launches: Sequence[Profile],
+    runs: Sequence[Run],
+    variants: Sequence[str],
+    output: Path,
+    how: Mapping[str, str],
+    times: int,
+) -> Run | None:
+    """Just the curves that the runs lack over these variants, in so many launches, with these settings of a plan. None
+    if they lack nothing. Raises Failure, and NotAProfile without a trace.
+    """
+    from netpipe.applications.contact import first_contacts
+    from netpipe.prediction import lacking, one_run
+    from netpipe.prediction.predict import SMALL
+    from netpipe.profiles.calls import calls
+    from netpipe.reading import Reading
+    from netpipe.records import Run
+    from netpipe.render.terminal.apps import Line
+    from netpipe.render.terminal.rows import console
+    from netpipe.session import Request, Session
+
+    reading = Reading(one_run(runs)) if runs else None
+    need = lacking.needed(map(calls, launches))
+    asked = list(dict.fromkeys(pattern for pattern, _ in need))
+    plan = Session(
+        Request(list(variants), patterns=asked)
+    ).plan  # names without settings that are the default
+    names = [one.variant for one in plan.variants]
+    as_named = dict(zip(asked, plan.patterns, strict=True))
+    need = {(as_named[pattern], ranks): sizes for (pattern, ranks), sizes in need.items()}
+    parts = lacking.parts(lacking.lacking(need, reading, names))
+    first = lacking.without_first(reading, names)
+    if not parts and first:  # a run has at least one curve
+        parts = [lacking.Part(tuple(first), ("pingpong",), (SMALL,), 2)]
+    if not parts:
+        say(f"the runs have all curves that this program needs over {', '.join(names)}")
+        return None
+    completed = [run.header.run for run in runs if run.header is not None]
+    sessions = [Session(request(one, how, times, completed)) for one in parts]
+    _announce(parts, sessions, names, times)
+    result = None
+    for place, (part, session) in enumerate(zip(parts, sessions, strict=True)):
+        if len(parts) > 1:
+            say(f"{place + 1} of {len(parts)}: {_part_text(part)}")
+        given = {"output": str(output), "as_json": False, "onto": result is not None, "quiet": False}
+        result = measuring.measure(session, given, measuring.display(given, session))
+        if result.exit_code:
+            why = next(
+                (f"{one.variant}, {one.pattern}: {one.message}" for one in result.run.errors), "it was ended"
+            )
+            raise Failure(
+                result.exit_code, f"the measurement failed ({why}); what was measured is in {output}"
+            )
+    if first:
+        line = Line(console(sys.stderr), say)
+        try:
+            add_first(output, first_contacts(first, line.show))
+        finally:
+            line.close()
+    return Run.read(output, samples=False)
+
+
+def request(part: Part, how: Mapping[str, str], times: int, completed: Sequence[str]) -> Request:
+    """To measure this part. A variant on other ranks than two says so in its name, which tells its curves apart."""
+    from netpipe.prediction.lacking import on_ranks
+    from netpipe.session import Request
+
+    return Request(
+        [on_ranks(variant, part.ranks) for variant in part.variants],
+        patterns=part.patterns,
+        settings={"schedule": "list", "sizes": ",".join(map(str, part.sizes)), **how},
+        launches=times,
+        completes=completed,
+    )
+
+
+def _announce(parts: Sequence[Part], sessions: Sequence[Session], names: Sequence[str], times: int) -> None:
+    from netpipe.units import counted, span_text
+
+    curves = sum(len(one.variants) * len(one.patterns) for one in parts)
+    seconds = [one.longest_s for one in sessions]
+    longest = "" if None in seconds else f", at most {span_text(sum(filter(None, seconds)))}"
+    launched = f"in {counted(times, 'launch', 'launches')}"
+    say(f"measuring {counted(curves, 'curve')} over {', '.join(names)} {launched}{longest}")
+
+
+def _part_text(part: Part) -> str:
+    from netpipe.units import counted
+
+    sizes = counted(len(part.sizes), "size")
+    return f"{', '.join(part.patterns)} at {sizes} on {part.ranks} ranks over {', '.join(part.variants)}"
+
+
+def add_first(path: Path, contacts: Mapping[str, Sequence[int]]) -> None:
+    """Adds to a run what the first message between two ranks took in each launch, in nanoseconds, by variant. Raises
+    OSError.
+    """
+    from netpipe.prediction.costs import FIRST
+    from netpipe.records import Point
+    from netpipe.run_file import append
+
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        for variant, times in contacts.items():
+            if times:
+                middle = median(times)
+                point = Point(
+                    variant=variant,
+                    pattern=FIRST,
+                    size_bytes=SMALLEST,
+                    samples=len(times),
+                    ops=1,
+                    single=True,
+                    median_ns=middle,
+                    low_ns=min(times),
+                    high_ns=max(times),
+                    half_width=(max(times) - min(times)) / 2 / middle,
+                )
+                append(file, point)
+    finally:
+        os.close(file)
