@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from profiled import rank
@@ -13,6 +13,7 @@ from test_prediction import point, run_of, traced
 
 from netpipe.cli.predict import measured as measuring
 from netpipe.cli.predict.measured import request
+from netpipe.failure import Failure
 from netpipe.prediction import UnknownVariant, costs, held, one_run, own_variant, predict
 from netpipe.prediction.costs import Factors
 from netpipe.prediction.lacking import MOST_SIZES, Part, lacking, needed, on_ranks, parts, without_first
@@ -337,26 +338,93 @@ def test_of_several_measured_launches_the_median_counts_and_a_miss_is_said() -> 
     assert one.error == pytest.approx(found.variants[0].seconds / 2e-3 - 1)
 
 
-def test_nothing_is_measured_where_the_runs_lack_nothing(
-    program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[Any] = []
+class Checked:
+    """A session whose plan has the names as they are given; it cannot measure `itself`."""
 
-    class Checked:
-        """A session whose plan has the names as they are given."""
+    asked: ClassVar[list[Any]] = []
 
-        def __init__(self, request: Any) -> None:
-            asked.append(request)
-            named = [Variant(variant=one, module="mpi@x") for one in request.variants]
-            self.plan = type("Plan", (), {"variants": named, "patterns": request.patterns})
+    def __init__(self, request: Any) -> None:
+        self.asked.append(request)
+        named = [Variant(variant=one, module="mpi@x") for one in request.variants]
+        self.plan = type("Plan", (), {"variants": named, "patterns": request.patterns})
+        reasons = [{"reason": "no"} if pattern == "itself" else {} for pattern in request.patterns]
+        self.answer = {"curves": reasons}
+        self.longest_s = 30.0
+        self.request = request
 
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The requests for which sessions were made."""
     monkeypatch.setattr("netpipe.session.Session", Checked)
+    monkeypatch.setattr(Checked, "asked", [])
+    return Checked.asked
+
+
+def test_nothing_is_measured_where_the_runs_lack_nothing(
+    asked: list[Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     need = needed([calls(one_message())])
     there = [point(pattern, size, 100, SHM) for (pattern, _), sizes in need.items() for size in sizes]
     given = run("a", *there, point("first", 4, 100, SHM))
     assert measuring.measure([one_message()], [given], [SHM], tmp_path / "out.jsonl", {}, 4) is None
     assert "the runs have all curves that this program needs" in capsys.readouterr().err
     assert len(asked) == 1  # which names the patterns
+
+
+def test_what_is_lacking_goes_into_one_run_part_by_part(
+    asked: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    program = traced(*[[("Allreduce", 0, 9, 16, -2, 0), ("Barrier", 9, 9, 0, -2, 0)]] * 4)
+    onto = []
+
+    def measured(session: Any, given: dict[str, Any], shown: object) -> Any:
+        onto.append(given["onto"])
+        points = [
+            point(pattern, 8, 1, one)
+            for one in session.request.variants
+            for pattern in session.request.patterns
+        ]
+        saved(run("out", *points, completes=("a",)), tmp_path)
+        return type("Result", (), {"exit_code": 0})
+
+    monkeypatch.setattr("netpipe.command.measuring.measure", measured)
+    monkeypatch.setattr("netpipe.applications.contact.first_contacts", lambda names, tell: {names[0]: [700]})
+    given = run("a", point("pingpong", 8, 100, SHM))
+    found = measuring.measure([program], [given], [SHM], tmp_path / "out.jsonl", {"budget": "2"}, 3)
+    assert found is not None
+    assert costs(Reading(one_run([given, found])))[SHM].first == 700
+    _, *parts = asked
+    assert onto == [False, *[True] * (len(parts) - 1)]
+    assert {one.launches for one in parts} == {3}
+    assert {tuple(one.completes) for one in parts} == {("a" * 32,)}
+    assert [(list(one.variants), list(one.patterns), one.settings["sizes"]) for one in parts][1:] == [
+        ([f"{SHM},ranks=4"], ["collective:what=allreduce"], "16"),
+        ([f"{SHM},ranks=4"], ["collective:what=barrier"], "8"),
+    ]
+    said = capsys.readouterr().err
+    assert "in 3 launches, at most" in said
+    assert "3 of 3: collective:what=barrier at 1 size on 4 ranks" in said
+
+
+def test_what_no_variant_can_measure_is_left_out_and_named(
+    asked: list[Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    alone = traced([("Irecv", 0, 3, 4096, 0, 1), ("Send", 3, 40, 4096, 0, 0), ("Wait", 43, 7, 4096, 0, 1)])
+    need = needed([calls(alone)])
+    there = [
+        point(pattern, size, 100, SHM)
+        for (pattern, _), sizes in need.items()
+        for size in sizes
+        if pattern != "itself"
+    ]
+    given = run("a", *there, point("first", 4, 100, SHM))
+    with pytest.raises(Failure, match="nothing that the runs lack can be measured"):
+        measuring.measure([alone], [given], [SHM], tmp_path / "out.jsonl", {}, 4)
+    assert "left out: itself at 1 size on 2 ranks" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------------------------- tables

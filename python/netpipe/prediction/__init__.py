@@ -7,7 +7,7 @@ here is pure, except that `launches` reads the profiles and `runs` the runs.
 
 from netpipe.prediction.costs import Costs, Factors, costs
 from netpipe.prediction.held import Held, held
-from netpipe.prediction.launches import UnknownVariant, own_variant, processors, read_launches
+from netpipe.prediction.launches import UnknownVariant, named, own_variant, processors, read_launches
 from netpipe.prediction.predict import Prediction, predict
 from netpipe.prediction.runs import one_run, read_runs
 from netpipe.prediction.sensitivity import Sensitivities, Sensitivity, sensitivities
@@ -22,6 +22,7 @@ __all__ = [
     "UnknownVariant",
     "costs",
     "held",
+    "named",
     "one_run",
     "own_variant",
     "predict",

@@ -38,15 +38,26 @@ def read_launches(paths: Sequence[Path]) -> tuple[list[Profile], tuple[Path, ...
 def own_variant(profile: Profile, run: Run, asked: str | None = None) -> str | None:
     """The variant of the run that the profile was taken over: the one that was asked for, else the library of the
     profile without settings, if the run has it. With settings nobody knows whether the program ran with the same ones.
-    Of the same variant in several runs the first one, unless `asked` has the label of a run too. Raises UnknownVariant
-    if the run lacks the one that was asked for.
+    Raises UnknownVariant if the run lacks the one that was asked for.
     """
     there = list(dict.fromkeys(without_ranks(point.variant) for point in run.points))
-    wanted = without_ranks(asked or profile.header.module or "")
-    found = next((one for one in there if wanted in (one, name_of(one))), None)
-    if asked and found is None:
-        raise UnknownVariant(f"{asked} is no variant of the runs; they have {', '.join(there) or 'none'}")
-    return found
+    try:
+        return named(asked or profile.header.module or "", there)
+    except UnknownVariant:
+        if asked:
+            raise
+        return None
+
+
+def named(name: str, variants: Sequence[str]) -> str:
+    """The variant of this name; of the same one in several runs the first, unless the name has the label of a run too.
+    Raises UnknownVariant.
+    """
+    wanted = without_ranks(name)
+    for one in variants:
+        if wanted in (one, name_of(one)):
+            return one
+    raise UnknownVariant(f"{name} is no variant of the runs; they have {', '.join(variants) or 'none'}")
 
 
 def processors(run: Run) -> int | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netpipe.cli.run import PRESETS
 from netpipe.command.choices import complete_variants
 from netpipe.command.options import own_option
 from netpipe.failure import USAGE, Failure
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from netpipe.profiles import Profile
     from netpipe.reading import Reading
 
-LAUNCHES = 4  # of netpipe run
+LAUNCHES = int(PRESETS["default"]["launches"])  # of netpipe run
 WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
 
 
@@ -106,6 +107,7 @@ def command(
     try:
         profiles, runs = _launches(profile, runs)
         there = [Run.read(path, samples=False) for path in runs]
+        others = _measured_profiles(measured, profiles[0])
         if variants:
             new = measure(profiles, there, variants, output, {"budget": budget}, launches)
             there += [new] if new else []
@@ -120,8 +122,7 @@ def command(
         own = own_variant(profiles[0], whole, own)
         found = predict(profiles, reading, own, factors, cores)
         before = predict(profiles, reading, own, processors=cores) if factors != Factors() else None
-        others = _measured_profiles(measured, profiles[0], [one.variant for one in found.variants])
-        beside = held(before or found, others)
+        beside = held(before or found, _of_variants(others, [one.variant for one in found.variants]))
         curves = _sensitivities(profiles, reading, own, cores) if sensitive else None
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
@@ -201,20 +202,12 @@ def _factors(whats: tuple[str, ...]) -> Factors:
     return Factors(**given)
 
 
-def _measured_profiles(
-    given: tuple[tuple[str, Path], ...], program: Profile, variants: Sequence[str]
-) -> dict[str, list[Profile]]:
-    """By variant of the prediction, the profiles that it is held against. Raises Failure (2)."""
-    from netpipe.prediction.runs import without_ranks
+def _measured_profiles(given: tuple[tuple[str, Path], ...], program: Profile) -> dict[str, list[Profile]]:
+    """The profiles that the prediction is held against, by the variant that was given with them. Raises Failure (2)."""
     from netpipe.profiles import read
 
     found: dict[str, list[Profile]] = {}
-    for name, path in given:
-        variant = without_ranks(name)
-        if variant not in variants:
-            raise Failure(
-                USAGE, f"--measured {name} is no variant of the runs; they have {', '.join(variants)}"
-            )
+    for variant, path in given:
         profile = read(path)
         if profile.header.ranks != program.header.ranks:
             raise Failure(
@@ -224,3 +217,13 @@ def _measured_profiles(
             )
         found.setdefault(variant, []).append(profile)
     return found
+
+
+def _of_variants(given: dict[str, list[Profile]], variants: Sequence[str]) -> dict[str, list[Profile]]:
+    """By the variant of the prediction. Raises Failure (2) for one that it does not have."""
+    from netpipe.prediction import UnknownVariant, named
+
+    try:
+        return {named(name, variants): profiles for name, profiles in given.items()}
+    except UnknownVariant as error:
+        raise Failure(USAGE, f"--measured {error}") from None

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.command import measuring
-from netpipe.failure import Failure
+from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def measure(
         say(f"the runs have all curves that this program needs over {', '.join(names)}")
         return None
     completed = [run.header.run for run in runs if run.header is not None]
-    sessions = [Session(request(one, how, times, completed)) for one in parts]
-    _announce(parts, sessions, names, times)
+    todo = _possible([(one, Session(request(one, how, times, completed))) for one in parts])
+    _announce(todo, names, times)
     result = None
-    for place, (part, session) in enumerate(zip(parts, sessions, strict=True)):
-        if len(parts) > 1:
-            say(f"{place + 1} of {len(parts)}: {_part_text(part)}")
+    for place, (part, session) in enumerate(todo, 1):
+        if len(todo) > 1:
+            say(f"{place} of {len(todo)}: {_part_text(part)}")
         given = {"output": str(output), "as_json": False, "onto": result is not None, "quiet": False}
         result = measuring.measure(session, given, measuring.display(given, session))
         if result.exit_code:
@@ -101,11 +101,28 @@ def request(part: Part, how: Mapping[str, str], times: int, completed: Sequence[
     )
 
 
-def _announce(parts: Sequence[Part], sessions: Sequence[Session], names: Sequence[str], times: int) -> None:
+def _possible(every: Sequence[tuple[Part, Session]]) -> list[tuple[Part, Session]]:
+    """Those of which a variant can measure something; of the others it is said why not. Raises Failure (3) if none
+    can.
+    """
+    found = []
+    for part, session in every:
+        curves = session.answer.get("curves", [])
+        reasons = dict.fromkeys(str(one["reason"]) for one in curves if one.get("reason"))
+        if curves and all(one.get("reason") for one in curves):
+            say(f"left out: {_part_text(part)}: {'; '.join(reasons)}")
+        else:
+            found.append((part, session))
+    if not found:
+        raise Failure(UNAVAILABLE, "nothing that the runs lack can be measured over these variants")
+    return found
+
+
+def _announce(todo: Sequence[tuple[Part, Session]], names: Sequence[str], times: int) -> None:
     from netpipe.units import counted, span_text
 
-    curves = sum(len(one.variants) * len(one.patterns) for one in parts)
-    seconds = [one.longest_s for one in sessions]
+    curves = sum(len(one.variants) * len(one.patterns) for one, _ in todo)
+    seconds = [session.longest_s for _, session in todo]
     longest = "" if None in seconds else f", at most {span_text(sum(filter(None, seconds)))}"
     launched = f"in {counted(times, 'launch', 'launches')}"
     say(f"measuring {counted(curves, 'curve')} over {', '.join(names)} {launched}{longest}")
