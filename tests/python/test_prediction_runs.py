@@ -14,7 +14,16 @@ from test_prediction import point, run_of, traced
 from netpipe.cli.predict import measured as measuring
 from netpipe.cli.predict.measured import request
 from netpipe.failure import Failure
-from netpipe.prediction import UnknownVariant, costs, held, one_run, own_variant, predict
+from netpipe.prediction import (
+    Sensitivities,
+    UnknownVariant,
+    costs,
+    held,
+    one_run,
+    own_variant,
+    predict,
+    sensitivities,
+)
 from netpipe.prediction.costs import Factors
 from netpipe.prediction.lacking import MOST_SIZES, Part, lacking, needed, on_ranks, parts, without_first
 from netpipe.prediction.runs import without_ranks
@@ -293,6 +302,21 @@ def test_own_is_for_a_profile_beside_a_run_that_has_it(
     assert not (tmp_path / "out.svg").exists()
 
 
+def test_the_figure_carries_over_what_predict_does(
+    netpipe: Netpipe, program: str, two: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def seen(*arguments: Any) -> Sensitivities:
+        used.append(arguments[2])
+        return sensitivities(*arguments)
+
+    monkeypatch.setattr("netpipe.prediction.sensitivities", seen)
+    said = netpipe("plot", program, *two, "--own", TCP, "--format", "terminal")
+    assert said.code == 0, said.err
+    assert used == [TCP]
+
+
 def test_what_if_shows_what_is_before_and_after(netpipe: Netpipe, program: str, two: list[str]) -> None:
     words = ("predict", program, two[1], "--what", "latency=0.5x")
     text = netpipe(*words).out
@@ -408,6 +432,20 @@ def test_what_is_lacking_goes_into_one_run_part_by_part(
     said = capsys.readouterr().err
     assert "in 3 launches, at most" in said
     assert "3 of 3: collective:what=barrier at 1 size on 4 ranks" in said
+
+
+def test_a_wrong_name_is_refused_before_anything_is_measured(
+    asked: list[Any],
+    netpipe: Netpipe,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    two: list[str],
+) -> None:
+    monkeypatch.setattr("netpipe.command.measuring.measure", lambda *_: pytest.fail("it measures"))
+    for option in (("--own", "mpi@y"), ("--measured", "mpi@y", program)):
+        said = netpipe("predict", program, two[0], "--measure", TCP, *option)
+        assert said.code == 2
+        assert f"{option[0]} mpi@y is no variant of the runs; they have {SHM}, {TCP}" in said.err
 
 
 def test_what_no_variant_can_measure_is_left_out_and_named(

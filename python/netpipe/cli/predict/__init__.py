@@ -93,7 +93,16 @@ def command(
     """
     from netpipe.cli.predict.measured import measure
     from netpipe.cli.predict.result import as_json as json_of
-    from netpipe.prediction import Factors, UnknownVariant, held, one_run, own_variant, predict, processors
+    from netpipe.prediction import (
+        Factors,
+        UnknownVariant,
+        held,
+        named,
+        one_run,
+        own_variant,
+        predict,
+        processors,
+    )
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
@@ -109,7 +118,14 @@ def command(
         there = [Run.read(path, samples=False) for path in runs]
         others = _measured_profiles(measured, profiles[0])
         if variants:
-            new = measure(profiles, there, variants, output, {"budget": budget}, launches)
+
+            def check(names: Sequence[str]) -> None:
+                """Wrong names are refused before minutes of measuring."""
+                _of_variants(others, names)
+                if own is not None:
+                    named(own, names)
+
+            new = measure(profiles, there, variants, output, {"budget": budget}, launches, check)
             there += [new] if new else []
         if not there:
             raise Failure(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -32,9 +32,11 @@ def measure(
     output: Path,
     how: Mapping[str, str],
     times: int,
+    check: Callable[[Sequence[str]], object] = lambda _: None,
 ) -> Run | None:
     """Just the curves that the runs lack over these variants, in so many launches, with these settings of a plan. None
-    if they lack nothing. Raises Failure, and NotAProfile without a trace.
+    if they lack nothing. `check` may refuse the variants that there will be, before anything is measured. Raises
+    Failure, and NotAProfile without a trace.
     """
     from netpipe.applications.contact import first_contacts
     from netpipe.prediction import lacking, one_run
@@ -53,6 +55,7 @@ def measure(
         Request(list(variants), patterns=asked)
     ).plan  # names without settings that are the default
     names = [one.variant for one in plan.variants]
+    check([*dict.fromkeys(curve.variant for curve in (reading.curves if reading else ())), *names])
     as_named = dict(zip(asked, plan.patterns, strict=True))
     need = {(as_named[pattern], ranks): sizes for (pattern, ranks), sizes in need.items()}
     parts = lacking.parts(lacking.lacking(need, reading, names))
