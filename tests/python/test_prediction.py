@@ -275,16 +275,6 @@ def test_costs_of_a_run() -> None:
     assert costs(reading, "low")["mpi@x"].latency(8) == pytest.approx(900)
 
 
-def test_variants_are_ranked_only_where_their_intervals_part() -> None:
-    program = traced([("Send", 0, 5, 8, 1, 0)] * 1, [("Recv", 0, 50, 8, 0, 0)])
-    near = run_of(point("pingpong", 8, 1000, "mpi@a"), point("pingpong", 8, 1010, "mpi@b"))
-    assert predict(program, near).fastest is None
-    far = predict(program, run_of(point("pingpong", 8, 1000, "mpi@a"), point("pingpong", 8, 9000, "mpi@b")))
-    assert far.fastest is not None
-    assert far.fastest.variant == "mpi@a"
-    assert [one.variant for one in far.variants] == ["mpi@a", "mpi@b"]
-
-
 def test_the_interval_holds_the_error_on_the_own_library() -> None:
     program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
     for rank in program.ranks:
@@ -293,14 +283,6 @@ def test_the_interval_holds_the_error_on_the_own_library() -> None:
     assert found.residual is not None
     assert found.residual.predicted == pytest.approx(0.75e-6)
     assert found.variants[0].high >= 3e-6
-
-
-def test_oversubscribed_ranks_cannot_be_predicted() -> None:
-    program = traced([("Send", 0, 5, 8, 1, 0)], [("Recv", 0, 50, 8, 0, 0)])
-    for rank in program.ranks:
-        rank.host = "one"
-    found = predict(program, run_of(point("pingpong", 8, 1000)), processors=1)
-    assert any("no predictions" in note for note in found.notes)
 
 
 def test_sizes_beyond_any_curve_are_said() -> None:

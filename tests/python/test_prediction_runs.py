@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +34,9 @@ from netpipe.profiles.lines import write
 from netpipe.reading import Reading
 from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank
+from netpipe.render.lacking import measure_command
+from netpipe.render.terminal.predict import print_prediction
+from netpipe.render.terminal.rows import Console
 from netpipe.render.terminal.split import broken, cells, split_tables
 from netpipe.render.terminal.split import parts as parts_of
 from netpipe.session import _header
@@ -434,6 +438,20 @@ def test_what_is_lacking_goes_into_one_run_part_by_part(
     assert "3 of 3: collective:what=barrier at 1 size on 4 ranks" in said
 
 
+def test_what_is_measured_never_replaces_a_run_that_it_completes(
+    asked: list[Any], netpipe: Netpipe, program: str, two: list[str]
+) -> None:
+    said = netpipe("predict", program, *two, "--measure", TCP, "--output", two[1])
+    assert said.code == 2
+    assert "is one of the runs" in said.err
+    found = predict(one_message(), run_of(point("pingpong", 8, 1000, SHM)))
+    whole = run("a", point("pingpong", 8, 1000, SHM))
+    for name, more in (("a.jsonl", ""), ("predict.jsonl", " --output more-predict.jsonl")):
+        files = [Path("profile.jsonl"), Path(name)]
+        expected = f"netpipe predict profile.jsonl {name} --measure {SHM}{more}"
+        assert measure_command(found, files, whole, None) == expected
+
+
 def test_a_wrong_name_is_refused_before_anything_is_measured(
     asked: list[Any],
     netpipe: Netpipe,
@@ -506,3 +524,16 @@ def test_a_cell_has_the_time_before_and_after_and_its_share() -> None:
 
 def test_sessions_write_the_runs_that_they_complete() -> None:
     assert _header([], completes=["a" * 32]).completes == ["a" * 32]
+
+
+def test_nothing_is_cut_at_eighty_columns() -> None:
+    six = [f"mpi@library{number}:transport=shm" for number in range(6)]
+    reading = run_of(*(point("pingpong", 8, 1000.0 * (1 + place), name) for place, name in enumerate(six)))
+    before = predict(many(), reading, own=six[0])
+    found = predict(many(), reading, own=six[0], factors=Factors(latency=0.5))
+    out = Console(file=io.StringIO(), width=80)
+    print_prediction(out, found, None, before, held(before, {six[0]: [many()]}))
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(name in text for name in six)

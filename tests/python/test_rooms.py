@@ -48,7 +48,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
     "libraries": {"native", "remembered", "failure"},
     "findings": {"reading", "records", "units", "libraries"},  # what a library calls its settings
-    "prediction": {"profiles", "reading", "records"},
+    "prediction": {"profiles", "reading", "records", "units"},
     "launch": {"libraries", "native", "events", "units", "failure"},
     "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",

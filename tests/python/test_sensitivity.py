@@ -211,7 +211,7 @@ def test_of_ranks_that_share_processors_nothing_is_said() -> None:
     found = sensitivities([ping_pong()], SMALL, processors=1)
     assert found.variants == []
     (note,) = found.notes
-    assert "shared 1 processors" in note
+    assert "shared 1 processor of" in note
 
 
 def test_of_calls_without_the_other_half_nothing_is_said() -> None:

@@ -9,7 +9,8 @@ differs from launch to launch.
 The interval has what the curves leave open (the replay with the lower and with the upper ends of their intervals), how
 far the launches of the profile are apart, and for another variant half of what was carried over, as nobody knows
 how much of it is the library's. It is never less than what the bench has found for programs whose time was then
-measured (LEAST_ERROR).
+measured (LEAST_ERROR). Which variant is faster is judged by pairs (ranking.py), and not where nothing is known
+(unknown.py).
 """
 
 from __future__ import annotations
@@ -21,8 +22,19 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs
+from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
 from netpipe.prediction.together import replay_all
+from netpipe.prediction.unknown import (
+    LEAST_FIXED,
+    MOST_FIXED,
+    fits,
+    fixed,
+    fixed_text,
+    host_notes,
+    refuse_threads,
+    unknown,
+)
 from netpipe.profiles.calls import calls
 
 if TYPE_CHECKING:
@@ -93,14 +105,20 @@ class Predicted:
     launches: int = 1
     notes: list[str] = field(default_factory=list)
     wanted: dict[str, set[int]] = field(default_factory=dict)  # patterns with sizes that would tell more
+    unknown: str = ""  # why the numbers are no predictions, and nothing is ranked
+    pairs: list[Pair] = field(default_factory=list)  # of all variants
+    tiers: list[tuple[str, ...]] = field(default_factory=list)  # names, the fastest first
 
     @property
     def fastest(self) -> Prediction | None:
-        """The first, where its interval is below that of the second; else None."""
-        if len(self.variants) < 2:
+        """The one that is surely slower than no other, where it is alone; else None."""
+        if len(self.variants) < 2 or not self.tiers or len(self.tiers[0]) > 1:
             return None
-        first, second = self.variants[:2]
-        return first if first.high < second.low else None
+        return next(one for one in self.variants if one.variant == self.tiers[0][0])
+
+    def pair(self, one: str, other: str) -> Pair | None:
+        """What is said of these two, in either order."""
+        return next((pair for pair in self.pairs if {pair.faster, pair.slower} == {one, other}), None)
 
 
 def predict(
@@ -111,14 +129,17 @@ def predict(
     processors: int | None = None,
 ) -> Predicted:
     """Of one profile, or of those of several launches of the same program. `own` is the variant that they were taken
-    over, if the run has it. `processors`: of the host, to say when ranks shared them. Raises NotAProfile without a
-    trace, Stuck where the trace is not whole.
+    over, if the run has it. `processors`: of a host of the run, to say when ranks shared them. Raises NotAProfile
+    without a trace and for threads that call at once, Stuck where the trace is not whole.
     """
     launches = [profile] if not isinstance(profile, Sequence) else list(profile)
+    refuse_threads(launches)
     made = [calls(one, PROFILER_NS / 2) for one in launches]
     measured = [time_in_mpi(one) for one in launches]
     found = Predicted(measured=median(measured), launches=len(launches))
     plain = costs(reading)
+    if own is not None and not fits(launches[0], made[0], reading.run, own):
+        own = None  # messages within a host and between hosts differ by more than any residual
     before = plain[own].itself if own in plain else None
     # What each launch spent beyond what the model says of its own library, and of which calls.
     beyond = [0.0 for _ in launches]
@@ -134,12 +155,16 @@ def predict(
         if one.itself is not None and before is not None:
             one.within = Times(one.itself, before)
     largest = max((message.bytes for one in made for message in one.messages), default=0)
+    replays: dict[str, Replays] = {}
     for variant, one in bounds["value"].items():
         each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
         runs = dict(zip(bounds, zip(*each, strict=True), strict=True))
+        replays[variant] = Replays(
+            variant, {bound: [mean(run) for run in some] for bound, some in runs.items()}
+        )
         times = {
-            bound: [carried(mean(run), more) for run, more in zip(some, beyond, strict=True)]
-            for bound, some in runs.items()
+            bound: [carried(time, more) for time, more in zip(some, beyond, strict=True)]
+            for bound, some in replays[variant].seconds.items()
         }
         value = median(times["value"])
         ends = sorted(median(times[bound]) for bound in ("low", "high"))
@@ -166,28 +191,20 @@ def predict(
             )
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
-    found.notes = _notes(launches[0], made[0], found, processors)
+    names = [one.variant for one in found.variants]
+    found.unknown = unknown(launches[0], made, reading.run, names, processors)
+    if not found.unknown:
+        found.pairs = pairs([replays[name] for name in names], beyond, own)
+        found.tiers = tiers(names, found.pairs)
+    found.notes = [*host_notes(launches[0], made[0], reading.run, names), *_notes(made, found)]
     found.wanted = wanted(made[0])
     return found
-
-
-def carried(replayed: float, beyond: float) -> float:
-    """A model that says too much by more than half of it is not corrected further."""
-    return max(replayed + beyond, replayed / 2)
 
 
 def middle_of(values: Sequence[float]) -> int:
     """The place of the one nearest to the median."""
     middle = median(values)
     return min(range(len(values)), key=lambda place: abs(values[place] - middle))
-
-
-def spread(values: Sequence[float]) -> float:
-    """|ln| of the ratio to their median that half of the launches exceed; 0 for one."""
-    middle = median(values)
-    if len(values) < 2 or middle <= 0:
-        return 0.0
-    return median(abs(math.log(one / middle)) if one > 0 else 0.0 for one in values)
 
 
 def wanted(made: Calls) -> dict[str, set[int]]:
@@ -257,22 +274,11 @@ def _residual(seconds: float, made: Calls, variant: str, again: Replayed) -> Res
     return Residual(variant, seconds, mean(again), tuple(rows[:8]))
 
 
-def oversubscribed(profile: Profile, processors: int | None) -> str:
-    """That ranks shared processors, of which a host has so many; empty: they did not, or nobody knows."""
-    ranks = profile.header.ranks
-    hosts = len(set(profile.hosts.values())) or 1
-    if processors is None or ranks <= processors * hosts:
-        return ""
-    return (
-        f"the {ranks} ranks shared {processors * hosts} processors: how long a call takes depended on when each rank "
-        "was given one, which no curve tells"
-    )
-
-
-def _notes(profile: Profile, made: Calls, found: Predicted, processors: int | None) -> list[str]:
+def _notes(launches: Sequence[Calls], found: Predicted) -> list[str]:
     said: list[str] = []
-    if shared := oversubscribed(profile, processors):
-        said.append(f"{shared}, so these numbers are no predictions")
+    made = launches[0]
+    if LEAST_FIXED < fixed(launches) <= MOST_FIXED:
+        said.append(fixed_text(launches))
     if made.truncated:
         said.append(f"the trace of {_counted(made.truncated)} ends early: this is the part that it has")
     if made.unmatched:

@@ -26,10 +26,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
-from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, carried, mean, oversubscribed, spread
+from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, mean
+from netpipe.prediction.ranking import carried, spread
 from netpipe.prediction.replay import replay
 from netpipe.prediction.together import replay_all
-from netpipe.profiles.calls import Kind, calls
+from netpipe.prediction.unknown import LEAST_FIXED, fits, fixed, fixed_text, refuse_threads, unknown
+from netpipe.profiles.calls import calls
 from netpipe.reading.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ BENDS = 0.1  # of a tolerance's slowdown: where a curve is straight to within th
 HALVINGS = 2  # of an octave, to locate a tolerance
 AHEAD = 3  # halvings that are replayed at once, as each of them costs little more
 MOST_EVENTS = 50_000  # of all launches together: each is replayed with more than a hundred costs
-MOST_FIXED = 0.5  # of the time in MPI, that takes in the replay what it took; beyond it nothing is said
-LEAST_FIXED = 0.02  # and beyond this it is told
 MOST_WAITING = 0.5  # of the time in MPI; beyond it the parameters say little
 
 
@@ -121,17 +121,14 @@ def sensitivities(
     where the trace is not whole.
     """
     found = Sensitivities()
-    if shared := oversubscribed(launches[0], processors):
-        found.notes.append(f"{shared}, so nothing is said about what they are sensitive to")
-        return found
+    refuse_threads(launches)
     most = MOST_EVENTS // len(launches)
     made = [calls(one, PROFILER_NS / 2, most) for one in launches]
-    fixed = median(map(_fixed, made))
-    if fixed > MOST_FIXED:
-        found.notes.append(f"{_fixed_text(fixed)}, so nothing is said about what the program is sensitive to")
-        return found
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
-    explained = own if own in plain["value"] else None
+    if why := unknown(launches[0], made, reading.run, plain["value"], processors):
+        found.notes.append(f"{why}, so nothing is said about what the program is sensitive to")
+        return found
+    explained = own if own in plain["value"] and fits(launches[0], made[0], reading.run, own) else None
     beyond = [0.0 for _ in made]
     if explained is not None:
         beyond = [_took(one) - mean(replay(one, plain["value"][explained])) for one in made]
@@ -389,28 +386,14 @@ def _notes(
     read = sum(one.events for one in made)
     if read < whole:
         yield f"of {whole} events in the traces the first {read} are replayed: this is the first part of the program"
-    if (fixed := median(map(_fixed, made))) > LEAST_FIXED:
-        yield _fixed_text(fixed)
+    if fixed(made) > LEAST_FIXED:
+        yield fixed_text(made)
     for one in found.variants:
         if one.rest > MOST_WAITING:
             yield (
                 f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three, mostly "
                 "computation of other ranks that is waited for, which no network changes"
             )
-
-
-def _fixed(made: Calls) -> float:
-    """The share of the time in MPI of calls that the replay leaves as they were."""
-    took = sum(call.took_ns for some in made.ranks.values() for call in some)
-    other = sum(call.took_ns for some in made.ranks.values() for call in some if call.kind is Kind.OTHER)
-    return other / took if took else 0.0
-
-
-def _fixed_text(share: float) -> str:
-    return (
-        f"{100 * share:.0f} % of the time in MPI is that of calls which the replay leaves as they were: they set "
-        "something up, or have no other half in the trace"
-    )
 
 
 def _took(made: Calls) -> float:

@@ -72,6 +72,7 @@ class Header(Line, kw_only=True, tag="profile"):
     netpipe: str | None = None
     started: str | None = None  # ISO 8601, UTC
     host: str | None = None  # on which the command was given
+    processors: Number = 0  # of that host, which the command could use; 0: not known
     command: list[str] = []
     library: str | None = None  # as it calls itself: "Open MPI v5.0.11"
     module: str | None = None  # of netpipe, that binds the same library: mpi@openmpi

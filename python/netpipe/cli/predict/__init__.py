@@ -107,6 +107,7 @@ def command(
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
     from netpipe.records import Run
+    from netpipe.render.lacking import measure_command
     from netpipe.render.terminal.rows import console
     from netpipe.render.terminal.sensitivity import print_sensitivities, sensitivity_json
 
@@ -114,10 +115,16 @@ def command(
     if sensitive and whats:
         raise Failure(USAGE, "--sensitivity changes each parameter in turn; leave --what out")
     try:
+        files = (profile, *runs)
         profiles, runs = _launches(profile, runs)
         there = [Run.read(path, samples=False) for path in runs]
         others = _measured_profiles(measured, profiles[0])
         if variants:
+            if output.absolute() in {path.absolute() for path in runs}:
+                raise Failure(
+                    USAGE,
+                    f"{output} is one of the runs, which what is measured completes; give another --output",
+                )
 
             def check(names: Sequence[str]) -> None:
                 """Wrong names are refused before minutes of measuring."""
@@ -150,14 +157,16 @@ def command(
             "the runs have no ping-pong, which every prediction needs; measure what this program needs with --measure "
             "VARIANT",
         )
+    get = measure_command(found, files, whole, own)
     if as_json:
-        click.echo(json.dumps(json_of(found, factors, before, beside) | sensitivity_json(curves)))
+        said = json_of(found, factors, before, beside) | {"measure": get} | sensitivity_json(curves)
+        click.echo(json.dumps(said))
         return 0
     from netpipe.render.terminal.predict import print_prediction
 
     if before is not None:
         say(f"what if: {', '.join(whats)}")
-    print_prediction(console(), found, before, beside)
+    print_prediction(console(), found, get, before, beside)
     if curves is not None:
         print_sensitivities(console(), curves)
     return 0

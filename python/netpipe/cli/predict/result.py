@@ -44,6 +44,19 @@ def as_json(
             for one in found.variants
         ],
         "fastest": found.fastest.variant if found.fastest else None,
+        "tiers": found.tiers,
+        "pairs": [
+            {
+                "faster": one.faster,
+                "slower": one.slower,
+                "times": one.times.value,
+                "low": one.times.low,
+                "high": one.times.high,
+                "decided": one.decided,
+            }
+            for one in found.pairs
+        ],
+        "unknown": found.unknown or None,
         "measured": [
             {
                 "variant": one.prediction.variant,

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.terminal.split import differences_table, split_tables
-from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, digits, time_text
+from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, digits, listed, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
     from netpipe.prediction import Held
@@ -19,15 +20,24 @@ if TYPE_CHECKING:
 
 
 def print_prediction(
-    out: Console, found: Predicted, before: Predicted | None = None, measured: Sequence[Held] = ()
+    out: Console,
+    found: Predicted,
+    get: str | None = None,
+    before: Predicted | None = None,
+    measured: Sequence[Held] = (),
 ) -> None:
-    """The variants, the verdict, what the time is spent in, the model's own error, and what is missing. `before`: the
+    """The variants, the verdict, what the time is spent in, the model's own error, and what is missing. Where nothing
+    is known, that comes first, in place of the verdict. `get`: the command that measures what is missing; `before`: the
     prediction as everything was measured, where `found` has what a user asks for; `measured`: what the program then
     took.
     """
+    if found.unknown:
+        print_paragraph(out, "!", "yellow", verdict(found))
+        out.print()
     out.print(_variants(found, before))
     out.print()
-    print_paragraph(out, "·", "bold", verdict(found))
+    if not found.unknown:
+        print_paragraph(out, "·", "bold", verdict(found))
     residual = found.residual
     if residual is None:
         print_paragraph(
@@ -41,6 +51,11 @@ def print_prediction(
         print_paragraph(out, "·", "dim", own_text(residual))
     for note in found.notes:
         print_paragraph(out, "!", "yellow", note)
+    if get is not None:
+        print_paragraph(
+            out, "·", "dim", "this command measures the curves that are missing, and predicts with them:"
+        )
+        out.print(Text(f"    {get}"), soft_wrap=True)
     if found.variants:
         out.print()
         for place, table in enumerate(split_tables(found, out.width, before)):
@@ -58,12 +73,14 @@ def print_prediction(
 def _variants(found: Predicted, before: Predicted | None) -> Rows:
     was = {one.variant: one for one in before.variants} if before else {}
     middle = [("before", "right")] if before else []
-    table = Rows(("over", "name"), *middle, ("in MPI", "right"), ("waiting", "right"), ("whole run", "right"))
+    compared = [("times the first", "right")] if found.pairs else []
+    last = (("waiting", "right"), ("whole run", "right"))
+    table = Rows(("over", "name"), *middle, ("in MPI", "right"), *compared, *last, apart=True)
     for one in found.variants:
         earlier = [f"{time_text(1e9 * was[one.variant].seconds)} ->"] if before else []
-        table.add_row(
-            one.variant, *earlier, seconds_text(one), time_text(1e9 * one.waiting), time_text(1e9 * one.wall)
-        )
+        cells = [times_first_text(found, one.variant)] if compared else []
+        ends = (time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
+        table.add_row(one.variant, *earlier, seconds_text(one), *cells, *ends)
     return table
 
 
@@ -106,15 +123,43 @@ def own_text(residual: Residual) -> str:
 
 
 def verdict(found: Predicted) -> str:
-    """Which is the fastest, as far as the intervals tell."""
+    """Which is the fastest, as far as the intervals of the ratios tell."""
+    if found.unknown:
+        return f"these numbers are no predictions, and nothing is ranked: {found.unknown}"
     if len(found.variants) < 2:
         return "one variant, so there is nothing to rank; name more runs, or runs with more variants"
-    first, second = found.variants[:2]
-    if found.fastest is not None:
-        times = digits(second.seconds / first.seconds)
-        return f"{first.variant} is the fastest: {times} times as fast as {second.variant}"
-    tied = [one.variant for one in found.variants if one.low <= first.high]
-    return f"undecided: the intervals of {', '.join(tied)} meet"
+    first, *others = found.tiers
+    slower = [name for tier in others for name in tier]
+    if not slower:
+        return f"undecided: {_either(first)} may be the fastest"
+    if len(first) > 1:
+        return (
+            f"{_either(first)} is the fastest, and which of them is undecided; {listed(slower)} "
+            f"{'is' if len(slower) == 1 else 'are'} slower"
+        )
+    return (
+        f"{first[0]} is the fastest; {slower[0]} takes {times_text(found, first[0], slower[0])} times as long"
+    )
+
+
+def times_first_text(found: Predicted, variant: str) -> str:
+    """How many times as long it takes as the first in the table."""
+    first = found.variants[0].variant
+    return "1" if variant == first else times_text(found, first, variant)
+
+
+def times_text(found: Predicted, one: str, other: str) -> str:
+    """How many times as long the other one takes, with the interval."""
+    pair = found.pair(one, other)
+    if pair is None:
+        return UNKNOWN
+    times = pair.times if pair.faster == one else pair.times.inverse()
+    return f"{digits(times.value)} [{digits(times.low)} {digits(times.high)}]"
+
+
+def _either(names: Sequence[str]) -> str:
+    """a or b; a, b or c"""
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def seconds_text(one: Prediction) -> str:

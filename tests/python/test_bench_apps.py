@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench scores the verdict that a prediction prints: right, wrong or undecided."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
+
+from of_apps import judged, ranked
+
+from netpipe.prediction.predict import Predicted
+from netpipe.prediction.ranking import Pair
+from netpipe.reading.estimate import Estimate
+
+SURE, UNSURE = Estimate(2.0, 1.4, 2.8), Estimate(1.3, 0.9, 1.8)
+SAID = Predicted(pairs=[Pair("a", "b", UNSURE), Pair("a", "c", SURE), Pair("b", "c", SURE)])
+
+
+def test_undecided_is_neither_right_nor_wrong() -> None:
+    found = judged(SAID, {"a": 1.2, "b": 1.0, "c": 2.0})  # a and b differ, in the order that was not said
+    assert [one.verdict for one in found] == ["undecided", "right", "right"]
+    verdicts, inside = ranked(found)
+    assert verdicts.ours == "2 right, 0 wrong, 1 undecided of 3"
+    assert verdicts.met
+    assert inside.ours == "2 of 3", "0.83, 1.67 and 2 times: the first is outside"
+
+
+def test_a_wrong_verdict_is_counted() -> None:
+    verdicts, _ = ranked(judged(SAID, {"a": 3.0, "b": 1.0, "c": 2.0}))
+    assert verdicts.ours == "1 right, 1 wrong, 1 undecided of 3"
+    assert not verdicts.met
+
+
+def test_variants_that_are_alike_are_not_counted() -> None:
+    verdicts, _ = ranked(judged(SAID, {"a": 1.0, "b": 1.05, "c": 1.0}))
+    assert verdicts.ours == "0 right, 0 wrong, 0 undecided of 0"
+    assert not verdicts.met, "who decides nothing is not right"
