@@ -117,6 +117,10 @@ def test_a_program_is_profiled_as_it_is(make: Make, name: str) -> None:
     profile = bench.result
     assert profile.header.module == f"mpi@{name}"
     assert profile.header.ranks == 2
+    assert profile.header.processors == len(os.sched_getaffinity(0))
+    assert {rank.host for rank in profile.ranks} == {profile.header.host}, (
+        "so that predict knows whose they are"
+    )
     assert calls_of(profile, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
     assert calls_of(profile, 1) == {("Recv", 100): 10, ("Barrier", 0): 1}
     assert [rank.state for rank in profile.ranks] == ["finalized", "finalized"]

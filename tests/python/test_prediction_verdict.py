@@ -183,8 +183,9 @@ def test_the_page_ranks_nothing_either() -> None:
     program = one_message()
     program.header.host, program.header.processors = "node0", 1
     assert elsewhere([program], measured(a=1000, b=9000)).verdict.startswith(
-        "these numbers are no predictions"
+        "These numbers are no predictions"
     )
+    assert elsewhere([one_message()], measured(a=1000, b=9000)).verdict.startswith("mpi@a is the fastest")
 
 
 def test_the_processors_are_those_of_the_host_of_the_profile() -> None:
@@ -193,6 +194,8 @@ def test_the_processors_are_those_of_the_host_of_the_profile() -> None:
     assert predict(program, measured(a=1000, b=9000), processors=1).fastest is not None
     program.header.processors = 1
     assert predict(program, measured(a=1000, b=9000), processors=8).unknown
+    program.header.host = "login"  # which says nothing of node0
+    assert predict(program, measured(a=1000, b=9000), processors=8).fastest is not None
 
 
 def test_ranks_share_processors_host_by_host() -> None:
@@ -311,6 +314,13 @@ def test_where_nothing_is_missing_no_command_is_printed(netpipe: Netpipe, tmp_pa
     assert json.loads(netpipe("predict", *files, "--json").out)["measure"] is None
 
 
+def test_sizes_beyond_the_curves_are_measured_too() -> None:
+    curves = complete()
+    found = predict(one_message(9999), curves)
+    assert found.variants[0].beyond == 9999
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 2) is not None
+
+
 def test_what_measure_cannot_get_is_not_promised() -> None:
     """Curves between hosts."""
     program = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 2)
@@ -344,6 +354,13 @@ def test_threads_that_call_at_the_same_time_are_refused() -> None:
 
 def test_threads_that_call_in_turn_are_replayed() -> None:
     assert predict(threaded(100), measured(a=1000)).variants
+
+
+def test_calls_that_overlap_without_threads_are_a_matter_of_the_clock() -> None:
+    program = threaded(99)
+    for rank in program.ranks:
+        rank.threads = "serialized"
+    assert predict(program, measured(a=1000)).variants
 
 
 def test_one_call_that_is_several_events_is_no_second_thread() -> None:

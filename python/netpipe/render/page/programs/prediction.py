@@ -55,15 +55,21 @@ def elsewhere(launches: Sequence[Profile], reading: Reading, own: str | None = N
     curves = sensitivities(launches, reading, own, there)
     notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
     return Elsewhere(
-        sentence(verdict(found))
-        if found.variants
-        else "The run has no ping-pong, which every prediction needs.",
+        _verdict(found) if found.variants else "The run has no ping-pong, which every prediction needs.",
         _table(found),
         _split(found),
         sentence(capital(own_text(found.residual))) if found.residual else "",
         _differences(found),
         tuple(notes),
         tuple(map(_dependence, curves.variants)),
+    )
+
+
+def _verdict(found: Predicted) -> str:
+    """As a sentence; a name at its beginning stays as it is."""
+    text = verdict(found)
+    return (
+        sentence(text) if text.startswith(tuple(one.variant for one in found.variants)) else _sentence(text)
     )
 
 
