@@ -14,6 +14,7 @@ from test_prediction import point, run_of, traced
 
 from netpipe.cli.predict import measured as measuring
 from netpipe.cli.predict.measured import request
+from netpipe.events import Progress, Ready
 from netpipe.failure import Failure
 from netpipe.prediction import (
     Sensitivities,
@@ -35,6 +36,7 @@ from netpipe.reading import Reading
 from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank
 from netpipe.render.lacking import measure_command
+from netpipe.render.terminal.live import Lines
 from netpipe.render.terminal.predict import print_prediction
 from netpipe.render.terminal.rows import Console
 from netpipe.render.terminal.split import broken, cells, split_tables
@@ -417,7 +419,7 @@ def test_what_is_lacking_goes_into_one_run_part_by_part(
             for pattern in session.request.patterns
         ]
         saved(run("out", *points, completes=("a",)), tmp_path)
-        return type("Result", (), {"exit_code": 0})
+        return type("Result", (), {"exit_code": 0, "run": Run()})
 
     monkeypatch.setattr("netpipe.command.measuring.measure", measured)
     monkeypatch.setattr("netpipe.applications.contact.first_contacts", lambda names, tell: {names[0]: [700]})
@@ -464,6 +466,15 @@ def test_a_wrong_name_is_refused_before_anything_is_measured(
         said = netpipe("predict", program, two[0], "--measure", TCP, *option)
         assert said.code == 2
         assert f"{option[0]} mpi@y is no variant of the runs; they have {SHM}, {TCP}" in said.err
+
+
+def test_the_launches_of_a_part_are_counted_from_one() -> None:
+    said: list[str] = []
+    ready = Ready(variants=1, points=2, budget_s=3.0)
+    for so_far, launch in ((0, 3), (4, 4), (4, 5)):
+        part = measuring.OfPart(Lines(said.append), so_far)
+        part.show(Progress(Run(), ready, launch, 3 + so_far - launch, []))
+    assert [text.partition(":")[0] for text in said] == ["launch 4 of 4", "launch 1 of 4", "launch 2 of 4"]
 
 
 def test_what_no_variant_can_measure_is_left_out_and_named(

@@ -318,7 +318,7 @@ def test_sizes_beyond_the_curves_are_measured_too() -> None:
     curves = complete()
     found = predict(one_message(9999), curves)
     assert found.variants[0].beyond == 9999
-    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 2) is not None
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None) is not None
 
 
 def test_what_measure_cannot_get_is_not_promised() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -17,9 +18,11 @@ from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
+    from netpipe.events import Progress
     from netpipe.prediction.lacking import Part
     from netpipe.profiles import Profile
     from netpipe.records import Run
+    from netpipe.render.terminal.live import Display
     from netpipe.session import Request, Session
 
 SMALLEST = 4  # bytes of the first message that is timed
@@ -73,7 +76,8 @@ def measure(
         if len(todo) > 1:
             say(f"{place} of {len(todo)}: {_part_text(part)}")
         given = {"output": str(output), "as_json": False, "onto": result is not None, "quiet": False}
-        result = measuring.measure(session, given, measuring.display(given, session))
+        so_far = 0 if result is None else 1 + max((plan.launch for plan in result.run.plans), default=-1)
+        result = measuring.measure(session, given, OfPart(measuring.display(given, session), so_far))
         if result.exit_code:
             why = next(
                 (f"{one.variant}, {one.pattern}: {one.message}" for one in result.run.errors), "it was ended"
@@ -88,6 +92,19 @@ def measure(
         finally:
             line.close()
     return Run.read(output, samples=False)
+
+
+class OfPart:
+    """Progress of a part, whose launches are counted from its own first one."""
+
+    def __init__(self, shown: Display, so_far: int) -> None:
+        self._shown = shown
+        self._so_far = so_far  # launches of the run, of the parts before
+        self.say = shown.say
+        self.close = shown.close
+
+    def show(self, progress: Progress) -> None:
+        self._shown.show(replace(progress, launch=max(progress.launch - self._so_far, 0)))
 
 
 def request(part: Part, how: Mapping[str, str], times: int, completed: Sequence[str]) -> Request:
