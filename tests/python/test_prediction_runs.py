@@ -206,6 +206,12 @@ def test_only_what_no_run_has_is_lacking() -> None:
     assert lacking(NEED, None, [SHM]) == {SHM: NEED}
 
 
+def test_a_barrier_of_any_size_will_do() -> None:
+    need = {("collective:what=barrier", 2): {8}}
+    reading = run_of(point("collective:what=barrier", 64, 300, SHM))
+    assert lacking(need, reading, [SHM, TCP]) == {SHM: {}, TCP: need}
+
+
 def test_a_collective_on_other_ranks_is_no_substitute_and_its_own_is_found() -> None:
     four = on_ranks(SHM, 4)
     given = run("a", point("collective", 8, 900, four), point("pingpong", 8, 1, four), ranks=4)

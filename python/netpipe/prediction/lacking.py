@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
 
 Needs = Mapping[tuple[str, int], set[int]]  # sizes in bytes, by pattern and number of ranks
+BARRIER = "collective:what=barrier"  # moves nothing, so any size will do
 MOST_SIZES = 24  # of a curve: what lies between two of them is read off between them
 
 
@@ -53,8 +54,9 @@ def lacking(need: Needs, reading: Reading | None, variants: Sequence[str]) -> di
     for variant in variants:
         left = {}
         for (pattern, on), sizes in need.items():
-            rest = sizes - there.get((variant, pattern, on if _is_collective(pattern) else None), set())
-            if rest:
+            known = there.get((variant, pattern, on if _is_collective(pattern) else None), set())
+            rest = sizes - known
+            if rest and not (pattern == BARRIER and known):
                 left[pattern, on] = rest
         found[variant] = left
     return found
