@@ -24,7 +24,7 @@ from measured import MissingError, Result, in_turn, shown
 from netpipe.applications.contact import first_contacts
 from netpipe.applications.plan import Request, Task, plan
 from netpipe.applications.running import Runner
-from netpipe.cli.predict import add_first
+from netpipe.cli.predict.measured import add_first
 from netpipe.kernels import Result as Ran
 from netpipe.libraries.adding import added, programs
 from netpipe.prediction import predict

@@ -95,6 +95,7 @@ class Request:
     launcher_args: str | None = None
     remote_shell: str | None = None
     defaults: Sequence[str] = DEFAULT_VARIANTS
+    completes: Sequence[str] = ()  # `run` of the runs that lack these curves
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ class Session:
         )
         try:
             if not onto:
-                recording.append(_header(argv, confirms))
+                recording.append(_header(argv, confirms, self.request.completes))
                 for one in self.theories:
                     recording.append(one)
             code = self._record(measurement, strict)
@@ -402,7 +403,7 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
         ) from None
 
 
-def _header(argv: Sequence[str], confirms: str | None = None) -> Header:
+def _header(argv: Sequence[str], confirms: str | None = None, completes: Sequence[str] = ()) -> Header:
     return Header(
         schema=SCHEMA,
         run=uuid.uuid4().hex,
@@ -411,6 +412,7 @@ def _header(argv: Sequence[str], confirms: str | None = None) -> Header:
         host=socket.gethostname(),
         argv=list(argv),
         confirms=confirms,
+        completes=list(completes),
     )
 
 

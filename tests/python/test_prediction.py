@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from profiled import ANY, CALLS, NUMBERS, profile_of
 
-from netpipe.cli.predict import _launches, add_first
+from netpipe.cli.predict import _launches
+from netpipe.cli.predict.measured import add_first
 from netpipe.failure import Failure
 from netpipe.prediction.costs import Costs, Factors, Sized, Times, costs
 from netpipe.prediction.predict import predict, wanted

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from test_prediction import Event, point, run_of, traced
 
-from netpipe.cli.predict import _as_json
+from netpipe.cli.predict.result import as_json
 from netpipe.prediction import Factors, sensitivities
 from netpipe.prediction.costs import BOUNDS
 from netpipe.prediction.predict import Predicted, predict
@@ -147,7 +147,7 @@ def test_over_its_own_library_all_of_it_is_known() -> None:
 
 
 def test_the_verdict_in_json() -> None:
-    told = _as_json(predict(one_message(), measured(a=1000, b=1010, c=9000)), Factors())
+    told = as_json(predict(one_message(), measured(a=1000, b=1010, c=9000)), Factors(), None, ())
     assert told["fastest"] is None
     assert told["tiers"] == [("mpi@a", "mpi@b"), ("mpi@c",)]
     assert [(one["faster"], one["slower"], one["decided"]) for one in told["pairs"]] == [
@@ -169,7 +169,7 @@ def assert_nothing_is_ranked(found: Predicted, why: str) -> None:
     lines = printed(found).splitlines()
     assert "these numbers are no predictions" in lines[0]
     assert not any("fastest" in line for line in lines)
-    told = _as_json(found, Factors())
+    told = as_json(found, Factors(), None, ())
     assert told["fastest"] is None
     assert told["unknown"] == found.unknown
 
@@ -299,14 +299,13 @@ def test_more_ranks_than_any_curve_has(netpipe: Netpipe, tmp_path: Path) -> None
     said = netpipe("predict", *files)
     assert said.code == 0, said.err
     assert "the run has no curve of Allreduce on 4 ranks; a tree of messages stands for each" in said.out
-    command = f"netpipe predict {first} {second} --measure 'mpi@x:transport=tcp|a'"
+    command = f"netpipe predict {first} {second} {run} --measure 'mpi@x:transport=tcp|a'"
     assert f"    {command}\n" in said.out
     told = json.loads(netpipe("predict", *files, "--json").out)
     assert told["measure"] == command
     assert told["variants"][0]["missing"] == [{"call": "Allreduce", "ranks": 4, "calls": 1}]
     own = netpipe("predict", *files, "--own", "mpi@x:transport=tcp|a", "--json").out
-    assert json.loads(own)["measure"].startswith(f"netpipe predict {first} {second} --own 'mpi@x:")
-    assert run not in said.out
+    assert json.loads(own)["measure"].startswith(f"netpipe predict {first} {second} {run} --own 'mpi@x:")
 
 
 def test_where_nothing_is_missing_no_command_is_printed(netpipe: Netpipe, tmp_path: Path) -> None:
@@ -319,18 +318,17 @@ def test_sizes_beyond_the_curves_are_measured_too() -> None:
     curves = complete()
     found = predict(one_message(9999), curves)
     assert found.variants[0].beyond == 9999
-    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 2) is not None
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None) is not None
 
 
 def test_what_measure_cannot_get_is_not_promised() -> None:
-    """A communicator of two in a program of four ranks; and curves between hosts."""
+    """Curves between hosts."""
     program = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 2)
     curves = complete()
     found = predict(program, curves)
     assert found.variants[0].missing
-    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 2) is not None
-    assert measure_command(found, [Path("p.jsonl")], curves.run, None, 4) is None
-    assert measure_command(found, [Path("p.jsonl")], on(curves, "n1", "n2").run, None, 2) is None
+    assert measure_command(found, [Path("p.jsonl")], curves.run, None) is not None
+    assert measure_command(found, [Path("p.jsonl")], on(curves, "n1", "n2").run, None) is None
 
 
 # --------------------------------------------------------------------------------------------------------- threads

@@ -29,6 +29,7 @@ def first_contacts(variants: Sequence[str], tell: Tell = lambda _: None) -> dict
     found: dict[str, list[int]] = {task.cell.variant: [] for task in tasks}
     with Runner(TIMEOUT_S) as runner:
         for launch in range(LAUNCHES):
+            tell(f"what the first message takes: launch {launch + 1} of {LAUNCHES}")
             for task in tasks:
                 library = programs.profiler(programs.builder(added.one(task.description.name)))
                 with tempfile.TemporaryDirectory(prefix="netpipe-contact-") as folder:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from netpipe.command.choices import OneOf
 from netpipe.command.drawing import FORMATS, format_of
-from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, own_option, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
@@ -78,6 +78,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
     show_default=True,
     help="The axis of throughput; auto is log if a linear axis would flatten some curves.",
 )
+@own_option
 def command(
     runs: tuple[Path, ...],
     figure: str,
@@ -91,6 +92,7 @@ def command(
     fitted: bool,
     title: str | None,
     scale: str,
+    own: str | None,
 ) -> None:
     """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF, or on the terminal.
 
@@ -100,9 +102,7 @@ def command(
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
-    from netpipe import Run
     from netpipe.kernels.lines import are_applications
-    from netpipe.reading import Reading
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import check_target
     from netpipe.streams import say
@@ -116,9 +116,9 @@ def command(
     profiles, files = _profiles(files)
     if profiles and click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
         figure = OF_PROFILES
-    readings = tuple(Reading(Run.read(path, samples=False)) for path in files)
+    readings = _readings(files, profiles, own)
     scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale, fitted)
-    scope = replace(scope, profiles=profiles)
+    scope = replace(scope, profiles=profiles, own=own or "")
     if listing:
         _list((one.name, one.help, figures.why_not(one, scope)) for one in figures.every())
         return
@@ -155,6 +155,26 @@ def _print(scope: Scope, figure: str, output: Path | None, title: str | None) ->
         click.echo(line)
     for name, text in scope.conventions.items():
         click.echo(f"{printable(name)}: {printable(text)}")
+
+
+def _readings(files: tuple[Path, ...], profiles: tuple[Profile, ...], own: str | None) -> tuple[Reading, ...]:
+    """Of each run; beside a profile of all runs together, as a prediction reads them. Raises Failure (2) if they lack
+    the variant `own`.
+    """
+    from netpipe import Run
+    from netpipe.prediction import UnknownVariant, own_variant, read_runs
+    from netpipe.reading import Reading
+
+    if not profiles:
+        if own is not None:
+            raise Failure(USAGE, "--own says what a profile was taken over, and there is none beside the run")
+        return tuple(Reading(Run.read(path, samples=False)) for path in files)
+    run = read_runs(files)
+    try:
+        own_variant(profiles[0], run, own)
+    except UnknownVariant as error:
+        raise Failure(USAGE, f"--own {error}") from None
+    return (Reading(run),)
 
 
 def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path, ...]]:
@@ -272,7 +292,7 @@ def _refuse(path: Path, files: tuple[Path, ...]) -> None:
     if len(files) > 1:
         raise Failure(USAGE, f"{path} has results of kernels, which are drawn alone; leave the others out")
     context = click.get_current_context()
-    for option in ("patterns", "sizes", "measures", "fitted", "scale"):
+    for option in ("patterns", "sizes", "measures", "fitted", "scale", "own"):
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             (one,) = [one for one in context.command.params if one.name == option]
             raise Failure(USAGE, f"{path} has results of kernels, not a run; leave {one.opts[0]} out")

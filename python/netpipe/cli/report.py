@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from netpipe.command.options import runs_argument
+from netpipe.command.options import own_option, runs_argument
 from netpipe.failure import USAGE, Failure
 
 
@@ -21,7 +21,8 @@ from netpipe.failure import USAGE, Failure
     help="The page  [default: the first RUN with the ending .html]",
 )
 @click.option("--title", metavar="TEXT", help="The title, instead of the names of the modules.")
-def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> None:
+@own_option
+def command(runs: tuple[Path, ...], output: Path | None, title: str | None, own: str | None) -> None:
     """Write RUN [run.jsonl] as one self-contained HTML page.
 
     It contains the results, plots, losses, points and findings. Several runs are overlaid: each
@@ -42,9 +43,11 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
         raise Failure(USAGE, f"{target} is a profile and is not overwritten; choose another name")
     if are_applications(target):
         raise Failure(USAGE, f"{target} has results of kernels and is not overwritten; choose another name")
+    if own is not None and (not any(map(is_profile, files)) or all(map(is_profile, files))):
+        raise Failure(USAGE, "--own says what a profile was taken over, of the variants of a run beside it")
     if any(map(is_profile, files)):
         check_target(target)
-        _profile(files, target, title)
+        _profile(files, target, title, own)
     elif any(map(are_applications, files)):
         check_target(target)
         _applications(files, target, title)
@@ -58,24 +61,25 @@ def command(runs: tuple[Path, ...], output: Path | None, title: str | None) -> N
     say(f"the report is in {target}")
 
 
-def _profile(files: tuple[Path, ...], target: Path, title: str | None) -> None:
+def _profile(files: tuple[Path, ...], target: Path, title: str | None, own: str | None) -> None:
     """The page of a profile, of several launches the first one, and what the runs beside it would make of all. Raises
     Failure (2).
     """
-    from netpipe.prediction import read_launches
+    from netpipe.prediction import UnknownVariant, read_launches, read_runs
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
     from netpipe.profiles.lines import is_profile
     from netpipe.reading import Reading
-    from netpipe.reading.across import merge
     from netpipe.render.page import profile
     from netpipe.render.page.programs.prediction import elsewhere
 
     try:
         launches, runs = read_launches(files)
-        there = elsewhere(launches, Reading(merge.read(list(runs)))) if runs else None
+        there = elsewhere(launches, Reading(read_runs(runs)), own) if runs else None
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
+    except UnknownVariant as error:
+        raise Failure(USAGE, f"--own {error}") from None
     source = next(path for path in files if is_profile(path))
     if len(launches) > 1 and not runs:
         raise Failure(

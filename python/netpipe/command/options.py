@@ -32,6 +32,12 @@ pattern_option = click.option(
     shell_complete=complete_measured("pattern"),
     help="Only this pattern; may be repeated.",
 )
+own_option = click.option(
+    "--own",
+    metavar="VARIANT",
+    shell_complete=complete_measured("variant"),
+    help="The variant of the runs that the profile was taken over  [default: the profile's library without settings]",
+)
 module_option = click.option(
     "--module",
     "files",

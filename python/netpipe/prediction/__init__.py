@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """What another library or network would make of an application: the calls of a profile's trace (calls), replayed
-(replay) with the costs that a run has measured (costs), what comes out of it (predict), and how that depends on the
-network (sensitivity). Everything here is pure, except that `launches` reads the profiles.
+(replay) with the costs that a run has measured (costs), what comes out of it (predict), how near that is to what was
+measured then (held), how it depends on the network (sensitivity), and which curves the runs lack (lacking). Everything
+here is pure, except that `launches` reads the profiles and `runs` the runs.
 """
 
 from netpipe.prediction.costs import Costs, Factors, costs
-from netpipe.prediction.launches import own_variant, processors, read_launches
+from netpipe.prediction.held import Held, held
+from netpipe.prediction.launches import UnknownVariant, named, own_variant, processors, read_launches
 from netpipe.prediction.predict import Prediction, predict
+from netpipe.prediction.runs import one_run, read_runs
 from netpipe.prediction.sensitivity import Sensitivities, Sensitivity, sensitivities
 
 __all__ = [
     "Costs",
     "Factors",
+    "Held",
     "Prediction",
     "Sensitivities",
     "Sensitivity",
+    "UnknownVariant",
     "costs",
+    "held",
+    "named",
+    "one_run",
     "own_variant",
     "predict",
     "processors",
     "read_launches",
+    "read_runs",
     "sensitivities",
 ]

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from netpipe.prediction.runs import without_ranks
 from netpipe.reading.measures import measures_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ BOUNDS: tuple[Bound, ...] = ("value", "low", "high")
 # asked first.
 LEFT = 0.3
 FIRST = "first"  # not a pattern of the worker: netpipe predict --measure adds it to the run
+FEWEST = 2  # ranks, where a run does not say how many it had
 GUESSED_EAGER = 4096  # bytes; where no run has measured the overheads
 PLAIN = {
     "Bcast": "bcast",
@@ -188,14 +190,20 @@ def costs(reading: Reading, bound: Bound = "value", factors: Factors | None = No
     """By variant, of those that have a ping-pong."""
     factors = factors or Factors()
     found: dict[str, Costs] = {}
-    for variant in dict.fromkeys(curve.variant for curve in reading.curves):
-        one = _of([curve for curve in reading.curves if curve.variant == variant], variant, bound, reading)
+    ranks = _ranks(reading)
+    by_variant: dict[str, list[Curve]] = {}
+    for curve in reading.curves:
+        by_variant.setdefault(without_ranks(curve.variant), []).append(curve)
+    for variant, curves in by_variant.items():
+        one = _of(curves, variant, bound, ranks)
         if one is not None:
             found[variant] = one.changed(factors) if factors.changed else one
     return found
 
 
-def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -> Costs | None:
+def _of(curves: Sequence[Curve], variant: str, bound: Bound, ranks: Mapping[str, int]) -> Costs | None:
+    """The curves of a variant on any number of ranks, of which messages take those on the fewest."""
+    curves = sorted(curves, key=lambda curve: -ranks.get(curve.variant, FEWEST))
     by_name = {curve.pattern: curve for curve in curves}
     pingpong = _named(by_name, "pingpong")
     if pingpong is None or not pingpong.points:
@@ -220,7 +228,6 @@ def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -
         return size <= GUESSED_EAGER if left is None else left(size) <= LEFT
 
     collectives: dict[tuple[str, int], Sized] = {}
-    ranks = _ranks(reading, variant)
     for curve in curves:
         name, _, settings = curve.pattern.partition(":")
         if name != "collective" or not curve.points:
@@ -228,7 +235,7 @@ def _of(curves: Sequence[Curve], variant: str, bound: Bound, reading: Reading) -
         what = dict(one.partition("=")[::2] for one in settings.split(",")).get("what", "allreduce")
         for mpi, ours in OPERATIONS.items():
             if ours == what:
-                collectives[mpi, ranks] = _times(curve, bound)
+                collectives[mpi, ranks.get(curve.variant, FEWEST)] = _times(curve, bound)
     return Costs(
         variant=variant,
         latency=latency,
@@ -253,9 +260,12 @@ def _named(curves: Mapping[str, Curve], name: str, setting: str = "") -> Curve |
     return curves.get(name) if setting == "side=send" else None  # the default side
 
 
-def _ranks(reading: Reading, variant: str) -> int:
-    counts = [len(one.ranks) for one in reading.run.variants if one.variant == variant]
-    return max(counts, default=2)
+def _ranks(reading: Reading) -> dict[str, int]:
+    """By variant, whose name has the number of ranks where there are several."""
+    found: dict[str, int] = {}
+    for one in reading.run.variants:
+        found[one.variant] = max(len(one.ranks), found.get(one.variant, 0))
+    return found
 
 
 def _end(estimate: Estimate, bound: Bound) -> float:

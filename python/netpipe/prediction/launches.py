@@ -9,11 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netpipe.prediction.runs import without_ranks
 from netpipe.profiles import NotAProfile, Profile, read
 from netpipe.profiles.lines import is_profile
+from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
     from netpipe.records import Run
+
+
+class UnknownVariant(ValueError):  # noqa: N818  (it reads as what it says)
+    """A variant that no run has; the text is a sentence for people."""
 
 
 def read_launches(paths: Sequence[Path]) -> tuple[list[Profile], tuple[Path, ...]]:
@@ -29,11 +35,29 @@ def read_launches(paths: Sequence[Path]) -> tuple[list[Profile], tuple[Path, ...
     return found, tuple(path for path in paths if path not in profiles)
 
 
-def own_variant(profile: Profile, run: Run) -> str | None:
-    """The library of the profile without settings, if the run has it. With settings nobody knows whether the program
-    ran with the same ones.
+def own_variant(profile: Profile, run: Run, asked: str | None = None) -> str | None:
+    """The variant of the run that the profile was taken over: the one that was asked for, else the library of the
+    profile without settings, if the run has it. With settings nobody knows whether the program ran with the same ones.
+    Raises UnknownVariant if the run lacks the one that was asked for.
     """
-    return next((one.variant for one in run.variants if one.variant == profile.header.module), None)
+    there = list(dict.fromkeys(without_ranks(point.variant) for point in run.points))
+    try:
+        return named(asked or profile.header.module or "", there)
+    except UnknownVariant:
+        if asked:
+            raise
+        return None
+
+
+def named(name: str, variants: Sequence[str]) -> str:
+    """The variant of this name; of the same one in several runs the first, unless the name has the label of a run too.
+    Raises UnknownVariant.
+    """
+    wanted = without_ranks(name)
+    for one in variants:
+        if wanted in (one, name_of(one)):
+            return one
+    raise UnknownVariant(f"{name} is no variant of the runs; they have {', '.join(variants) or 'none'}")
 
 
 def processors(run: Run) -> int | None:

@@ -135,7 +135,7 @@ def predict(
     launches = [profile] if not isinstance(profile, Sequence) else list(profile)
     refuse_threads(launches)
     made = [calls(one, PROFILER_NS / 2) for one in launches]
-    measured = [_measured(one) for one in launches]
+    measured = [time_in_mpi(one) for one in launches]
     found = Predicted(measured=median(measured), launches=len(launches))
     plain = costs(reading)
     if own is not None and not fits(launches[0], made[0], reading.run, own):
@@ -148,7 +148,7 @@ def predict(
         again = [replay(one, plain[own]) for one in made]
         beyond = [took - mean(one) for took, one in zip(measured, again, strict=True)]
         by_call = [_beyond(calls_, one) for calls_, one in zip(made, again, strict=True)]
-        middle = _middle(measured)
+        middle = middle_of(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
     for one in (one for some in bounds.values() for one in some.values()):
@@ -170,7 +170,7 @@ def predict(
         ends = sorted(median(times[bound]) for bound in ("low", "high"))
         unsure = 0.0 if variant == own else abs(median(beyond)) / 2
         error = math.exp(max(LEAST_ERROR, spread(times["value"])))
-        middle = _middle(times["value"])
+        middle = middle_of(times["value"])
         run = runs["value"][middle]
         ranks = max(len(made[middle].ranks), 1)
         found.variants.append(
@@ -201,7 +201,7 @@ def predict(
     return found
 
 
-def _middle(values: Sequence[float]) -> int:
+def middle_of(values: Sequence[float]) -> int:
     """The place of the one nearest to the median."""
     middle = median(values)
     return min(range(len(values)), key=lambda place: abs(values[place] - middle))
@@ -209,13 +209,21 @@ def _middle(values: Sequence[float]) -> int:
 
 def wanted(made: Calls) -> dict[str, set[int]]:
     """The patterns, with the sizes, whose curves a prediction of these calls needs."""
-    sizes = {message.bytes for message in made.messages if message.bytes} or {SMALL}
     found: dict[str, set[int]] = {}
+    for (pattern, _), sizes in needs(made).items():
+        found.setdefault(pattern, set()).update(sizes)
+    return found
+
+
+def needs(made: Calls) -> dict[tuple[str, int], set[int]]:
+    """The same by pattern and number of ranks: collectives on those of their communicator, messages between two."""
+    sizes = {message.bytes for message in made.messages if message.bytes} or {SMALL}
+    found: dict[tuple[str, int], set[int]] = {}
     if made.messages or made.groups:
         for pattern in POINT_TO_POINT:
-            found[pattern] = set(sizes)
+            found[pattern, 2] = set(sizes)
     if within := {message.bytes for message in made.messages if message.within and message.bytes}:
-        found["itself"] = within
+        found["itself", 2] = within
     for group in made.groups:
         ours = OPERATIONS.get(group.name)
         if ours is not None and group.ranks > 1:
@@ -224,7 +232,7 @@ def wanted(made: Calls) -> dict[str, set[int]]:
                 size //= group.ranks
             if group.name in REDUCTIONS:
                 size = -(-size // DOUBLE) * DOUBLE
-            found.setdefault(f"collective:what={ours}", set()).add(size)
+            found.setdefault((f"collective:what={ours}", group.ranks), set()).add(size or SMALL)
     return found
 
 
@@ -232,12 +240,13 @@ def mean(one: Replayed) -> float:
     return sum(one.by_rank.values()) / max(len(one.by_rank), 1) * 1e-9
 
 
-def _measured(profile: Profile) -> float:
+def time_in_mpi(profile: Profile) -> float:
+    """Seconds, mean over the ranks that have a trace."""
     there = [rank.mpi_s for rank in profile.ranks if rank.rank in profile.traces]
     return sum(there) / max(len(there), 1)
 
 
-def _took(made: Calls) -> dict[Key, float]:
+def took(made: Calls) -> dict[Key, float]:
     """Seconds by call, mean over the ranks."""
     ranks = max(len(made.ranks), 1)
     found: dict[Key, float] = {}
@@ -251,12 +260,12 @@ def _took(made: Calls) -> dict[Key, float]:
 def _beyond(made: Calls, again: Replayed) -> dict[Key, float]:
     """By call, how much more the profile has than the replay."""
     ranks = max(len(made.ranks), 1)
-    return {key: took - again.by_call.get(key, 0.0) / ranks * 1e-9 for key, took in _took(made).items()}
+    return {key: time - again.by_call.get(key, 0.0) / ranks * 1e-9 for key, time in took(made).items()}
 
 
 def _residual(seconds: float, made: Calls, variant: str, again: Replayed) -> Residual:
     ranks = max(len(made.ranks), 1)
-    measured = _took(made)
+    measured = took(made)
     rows = [
         (name, size, measured.get((name, size), 0.0), again.by_call.get((name, size), 0.0) / ranks * 1e-9)
         for name, size in measured.keys() | again.by_call.keys()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from netpipe.prediction.runs import without_ranks
 from netpipe.profiles import NotAProfile
 from netpipe.profiles.calls import Kind
 from netpipe.units import counted, listed
@@ -59,7 +60,8 @@ def oversubscribed(profile: Profile, processors: int | None) -> str:
 
 def hosts_of(run: Run, variant: str) -> set[str]:
     """On which a variant was measured; empty: not known."""
-    return {rank.host for one in run.variants if one.variant == variant for rank in one.ranks if rank.host}
+    those = (one for one in run.variants if without_ranks(one.variant) == variant)
+    return {rank.host for one in those for rank in one.ranks if rank.host}
 
 
 def near_and_far(profile: Profile, made: Calls) -> tuple[bool, bool]:

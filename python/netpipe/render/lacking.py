@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netpipe.prediction.costs import OPERATIONS
 from netpipe.prediction.unknown import hosts_of
 from netpipe.reading.across.merge import name_of
 
@@ -15,21 +16,25 @@ if TYPE_CHECKING:
     from netpipe.prediction.predict import Predicted
     from netpipe.records import Run
 
+OUTPUT = "predict.jsonl"  # where netpipe predict --measure writes unless told otherwise
 
-def measure_command(
-    found: Predicted, profiles: Sequence[Path], run: Run, own: str | None, ranks: int
-) -> str | None:
-    """Ready to be pasted: over all variants, so that they can be compared. None where no curve is lacking that it would
-    get: `--measure` measures collectives of all `ranks` of the program, on one host.
+
+def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str | None) -> str | None:
+    """Ready to be pasted: over all variants, so that they can be compared. `files` are the profiles and runs that were
+    given: `--measure` gets what these lack. None where they lack nothing, and for curves between hosts, as it measures
+    on one.
     """
     lacking = any(
-        one.guessed or one.beyond or any(there == ranks for _, there in one.missing) for one in found.variants
+        one.guessed or one.beyond or any(name in OPERATIONS for name, _ in one.missing)
+        for one in found.variants
     )
     if not lacking or any(len(hosts_of(run, one.variant)) > 1 for one in found.variants):
         return None
-    words = ["netpipe", "predict", *map(str, profiles)]
+    words = ["netpipe", "predict", *map(str, files)]
     if own is not None:
         words += ["--own", name_of(own)]
     for name in dict.fromkeys(name_of(one.variant) for one in found.variants):
         words += ["--measure", name]
+    if Path(OUTPUT) in files:
+        words += ["--output", f"more-{OUTPUT}"]
     return shlex.join(words)

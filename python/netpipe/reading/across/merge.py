@@ -8,7 +8,8 @@ losses stay within a run: points are compared within one launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,18 @@ def _placement(run: Run) -> str | None:
     return asked.pop() if len(asked) == 1 else None
 
 
-def merged(runs: Sequence[Run]) -> Run:
-    """All runs as one; a single run is returned as it is."""
+def merged(runs: Sequence[Run], named: Callable[[int, str], str] | None = None) -> Run:
+    """All runs as one; a single run is returned as it is. `named`: the name of a variant of the run at this place, by
+    default with the label of its run.
+    """
     if len(runs) == 1:
         return runs[0]
+    if named is None:
+        texts = labels(runs)
+
+        def named(place: int, variant: str) -> str:
+            return f"{variant}{MARK}{texts[place]}"
+
     whole = Run()
     whole.header = runs[0].header
     if whole.header is not None and any(
@@ -58,10 +67,10 @@ def merged(runs: Sequence[Run]) -> Run:
     ):
         whole.header = msgspec.structs.replace(whole.header, argv=[])  # no one command measured all of this
     first = 0  # the new number of the run's launch 0
-    for run, label in zip(runs, labels(runs), strict=True):
+    for place, run in enumerate(runs):
         last = -1
         for record in run.body():
-            moved = _moved(record, label, first)
+            moved = _moved(record, partial(named, place), first)
             last = max(last, getattr(record, "launch", 0))
             whole.add(moved)
         first += last + 1
@@ -74,16 +83,16 @@ def merged(runs: Sequence[Run]) -> Run:
     return whole
 
 
-def _moved(record: Record, label: str, first: int) -> Record:
+def _moved(record: Record, named: Callable[[str], str], first: int) -> Record:
     changes: dict[str, Any] = {"launch": getattr(record, "launch", 0) + first}
     if (variant := getattr(record, "variant", None)) is not None:
-        changes["variant"] = f"{variant}{MARK}{label}"
+        changes["variant"] = named(variant)
     if isinstance(record, Plan):
         changes["variants"] = [
             msgspec.structs.replace(
                 planned,
-                variant=f"{planned.variant}{MARK}{label}",
-                copy_of=planned.copy_of and f"{planned.copy_of}{MARK}{label}",
+                variant=named(planned.variant),
+                copy_of=planned.copy_of and named(planned.copy_of),
             )
             for planned in record.variants
         ]

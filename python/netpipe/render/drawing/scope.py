@@ -103,6 +103,7 @@ class Scope:
     log: bool | None = None  # the axis of rates; None: by the range of the curves
     fitted: bool = False  # curves as points, with the lines that were fitted to their pieces
     profiles: tuple[Profile, ...] = ()  # of launches of one program, for what the runs would make of it
+    own: str = ""  # the variant that they were taken over; empty: the library without settings
 
     @cached_property
     def chosen(self) -> tuple[Member, ...]:

@@ -29,7 +29,7 @@ PARTS = {"whole": "whole run", "mpi": "time in MPI"}
     paper="the tolerance curves of LLAMP (SC'24)",
 )
 def panels(scope: Scope) -> list[Panel]:
-    from netpipe.prediction import own_variant, processors, sensitivities
+    from netpipe.prediction import UnknownVariant, own_variant, processors, sensitivities
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
 
@@ -43,10 +43,9 @@ def panels(scope: Scope) -> list[Panel]:
     notes: list[str] = []
     for reading in scope.readings:
         try:
-            one = sensitivities(
-                scope.profiles, reading, own_variant(scope.profiles[0], reading.run), processors(reading.run)
-            )
-        except (NotAProfile, Stuck) as error:
+            own = own_variant(scope.profiles[0], reading.run, scope.own or None)
+            one = sensitivities(scope.profiles, reading, own, processors(reading.run))
+        except (NotAProfile, Stuck, UnknownVariant) as error:
             raise NothingToDraw(str(error)) from None
         found += [each for each in one.variants if not scope.variants or each.variant in scope.variants]
         notes += one.notes

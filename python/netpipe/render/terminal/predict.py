@@ -9,42 +9,32 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from netpipe.render.terminal.rows import Rows, print_paragraph
-from netpipe.units import (
-    TIME_STEPS,
-    UNKNOWN,
-    bracketed_text,
-    digits,
-    listed,
-    share_text,
-    size_text,
-    time_text,
-)
+from netpipe.render.terminal.split import differences_table, split_tables
+from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, digits, listed, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.prediction.predict import Predicted, Prediction
+    from netpipe.prediction import Held
+    from netpipe.prediction.predict import Predicted, Prediction, Residual
 
-CALLS = 8  # rows of the table by call
 
-
-def print_prediction(out: Console, found: Predicted, get: str | None = None) -> None:
+def print_prediction(
+    out: Console,
+    found: Predicted,
+    get: str | None = None,
+    before: Predicted | None = None,
+    measured: Sequence[Held] = (),
+) -> None:
     """The variants, the verdict, what the time is spent in, the model's own error, and what is missing. Where nothing
-    is known, that comes first, in place of the verdict. `get`: the command that measures what is missing.
+    is known, that comes first, in place of the verdict. `get`: the command that measures what is missing; `before`: the
+    prediction as everything was measured, where `found` has what a user asks for; `measured`: what the program then
+    took.
     """
     if found.unknown:
         print_paragraph(out, "!", "yellow", verdict(found))
         out.print()
-    compared = [("times the first", "right")] if found.pairs else []
-    table = Rows(
-        ("over", "name"), ("in MPI", "right"), *compared, ("waiting", "right"), ("whole run", "right")
-    )
-    for one in found.variants:
-        cells = [times_first_text(found, one.variant)] if compared else []
-        table.add_row(
-            one.variant, seconds_text(one), *cells, time_text(1e9 * one.waiting), time_text(1e9 * one.wall)
-        )
-    out.print(table)
+    out.print(_variants(found, before))
     out.print()
     if not found.unknown:
         print_paragraph(out, "·", "bold", verdict(found))
@@ -58,13 +48,7 @@ def print_prediction(out: Console, found: Predicted, get: str | None = None) -> 
             "the intervals are those of the curves, and of what the model was wrong by for other programs",
         )
     else:
-        print_paragraph(
-            out,
-            "·",
-            "dim",
-            f"over its own library ({residual.variant}) the profile has {time_text(1e9 * residual.measured)} in MPI, "
-            f"and the model says {time_text(1e9 * residual.predicted)}",
-        )
+        print_paragraph(out, "·", "dim", own_text(residual))
     for note in found.notes:
         print_paragraph(out, "!", "yellow", note)
     if get is not None:
@@ -74,14 +58,68 @@ def print_prediction(out: Console, found: Predicted, get: str | None = None) -> 
         out.print(Text(f"    {get}"), soft_wrap=True)
     if found.variants:
         out.print()
-        out.print(_by_call(found))
-    if residual is not None and residual.error > 0.1:
+        for place, table in enumerate(split_tables(found, out.width, before)):
+            if place:
+                out.print()
+            out.print(table)
+    if residual is not None:
         out.print()
         out.print("where the model and the profile differ most", style="bold")
-        rows = Rows(("call", "left"), ("size", "right"), ("measured", "right"), ("by the model", "right"))
-        for name, size, measured, predicted in residual.by_call[:4]:
-            rows.add_row(name, size_text(size), time_text(1e9 * measured), time_text(1e9 * predicted))
-        out.print(rows)
+        out.print(differences_table(residual.by_call))
+    if measured:
+        _print_measured(out, measured)
+
+
+def _variants(found: Predicted, before: Predicted | None) -> Rows:
+    was = {one.variant: one for one in before.variants} if before else {}
+    middle = [("before", "right")] if before else []
+    compared = [("times the first", "right")] if found.pairs else []
+    last = (("waiting", "right"), ("whole run", "right"))
+    table = Rows(("over", "name"), *middle, ("in MPI", "right"), *compared, *last, apart=True)
+    for one in found.variants:
+        earlier = [f"{time_text(1e9 * was[one.variant].seconds)} ->"] if before else []
+        cells = [times_first_text(found, one.variant)] if compared else []
+        ends = (time_text(1e9 * one.waiting), time_text(1e9 * one.wall))
+        table.add_row(one.variant, *earlier, seconds_text(one), *cells, *ends)
+    return table
+
+
+def _print_measured(out: Console, measured: Sequence[Held]) -> None:
+    """Each prediction beside what the program took, and the calls in which they differ most."""
+    out.print()
+    out.print(measured_table(measured))
+    for one in measured:
+        out.print()
+        out.print(f"over {one.prediction.variant} they differ most in", style="bold")
+        out.print(differences_table(one.by_call))
+
+
+def measured_table(measured: Sequence[Held]) -> Rows:
+    table = Rows(
+        ("over", "name"),
+        ("predicted", "right"),
+        ("measured", "right"),
+        ("off by", "right"),
+        ("interval", "left"),
+    )
+    for one in measured:
+        error = UNKNOWN if one.error is None else f"{100 * one.error:+.0f} %"
+        table.add_row(
+            one.prediction.variant,
+            seconds_text(one.prediction),
+            time_text(1e9 * one.measured),
+            error,
+            "holds it" if one.holds else "misses it",
+        )
+    return table
+
+
+def own_text(residual: Residual) -> str:
+    """How well the model fits the library of the profile."""
+    return (
+        f"over its own library ({residual.variant}) the profile has {time_text(1e9 * residual.measured)} in MPI, and "
+        f"the model says {time_text(1e9 * residual.predicted)}"
+    )
 
 
 def verdict(found: Predicted) -> str:
@@ -126,21 +164,3 @@ def _either(names: Sequence[str]) -> str:
 
 def seconds_text(one: Prediction) -> str:
     return bracketed_text(1e9 * one.seconds, 1e9 * one.low, 1e9 * one.high, TIME_STEPS, "ns")
-
-
-def _by_call(found: Predicted) -> Rows:
-    """The calls that take most over the first variant, over the first and the last one."""
-    first, last = found.variants[0], found.variants[-1]
-    columns = [("call", "left"), ("size", "right"), (first.variant, "right"), ("share", "right")]
-    if last is not first:
-        columns.append((last.variant, "right"))
-    table = Rows(*columns)
-    most = sorted(first.by_call, key=lambda key: -max(first.by_call[key], last.by_call.get(key, 0.0)))
-    for key in most[:CALLS]:
-        name, size = key
-        cells = [name, size_text(size), time_text(1e9 * first.by_call[key])]
-        cells.append(share_text(first.by_call[key] / first.seconds) if first.seconds else UNKNOWN)
-        if last is not first:
-            cells.append(time_text(1e9 * last.by_call.get(key, 0.0)))
-        table.add_row(*cells)
-    return table

@@ -11,8 +11,9 @@ from netpipe.prediction import own_variant, predict, processors, sensitivities
 from netpipe.render.figures import sensitivity as figure
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.predict import seconds_text, times_first_text, verdict
+from netpipe.render.terminal.predict import own_text, seconds_text, times_first_text, verdict
 from netpipe.render.terminal.sensitivity import sentences, tolerance_rows
+from netpipe.render.terminal.split import cells, difference_rows, parts
 from netpipe.units import capital, sentence, time_text
 
 if TYPE_CHECKING:
@@ -38,19 +39,27 @@ class Elsewhere:
 
     verdict: str
     table: Table
+    split: Table
+    own: str  # how well the model fits the profile's own library; empty if the run lacks that
+    differences: Table
     notes: tuple[str, ...]
     dependences: tuple[Dependence, ...]
 
 
-def elsewhere(launches: Sequence[Profile], reading: Reading) -> Elsewhere:
-    """Raises NotAProfile without a trace, Stuck where the trace is not whole."""
-    own, there = own_variant(launches[0], reading.run), processors(reading.run)
+def elsewhere(launches: Sequence[Profile], reading: Reading, own: str | None = None) -> Elsewhere:
+    """`own` is the variant of the run that the profiles were taken over, by default the library without settings.
+    Raises NotAProfile without a trace, Stuck where the trace is not whole, UnknownVariant if the run lacks `own`.
+    """
+    own, there = own_variant(launches[0], reading.run, own), processors(reading.run)
     found = predict(launches, reading, own, processors=there)
     curves = sensitivities(launches, reading, own, there)
     notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
     return Elsewhere(
         _verdict(found) if found.variants else "The run has no ping-pong, which every prediction needs.",
         _table(found),
+        _split(found),
+        sentence(capital(own_text(found.residual))) if found.residual else "",
+        _differences(found),
         tuple(notes),
         tuple(map(_dependence, curves.variants)),
     )
@@ -92,6 +101,30 @@ def _table(found: Predicted) -> Table:
         for one in found.variants
     )
     return Table(columns, rows)
+
+
+def _split(found: Predicted) -> Table:
+    """Time and share of each call and size over every variant."""
+    names = (one.variant for one in found.variants)
+    columns = (
+        Column("call", left=True),
+        Column("size"),
+        *(column for name in names for column in (Column(name), Column("share"))),
+    )
+    rows = tuple(
+        (
+            part.call,
+            part.size,
+            *(text for one in found.variants for text in cells(part, one.by_call, one.seconds)),
+        )
+        for part in parts(found)
+    )
+    return Table(columns, rows)
+
+
+def _differences(found: Predicted) -> Table:
+    columns = (Column("call", left=True), Column("size"), Column("measured"), Column("by the model"))
+    return Table(columns, tuple(difference_rows(found.residual.by_call)) if found.residual else ())
 
 
 def _dependence(one: Sensitivity) -> Dependence:
