@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from netpipe.contents import toml
+from netpipe.session import Request
 from netpipe.tuning import stops
-from netpipe.tuning.job import Job
+from netpipe.tuning.formats import files
+from netpipe.tuning.job import Job, described
+from netpipe.tuning.library import NO_LIBRARY
+from netpipe.tuning.search.goals import goal
 from netpipe.tuning.search.space import Space
+from netpipe.tuning.search.variants import Changes
 from netpipe.tuning.tune import Outcome
 
 if TYPE_CHECKING:
@@ -110,6 +116,46 @@ def test_of_several_variants_the_most_serious_counts(
     assert said.code == worst
     assert said.out == ""
     assert said.err.count("\n") == sum(code in (3, 4) for code in codes)
+
+
+def test_what_was_tuned_between_hosts_is_measured_between_them(netpipe: Netpipe, tmp_path: Path) -> None:
+    """By tuned.toml, with every option of the tuner that says where and how."""
+    base = Request(
+        ["tcp"],
+        settings={"bind": "10.0.0.1", "buffers": "cold", "timeout": "5", "pin": "0,1"},
+        hosts="A,B",
+        launcher="ssh",
+        remote_shell="ssh -p 2222",
+    )
+    outcome = Outcome("tcp", "latency", Changes.of({"sndbuf": "64k"}), tuned="tcp:sndbuf=64k")
+    (tmp_path / "tuned.toml").write_text(
+        files(described(outcome, NO_LIBRARY, goal("latency"), base))["tuned.toml"]
+    )
+    said = netpipe("run", "--config", str(tmp_path / "tuned.toml"), "--dry-run", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["hosts"] == ["A", "B"]
+    options = toml(tmp_path / "tuned.toml", "configuration")["run"]
+    assert options == {
+        "variants": ["tcp", "tcp:sndbuf=64k"],
+        "hosts": "A,B",
+        "launcher": "ssh",
+        "remote-shell": "ssh -p 2222",
+        "buffers": "cold",
+        "pin": "0,1",
+        "bind": "10.0.0.1",
+    }
+
+
+def test_files_are_named_so_that_the_run_finds_them_from_elsewhere(netpipe: Netpipe) -> None:
+    base = Request(["tcp"], settings={"host": "B", "token-file": "mine"}, modules=["own.so"])
+    outcome = Outcome("tcp", "curve", Changes.of({"sndbuf": "64k"}), tuned="tcp:sndbuf=64k")
+    options = described(outcome, NO_LIBRARY, goal("curve"), base).options
+    here = Path.cwd()
+    assert options == {
+        "host": ("B",),
+        "token-file": (str(here / "mine"),),
+        "module": (str(here / "own.so"),),
+    }
 
 
 def test_an_interrupted_change_of_system_settings_is_undone_first(

@@ -168,7 +168,11 @@ def show(job: Job, given: dict[str, Any]) -> None:
         if written := job.written.get(outcome.variant):
             names = ", ".join(path.name for path in written)
             folder = written[0].parent
-            lines.append(f"In {folder}: {names}. Try: netpipe run --config {folder}/tuned.toml")
+            configured = any(path.name == "tuned.toml" for path in written)
+            lines.append(
+                f"In {folder}: {names}."
+                + (f" Try: netpipe run --config {folder}/tuned.toml" if configured else "")
+            )
         for line in lines:
             indent = " " * (2 + len(line) - len(line.lstrip()))
             wrapped = textwrap.wrap(

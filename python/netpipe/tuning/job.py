@@ -47,6 +47,7 @@ CONFIRM = "confirm.jsonl"
 SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
 SYSTEM = 0.4  # of the time, with `apply`
 PLACING = 0.3  # where placements are tried
+LAUNCHING = ("hosts", "launcher", "launcher-args", "remote-shell")  # fields of a Request, and options
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
 
 
@@ -234,7 +235,7 @@ class Job:
 
     def _write(self, outcome: Outcome, libs: Library, folder: Path) -> list[Path]:
         """The settings, in every format that has something to say."""
-        tuned = described(outcome, libs, self.goal, str(self.base.settings.get("ranks", "")))
+        tuned = described(outcome, libs, self.goal, self.base)
         found = []
         for name, text in files(tuned).items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -266,8 +267,8 @@ class Job:
             target.write_bytes(path.read_bytes())
 
 
-def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
-    """What the formats are told of an outcome that gains."""
+def described(outcome: Outcome, libs: Library, what: Goal, base: Request) -> Tuned:
+    """What the formats are told of an outcome that gains. `base` as in Job."""
     pin = placement.best(outcome.placements)
     parts = []
     if outcome.best != START and outcome.verdict is not None:
@@ -277,7 +278,6 @@ def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
     facts = outcome.settings.get(outcome.tuned, {})
     variables = dict(one.partition("=")[::2] for one in facts.get("environment", "").split())
     variables |= {name: value for name, value in facts.items() if name.startswith("UCX_")}
-    pattern = next(iter(what.patterns)) if what.patterns[0] != "pingpong" and len(what.patterns) == 1 else ""
     return Tuned(
         start=outcome.variant,
         variant=outcome.tuned,
@@ -286,10 +286,31 @@ def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
         family=libs.family,
         tunables=libs.tunables,
         variables=variables,
-        pattern=pattern,
-        ranks=ranks,
-        pin=pin or ("" if outcome.pin == placement.DEFAULT else outcome.pin),
+        options=_options_of_run(base, what.patterns, pin),
     )
+
+
+def _options_of_run(base: Request, patterns: tuple[str, ...], pin: str) -> dict[str, tuple[str, ...]]:
+    """Those by which `netpipe run` measures as the tuner did: the same hosts, launcher, modules, buffers and placement.
+    How long it may take is its own business, so `timeout` is not among them. Files are named by their whole path, as
+    the run may be started elsewhere.
+    """
+    settings = {
+        key["option"]: str(base.settings[key["name"]])
+        for key in native.keys()["plan_keys"]
+        if key["name"] in base.settings and key["option"] not in (None, "timeout")
+    }
+    if "token-file" in settings:
+        settings["token-file"] = str(Path(settings["token-file"]).absolute())
+    if pin:
+        settings["pin"] = pin
+    launching = {name: getattr(base, name.replace("-", "_")) for name in LAUNCHING}
+    found = {name: (value,) for name, value in {**launching, **settings}.items() if value}
+    if patterns != ("pingpong",):
+        found["pattern"] = patterns
+    if base.modules:
+        found["module"] = tuple(str(Path(file).absolute()) for file in base.modules)
+    return found
 
 
 def _times(what: Verdict) -> str:
