@@ -260,6 +260,28 @@ def test_rules_that_are_written_for_a_library_are_in_force(
 
 
 @pytest.mark.deep
+def test_a_file_of_rules_that_open_mpi_cannot_read_is_said(
+    with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open MPI ignores it without a word. The start sends segments of 64 bytes, so that other algorithms gain."""
+    from netpipe.libraries.openmpi import rules
+    from netpipe.session import Request
+    from netpipe.tuning.job import Job
+    from netpipe.tuning.search.goals import goal
+
+    (added,) = with_mpis.need("openmpi")
+    monkeypatch.setattr(rules, "_classic", lambda *_: "no rules\n")
+    slow = {"use_dynamic_rules": "1", "bcast_algorithm": "3", "bcast_algorithm_segmentsize": "64"}
+    variables = ";".join(f"OMPI_MCA_coll_tuned_{name}={value}" for name, value in slow.items())
+    base = Request([f"{added.name}:env={variables}"], settings={"timeout": "5"})
+    job = Job(base, goal("collective=bcast"), 60.0, tmp_path / "out")
+    job.run()
+    (outcome,) = job.outcomes
+    assert any(note.startswith("the rules had no effect") for note in outcome.notes), outcome.notes
+    assert not (tmp_path / "out" / "bcast-rules.conf").exists()
+
+
+@pytest.mark.deep
 def test_settings_of_the_kernel_are_tried_and_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -305,7 +305,8 @@ def _options_of_run(base: Request, patterns: tuple[str, ...], pin: str) -> dict[
     if pin:
         settings["pin"] = pin
     launching = {name: getattr(base, name.replace("-", "_")) for name in LAUNCHING}
-    found = {name: (value,) for name, value in {**launching, **settings}.items() if value}
+    found: dict[str, tuple[str, ...]] = {}
+    found |= {name: (value,) for name, value in {**launching, **settings}.items() if value}
     if patterns != ("pingpong",):
         found["pattern"] = patterns
     if base.modules:
