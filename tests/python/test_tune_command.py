@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from netpipe.tuning.library import NO_LIBRARY
 from netpipe.tuning.search.goals import goal
 from netpipe.tuning.search.space import Space
 from netpipe.tuning.search.variants import Changes
+from netpipe.tuning.system import applied, table
 from netpipe.tuning.tune import Outcome
 
 if TYPE_CHECKING:
@@ -168,4 +170,39 @@ def test_an_interrupted_change_of_system_settings_is_undone_first(
     state.write_text("{")
     said = netpipe("tune", "tcp")
     assert said.code == 2
-    assert "tune-system.json says which system settings" in said.err
+    assert said.err.count("tune-system.json says which system settings") == 1
+
+
+@pytest.fixture
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A setting of this machine that an interrupted tuner has left changed, in a file in place of /proc/sys."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    state = applied.state_file()
+    state.parent.mkdir(parents=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait(10)
+    before = {"net.core.wmem_max": "1000"}
+    state.write_text(json.dumps({"pid": ended.pid, "started": "1", "before": before}))
+    setting = table.path_of("net.core.wmem_max", tmp_path / "sys")
+    setting.parent.mkdir(parents=True)
+    setting.write_text("2000\n")
+    monkeypatch.setattr(applied.restore_left, "__defaults__", (tmp_path / "sys", None))
+    return setting
+
+
+@pytest.mark.parametrize("words", [("run", "tcp", "-q"), ("doctor", "--no-yardstick"), ("list",)])
+def test_any_command_puts_back_what_an_interrupted_tuner_has_left(
+    netpipe: Netpipe, left: Path, words: tuple[str, ...]
+) -> None:
+    said = netpipe(*words)
+    assert "put back what an interrupted netpipe tune had left changed: net.core.wmem_max = 1000" in said.err
+    assert left.read_text() == "1000\n"
+    assert "put back" not in netpipe(*words).err
+
+
+def test_what_cannot_be_put_back_is_said_and_the_run_goes_on(netpipe: Netpipe, left: Path) -> None:
+    applied.state_file().write_text("{")
+    said = netpipe("run", "tcp", "-q")
+    assert said.code == 0
+    assert said.err.count("tune-system.json says which system settings") == 1
+    assert left.read_text() == "2000\n"
